@@ -1,0 +1,49 @@
+"""Word documents, by python-docx: headings, list items and tables in document order."""
+
+import io
+from typing import Any
+
+import docx
+from docx.table import Table
+from lxml import etree
+
+from lmkrag.corpus.formats.base import Loaded, open_archive
+from lmkrag.errors import DocumentError
+
+SUFFIXES = frozenset({".docx"})
+
+
+def read(data: bytes, name: str) -> Loaded:
+    """Read a .docx file: one paragraph a line, headings as ``#``, list items as ``-``, table rows between ``|``."""
+    if data.startswith(b"\xd0\xcf\x11\xe0"):
+        raise DocumentError("encrypted or old Word file: save it as .docx without a password")
+    open_archive(data, "Word").close()
+    try:
+        document = docx.Document(io.BytesIO(data))
+        lines = [line for block in document.iter_inner_content() for line in _lines(block)]
+        facts = document.core_properties
+        title, author = facts.title or "", facts.author or ""
+    except (KeyError, ValueError, OSError, AttributeError, etree.XMLSyntaxError, docx.opc.exceptions.OpcError) as error:
+        raise DocumentError(f"broken Word file ({error})") from error
+    except Exception as error:
+        # zipfile raises BadZipFile and zlib.error for damaged members
+        raise DocumentError(f"broken Word file ({type(error).__name__}: {error})") from error
+    text = "\n\n".join(lines)
+    if not text.strip():
+        raise DocumentError("Word file without text")
+    return Loaded(text, "docx", title, meta={"author": author} if author else {})
+
+
+def _lines(block: Any) -> list[str]:
+    if isinstance(block, Table):
+        rows = ["| " + " | ".join(cell.text.replace("\n", " ").strip() for cell in row.cells) + " |" for row in block.rows]
+        return ["\n".join(rows)] if rows else []
+    text = block.text.strip()
+    if not text:
+        return []
+    style = (block.style.name if block.style is not None else "") or ""
+    if style == "Title":
+        return ["# " + text]
+    if style.startswith("Heading") and style[-1].isdigit():
+        return ["#" * min(6, int(style[-1])) + " " + text]
+    return ["- " + text] if style.startswith("List") else [text]

@@ -1,0 +1,101 @@
+"""HTML, by lxml: block structure becomes lines that the sentence splitter understands."""
+
+import re
+
+from lxml import etree
+
+from lmkrag.corpus.formats.base import Loaded
+from lmkrag.corpus.formats.text import decode
+from lmkrag.errors import DocumentError
+
+SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
+
+_SKIPPED = frozenset({"script", "style", "noscript", "template", "head", "svg", "nav", "iframe", "object"})
+_PARAGRAPHS = frozenset(
+    "p div section article main aside header footer blockquote figure figcaption table ul ol dl pre form fieldset "
+    "address details summary hr body h1 h2 h3 h4 h5 h6".split()
+)
+_LINES = frozenset({"li", "tr", "dt", "dd", "br", "caption", "option"})
+_HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
+_GAPS = re.compile(r"[ \t]*\n[ \t]*\n\s*")
+
+
+def read(data: bytes, name: str) -> Loaded:
+    """Read an HTML page: its text with headings as ``#``, list items as ``-``, cells between ``|``."""
+    text, title = extract(data)
+    if not text:
+        raise DocumentError("HTML page without text")
+    return Loaded(text, "html", title)
+
+
+def extract(data: bytes) -> tuple[str, str]:
+    """Return the text and the title of an HTML page."""
+    encoding = None
+    try:
+        data.decode("utf-8")
+        encoding = "utf-8"
+    except UnicodeDecodeError:
+        if b"charset" not in data[:4096].lower():
+            data, encoding = decode(data).encode("utf-8", "replace"), "utf-8"
+    parser = etree.HTMLParser(encoding=encoding, huge_tree=True, remove_comments=True, remove_pis=True)
+    try:
+        root = etree.fromstring(data, parser) if data.strip() else None
+    except (etree.XMLSyntaxError, LookupError, ValueError) as error:
+        raise DocumentError(f"broken HTML ({error})") from error
+    if root is None:
+        return "", ""
+    title = next(iter(root.xpath("//head/title/text()")), "")
+    return _render(root), _SPACE.sub(" ", str(title)).strip()
+
+
+def _render(root: etree._Element) -> str:
+    parts: list[str] = []
+    preformatted = 0
+    walker = etree.iterwalk(root, events=("start", "end"))
+    for event, element in walker:
+        tag = element.tag if isinstance(element.tag, str) else ""
+        if event == "start":
+            if tag in _SKIPPED:
+                walker.skip_subtree()
+                continue
+            parts.append(_opening(tag))
+            preformatted += tag == "pre"
+            parts.append(_inline(element.text, preformatted))
+            continue
+        if tag not in _SKIPPED:
+            preformatted -= tag == "pre"
+            parts.append(_closing(tag))
+        parts.append(_inline(element.tail, preformatted))
+    text = "".join(parts)
+    text = re.sub(r" *\n *(?!\x01)", "\n", text).replace("\x01", "")
+    return _GAPS.sub("\n\n", text).strip()
+
+
+def _opening(tag: str) -> str:
+    if tag in _HEADINGS:
+        return "\n\n" + _HEADINGS[tag]
+    if tag == "li":
+        return "\n- "
+    if tag == "pre":
+        return "\n\n```\n"
+    if tag in ("td", "th"):
+        return "| "
+    return "\n\n" if tag in _PARAGRAPHS else "\n" if tag in _LINES else ""
+
+
+def _closing(tag: str) -> str:
+    if tag == "pre":
+        return "\n```\n\n"
+    if tag in ("td", "th"):
+        return " "
+    if tag == "tr":
+        return "|\n"
+    return "\n\n" if tag in _PARAGRAPHS else "\n" if tag in _LINES and tag != "br" else ""
+
+
+def _inline(text: str | None, preformatted: int) -> str:
+    if not text:
+        return ""
+    # \x01 guards the indentation of preformatted lines until white space is folded
+    return text.replace("\x01", "").replace("\n", "\n\x01") if preformatted else _SPACE.sub(" ", text)

@@ -1,0 +1,88 @@
+"""CSV, JSON and JSON Lines: one line a record, each value beside its name."""
+
+import csv
+import io
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from lmkrag.corpus.formats.base import Loaded
+from lmkrag.corpus.formats.text import decode
+from lmkrag.errors import DocumentError
+
+CSV = frozenset({".csv", ".tsv"})
+JSON = frozenset({".json"})
+JSON_LINES = frozenset({".jsonl", ".ndjson"})
+
+_MAX_DEPTH = 20
+
+
+def read_csv(data: bytes, name: str) -> Loaded:
+    """Read a table: a line a row, ``column: value`` between bars."""
+    text = decode(data).replace("\0", "")
+    try:
+        dialect: Any = csv.Sniffer().sniff(text[:10_000], delimiters=",;\t|")
+    except csv.Error:
+        dialect = csv.excel_tab if name.lower().endswith(".tsv") else csv.excel
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), dialect) if any(row)]
+    except csv.Error as error:
+        raise DocumentError(f"broken table ({error})") from error
+    if not rows:
+        raise DocumentError("table without rows")
+    header, *records = rows
+    lines = [_line(zip(header, row, strict=False)) for row in records] or [_line((("", cell) for cell in header))]
+    return Loaded("\n".join(lines), "csv")
+
+
+def read_json(data: bytes, name: str) -> Loaded:
+    """Read a JSON file: a line for each record of a list, or for each value of an object."""
+    try:
+        value = json.loads(decode(data))
+    except (ValueError, RecursionError) as error:
+        raise DocumentError(f"broken JSON ({type(error).__name__}: {error})") from error
+    records = value if isinstance(value, list) else [value]
+    lines = [_record(record) for record in records] if isinstance(value, list) else _object_lines(value)
+    text = "\n".join(line for line in lines if line)
+    if not text:
+        raise DocumentError("JSON without values")
+    return Loaded(text, "json")
+
+
+def read_json_lines(data: bytes, name: str) -> Loaded:
+    """Read JSON Lines: a line a record."""
+    lines = []
+    for number, line in enumerate(decode(data).splitlines(), 1):
+        if line.strip():
+            try:
+                lines.append(_record(json.loads(line)))
+            except (ValueError, RecursionError) as error:
+                raise DocumentError(f"broken JSON in line {number} ({type(error).__name__})") from error
+    if not any(lines):
+        raise DocumentError("JSON without values")
+    return Loaded("\n".join(lines), "json")
+
+
+def _object_lines(value: Any) -> list[str]:
+    return [_line([pair]) for pair in _leaves(value, "", 0)]
+
+
+def _record(value: Any) -> str:
+    return _line(_leaves(value, "", 0))
+
+
+def _line(pairs: Any) -> str:
+    cells = (f"{name.strip()}: {value}" if name.strip() else value for name, value in pairs if value.strip())
+    return " | ".join(" ".join(cell.split()) for cell in cells)
+
+
+def _leaves(value: Any, name: str, depth: int) -> Iterator[tuple[str, str]]:
+    """Yield (dotted name, value) of everything in a JSON value."""
+    if isinstance(value, dict) and depth < _MAX_DEPTH:
+        for key, inner in value.items():
+            yield from _leaves(inner, f"{name}.{key}" if name else key, depth + 1)
+    elif isinstance(value, list) and depth < _MAX_DEPTH:
+        for inner in value:
+            yield from _leaves(inner, name, depth + 1)
+    elif value is not None:
+        yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

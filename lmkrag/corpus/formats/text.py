@@ -1,0 +1,81 @@
+"""Plain text, Markdown, reStructuredText and source code: the document's text is the decoded file itself."""
+
+import codecs
+import re
+from typing import Any
+
+import yaml
+from charset_normalizer import from_bytes
+
+from lmkrag.corpus.formats.base import Loaded
+from lmkrag.errors import DocumentError
+
+MARKDOWN = frozenset({".md", ".markdown", ".mdx", ".qmd", ".rmd"})
+RST = frozenset({".rst", ".rest"})
+CODE = frozenset(
+    ".py .pyi .pyx .js .mjs .cjs .jsx .ts .tsx .java .kt .kts .scala .groovy .c .h .cc .cpp .cxx .hpp .hh .cs .fs .go "
+    ".rs .rb .php .pl .pm .lua .r .jl .swift .m .mm .sh .bash .zsh .fish .ps1 .bat .sql .hs .ml .mli .ex .exs .erl "
+    ".clj .cljs .lisp .el .scm .vim .css .scss .less .vue .svelte .proto .thrift .graphql .tf .nix .cmake .mk .asm "
+    ".s .zig .nim .d .dart .v .sv .vhd .sol .toml .yaml .yml .ini .cfg .conf .properties .env .dockerfile".split()
+)
+
+_SAMPLE = 1 << 18
+_BOMS = ((codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+_CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27})
+_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL)
+_MD_TITLE = re.compile(r"^\s{0,3}#\s+(.+?)\s*#*\s*$|^(\S.*?)[ \t]*\r?\n=+[ \t]*$", re.MULTILINE)
+_RST_TITLE = re.compile(r"^(\S.*?)[ \t]*\r?\n([=\-~^\"'#*+:.])\2{2,}[ \t]*$", re.MULTILINE)
+
+
+def read(data: bytes, name: str) -> Loaded:
+    """Read a file whose characters are its text; ``name`` ends in the suffix that tells which kind."""
+    text = decode(data)
+    suffix = "." + name.rpartition(".")[2].lower() if "." in name else ""
+    if suffix in MARKDOWN:
+        meta = read_front_matter(text)
+        return Loaded(text, "markdown", str(meta.get("title") or _first(_MD_TITLE, text)), meta=meta)
+    if suffix in RST:
+        return Loaded(text, "rst", _first(_RST_TITLE, text))
+    if suffix in CODE or name in ("Makefile", "Dockerfile"):
+        return Loaded(text, "code")
+    return Loaded(text, "text")
+
+
+def decode(data: bytes) -> str:
+    """Decode bytes by their byte order mark, as UTF-8, or by a guess; nothing is dropped, line ends stay.
+
+    Raises:
+        DocumentError: the bytes are not text.
+    """
+    for bom, encoding in _BOMS:
+        if data.startswith(bom):
+            return data.decode(encoding, "replace")
+    sample = data[:_SAMPLE]
+    if len(sample.translate(None, _CONTROL)) < 0.98 * len(sample):
+        raise DocumentError("binary file, not text")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        text = data.decode("utf-8", "replace")
+    damaged = text.count("\ufffd")
+    if sum(1 for character in text if character > "\x7f") >= 2 * damaged:
+        return text  # UTF-8 with some bytes damaged
+    guess = from_bytes(sample).best()
+    return data.decode(guess.encoding if guess else "cp1252", "replace")
+
+
+def read_front_matter(text: str) -> dict[str, Any]:
+    """Return the YAML front matter of a Markdown text; empty when there is none or it is not a mapping."""
+    match = _FRONT_MATTER.match(text)
+    if not match:
+        return {}
+    try:
+        loaded = yaml.safe_load(match.group(1))
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return {}
+    return {str(key): value for key, value in loaded.items()} if isinstance(loaded, dict) else {}
+
+
+def _first(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text, 0, 20_000)
+    return next((group.strip() for group in match.groups() if group), "") if match else ""

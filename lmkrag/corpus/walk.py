@@ -1,0 +1,115 @@
+"""Find the files of a corpus: ``.gitignore`` and globs respected, nothing left out in silence."""
+
+import os
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+from lmkrag.errors import UsageError
+from lmkrag.types import Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A regular file: its place, its name in the index, the directory it was found from, its size and time (ns)."""
+
+    path: Path
+    doc_id: str
+    root: str
+    stat: tuple[int, int]
+
+
+def walk(
+    source: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = ()
+) -> Iterator[Found | Skipped]:
+    """Yield the files under ``source`` in order of their names, or ``source`` itself if it is one.
+
+    Hidden files and what ``.gitignore`` files name are left out, as version control does. Links to files are
+    followed, links to directories are not.
+
+    Args:
+        source: a file or a directory.
+        include: globs (of ``.gitignore`` form); when given, only files that match one.
+        exclude: globs; files and directories that match one are left out.
+
+    Yields:
+        ``Found`` for each file, ``Skipped`` for what can't be one.
+
+    Raises:
+        UsageError: ``source`` does not exist.
+    """
+    if not source.exists():
+        raise UsageError(f"{source}: no such file or directory")
+    if not source.is_dir():
+        yield _examine(source, printable(source.name), "")
+        return
+    root = source.resolve()
+    wanted = GitIgnoreSpec.from_lines(include) if include else None
+    unwanted = GitIgnoreSpec.from_lines(exclude)
+    yield from _walk_directory(root, root, wanted, [("", unwanted)])
+
+
+def _walk_directory(
+    root: Path, directory: Path, wanted: GitIgnoreSpec | None, ignores: list[tuple[str, GitIgnoreSpec]]
+) -> Iterator[Found | Skipped]:
+    stack = [(directory, ignores)]
+    while stack:
+        directory, ignores = stack.pop()
+        relative = directory.relative_to(root).as_posix()
+        prefix = "" if relative == "." else relative + "/"
+        try:
+            entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+        except OSError as error:
+            yield Skipped(printable(prefix or "."), f"can't be read ({error.strerror})")
+            continue
+        rules = [*ignores, *_read_gitignore(directory, prefix)]
+        inner = []
+        for entry in entries:
+            name = prefix + entry.name
+            is_directory = entry.is_dir(follow_symlinks=False)
+            if entry.name.startswith(".") or _ignored(name + "/" * is_directory, rules):
+                continue
+            if is_directory:
+                inner.append((Path(entry.path), rules))
+            elif entry.is_symlink() and Path(entry.path).is_dir():
+                yield Skipped(printable(name), "link to a directory: not followed, add it by its own path")
+            elif wanted is None or wanted.match_file(name):
+                yield _examine(Path(entry.path), printable(name), str(root))
+        stack.extend(reversed(inner))
+
+
+def _examine(path: Path, doc_id: str, root: str) -> Found | Skipped:
+    try:
+        facts = path.stat()
+    except OSError as error:
+        return Skipped(doc_id, f"can't be read ({error.strerror or error})")
+    if not stat.S_ISREG(facts.st_mode):
+        return Skipped(doc_id, "not a regular file")
+    return Found(path.absolute(), doc_id, root or str(path.absolute().parent), (facts.st_size, facts.st_mtime_ns))
+
+
+def _read_gitignore(directory: Path, prefix: str) -> list[tuple[str, GitIgnoreSpec]]:
+    path = directory / ".gitignore"
+    try:
+        lines = path.read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+    return [(prefix, GitIgnoreSpec.from_lines(lines))]
+
+
+def _ignored(name: str, rules: list[tuple[str, GitIgnoreSpec]]) -> bool:
+    """The last rule that speaks of the file decides, the deepest ``.gitignore`` last."""
+    verdict = False
+    for prefix, spec in rules:
+        decision = spec.check_file(name[len(prefix) :]).include
+        if decision is not None:
+            verdict = decision
+    return verdict
+
+
+def printable(name: str) -> str:
+    """Return a file name as text that can be stored: bytes that are not UTF-8 are written out."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

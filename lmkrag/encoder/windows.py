@@ -1,0 +1,81 @@
+"""Plan sliding windows over the sentences of a document, one pass, in bounded memory."""
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from lmkrag.types import Window
+
+
+def plan_windows(token_counts: Iterable[int], *, budget: int, overlap: float = 0.5) -> Iterator[Window]:
+    """Cover sentences with windows of whole sentences, and give each sentence to the window that sees it best.
+
+    Consecutive windows share about ``overlap`` of their tokens. A sentence in two windows is owned by the one that
+    maximises the smaller of its left and right context, as BERT does for long answers (Devlin et al., 2019).
+
+    Args:
+        token_counts: tokens of each sentence, its landmark included; none above ``budget``.
+        budget: the most tokens a window holds, special tokens not counted.
+        overlap: share of a window's tokens repeated in the next, in ``[0, 1)``.
+
+    Yields:
+        Windows in order. Their owned ranges tile the sentences: each sentence is owned exactly once.
+
+    Raises:
+        ValueError: a sentence is above the budget, or an argument is out of range.
+
+    >>> [(w.first, w.stop, w.own_first, w.own_stop) for w in plan_windows([4, 4, 4, 4], budget=8, overlap=0.5)]
+    [(0, 2, 0, 2), (1, 3, 2, 3), (2, 4, 3, 4)]
+    """
+    if not 0 <= overlap < 1:
+        raise ValueError(f"overlap must be in [0, 1), not {overlap}")
+    previous: tuple[int, list[int]] | None = None  # the window before: its first sentence and its counts
+    own_first = 0
+    for first, counts in _cover(token_counts, budget, overlap):
+        if previous is not None:
+            own_stop = _border(*previous, first, counts)
+            yield _window(*previous, own_first, own_stop)
+            own_first = own_stop
+        previous = (first, counts)
+    if previous is not None:
+        first, counts = previous
+        yield _window(first, counts, own_first, first + len(counts))
+
+
+def _window(first: int, counts: list[int], own_first: int, own_stop: int) -> Window:
+    return Window(first, first + len(counts), own_first, own_stop, sum(counts))
+
+
+def _cover(token_counts: Iterable[int], budget: int, overlap: float) -> Iterator[tuple[int, list[int]]]:
+    """Yield (first sentence, token counts) of windows as full as whole sentences allow."""
+    window: deque[int] = deque()
+    first = tokens = fresh = 0  # fresh: sentences no window before has held
+    for count in token_counts:
+        if count > budget:
+            raise ValueError(f"a sentence of {count} tokens is above the budget of {budget}")
+        if tokens + count > budget:
+            yield first, list(window)
+            fresh = 0
+            while window and (tokens > overlap * budget or tokens + count > budget):
+                tokens -= window.popleft()
+                first += 1
+        window.append(count)
+        tokens += count
+        fresh += 1
+    if fresh:
+        yield first, list(window)
+
+
+def _border(left_first: int, left: list[int], right_first: int, right: list[int]) -> int:
+    """The first sentence that the right window sees better than the left one does."""
+    left_stop = left_first + len(left)
+    before = sum(left[: right_first - left_first])  # context that only the left window has
+    after = sum(right[left_stop - right_first :])  # context that only the right window has
+    shared = left[right_first - left_first :]
+    total = sum(shared)
+    seen = 0
+    for offset, count in enumerate(shared):
+        rest = total - seen - count
+        if min(seen, rest + after) > min(before + seen, rest):
+            return right_first + offset
+        seen += count
+    return left_stop

@@ -1,0 +1,61 @@
+"""The error tree. Every error that crosses the package's border is one of these.
+
+    LmkragError
+      UsageError(ValueError)                what the caller asked can't be meant
+      DocumentError                         one file; collected in the report, never stops a run
+      StorageError                          the index directory
+        IndexNotFound(FileNotFoundError)    there is none
+        IndexLocked                         another process is writing
+        IndexMismatch                       made by another encoder or a newer lmkrag
+        IndexCorrupt                        a file is damaged or gone
+      EncoderError                          a model folder that can't be used
+      ReaderError                           the thing that answers failed
+      MissingExtra(ImportError)             an optional package is not installed
+"""
+
+
+class LmkragError(Exception):
+    """Base class of every error lmkrag raises on purpose."""
+
+
+class UsageError(LmkragError, ValueError):
+    """What the caller asked for can't be meant; the message says what to do instead."""
+
+
+class DocumentError(LmkragError):
+    """One file can't be read. Collected in the report of a run, never stops it."""
+
+
+class StorageError(LmkragError):
+    """The index directory can't be used."""
+
+
+class IndexNotFound(StorageError, FileNotFoundError):
+    """There is no index at the path."""
+
+
+class IndexLocked(StorageError):
+    """Another process is writing to the index."""
+
+
+class IndexMismatch(StorageError):
+    """The index was made by another encoder, or by a newer version of lmkrag."""
+
+
+class IndexCorrupt(StorageError):
+    """A file of the index is damaged or gone."""
+
+
+class EncoderError(LmkragError):
+    """A model folder can't be loaded or can't encode."""
+
+
+class ReaderError(LmkragError):
+    """A reader (the thing that answers) failed."""
+
+
+class MissingExtra(LmkragError, ImportError):
+    """An optional package is missing; the message prints the pip line that installs it."""
+
+    def __init__(self, extra: str, package: str) -> None:
+        super().__init__(f"{package} is not installed: pip install 'lmkrag[{extra}]'")

@@ -1,0 +1,129 @@
+"""The chunk-based retrievers we are measured against, built the way their users build them.
+
+Each reads the same weights as our encoder's base model, searches exactly, and returns its units best first.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmkrag.corpus.sentences import split_sentences
+from lmkrag.encoder.device import choose_device, choose_dtype
+from lmkrag.encoder.landmark import LandmarkEncoder
+from lmkrag.encoder.spec import find_model
+from lmkrag.errors import MissingExtra, UsageError
+from lmkrag.types import Sentence
+
+Vectors = NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What a baseline made of one document: unit ``i`` returns characters ``bounds[i]`` and has ``vectors[i]``."""
+
+    bounds: list[tuple[int, int]]
+    vectors: Vectors
+
+
+class Baseline:
+    """A chunk-based retriever by its name: ``recursive:N``, ``sentence:N`` or ``late:N``.
+
+    ``recursive:N``: LangChain's RecursiveCharacterTextSplitter, chunks of N tokens, no overlap, each embedded alone.
+    ``sentence:N``: sentences embedded alone, returned with N neighbours on each side (LlamaIndex's sentence window).
+    ``late:N``: chunks of about N tokens, mean-pooled from a context as long as the model reads (Günther et al., 2024).
+
+    Raises:
+        UsageError: a name of another form. MissingExtra: LangChain's splitters are not installed.
+    """
+
+    def __init__(self, name: str, *, model: str | None = None) -> None:
+        """Load ``model`` (the packaged base model without one) to read it the baseline's way."""
+        self.name = name
+        kind, _, size = name.partition(":")
+        if kind not in ("recursive", "sentence", "late") or not size.isdigit():
+            raise UsageError(f"unknown baseline {name!r}: use recursive:TOKENS, sentence:NEIGHBOURS or late:TOKENS")
+        self._kind, self._size = kind, int(size)
+        self._model = _load_model(model)
+        self._late_encoder = LandmarkEncoder.load(model, window=510, overlap=0.0) if kind == "late" else None
+        self._splitter = _recursive_splitter(self._model.tokenizer, self._size) if kind == "recursive" else None
+
+    def encode_queries(self, queries: Sequence[str]) -> Vectors:
+        """Encode questions: ``[len(queries), dimensions]`` float32 of length one."""
+        return self._embed(list(queries))
+
+    def encode_documents(self, texts: Sequence[str]) -> Iterator[Units]:
+        """Split and encode documents, in order."""
+        if self._late_encoder is not None:
+            for text in texts:
+                yield self._late(self._late_encoder, text)
+            return
+        embedded = [self._split(text) for text in texts]
+        pieces = [text[u.start : u.end] for text, units in zip(texts, embedded, strict=True) for u in units]
+        vectors = self._embed(pieces)
+        first = 0
+        for text, units in zip(texts, embedded, strict=True):
+            yield Units(self._returned(text, units), vectors[first : first + len(units)])
+            first += len(units)
+
+    def _embed(self, texts: list[str]) -> Vectors:
+        vectors: Vectors = self._model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
+        return vectors.astype(np.float32)
+
+    def _split(self, text: str) -> list[Sentence]:
+        if self._splitter is None:
+            return split_sentences(text)
+        chunks = self._splitter.create_documents([text])
+        starts = [chunk.metadata["start_index"] for chunk in chunks]
+        return [Sentence(start, start + len(chunk.page_content)) for start, chunk in zip(starts, chunks, strict=True)]
+
+    def _returned(self, text: str, units: list[Sentence]) -> list[tuple[int, int]]:
+        if self._kind != "sentence":
+            return [(unit.start, unit.end) for unit in units]
+        last = len(units) - 1
+        return [
+            (units[max(0, i - self._size)].start, units[min(last, i + self._size)].end) for i in range(len(units))
+        ]
+
+    def _late(self, encoder: LandmarkEncoder, text: str) -> Units:
+        sentences, vectors = encoder.encode(text, split_sentences(text))
+        lengths = np.array([encoder.count_tokens(text[s.start : s.end]) for s in sentences])
+        bounds, rows, first = [], [], 0
+        while first < len(sentences):
+            stop = first + 1
+            while stop < len(sentences) and lengths[first : stop + 1].sum() <= self._size:
+                stop += 1
+            # The mean over a chunk's tokens is the mean of its sentences' means, each weighing its tokens.
+            rows.append(np.average(vectors[first:stop], axis=0, weights=np.maximum(lengths[first:stop], 1)))
+            bounds.append((sentences[first].start, sentences[stop - 1].end))
+            first = stop
+        matrix = np.array(rows, np.float32).reshape(len(rows), encoder.spec.dimensions)
+        return Units(bounds, matrix / np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-9))
+
+
+def _load_model(model: str | None) -> Any:
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        raise MissingExtra("eval", "sentence-transformers") from None
+    device = choose_device()
+    loaded = SentenceTransformer(
+        str(find_model(model)), device=str(device), model_kwargs={"dtype": choose_dtype(device)}
+    )
+    loaded.max_seq_length = 512  # all it has positions for: the shipped 256 would cut longer chunks in silence
+    return loaded
+
+
+def _recursive_splitter(tokenizer: Any, tokens: int) -> Any:
+    try:
+        from langchain_text_splitters import RecursiveCharacterTextSplitter
+    except ImportError:
+        raise MissingExtra("eval", "langchain-text-splitters") from None
+    return RecursiveCharacterTextSplitter(
+        chunk_size=tokens,
+        chunk_overlap=0,
+        length_function=lambda text: len(tokenizer.encode(text, add_special_tokens=False, verbose=False)),
+        add_start_index=True,
+    )

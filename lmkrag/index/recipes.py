@@ -1,0 +1,85 @@
+"""Index recipes: how vectors are stored, read from ``indexes/*.toml``."""
+
+import json
+import tomllib
+from dataclasses import asdict
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+from lmkrag.errors import UsageError
+from lmkrag.types import Recipe
+
+DEFAULT_RECIPE = "auto"
+_KEYS = {"name", "description", "factory", "minimum", "train", "search", "tiers"}
+
+
+def _folders() -> list[Path]:
+    """Where recipes ship: in the package when installed as a wheel, beside it when installed editable."""
+    package = Path(str(files("lmkrag")))
+    return [package / "recipes", package.parent / "indexes"]
+
+
+def list_recipes() -> list[Recipe]:
+    """Return the recipes that ship, by name."""
+    found: dict[str, Path] = {}
+    for folder in _folders():
+        for path in sorted(folder.glob("*.toml")):
+            found.setdefault(path.stem, path)
+    return [_read(path) for _, path in sorted(found.items())]
+
+
+def load_recipe(name: str) -> Recipe:
+    """Return a recipe by its name, or from a ``.toml`` file.
+
+    Raises:
+        UsageError: there is no such recipe, or the file is not one.
+    """
+    if name.endswith(".toml"):
+        path = Path(name).expanduser()
+        if not path.is_file():
+            raise UsageError(f"recipe {name!r}: no such file")
+        return _read(path)
+    for folder in _folders():
+        path = folder / f"{name}.toml"
+        if name.isidentifier() or name.replace("-", "").isalnum():
+            if path.is_file():
+                return _read(path)
+    known = ", ".join(recipe.name for recipe in list_recipes())
+    raise UsageError(f"unknown recipe {name!r}: one of {known}, or a .toml file")
+
+
+def choose_recipe(recipe: Recipe, rows: int) -> Recipe:
+    """Return the recipe that a segment of ``rows`` sentences is built with: the tier for its size, exact if small."""
+    for limit, name in recipe.tiers:
+        if limit == 0 or rows <= limit:
+            return choose_recipe(load_recipe(name), rows)
+    return recipe if rows >= recipe.minimum else load_recipe("flat")
+
+
+def recipe_to_json(recipe: Recipe) -> str:
+    """Return a recipe as JSON, as the catalog keeps it."""
+    return json.dumps(asdict(recipe), sort_keys=True)
+
+
+def recipe_from_json(text: str) -> Recipe:
+    """Return the recipe that :func:`recipe_to_json` wrote."""
+    return _build(json.loads(text))
+
+
+def _read(path: Path) -> Recipe:
+    try:
+        fields = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
+        raise UsageError(f"recipe {path}: not a TOML file ({error})") from error
+    unknown = sorted(set(fields) - _KEYS)
+    if unknown:
+        raise UsageError(f"recipe {path}: unknown key {unknown[0]!r}: use {', '.join(sorted(_KEYS))}")
+    if not fields.get("factory") and not fields.get("tiers"):
+        raise UsageError(f"recipe {path}: needs a 'factory' or 'tiers'")
+    return _build({"name": path.stem, **fields})
+
+
+def _build(fields: dict[str, Any]) -> Recipe:
+    tiers = tuple((int(limit), str(name)) for limit, name in fields.pop("tiers", ()))
+    return Recipe(**fields, tiers=tiers)

@@ -1,0 +1,185 @@
+"""The values that travel through the pipeline: frozen, slotted, half-open intervals.
+
+Characters are ``start``/``end``, sentence ordinals ``first``/``stop``. No value carries a vector: bulk data
+stays in NumPy arrays.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+SentenceKind = Literal["text", "heading", "item", "row", "code", "turn"]
+SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "code", "turn")
+
+Mode = Literal["hybrid", "dense", "lexical"]
+Level = Literal["span", "sentence", "document"]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A text with its name. ``page_starts`` are the character offsets at which pages begin, if it has pages."""
+
+    doc_id: str
+    path: str
+    text: str
+    title: str = ""
+    kind: str = "text"
+    page_starts: tuple[int, ...] = ()
+    meta: Mapping[str, Any] = field(default_factory=dict)
+    fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Characters ``[start, end)`` of a document's text, white space behind it included."""
+
+    start: int
+    end: int
+    kind: SentenceKind = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Sentences ``[first, stop)`` are encoded together; the vectors of ``[own_first, own_stop)`` are kept."""
+
+    first: int
+    stop: int
+    own_first: int
+    own_stop: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One landmark (sentence) that a query found, with the parts its score was fused from."""
+
+    sentence_id: int
+    doc_id: str
+    ordinal: int
+    start: int
+    end: int
+    score: float
+    dense: float
+    lexical: float
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """An exact piece of a document: ``document.text[start:end] == text``. ``page`` counts from 1."""
+
+    doc_id: str
+    path: str
+    start: int
+    end: int
+    text: str
+    score: float
+    page: int | None = None
+    hits: tuple[Hit, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Spans packed to a budget: ``text`` is what a reader sees, with gaps marked; ``tokens`` is its cost."""
+
+    text: str
+    spans: tuple[Span, ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """``[number]`` of an answer: characters ``[start, end)`` of ``span``'s document, quoted exactly."""
+
+    number: int
+    span: Span
+    quote: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a reader said. ``found`` is false when the documents do not answer the question."""
+
+    text: str
+    citations: tuple[Citation, ...]
+    spans: tuple[Span, ...]
+    reader: str
+    found: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A file that was not indexed, and why, in one line."""
+
+    path: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexReport:
+    """What one ``add`` did. The counts are documents, except ``sentences`` and ``characters``."""
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    removed: int = 0
+    skipped: tuple[Skipped, ...] = ()
+    sentences: int = 0
+    characters: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class IndexStatus:
+    """What an index holds. ``bytes`` is its size on disk, ``dead`` the sentences deleted but not compacted."""
+
+    path: str
+    documents: int
+    sentences: int
+    characters: int
+    dead: int
+    segments: int
+    bytes: int
+    recipe: str
+    encoder: str
+    fingerprint: str
+    dimensions: int
+    version: int
+    kinds: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSpec:
+    """How an encoder reads text; recorded in every index it makes.
+
+    ``window`` and ``overlap`` are in tokens and as a share of the window. ``pooling`` is what makes a sentence's
+    vector of its token states. ``landmark`` is the token inserted after each sentence, empty for none.
+    """
+
+    name: str
+    fingerprint: str
+    dimensions: int
+    pooling: str = "mean"
+    window: int = 254
+    overlap: float = 0.5
+    landmark: str = ""
+    query_prefix: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a segment stores its vectors.
+
+    ``factory`` is a FAISS index description, ``{lists}`` standing for a number of clusters that fits the size. A
+    segment of fewer than ``minimum`` sentences is stored exactly instead. ``train`` is how many vectors it learns
+    from (0: all), ``search`` its search parameters. With ``tiers``, (most sentences, recipe name) chooses by size.
+    """
+
+    name: str
+    description: str = ""
+    factory: str = ""
+    minimum: int = 0
+    train: int = 0
+    search: Mapping[str, float] = field(default_factory=dict)
+    tiers: tuple[tuple[int, str], ...] = ()
