@@ -1,16 +1,16 @@
 """The error tree. Every error that crosses the package's border is one of these.
 
-    LmkragError
-      UsageError(ValueError)                what the caller asked can't be meant
-      DocumentError                         one file; collected in the report, never stops a run
-      StorageError                          the index directory
-        IndexNotFound(FileNotFoundError)    there is none
-        IndexLocked                         another process is writing
-        IndexMismatch                       made by another encoder or a newer lmkrag
-        IndexCorrupt                        a file is damaged or gone
-      EncoderError                          a model folder that can't be used
-      ReaderError                           the thing that answers failed
-      MissingExtra(ImportError)             an optional package is not installed
+LmkragError
+  UsageError(ValueError)                what the caller asked can't be meant
+  DocumentError                         one file; collected in the report, never stops a run
+  StorageError                          the index directory
+    IndexNotFound(FileNotFoundError)    there is none
+    IndexLocked                         another process is writing
+    IndexMismatch                       made by another encoder or a newer lmkrag
+    IndexCorrupt                        a file is damaged or gone
+  EncoderError                          a model folder that can't be used
+  ReaderError                           the thing that answers failed
+  MissingExtra(ImportError)             an optional package is not installed
 """
 
 

@@ -7,6 +7,7 @@ splitter understands; then sentences inside running prose, by NLTK's Punkt and t
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import pairwise
 from typing import Literal
 
 from lmkrag.types import Sentence, SentenceKind
@@ -24,7 +25,9 @@ _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+\S")
 _UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{3,}|\^{3,}|\*{3,}|\"{3,}|\+{3,})\s*$")
-_ITEM = re.compile(r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S", re.IGNORECASE)
+_ITEM = re.compile(
+    r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S", re.IGNORECASE
+)
 _ROW = re.compile(r"\s*\|.*\||[^\t\n]+\t[^\t\n]*\t|\s*\+[-=+]{3,}\+\s*$")
 _TURN = re.compile(r"\s*[A-Z][\w.'’ -]{0,40}:\s+\S")
 _ENDS_SENTENCE = re.compile(r"[.!?…:;。！？][\"'”’)\]]*\s*$")
@@ -40,7 +43,7 @@ Block = tuple[int, int, SentenceKind]
 def split_sentences(
     text: str, *, kind: str = "text", splitter: Splitter = "punkt", language: str = "english"
 ) -> list[Sentence]:
-    """Split ``text`` into sentences that tile it.
+    r"""Split ``text`` into sentences that tile it.
 
     Args:
         text: any text; may be empty.
@@ -52,9 +55,9 @@ def split_sentences(
         Sentences in order; the first starts at 0, each starts where the one before it ends, the last ends at
         ``len(text)``. Empty for an empty text. White space belongs to the sentence before it.
 
-    >>> text = "# Leave\\nDr. Hale approves it. Ask early!"
+    >>> text = "# Leave\nDr. Hale approves it. Ask early!"
     >>> [text[s.start : s.end] for s in split_sentences(text)]
-    ['# Leave\\n', 'Dr. Hale approves it. ', 'Ask early!']
+    ['# Leave\n', 'Dr. Hale approves it. ', 'Ask early!']
     """
     return list(iter_sentences(text, kind=kind, splitter=splitter, language=language))
 
@@ -82,9 +85,7 @@ def _stronger(left: Sentence, right: Sentence, text: str) -> SentenceKind:
     return right.kind if text[left.start : left.end].isspace() else left.kind
 
 
-def _split_blocks(
-    text: str, blocks: Iterator[Block], find_ends: Callable[[str], list[int]]
-) -> Iterator[Sentence]:
+def _split_blocks(text: str, blocks: Iterator[Block], find_ends: Callable[[str], list[int]]) -> Iterator[Sentence]:
     for start, end, kind in blocks:
         if kind in ("heading", "row", "code"):
             yield Sentence(start, end, kind)
@@ -132,7 +133,9 @@ def _best_break(text: str, start: int, limit: int) -> int:
 
 def _blocks(text: str) -> Iterator[Block]:
     """Group lines into blocks of one kind; a blank line closes a block and belongs to it."""
-    start, kind, lines = 0, None, []  # the open block
+    start = 0  # of the open block
+    kind: SentenceKind | None = None
+    lines: list[str] = []
     blank = True  # was the line before blank?
     fence = ""
     position = 0
@@ -195,7 +198,7 @@ def _close(text: str, start: int, end: int, kind: SentenceKind | None, lines: li
         return
     longest = max(len(line.rstrip()) for line in lines)
     position = start
-    for line, following in zip(lines, lines[1:], strict=False):
+    for line, following in pairwise(lines):
         position += len(line)
         short = longest > _HARD_WRAP or len(line.rstrip()) < 0.6 * longest
         if short and not following.isspace() and _STARTS_SENTENCE.match(following):

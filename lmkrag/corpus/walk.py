@@ -22,9 +22,7 @@ class Found:
     stat: tuple[int, int]
 
 
-def walk(
-    source: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = ()
-) -> Iterator[Found | Skipped]:
+def walk(source: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[Found | Skipped]:
     """Yield the files under ``source`` in order of their names, or ``source`` itself if it is one.
 
     Hidden files and what ``.gitignore`` files name are left out, as version control does. Links to files are

@@ -7,6 +7,7 @@ Luo et al., "Landmark Embedding" (ACL 2024, arXiv 2402.11573) for the idea; Gün
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
+from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
@@ -130,7 +131,7 @@ class LandmarkEncoder:
         pooling = settings.get("pooling", "mean")
         share = settings.get("overlap", DEFAULT_OVERLAP) if overlap is None else overlap
         spec = EncoderSpec(
-            name=name or DEFAULT_ENCODER,
+            name=str(folder.resolve()) if name and Path(name).is_dir() else name or DEFAULT_ENCODER,
             fingerprint=fingerprint_model(folder, f"{chosen} {share} {pooling}"),
             dimensions=config.hidden_size,
             pooling=pooling,
@@ -233,17 +234,15 @@ class LandmarkEncoder:
         order = sorted(range(len(pool)), key=lambda i: pool[i].window.tokens, reverse=True)
         while order:
             longest = pool[order[0]].window.tokens + len(self._prefix) + len(self._suffix)
-            batch, order = np.split(np.array(order), [max(1, _BATCH_TOKENS // longest)])
-            order = order.tolist()
-            for index, vectors in zip(batch.tolist(), self._forward([pool[i] for i in batch]), strict=True):
+            size = max(1, _BATCH_TOKENS // longest)
+            batch, order = order[:size], order[size:]
+            for index, vectors in zip(batch, self._forward([pool[i] for i in batch]), strict=True):
                 results[index] = vectors
         return results
 
     @torch.inference_mode()
     def _forward(self, jobs: list[_Job]) -> list[Vectors]:
-        rows = [
-            [*self._prefix, *(token for piece in job.pieces for token in piece.ids), *self._suffix] for job in jobs
-        ]
+        rows = [[*self._prefix, *(token for piece in job.pieces for token in piece.ids), *self._suffix] for job in jobs]
         width = max(map(len, rows))
         total = sum(len(job.pieces) for job in jobs)
         ids = torch.full((len(rows), width), self._pad, dtype=torch.long)

@@ -1,0 +1,1 @@
+"""Measuring retrieval, ours and that of chunk-based peers."""

@@ -83,9 +83,7 @@ class Baseline:
         if self._kind != "sentence":
             return [(unit.start, unit.end) for unit in units]
         last = len(units) - 1
-        return [
-            (units[max(0, i - self._size)].start, units[min(last, i + self._size)].end) for i in range(len(units))
-        ]
+        return [(units[max(0, i - self._size)].start, units[min(last, i + self._size)].end) for i in range(len(units))]
 
     def _late(self, encoder: LandmarkEncoder, text: str) -> Units:
         sentences, vectors = encoder.encode(text, split_sentences(text))

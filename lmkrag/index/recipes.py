@@ -42,9 +42,8 @@ def load_recipe(name: str) -> Recipe:
         return _read(path)
     for folder in _folders():
         path = folder / f"{name}.toml"
-        if name.isidentifier() or name.replace("-", "").isalnum():
-            if path.is_file():
-                return _read(path)
+        if name.replace("-", "").isalnum() and path.is_file():
+            return _read(path)
     known = ", ".join(recipe.name for recipe in list_recipes())
     raise UsageError(f"unknown recipe {name!r}: one of {known}, or a .toml file")
 

@@ -185,7 +185,7 @@ class IndexStore:
             version = int(meta["format"])
             if version > catalog.FORMAT_VERSION:
                 raise IndexMismatch(
-                    f"{path}: format {version} of a newer lmkrag; this one reads {catalog.FORMAT_VERSION}: upgrade lmkrag"
+                    f"{path}: format {version} of a newer lmkrag (this one reads {catalog.FORMAT_VERSION}): upgrade"
                 )
             encoder = EncoderSpec(**json.loads(meta["encoder"]))
             return cls(path, encoder, recipe_from_json(meta["recipe"]))
@@ -208,14 +208,14 @@ class IndexStore:
     # Reading
 
     @contextlib.contextmanager
-    def reading(self) -> Iterator[Snapshot]:
-        """Hold one committed state, whatever a writer does meanwhile."""
+    def reading(self, *, vectors: bool = True) -> Iterator[Snapshot]:
+        """Hold one committed state, whatever a writer does meanwhile; without its segments unless ``vectors``."""
         connection = self._connection()
         nested = connection.in_transaction
         try:
             if not nested:
                 connection.execute("BEGIN")
-            generation, segments = self._load_segments(connection, nested)
+            generation, segments = self._load_segments(connection, nested) if vectors else (0, ())
             yield Snapshot(connection, generation, segments)
         except sqlite3.DatabaseError as error:
             raise _wrapped(self.path, error) from error
@@ -276,7 +276,9 @@ class IndexStore:
         try:
             self._lock.acquire()
         except Timeout:
-            raise IndexLocked(f"{self.path}: another process is writing to this index; try again when it is done") from None
+            raise IndexLocked(
+                f"{self.path}: another process is writing to this index; try again when it is done"
+            ) from None
         except OSError as error:
             raise StorageError(f"{self.path}: can't be written to ({error})") from error
         try:
@@ -297,7 +299,7 @@ class IndexStore:
     def commit(
         self,
         staged: Sequence[Staged],
-        segments: Sequence[tuple[SegmentFile, int]] = (),
+        segments: Sequence[SegmentFile] = (),
         *,
         removed: Iterable[str] = (),
         touched: Iterable[tuple[int, tuple[int, int]]] = (),
@@ -306,8 +308,7 @@ class IndexStore:
 
         Args:
             staged: new or changed documents; an old version of each is replaced.
-            segments: segment files, whose rows in order are the sentences of ``staged`` in order, each with how many
-                of its rows are filled.
+            segments: segment files, whose rows in order are the sentences of ``staged`` in order.
             removed: ``doc_id`` of documents to remove.
             touched: (document row id, new size and time) of unchanged files.
         """
@@ -319,7 +320,10 @@ class IndexStore:
             for key, stat in touched:
                 catalog.touch_document(connection, key, stat)
             ranges = [
-                (catalog.insert_document(connection, item.document, item.sentences, item.root, item.stat), len(item.sentences))
+                (
+                    catalog.insert_document(connection, item.document, item.sentences, item.root, item.stat),
+                    len(item.sentences),
+                )
                 for item in staged
             ]
             for file, runs in _spread(segments, ranges):
@@ -330,9 +334,9 @@ class IndexStore:
         with self.reading() as snapshot:
             merged = list(snapshot.segments)
             total = catalog.count_sentences(snapshot.connection)
-            if len(merged) == 1 and merged[0].whole:
-                if merged[0].segment.file.recipe == choose_recipe(self.recipe, total):
-                    return
+            wanted = choose_recipe(self.recipe, total)
+            if len(merged) == 1 and merged[0].whole and merged[0].segment.file.recipe == wanted:
+                return
             self._merge(merged)
         with contextlib.closing(catalog.connect(self.path / _CATALOG)) as connection:
             connection.execute("INSERT INTO lexical (lexical) VALUES ('optimize')")
@@ -392,21 +396,21 @@ class IndexStore:
 
     def find(self, doc_id: str) -> DocumentRow | None:
         """Return the catalog's row of a document."""
-        with self.reading() as snapshot:
+        with self.reading(vectors=False) as snapshot:
             return catalog.find_document(snapshot.connection, doc_id)
 
 
 def _spread(
-    segments: Sequence[tuple[SegmentFile, int]], ranges: Sequence[tuple[int, int]]
+    segments: Sequence[SegmentFile], ranges: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[SegmentFile, list[Run]]]:
     """Lay ranges of sentence ids, end to end, over the rows of segments, end to end."""
     remaining = [(first, count) for first, count in ranges if count]
     remaining.reverse()
-    for file, rows in segments:
+    for file in segments:
         runs, row = [], 0
-        while row < rows:
+        while row < file.rows:
             first, count = remaining.pop()
-            taken = min(count, rows - row)
+            taken = min(count, file.rows - row)
             runs.append((row, first, taken))
             row += taken
             if taken < count:

@@ -50,7 +50,7 @@ def build_segment(path: Path, slices: Iterator[Vectors], rows: int, dimensions: 
     """
     import faiss
 
-    index = faiss.index_factory(dimensions, _factory(recipe, rows), faiss.METRIC_INNER_PRODUCT)
+    index = faiss.index_factory(dimensions, _factory(recipe, rows, dimensions), faiss.METRIC_INNER_PRODUCT)
     waiting: list[Vectors] = []
     if not index.is_trained:
         wanted = recipe.train or rows
@@ -72,9 +72,9 @@ def build_segment(path: Path, slices: Iterator[Vectors], rows: int, dimensions: 
     return SegmentFile(path.name, rows, path.stat().st_size, hash_file(path), recipe)
 
 
-def _factory(recipe: Recipe, rows: int) -> str:
+def _factory(recipe: Recipe, rows: int, dimensions: int) -> str:
     lists = 2 ** round(math.log2(max(16.0, 4 * math.sqrt(rows))))
-    return recipe.factory.replace("{lists}", str(lists))
+    return recipe.factory.replace("{lists}", str(lists)).replace("{dimensions}", str(dimensions))
 
 
 def sync(path: Path) -> None:
@@ -128,11 +128,10 @@ class Segment:
         import faiss
 
         top = min(top, self.file.rows)
-        if alive is None:
-            return self._index.search(queries, top, params=_parameters(self._index, self.file.recipe, None))
-        bits = np.packbits(alive, bitorder="little")
-        selector = faiss.IDSelectorBitmap(bits)
-        return self._index.search(queries, top, params=_parameters(self._index, self.file.recipe, selector))
+        selector = None if alive is None else faiss.IDSelectorBitmap(np.packbits(alive, bitorder="little"))
+        parameters = _parameters(self._index, self.file.recipe, selector)
+        scores, rows = self._index.search(queries, top, params=parameters)
+        return scores, rows
 
     def read(self, rows: Rows) -> Vectors:
         """Return the vectors ``[len(rows), dimensions]`` of some rows, as precise as they are stored."""
@@ -151,7 +150,10 @@ class Segment:
         """The float16 matrix inside the mapped file, where the segment is stored exactly."""
         import faiss
 
-        if not isinstance(self._index, faiss.IndexScalarQuantizer) or self._index.sq.qtype != faiss.ScalarQuantizer.QT_fp16:
+        if (
+            not isinstance(self._index, faiss.IndexScalarQuantizer)
+            or self._index.sq.qtype != faiss.ScalarQuantizer.QT_fp16
+        ):
             return None
         codes = faiss.rev_swig_ptr(self._index.codes.data(), self._index.codes.size())
         matrix: NDArray[np.float16] = codes.view(np.float16).reshape(self.file.rows, self._index.d)

@@ -1,0 +1,1 @@
+"""From a query's vector and words to spans."""

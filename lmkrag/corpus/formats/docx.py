@@ -36,7 +36,9 @@ def read(data: bytes, name: str) -> Loaded:
 
 def _lines(block: Any) -> list[str]:
     if isinstance(block, Table):
-        rows = ["| " + " | ".join(cell.text.replace("\n", " ").strip() for cell in row.cells) + " |" for row in block.rows]
+        rows = [
+            "| " + " | ".join(cell.text.replace("\n", " ").strip() for cell in row.cells) + " |" for row in block.rows
+        ]
         return ["\n".join(rows)] if rows else []
     text = block.text.strip()
     if not text:

@@ -12,8 +12,37 @@ SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
 
 _SKIPPED = frozenset({"script", "style", "noscript", "template", "head", "svg", "nav", "iframe", "object"})
 _PARAGRAPHS = frozenset(
-    "p div section article main aside header footer blockquote figure figcaption table ul ol dl pre form fieldset "
-    "address details summary hr body h1 h2 h3 h4 h5 h6".split()
+    [
+        "p",
+        "div",
+        "section",
+        "article",
+        "main",
+        "aside",
+        "header",
+        "footer",
+        "blockquote",
+        "figure",
+        "figcaption",
+        "table",
+        "ul",
+        "ol",
+        "dl",
+        "pre",
+        "form",
+        "fieldset",
+        "address",
+        "details",
+        "summary",
+        "hr",
+        "body",
+        "h1",
+        "h2",
+        "h3",
+        "h4",
+        "h5",
+        "h6",
+    ]
 )
 _LINES = frozenset({"li", "tr", "dt", "dd", "br", "caption", "option"})
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}

@@ -31,7 +31,7 @@ def read_csv(data: bytes, name: str) -> Loaded:
     if not rows:
         raise DocumentError("table without rows")
     header, *records = rows
-    lines = [_line(zip(header, row, strict=False)) for row in records] or [_line((("", cell) for cell in header))]
+    lines = [_line(zip(header, row, strict=False)) for row in records] or [_line(("", cell) for cell in header)]
     return Loaded("\n".join(lines), "csv")
 
 

@@ -1,0 +1,43 @@
+# Everything a newcomer needs: make demo, make test.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+DEMO := indexes/demo
+QUESTION ?= How long must the lamp burn before the keeper may trim it?
+
+export HF_HUB_OFFLINE := 1
+export TOKENIZERS_PARALLELISM := true
+
+.PHONY: demo test lint check-types unit clean
+
+$(BIN)/activate:
+	$(PYTHON) -m venv $(VENV)
+	touch -d 1970-01-02 $(BIN)/activate
+
+$(VENV)/.installed: $(BIN)/activate pyproject.toml constraints.txt
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e .
+	touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $@
+
+demo: $(VENV)/.installed
+	$(BIN)/lmkrag index tests/data/corpus --index $(DEMO)
+	$(BIN)/lmkrag ask "$(QUESTION)" --index $(DEMO)
+
+test: lint check-types unit
+
+lint: $(VENV)/.installed-dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/lint-imports --no-cache
+
+check-types: $(VENV)/.installed-dev
+	$(BIN)/mypy
+
+unit: $(VENV)/.installed-dev
+	$(BIN)/python -m pytest
+
+clean:
+	rm -rf $(VENV) $(DEMO)

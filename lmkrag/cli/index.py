@@ -1,0 +1,82 @@
+"""``lmkrag index``."""
+
+import sys
+from dataclasses import asdict
+
+import click
+
+from lmkrag.cli.output import index_option, json_option, one_line, print_json
+from lmkrag.types import IndexReport
+
+_LISTED = 20  # skipped files shown one by one
+
+
+@click.command(epilog="Example: lmkrag index docs/ notes.pdf --exclude 'drafts/' --index indexes/handbook")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@index_option
+@click.option("--recipe", metavar="NAME|FILE", envvar="LMKRAG_RECIPE", help="How vectors are stored; new indexes only.")
+@click.option("--encoder", metavar="NAME|DIR", envvar="LMKRAG_ENCODER", help="The model; new indexes only.")
+@click.option("--include", multiple=True, metavar="GLOB", help="Only files that match; may be repeated.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="No files that match; may be repeated.")
+@click.option("--prune", is_flag=True, help="Remove documents whose files are gone from the directories given.")
+@click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
+@json_option
+def index(
+    paths: tuple[str, ...],
+    index_path: str,
+    recipe: str | None,
+    encoder: str | None,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    prune: bool,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Read files and directories into an index; unchanged files are not read again."""
+    from pathlib import Path
+
+    from tqdm import tqdm
+
+    from lmkrag.engine import Engine
+    from lmkrag.errors import UsageError
+
+    for path in paths:
+        if not Path(path).exists():
+            raise UsageError(f"{path}: no such file or directory")
+    with (
+        Engine.open(index_path, create=True, recipe=recipe, encoder=encoder) as engine,
+        tqdm(unit="B", unit_scale=True, disable=None, file=sys.stderr, leave=False) as bar,
+    ):
+
+        def progress(name: str, done: int, total: int) -> None:
+            bar.total = total
+            bar.set_description(one_line(name)[-30:], refresh=False)
+            bar.update(done - bar.n)
+
+        report = engine.add(list(paths), include=include, exclude=exclude, prune=prune, progress=progress)
+    if as_json:
+        print_json(asdict(report))
+    _explain(report, index_path)
+    if strict and report.skipped:
+        sys.exit(1)
+
+
+def _explain(report: IndexReport, index_path: str) -> None:
+    for skipped in report.skipped[:_LISTED]:
+        click.echo(f"skipped {one_line(skipped.path)}: {one_line(skipped.reason)}", err=True)
+    if len(report.skipped) > _LISTED:
+        click.echo(f"skipped {len(report.skipped) - _LISTED} more (--json lists them all)", err=True)
+    counts = [
+        f"{number} {name}"
+        for number, name in (
+            (report.added, "added"),
+            (report.updated, "updated"),
+            (report.unchanged, "unchanged"),
+            (report.removed, "removed"),
+            (len(report.skipped), "skipped"),
+        )
+        if number
+    ]
+    rate = f", {report.characters / max(report.seconds, 1e-9):,.0f} characters a second" if report.characters else ""
+    found = ", ".join(counts) or "nothing to index"
+    click.echo(f"{index_path}: {found}; {report.sentences:,} sentences in {report.seconds:.1f} s{rate}", err=True)

@@ -1,0 +1,100 @@
+"""``lmkrag show``, ``status``, ``remove``, ``compact``, ``verify`` and ``recipes``."""
+
+import sys
+from dataclasses import asdict
+
+import click
+
+from lmkrag.cli.output import index_option, json_option, one_line, print_json
+from lmkrag.engine import Engine
+
+
+@click.command(epilog="Example: lmkrag show handbook.md | head")
+@click.argument("doc_id")
+@index_option
+@json_option
+def show(doc_id: str, index_path: str, as_json: bool) -> None:
+    """Print a document's text exactly as indexed."""
+    with Engine.open(index_path) as engine:
+        text = engine.show(doc_id)
+    if as_json:
+        print_json({"doc_id": doc_id, "text": text})
+    else:
+        # As bytes: a terminal's encoding or line ends must not change the text
+        click.get_binary_stream("stdout").write(text.encode("utf-8", "surrogatepass"))
+
+
+@click.command(epilog="Example: lmkrag status --index indexes/handbook --json")
+@index_option
+@json_option
+def status(index_path: str, as_json: bool) -> None:
+    """Say what the index holds."""
+    with Engine.open(index_path) as engine:
+        found = asdict(engine.status())
+    if as_json:
+        print_json(found)
+        return
+    kinds = found.pop("kinds")
+    for name, value in found.items():
+        click.echo(f"{name:12} {value:,}" if isinstance(value, int) else f"{name:12} {value}")
+    click.echo(f"{'kinds':12} {', '.join(f'{count} {kind}' for kind, count in kinds.items())}")
+
+
+@click.command(epilog="Example: lmkrag remove docs/old.md docs/older.md")
+@click.argument("doc_ids", nargs=-1, required=True, metavar="DOC_ID...")
+@index_option
+@json_option
+def remove(doc_ids: tuple[str, ...], index_path: str, as_json: bool) -> None:
+    """Remove documents; all of them or, if one is not there, none."""
+    with Engine.open(index_path) as engine:
+        count = engine.remove(doc_ids)
+    if as_json:
+        print_json({"removed": count})
+    else:
+        click.echo(f"{index_path}: {count} removed", err=True)
+
+
+@click.command(epilog="Example: lmkrag compact --index indexes/handbook")
+@index_option
+@json_option
+def compact(index_path: str, as_json: bool) -> None:
+    """Rewrite the index without what was deleted, as its recipe says for its size."""
+    with Engine.open(index_path) as engine:
+        before = engine.status().bytes
+        engine.compact()
+        after = engine.status().bytes
+    if as_json:
+        print_json({"bytes_before": before, "bytes_after": after})
+    else:
+        click.echo(f"{index_path}: {before:,} bytes before, {after:,} after", err=True)
+
+
+@click.command(epilog="Example: lmkrag verify && echo whole")
+@index_option
+@json_option
+def verify(index_path: str, as_json: bool) -> None:
+    """Check every file and row; exit with 1 when something is wrong."""
+    with Engine.open(index_path) as engine:
+        problems = engine.verify()
+    if as_json:
+        print_json({"problems": problems})
+    else:
+        for problem in problems:
+            click.echo(one_line(problem))
+        click.echo(f"{index_path}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}", err=True)
+    if problems:
+        sys.exit(1)
+
+
+@click.command(epilog="Example: lmkrag recipes")
+@json_option
+def recipes(as_json: bool) -> None:
+    """List the ways an index can store its vectors."""
+    from lmkrag.index.recipes import list_recipes
+
+    found = list_recipes()
+    if as_json:
+        print_json([asdict(recipe) for recipe in found])
+        return
+    for recipe in found:
+        click.echo(f"{recipe.name:12} {recipe.description}")

@@ -1,0 +1,107 @@
+"""What the commands share: the index option, JSON, places, errors as one line and an exit code."""
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any, TypeVar
+
+import click
+
+from lmkrag.errors import LmkragError, UsageError
+from lmkrag.types import Span
+
+DEFAULT_INDEX = "indexes/default"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def index_option(command: Command) -> Command:
+    """Add ``--index``."""
+    return click.option(
+        "--index",
+        "index_path",
+        envvar="LMKRAG_INDEX",
+        default=DEFAULT_INDEX,
+        show_default=True,
+        metavar="DIR",
+        help="The index directory.",
+    )(command)
+
+
+def json_option(command: Command) -> Command:
+    """Add ``--json``."""
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")(command)
+
+
+def search_options(command: Command) -> Command:
+    """Add the options that say how to search."""
+    options = [
+        click.option("--top", type=click.IntRange(min=1), metavar="N", envvar="LMKRAG_TOP", help="Spans, at most."),
+        click.option(
+            "--budget",
+            type=click.IntRange(min=1),
+            metavar="TOKENS",
+            envvar="LMKRAG_BUDGET",
+            help="Tokens the spans may add up to.",
+        ),
+        click.option(
+            "--mode",
+            type=click.Choice(["hybrid", "dense", "lexical"]),
+            default="hybrid",
+            show_default=True,
+            envvar="LMKRAG_MODE",
+            help="Which scores count.",
+        ),
+        click.option(
+            "--filter",
+            "filter_expression",
+            metavar="EXPR",
+            help="Documents to search, such as 'kind=pdf and path=docs/*'.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+class ErrorHandlingGroup(click.Group):
+    """Prints our errors as one line: exit 2 for what can't be meant, 1 for what failed."""
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the command."""
+        try:
+            return super().invoke(ctx)
+        except LmkragError as error:
+            click.echo(f"lmkrag: {one_line(str(error))}", err=True)
+            sys.exit(2 if isinstance(error, UsageError) else 1)
+
+
+def print_json(value: Any) -> None:
+    """Print one line of JSON."""
+    click.echo(json.dumps(value, ensure_ascii=False, default=_plain))
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if hasattr(value, "keys") else str(value)
+
+
+def span_to_json(span: Span) -> dict[str, Any]:
+    """Return a span as the command line's JSON has it."""
+    fields = ("doc_id", "path", "start", "end", "score", "page", "text")
+    return {name: getattr(span, name) for name in fields} | {"hits": [asdict(hit) for hit in span.hits]}
+
+
+def place(doc_id: str, start: int, end: int, page: int | None) -> str:
+    """Return ``file:start-end``, with the page if there is one."""
+    return f"{one_line(doc_id)}:{start}-{end}" + (f" (page {page})" if page is not None else "")
+
+
+def one_line(text: str) -> str:
+    """Return text that can't break out of its line, nor send control codes to a terminal."""
+    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+
+
+def readable(text: str) -> str:
+    """Return text with its lines kept and control codes shown."""
+    return "\n".join(one_line(line.expandtabs()) for line in text.splitlines())

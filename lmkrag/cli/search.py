@@ -1,0 +1,72 @@
+"""``lmkrag search``: one query, or a file of them."""
+
+import json
+import textwrap
+from itertools import islice
+from typing import Any
+
+import click
+
+from lmkrag.cli.output import index_option, json_option, place, print_json, readable, search_options, span_to_json
+from lmkrag.errors import UsageError
+
+_BATCH = 256  # queries encoded together
+
+
+@click.command(epilog="Example: lmkrag search 'how is leave accrued?' --top 3 --filter 'kind=pdf and year>=2020'")
+@click.argument("query", required=False)
+@click.option(
+    "--queries",
+    type=click.File(encoding="utf-8"),
+    metavar="FILE.jsonl",
+    help='One {"query_id", "query"} a line; - reads standard input.',
+)
+@index_option
+@search_options
+@click.option(
+    "--level",
+    type=click.Choice(["span", "sentence", "document"]),
+    default="span",
+    show_default=True,
+    help="What to return.",
+)
+@click.option(
+    "--front", type=click.IntRange(min=0), metavar="K", help="Grow hits K sentences backward, not adaptively."
+)
+@json_option
+def search(
+    query: str | None, queries: Any, index_path: str, filter_expression: str | None, as_json: bool, **how: Any
+) -> None:
+    """Find the spans that answer QUERY, best first."""
+    from lmkrag.engine import Engine
+
+    if (query is None) == (queries is None):
+        raise UsageError("give a QUERY, or --queries FILE.jsonl")
+    if queries is not None and not as_json:
+        raise UsageError("--queries prints JSON lines: add --json")
+    with Engine.open(index_path) as engine:
+        if queries is not None:
+            lines = enumerate(queries, 1)
+            while batch := [_parse(number, line) for number, line in islice(lines, _BATCH)]:
+                found = engine.search_batch([text for _, text in batch], filter=filter_expression, **how)
+                for (query_id, _), spans in zip(batch, found, strict=True):
+                    print_json({"query_id": query_id, "spans": [span_to_json(span) for span in spans]})
+            return
+        spans = engine.search(str(query), filter=filter_expression, **how)
+    if as_json:
+        print_json({"query": query, "spans": [span_to_json(span) for span in spans]})
+        return
+    if not spans:
+        click.echo("nothing found", err=True)
+    for number, span in enumerate(spans, 1):
+        heading = place(span.doc_id, span.start, span.end, span.page)
+        click.secho(f"{number}. {heading}  {span.score:.3f}", bold=True)
+        click.echo(textwrap.indent(readable(span.text), "   ") + "\n")
+
+
+def _parse(number: int, line: str) -> tuple[Any, str]:
+    try:
+        record = json.loads(line)
+        return record["query_id"], str(record["query"])
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(f'--queries line {number}: not {{"query_id": ..., "query": ...}}') from None

@@ -1,0 +1,324 @@
+"""The front door: composes the parts, computes nothing itself."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+from lmkrag.errors import IndexMismatch, IndexNotFound, UsageError
+from lmkrag.types import Answer, Document, IndexReport, IndexStatus, Level, Mode, Span
+
+if TYPE_CHECKING:
+    from lmkrag.encoder.landmark import LandmarkEncoder
+    from lmkrag.index.catalog import DocumentRow
+    from lmkrag.index.store import IndexStore, Snapshot
+    from lmkrag.indexing import Progress
+    from lmkrag.readers.base import Reader
+
+DEFAULT_TOP = 8
+DEFAULT_BUDGET = 2_000
+"""Tokens of context a reader gets."""
+
+_TOP_OF_BUDGET = 64  # spans looked at when only a budget limits them
+
+
+class Engine:
+    """An index and the encoder that made it.
+
+    Reading methods may be called from any thread; one process at a time may write.
+
+    >>> engine = Engine.open("indexes/handbook", create=True)  # doctest: +SKIP
+    >>> engine.add("docs/")  # doctest: +SKIP
+    >>> engine.search("how is leave accrued?", top=8)  # doctest: +SKIP
+    """
+
+    def __init__(self, store: "IndexStore", encoder: "LandmarkEncoder | None" = None) -> None:
+        """Take an open store; the encoder is loaded when it is first needed, unless given."""
+        self._store = store
+        self._encoder = encoder
+        if encoder is not None:
+            self._check(encoder)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        create: bool = False,
+        encoder: "str | LandmarkEncoder | None" = None,
+        recipe: str | None = None,
+    ) -> Self:
+        """Open an index directory.
+
+        Args:
+            path: the index.
+            create: make it if it is not there.
+            encoder: a model folder, hub name or loaded encoder. An existing index knows its own.
+            recipe: how vectors are stored, a name or ``.toml`` file; only when the index is made.
+
+        Raises:
+            IndexNotFound: there is none and ``create`` is false. UsageError: a ``recipe`` for an existing index.
+            IndexMismatch: the index was made with another encoder, or a newer lmkrag. IndexCorrupt: it is damaged.
+        """
+        from lmkrag.index.store import IndexStore
+
+        path = Path(path)
+        if IndexStore.exists(path):
+            store = IndexStore.open(path)
+            if recipe is not None and recipe != store.recipe.name:
+                raise UsageError(
+                    f"{path}: made with recipe {store.recipe.name!r}; index into a new directory for {recipe!r}"
+                )
+            return cls(store, _load_encoder(encoder) if encoder is not None else None)
+        if not create:
+            raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
+        loaded = _load_encoder(encoder)
+        return cls(IndexStore.create(path, encoder=loaded.spec, recipe=recipe), loaded)
+
+    @property
+    def encoder(self) -> "LandmarkEncoder":
+        """The encoder that made the index, loaded at first use."""
+        if self._encoder is None:
+            spec = self._store.encoder
+            loaded = _load_encoder(spec.name, window=spec.window, overlap=spec.overlap)
+            self._check(loaded)
+            self._encoder = loaded
+        return self._encoder
+
+    def _check(self, encoder: "LandmarkEncoder") -> None:
+        made_with = self._store.encoder
+        if encoder.spec.fingerprint != made_with.fingerprint:
+            raise IndexMismatch(
+                f"{self._store.path}: made with encoder {made_with.name!r} ({made_with.fingerprint[:8]}), not with "
+                f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:8]}); open it without an encoder, or index again"
+            )
+
+    def close(self) -> None:
+        """Close the index's files."""
+        self._store.close()
+
+    def __enter__(self) -> Self:
+        """Return the engine; it is closed at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the engine."""
+        self.close()
+
+    # Writing
+
+    def add(
+        self,
+        source: str | Path | Document | Iterable[str | Path | Document],
+        *,
+        include: Sequence[str] = (),
+        exclude: Sequence[str] = (),
+        prune: bool = False,
+        progress: "Progress | None" = None,
+    ) -> IndexReport:
+        """Index files, directories or documents.
+
+        Args:
+            source: a path, several, or ``Document`` values.
+            include: globs of ``.gitignore`` form; only files that match one.
+            exclude: globs; no files that match one.
+            prune: remove documents whose files are gone from a directory in ``source``.
+            progress: called with (document, bytes done, bytes in all).
+
+        Returns:
+            What was added, updated, unchanged, removed and skipped.
+
+        Raises:
+            UsageError: a path does not exist. IndexLocked: another process writes. StorageError: writing failed.
+        """
+        from lmkrag.indexing import add_documents, add_files
+
+        items = [source] if isinstance(source, str | Path | Document) else list(source)
+        documents = [item for item in items if isinstance(item, Document)]
+        paths = [Path(item) for item in items if not isinstance(item, Document)]
+        if documents and paths:
+            raise UsageError("add paths or Documents, not both in one call")
+        if documents:
+            return add_documents(self._store, self.encoder, documents)
+        return add_files(
+            self._store,
+            lambda: self.encoder,
+            paths,
+            include=include,
+            exclude=exclude,
+            prune=prune,
+            progress=progress,
+        )
+
+    def remove(self, doc_ids: str | Iterable[str]) -> int:
+        """Remove documents; return how many.
+
+        Raises:
+            UsageError: one is not in the index; nothing is removed then.
+        """
+        wanted = list(dict.fromkeys([doc_ids] if isinstance(doc_ids, str) else doc_ids))
+        for doc_id in wanted:
+            self._find(doc_id)
+        with self._store.writing():
+            self._store.commit([], removed=wanted)
+        return len(wanted)
+
+    def compact(self) -> None:
+        """Rewrite the index without what was deleted, as its recipe says for its size."""
+        with self._store.writing():
+            self._store.compact()
+
+    # Reading
+
+    def search(
+        self,
+        query: str,
+        *,
+        top: int | None = None,
+        budget: int | None = None,
+        mode: Mode = "hybrid",
+        level: Level = "span",
+        filter: str | None = None,
+        front: int | None = None,
+    ) -> list[Span]:
+        """Find the spans that answer ``query``, best first.
+
+        Args:
+            query: a question or words.
+            top: how many spans; 8 unless a budget is given.
+            budget: tokens (of the encoder's tokenizer) the spans may add up to.
+            mode: ``"hybrid"``, ``"dense"`` or ``"lexical"``.
+            level: ``"span"``, ``"sentence"`` or ``"document"``.
+            filter: which documents to search, such as ``kind=pdf and path=docs/*``.
+            front: grow each hit this many sentences backward, instead of adaptively.
+
+        Raises:
+            UsageError: an argument is out of range, or the filter can't be parsed.
+        """
+        return self.search_batch([query], top=top, budget=budget, mode=mode, level=level, filter=filter, front=front)[0]
+
+    def search_batch(
+        self,
+        queries: Sequence[str],
+        *,
+        top: int | None = None,
+        budget: int | None = None,
+        mode: Mode = "hybrid",
+        level: Level = "span",
+        filter: str | None = None,
+        front: int | None = None,
+    ) -> list[list[Span]]:
+        """Like :meth:`search` for many queries, encoded together and searched in one snapshot."""
+        from lmkrag.index.catalog import query_terms
+        from lmkrag.retrieval.packing import pack_spans
+        from lmkrag.retrieval.search import search_spans
+
+        count = _checked_top(top, budget)
+        if mode not in ("hybrid", "dense", "lexical"):
+            raise UsageError(f"mode {mode!r}: use 'hybrid', 'dense' or 'lexical'")
+        if level not in ("span", "sentence", "document"):
+            raise UsageError(f"level {level!r}: use 'span', 'sentence' or 'document'")
+        vectors = self.encoder.encode_queries(queries)
+        results = []
+        with self._store.reading() as snapshot:
+            allowed = _allowed(snapshot, filter) if filter else None
+            for query, vector in zip(queries, vectors, strict=True):
+                spans = search_spans(
+                    snapshot,
+                    vector,
+                    query_terms(query),
+                    top=count,
+                    mode=mode,
+                    level=level,
+                    front=front,
+                    allowed=allowed,
+                )
+                if budget is not None:
+                    spans = pack_spans(spans, budget=budget, count_tokens=self.encoder.count_tokens)
+                results.append(spans)
+        return results
+
+    def ask(
+        self,
+        question: str,
+        *,
+        reader: "Reader | None" = None,
+        top: int | None = None,
+        budget: int = DEFAULT_BUDGET,
+        mode: Mode = "hybrid",
+        filter: str | None = None,
+    ) -> Answer:
+        """Answer a question from the documents, with citations.
+
+        Args:
+            question: in words.
+            reader: what answers; without one the spans themselves, their best sentences cited.
+            top: how many spans the reader gets, at most.
+            budget: tokens of context the reader gets.
+            mode: see :meth:`search`.
+            filter: see :meth:`search`.
+        """
+        from lmkrag.readers.extractive import ExtractiveReader
+
+        spans = self.search(question, top=top or DEFAULT_TOP, budget=budget, mode=mode, filter=filter)
+        return (reader or ExtractiveReader()).answer(question, spans)
+
+    def show(self, doc_id: str) -> str:
+        """Return a document's text exactly as indexed.
+
+        Raises:
+            UsageError: it is not in the index.
+        """
+        from lmkrag.index import catalog
+
+        row = self._find(doc_id)
+        with self._store.reading(vectors=False) as snapshot:
+            return catalog.read_text(snapshot.connection, row, 0, row.length)
+
+    def status(self) -> IndexStatus:
+        """Return what the index holds."""
+        from lmkrag.index.verify import read_status
+
+        return read_status(self._store)
+
+    def verify(self) -> tuple[str, ...]:
+        """Check every file and row of the index; return what is wrong, empty when it is whole."""
+        from lmkrag.index.verify import find_problems
+
+        return find_problems(self._store)
+
+    def _find(self, doc_id: str) -> "DocumentRow":
+        row = self._store.find(doc_id)
+        if row is None:
+            raise UsageError(f"no document {doc_id!r} in {self._store.path}")
+        return row
+
+
+def _load_encoder(
+    encoder: "str | LandmarkEncoder | None", *, window: int | None = None, overlap: float | None = None
+) -> "LandmarkEncoder":
+    from lmkrag.encoder.landmark import LandmarkEncoder
+
+    if isinstance(encoder, LandmarkEncoder):
+        return encoder
+    return LandmarkEncoder.load(encoder, window=window, overlap=overlap)
+
+
+def _checked_top(top: int | None, budget: int | None) -> int:
+    if top is not None and top < 1:
+        raise UsageError(f"top must be at least 1, not {top}")
+    if budget is not None and budget < 1:
+        raise UsageError(f"budget must be at least 1 token, not {budget}")
+    return top or (DEFAULT_TOP if budget is None else _TOP_OF_BUDGET)
+
+
+def _allowed(snapshot: "Snapshot", expression: str) -> "list[DocumentRow]":
+    from lmkrag.index import catalog
+    from lmkrag.retrieval.filters import parse_filter
+
+    keep = parse_filter(expression)
+    fields = ("doc_id", "path", "title", "kind", "root")
+    return [
+        row
+        for row in catalog.all_documents(snapshot.connection)
+        if keep({**row.meta, **{name: getattr(row, name) for name in fields}, "path": row.doc_id})
+    ]

@@ -1,0 +1,70 @@
+"""Read an evaluation set: ``docs.jsonl.gz`` and ``queries.jsonl.gz`` in one folder."""
+
+import gzip
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from lmkrag.errors import UsageError
+from lmkrag.types import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question, the document that answers it, and where: character spans, empty if it does not."""
+
+    query_id: str
+    query: str
+    doc_id: str
+    spans: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """Documents and the questions about them."""
+
+    name: str
+    documents: tuple[Document, ...]
+    queries: tuple[Query, ...]
+
+
+def load_dataset(folder: Path) -> Dataset:
+    """Read a folder in the data format.
+
+    Raises:
+        UsageError: a file is missing, a line is not of the format, or a span lies outside its document.
+    """
+    documents = tuple(
+        Document(doc_id=record["doc_id"], path=record["doc_id"], text=record["text"], title=record.get("title", ""))
+        for record in _records(folder / "docs.jsonl.gz", {"doc_id", "text"})
+    )
+    lengths = {document.doc_id: len(document.text) for document in documents}
+    queries = []
+    for record in _records(folder / "queries.jsonl.gz", {"query_id", "query", "doc_id", "spans"}):
+        spans = tuple((int(start), int(end)) for start, end in record["spans"])
+        length = lengths.get(record["doc_id"])
+        if length is None:
+            raise UsageError(f"{folder}: query {record['query_id']!r} names no document of the set")
+        if any(not 0 <= start < end <= length for start, end in spans):
+            raise UsageError(f"{folder}: query {record['query_id']!r} has a span outside its document")
+        queries.append(Query(record["query_id"], record["query"], record["doc_id"], spans))
+    if not documents or not queries:
+        raise UsageError(f"{folder}: the set is empty")
+    return Dataset(folder.name, documents, tuple(queries))
+
+
+def _records(path: Path, keys: set[str]) -> Iterator[dict[str, Any]]:
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        for number, line in enumerate(lines, 1):
+            try:
+                record = json.loads(line)
+                missing = keys - record.keys()
+            except (ValueError, AttributeError):
+                raise UsageError(f"{path} line {number}: not a JSON object") from None
+            if missing:
+                raise UsageError(f"{path} line {number}: no {sorted(missing)[0]!r}")
+            yield record

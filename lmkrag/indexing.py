@@ -1,0 +1,252 @@
+"""The add job: find files, skip the unchanged, load, split, encode, commit in batches."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from lmkrag.corpus.load import fingerprint, load_document
+from lmkrag.corpus.sentences import iter_sentences
+from lmkrag.corpus.walk import Found, walk
+from lmkrag.encoder.landmark import Encoded, LandmarkEncoder, Vectors
+from lmkrag.errors import DocumentError
+from lmkrag.index import catalog
+from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.store import IndexStore, Staged
+from lmkrag.index.vectors import SegmentFile
+from lmkrag.types import Document, IndexReport, Sentence, Skipped
+
+Progress = Callable[[str, int, int], None]
+"""Called with the name of the document just read, bytes done and bytes in all."""
+
+_COMMIT_SENTENCES = 32_768  # a batch; what a killed run repeats
+_COMMIT_SECONDS = 30.0
+_SEGMENT_ROWS = 65_536  # a document larger than this spreads over several segments
+_RACY_NS = 2_000_000_000  # a file changed this recently may change again within its clock's tick
+
+
+@dataclass(slots=True)
+class _Loading:
+    """A document on its way through the encoder."""
+
+    document: Document
+    root: str
+    stat: tuple[int, int]
+    sentences: list[Sentence] = field(default_factory=list)
+
+
+class _Counts:
+    def __init__(self) -> None:
+        self.added = self.updated = self.unchanged = self.sentences = self.characters = 0
+        self.skipped: list[Skipped] = []
+
+
+def add_files(
+    store: IndexStore,
+    encoder: Callable[[], LandmarkEncoder],
+    sources: Sequence[Path],
+    *,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    prune: bool = False,
+    progress: Progress | None = None,
+) -> IndexReport:
+    """Index files and directories; unchanged files cost one stat, changed ones are replaced when whole.
+
+    Args:
+        store: to write to.
+        encoder: gives the encoder; called only when there is something to encode.
+        sources: files and directories.
+        include: globs; only files that match.
+        exclude: globs; no files that match.
+        prune: remove documents whose files are gone from the directories in ``sources``.
+        progress: told of each document.
+
+    Raises:
+        UsageError: a source does not exist. StorageError: the index can't be written to.
+    """
+    began = time.monotonic()
+    counts = _Counts()
+    with store.writing():
+        with store.reading(vectors=False) as snapshot:
+            known = {row.doc_id: row for row in catalog.all_documents(snapshot.connection)}
+        found = [item for source in sources for item in walk(source, include=include, exclude=exclude)]
+        counts.skipped += [item for item in found if isinstance(item, Skipped)]
+        files = [item for item in found if isinstance(item, Found)]
+        changed = list(_changed(files, known, counts))
+        if changed:
+            _encode_all(store, encoder(), _load(changed, known, counts, store, progress), known, counts)
+        removed = _missing(sources, found, known) if prune else []
+        if removed:
+            store.commit([], removed=removed)
+        store.merge_small()
+    return _report(counts, len(removed), began)
+
+
+def add_documents(store: IndexStore, encoder: LandmarkEncoder, documents: Iterable[Document]) -> IndexReport:
+    """Index documents given as values; one whose fingerprint (its text's, without one) is known is skipped."""
+    began = time.monotonic()
+    counts = _Counts()
+    with store.writing():
+        with store.reading(vectors=False) as snapshot:
+            known = {row.doc_id: row for row in catalog.all_documents(snapshot.connection)}
+
+        def loading() -> Iterator[_Loading]:
+            for document in documents:
+                mark = document.fingerprint or fingerprint(document.text.encode("utf-8", "surrogatepass"))
+                row = known.get(document.doc_id)
+                if not document.text.strip():
+                    counts.skipped.append(Skipped(document.doc_id, "no text in it"))
+                elif row is not None and row.fingerprint == mark:
+                    counts.unchanged += 1
+                else:
+                    yield _Loading(replace(document, fingerprint=mark), "", (len(document.text), 0))
+
+        _encode_all(store, encoder, loading(), known, counts)
+        store.merge_small()
+    return _report(counts, 0, began)
+
+
+def _report(counts: _Counts, removed: int, began: float) -> IndexReport:
+    return IndexReport(
+        added=counts.added,
+        updated=counts.updated,
+        unchanged=counts.unchanged,
+        removed=removed,
+        skipped=tuple(counts.skipped),
+        sentences=counts.sentences,
+        characters=counts.characters,
+        seconds=time.monotonic() - began,
+    )
+
+
+def _changed(files: Iterable[Found], known: dict[str, DocumentRow], counts: _Counts) -> Iterator[Found]:
+    """Drop files whose size and time are as recorded, and those whose name another file has."""
+    names: dict[str, Path] = {}
+    for item in files:
+        row = known.get(item.doc_id)
+        other = names.setdefault(item.doc_id, item.path)
+        if other == item.path and row is not None and row.path != str(item.path) and Path(row.path).exists():
+            other = Path(row.path)
+        if other != item.path:
+            reason = f"the name is taken by {other}: add a directory above both"
+            counts.skipped.append(Skipped(item.doc_id, reason))
+        elif row is not None and row.path == str(item.path) and (row.size, row.mtime_ns) == item.stat:
+            counts.unchanged += 1
+        else:
+            yield item
+
+
+def _load(
+    files: Sequence[Found],
+    known: dict[str, DocumentRow],
+    counts: _Counts,
+    store: IndexStore,
+    progress: Progress | None,
+) -> Iterator[_Loading]:
+    """Read changed files one at a time; those that only look changed are recorded as unchanged."""
+    total = sum(item.stat[0] for item in files)
+    done = 0
+    touched: list[tuple[int, tuple[int, int]]] = []
+    now = time.time_ns()
+    for item in files:
+        done += item.stat[0]
+        if progress is not None:
+            progress(item.doc_id, done, total)
+        size, changed_at = item.stat
+        stat = (size, 0 if now - changed_at < _RACY_NS else changed_at)
+        try:
+            document = load_document(item.path, item.doc_id)
+        except DocumentError as error:
+            counts.skipped.append(Skipped(item.doc_id, str(error)))
+            continue
+        row = known.get(item.doc_id)
+        if row is not None and row.fingerprint == document.fingerprint and row.path == document.path:
+            counts.unchanged += 1
+            touched.append((row.id, stat))
+            continue
+        yield _Loading(document, item.root, stat)
+    if touched:
+        store.commit([], touched=touched)
+
+
+def _encode_all(
+    store: IndexStore,
+    encoder: LandmarkEncoder,
+    loading: Iterable[_Loading],
+    known: dict[str, DocumentRow],
+    counts: _Counts,
+) -> None:
+    """Stream documents through the encoder, and commit what is whole in batches."""
+    open_documents: dict[int, _Loading] = {}
+
+    def feed() -> Iterator[tuple[int, str, Iterable[Sentence]]]:
+        for key, item in enumerate(loading):
+            open_documents[key] = item
+            yield key, item.document.text, iter_sentences(item.document.text, kind=item.document.kind)
+
+    batch = _Batch(store, known, counts)
+    current: int | None = None
+    for part in encoder.encode_stream(feed()):
+        if current is not None and part.key != current:
+            batch.finish(open_documents.pop(current))
+        current = part.key
+        batch.extend(open_documents[current], part)
+    if current is not None:
+        batch.finish(open_documents.pop(current))
+    batch.commit()
+
+
+class _Batch:
+    """Documents and vectors on their way to one commit."""
+
+    def __init__(self, store: IndexStore, known: dict[str, DocumentRow], counts: _Counts) -> None:
+        self._store, self._known, self._counts = store, known, counts
+        self._reset()
+
+    def _reset(self) -> None:
+        self._vectors: list[Vectors] = []
+        self._rows = 0
+        self._staged: list[Staged] = []
+        self._segments: list[SegmentFile] = []
+        self._sentences = 0
+        self._began = time.monotonic()
+
+    def extend(self, item: _Loading, part: Encoded) -> None:
+        item.sentences.extend(part.sentences)
+        self._vectors.append(part.vectors)
+        self._rows += len(part.vectors)
+        if self._rows >= _SEGMENT_ROWS:
+            self._stage()
+
+    def finish(self, item: _Loading) -> None:
+        self._staged.append(Staged(item.document, item.sentences, item.root, item.stat))
+        self._sentences += len(item.sentences)
+        if self._sentences >= _COMMIT_SENTENCES or time.monotonic() - self._began > _COMMIT_SECONDS:
+            self.commit()
+
+    def commit(self) -> None:
+        if not self._staged:
+            return
+        if self._rows:
+            self._stage()
+        self._store.commit(self._staged, self._segments)
+        for item in self._staged:
+            new = item.document.doc_id not in self._known
+            self._counts.added += new
+            self._counts.updated += not new
+            self._counts.sentences += len(item.sentences)
+            self._counts.characters += len(item.document.text)
+        self._reset()
+
+    def _stage(self) -> None:
+        self._segments.append(self._store.stage_segment(np.concatenate(self._vectors)))
+        self._vectors, self._rows = [], 0
+
+
+def _missing(sources: Sequence[Path], found: Sequence[Found | Skipped], known: dict[str, DocumentRow]) -> list[str]:
+    roots = {str(source.resolve()) for source in sources if source.is_dir()}
+    seen = {item.doc_id if isinstance(item, Found) else item.path for item in found}
+    return [row.doc_id for row in known.values() if row.root in roots and row.doc_id not in seen]

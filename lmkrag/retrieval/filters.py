@@ -1,0 +1,149 @@
+"""Filter expressions over documents: ``kind=pdf and (path=docs/* or author="Jane Roe") and not year<2020``.
+
+    expression := term {"or" term}        term  := factor {"and" factor}
+    factor     := "not" factor | "(" expression ")" | key operator value
+
+Operators: ``=`` ``!=`` ``<`` ``<=`` ``>`` ``>=``. A bare value may hold the wildcards ``*`` and ``?``; a quoted one
+is exact. Keys: ``doc_id``, ``path``, ``title``, ``kind``, ``root``, else a key of the document's front matter.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from fnmatch import fnmatchcase
+from typing import Any
+
+from lmkrag.errors import UsageError
+
+Predicate = Callable[[Mapping[str, Any]], bool]
+
+_TOKEN = re.compile(
+    r"\s*(?:(?P<paren>[()])|(?P<operator>!=|<=|>=|=|<|>)"
+    r'|"(?P<double>(?:[^"\\]|\\.)*)"|\'(?P<single>(?:[^\'\\]|\\.)*)\'|(?P<word>[^\s()=<>!"\']+))'
+)
+_MAX_DEPTH = 50
+
+Token = tuple[str, str]  # kind ("paren", "operator", "quoted", "word"), text
+
+
+def parse_filter(expression: str) -> Predicate:
+    """Compile an expression to a test of a document's fields.
+
+    Raises:
+        UsageError: it can't be parsed; the message says where.
+
+    >>> parse_filter("kind=pdf and year>=2020")({"kind": "pdf", "year": 2021})
+    True
+    """
+    return _Parser(expression).parse()
+
+
+def quote(value: str) -> str:
+    """Return ``value`` as an exact value of a filter expression."""
+    return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+class _Parser:
+    def __init__(self, expression: str) -> None:
+        self._expression = expression
+        self._tokens = list(_tokenize(expression))
+        self._next = 0
+
+    def parse(self) -> Predicate:
+        predicate = self._either(0)
+        if self._next < len(self._tokens):
+            raise self._error(f"{self._tokens[self._next][1]!r} is not expected")
+        return predicate
+
+    def _either(self, depth: int) -> Predicate:
+        options = [self._both(depth)]
+        while self._take("word", "or"):
+            options.append(self._both(depth))
+        return lambda fields: any(option(fields) for option in options)
+
+    def _both(self, depth: int) -> Predicate:
+        parts = [self._factor(depth)]
+        while self._take("word", "and"):
+            parts.append(self._factor(depth))
+        return lambda fields: all(part(fields) for part in parts)
+
+    def _factor(self, depth: int) -> Predicate:
+        if depth > _MAX_DEPTH:
+            raise self._error("it is nested too deeply")
+        if self._take("word", "not"):
+            inner = self._factor(depth + 1)
+            return lambda fields: not inner(fields)
+        if self._take("paren", "("):
+            inner = self._either(depth + 1)
+            if not self._take("paren", ")"):
+                raise self._error("a ')' is missing")
+            return inner
+        return self._comparison()
+
+    def _comparison(self) -> Predicate:
+        (key_kind, key), (kind, operator), (value_kind, value) = (self._pop() for _ in range(3))
+        if key_kind not in ("word", "quoted") or kind != "operator" or value_kind not in ("word", "quoted"):
+            raise self._error("expected: key operator value, such as kind=pdf")
+        if operator in ("=", "!="):
+            wanted = operator == "="
+            exact = value_kind == "quoted"
+            return lambda fields: _equal(fields.get(key), value, exact=exact) == wanted
+        return lambda fields: _ordered(fields.get(key), operator, value)
+
+    def _take(self, kind: str, text: str) -> bool:
+        if self._next < len(self._tokens):
+            found_kind, found = self._tokens[self._next]
+            if found_kind == kind and found.lower() == text:
+                self._next += 1
+                return True
+        return False
+
+    def _pop(self) -> Token:
+        if self._next == len(self._tokens):
+            raise self._error("it ends too early")
+        self._next += 1
+        return self._tokens[self._next - 1]
+
+    def _error(self, why: str) -> UsageError:
+        return UsageError(f"filter {self._expression!r}: {why}")
+
+
+def _tokenize(expression: str) -> list[Token]:
+    tokens: list[Token] = []
+    position, end = 0, len(expression.rstrip())
+    while position < end:
+        match = _TOKEN.match(expression, position)
+        if match is None:
+            raise UsageError(f"filter {expression!r}: can't be read at character {position + 1}")
+        position = match.end()
+        kind = str(match.lastgroup)
+        text = match.group(kind)
+        if kind in ("double", "single"):
+            kind, text = "quoted", re.sub(r"\\(.)", r"\1", text)
+        tokens.append((kind, text))
+    return tokens
+
+
+def _equal(found: Any, value: str, *, exact: bool) -> bool:
+    if isinstance(found, list):
+        return any(_equal(item, value, exact=exact) for item in found)
+    text = "" if found is None else str(found)
+    return text == value if exact else fnmatchcase(text.lower(), value.lower())
+
+
+def _ordered(found: Any, operator: str, value: str) -> bool:
+    if found is None:
+        return False
+    try:
+        left: Any = float(found)
+        right: Any = float(value)
+    except (TypeError, ValueError):
+        left, right = str(found), value
+    return bool(
+        left < right
+        if operator == "<"
+        else left <= right
+        if operator == "<="
+        else left > right
+        if operator == ">"
+        else left >= right
+    )

@@ -1,0 +1,79 @@
+"""Grow hits to the boundaries of the information they belong to."""
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+KEEP = 0.92
+"""A neighbour joins while the sum of (its score - KEEP x the hit's) does not fall; see ``benchmarks/LOG.md``."""
+
+JOIN = 0.9
+"""A span joins a better one that it touches when its hit scores at least this share of the better one's."""
+
+REACH = 8
+"""Sentences a hit grows to each side, at most."""
+
+Scores = NDArray[np.float32]
+Ids = NDArray[np.int64]
+
+
+def grow_spans(
+    scores: Scores, sentences: Ids, documents: Ids, *, front: int | None = None, keep: float = KEEP
+) -> Iterator[tuple[int, int, int]]:
+    """Grow from the best sentence down; what one span took, no other takes.
+
+    Adaptive by default: on each side the segment with the greatest sum of ``score - keep * hit`` (maximum-sum
+    subarray, as in dsRAG's relevant segment extraction). With ``front=k``, the hit and the k sentences before it (Luo
+    et al., 2024, section 3.3).
+
+    Args:
+        scores: ``[n]`` of sentences.
+        sentences: ``[n]`` their ids, increasing.
+        documents: ``[n]`` the document each is of.
+        front: a fixed number of sentences before the hit.
+        keep: how near to the hit's score its neighbours must be.
+
+    Yields:
+        (first, stop, hit): positions in the arrays, ``first <= hit < stop``, best hit first. Spans never overlap and
+        stay in one document; spans that touch are left for the caller to merge.
+
+    >>> scores = np.array([0.1, 0.58, 0.6, 0.2], np.float32)
+    >>> next(grow_spans(scores, np.arange(4), np.zeros(4, int)))
+    (1, 3, 2)
+    """
+    joined = (np.diff(sentences) == 1) & (np.diff(documents) == 0)  # position i and i + 1 are neighbours
+    taken = np.zeros(len(scores), bool)
+    for hit in np.argsort(-scores, kind="stable").tolist():
+        if taken[hit]:
+            continue
+        if front is None:
+            gains = scores - keep * scores[hit] if scores[hit] > 0 else np.full(len(scores), -1.0)
+            first = _edge(hit, -1, REACH, joined, taken, gains)
+            last = _edge(hit, 1, REACH, joined, taken, gains)
+        else:
+            first, last = _edge(hit, -1, front, joined, taken, None), hit
+        taken[first : last + 1] = True
+        yield first, last + 1, hit
+
+
+def _edge(
+    hit: int,
+    step: int,
+    reach: int,
+    joined: NDArray[np.bool_],
+    taken: NDArray[np.bool_],
+    gains: NDArray[np.floating] | None,
+) -> int:
+    """The outermost sentence to take on one side; every one within reach when there are no gains to compare."""
+    edge = position = hit
+    best = total = 0.0
+    for _ in range(reach):
+        following = position + step
+        if not 0 <= following < len(taken) or taken[following] or not joined[min(position, following)]:
+            break
+        position = following
+        total += 0.0 if gains is None else float(gains[position])
+        if total >= best:
+            best, edge = total, position
+    return edge

@@ -1,0 +1,65 @@
+"""Pack spans into a budget of tokens, and lay them out for a reader."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from itertools import groupby
+
+from lmkrag.types import Context, Span
+
+GAP = " […] "
+
+
+def pack_spans(spans: Sequence[Span], *, budget: int, count_tokens: Callable[[str], int]) -> list[Span]:
+    """Keep the best spans that fit.
+
+    A span that does not fit whole is cut after a whole sentence or word, if it is the first; else it is left out and
+    smaller ones after it may still fit.
+
+    Args:
+        spans: best first.
+        budget: tokens, at least 1.
+        count_tokens: of a text.
+
+    Returns:
+        Spans in the order given, at most ``budget`` tokens in all.
+    """
+    packed: list[Span] = []
+    left = budget
+    for span in spans:
+        cost = count_tokens(span.text)
+        if cost > left and not packed:
+            span = _shorten(span, left, count_tokens)
+            cost = count_tokens(span.text)
+        if span.text and cost <= left:
+            packed.append(span)
+            left -= cost
+    return packed
+
+
+def _shorten(span: Span, budget: int, count_tokens: Callable[[str], int]) -> Span:
+    """The longest head of a span, ended at white space, that fits."""
+    low, high = 0, len(span.text)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count_tokens(span.text[:middle]) <= budget:
+            low = middle
+        else:
+            high = middle - 1
+    head = span.text[:low]
+    if low < len(span.text) and not span.text[low].isspace() and any(map(str.isspace, head)):
+        head = head[: max(i for i, character in enumerate(head) if character.isspace())]
+    head = head.rstrip()
+    return replace(span, end=span.start + len(head), text=head)
+
+
+def render_context(spans: Sequence[Span], *, count_tokens: Callable[[str], int]) -> Context:
+    """Lay spans out for reading: documents by their best span, document order inside each, gaps marked."""
+    rank: dict[str, int] = {}
+    for span in spans:
+        rank.setdefault(span.doc_id, len(rank))
+    ordered = sorted(spans, key=lambda span: (rank[span.doc_id], span.start))
+    parts = []
+    for doc_id, group in groupby(ordered, key=lambda span: span.doc_id):
+        parts.append(f"{doc_id}\n{GAP.join(span.text for span in group)}")
+    text = "\n\n".join(parts)
+    return Context(text=text, spans=tuple(ordered), tokens=count_tokens(text))
