@@ -21,7 +21,7 @@ def show(doc_id: str, index_path: str, as_json: bool) -> None:
         print_json({"doc_id": doc_id, "text": text})
     else:
         # As bytes: a terminal's encoding or line ends must not change the text
-        click.get_binary_stream("stdout").write(text.encode("utf-8", "surrogatepass"))
+        sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
 
 
 @click.command(epilog="Example: lmkrag status --index indexes/handbook --json")

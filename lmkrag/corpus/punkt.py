@@ -48,8 +48,6 @@ ABBREVIATIONS = frozenset(
         "sec",
         "ch",
         "vol",
-        "no",
-        "nos",
         "pp",
         "p",
         "ed",

@@ -32,7 +32,9 @@ _ROW = re.compile(r"\s*\|.*\||[^\t\n]+\t[^\t\n]*\t|\s*\+[-=+]{3,}\+\s*$")
 _TURN = re.compile(r"\s*[A-Z][\w.'’ -]{0,40}:\s+\S")
 _ENDS_SENTENCE = re.compile(r"[.!?…:;。！？][\"'”’)\]]*\s*$")
 _STARTS_SENTENCE = re.compile(r"\s*[\"'“‘(\[]?[A-Z0-9]")
-_NOTHING_TO_SAY = re.compile(r"\W*(\w{1,3}\W*)?$")
+_NOTHING_TO_SAY = re.compile(r"\W*((\d{1,3}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W*)?$")
+# Not ends: "no." before a figure is an abbreviation, a quotation goes on after its own question mark.
+_NOT_ENDS = re.compile(r"\b[Nn]os?\.\s+(?=\d)|[.!?][\"'”’]+\s+(?=[a-z])")
 _BREAKS = tuple(re.compile(pattern) for pattern in (r"\n+", r"[.;!?。！？]\s+|[。！？]", r"[,:)\]}|]\s+", r"\s+"))
 
 _CJK_STOP = re.compile(r"[。！？｡]+[」』”’）】]*\s*")
@@ -232,6 +234,7 @@ def _sentence_ends(splitter: Splitter, language: str) -> Callable[[str], list[in
 
     def find_ends(text: str) -> list[int]:
         starts = {start for start, _ in tokenizer.span_tokenize(text)}
+        starts -= {match.end() for match in _NOT_ENDS.finditer(text)}
         starts.update(match.end() for match in _CJK_STOP.finditer(text))
         return sorted(starts - {0})
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from safetensors import SafetensorError
 
 from lmkrag.encoder.device import choose_device, choose_dtype
 from lmkrag.encoder.pooling import POOLINGS, pool_sentences
@@ -74,11 +75,11 @@ class LandmarkEncoder:
         self.spec = spec
         self.device = device
         self._model = model.to(device).eval()
-        self._tokens = tokenizer.backend_tokenizer
+        self._prefix, self._suffix = _special_tokens(tokenizer)
+        self._tokens = tokenizer.backend_tokenizer  # calling the tokenizer itself would undo what follows
         self._tokens.no_truncation()
         self._tokens.no_padding()
         self._tokens.encode_special_tokens = True  # a literal "[SEP]" in a document is text
-        self._prefix, self._suffix = _special_tokens(tokenizer)
         self._pad = tokenizer.pad_token_id or 0
         self._landmark = [tokenizer.convert_tokens_to_ids(spec.landmark)] if spec.landmark else []
 
@@ -117,7 +118,7 @@ class LandmarkEncoder:
             model = AutoModel.from_pretrained(
                 folder, local_files_only=True, use_safetensors=True, dtype=dtype or choose_dtype(where)
             )
-        except (OSError, ValueError, KeyError, ImportError) as error:
+        except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
             raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
         finally:
             logging.enable_progress_bar()
@@ -125,8 +126,9 @@ class LandmarkEncoder:
             raise EncoderError(f"{folder}: needs a fast tokenizer (tokenizer.json), this model has none")
         prefix, suffix = _special_tokens(tokenizer)
         longest = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512))
-        chosen = window or min(settings.get("window", DEFAULT_WINDOW), longest - len(prefix) - len(suffix))
-        if chosen + len(prefix) + len(suffix) > longest:
+        free = longest - len(prefix) - len(suffix)
+        chosen = window or settings.get("window") or min(DEFAULT_WINDOW, free)
+        if chosen > free:
             raise EncoderError(f"a window of {chosen} tokens is longer than the {longest} positions of {folder.name}")
         pooling = settings.get("pooling", "mean")
         share = settings.get("overlap", DEFAULT_OVERLAP) if overlap is None else overlap
@@ -179,7 +181,7 @@ class LandmarkEncoder:
         """Encode questions: ``[len(queries), dimensions]`` float32 of length one. Cut at the window's length."""
         jobs = []
         for key, query in enumerate(queries):
-            text = self.spec.query_prefix + query
+            text = _encodable(self.spec.query_prefix + query)
             ids = self._tokens.encode(text, add_special_tokens=False).ids[: self.spec.window - len(self._landmark)]
             piece = _Piece(Sentence(0, len(text)), ids + self._landmark)
             jobs.append(_Job(key, Window(0, 1, 0, 1, len(piece.ids)), [piece]))
@@ -194,7 +196,7 @@ class LandmarkEncoder:
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens ``text`` is, special tokens not counted."""
-        return len(self._tokens.encode(text, add_special_tokens=False).ids)
+        return len(self._tokens.encode(_encodable(text), add_special_tokens=False).ids)
 
     def _windows(self, key: int, text: str, sentences: Iterable[Sentence]) -> Iterator[_Job]:
         held: deque[_Piece] = deque()
@@ -216,16 +218,16 @@ class LandmarkEncoder:
         budget = self.spec.window - len(self._landmark)
         remaining = iter(sentences)
         while batch := list(islice(remaining, _TOKENIZER_BATCH)):
-            texts = [text[sentence.start : sentence.end] for sentence in batch]
+            texts = [_encodable(text[sentence.start : sentence.end]) for sentence in batch]
             encodings = self._tokens.encode_batch(texts, add_special_tokens=False)
             for sentence, encoding in zip(batch, encodings, strict=True):
                 while len(encoding.ids) > budget:
                     cut = sentence.start + _cut(text[sentence.start : sentence.end], encoding.offsets, budget)
-                    head = self._tokens.encode(text[sentence.start : cut], add_special_tokens=False)
+                    head = self._tokens.encode(_encodable(text[sentence.start : cut]), add_special_tokens=False)
                     # A piece tokenizes almost as it did in place; what little it gains is cut off its vector only.
                     yield _Piece(Sentence(sentence.start, cut, sentence.kind), head.ids[:budget] + self._landmark)
                     sentence = Sentence(cut, sentence.end, sentence.kind)
-                    encoding = self._tokens.encode(text[cut : sentence.end], add_special_tokens=False)
+                    encoding = self._tokens.encode(_encodable(text[cut : sentence.end]), add_special_tokens=False)
                 yield _Piece(sentence, encoding.ids + self._landmark)
 
     def _encode_pool(self, pool: list[_Job]) -> list[Vectors]:
@@ -286,6 +288,11 @@ def _pools(jobs: Iterator[_Job]) -> Iterator[list[_Job]]:
             pool, tokens = [], 0
     if pool:
         yield pool
+
+
+def _encodable(text: str) -> str:
+    """Text of the same length that UTF-8 can hold: the tokenizer refuses lone surrogates."""
+    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-KEEP = 0.92
+KEEP = 0.97
 """A neighbour joins while the sum of (its score - KEEP x the hit's) does not fall; see ``benchmarks/LOG.md``."""
 
-JOIN = 0.9
+JOIN = 0.97
 """A span joins a better one that it touches when its hit scores at least this share of the better one's."""
 
 REACH = 8

@@ -1,0 +1,187 @@
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+import torch
+
+from lmkrag import LandmarkEncoder, split_sentences
+from lmkrag.encoder.pooling import POOLINGS, pool_sentences
+from lmkrag.encoder.spec import find_model
+from lmkrag.errors import EncoderError, UsageError
+
+TEXT = "The lamp is lit at dusk. Nobody may trim the wick. Bees swarm in May. " * 40
+
+
+@pytest.fixture(scope="module")
+def exact():
+    return LandmarkEncoder.load(dtype=torch.float32, device="cpu")
+
+
+def test_vectors_are_the_means_of_token_states_inside_their_window(exact):
+    """Against a slow reference: one window, transformers alone."""
+    from transformers import AutoModel, AutoTokenizer
+
+    text = "It rained for days. Then the river froze."
+    sentences = split_sentences(text)
+    _, vectors = exact.encode(text, sentences)
+    folder = find_model(None)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    pieces = [tokenizer(text[s.start : s.end], add_special_tokens=False)["input_ids"] for s in sentences]
+    ids = [101, *pieces[0], *pieces[1], 102]
+    with torch.inference_mode():
+        states = AutoModel.from_pretrained(folder)(input_ids=torch.tensor([ids])).last_hidden_state[0]
+    first = 1 + len(pieces[0])
+    expected = torch.stack([states[1:first].mean(0), states[first : first + len(pieces[1])].mean(0)])
+    expected = torch.nn.functional.normalize(expected, dim=1).numpy()
+    np.testing.assert_allclose(vectors, expected, atol=1e-5)
+
+
+def test_batching_changes_nothing(exact):
+    sentences = split_sentences(TEXT)
+    _, alone = exact.encode(TEXT, sentences)
+    short = "A short text. It has two sentences."
+    parts = list(exact.encode_stream([(0, short, split_sentences(short)), (1, TEXT, sentences)]))
+    together = np.concatenate([part.vectors for part in parts if part.key == 1])
+    np.testing.assert_allclose(together, alone, atol=1e-5)
+    assert [part.key for part in parts] == sorted(part.key for part in parts)
+
+
+def test_the_fast_precision_agrees_with_float32(exact, encoder):
+    sentences = split_sentences(TEXT)
+    _, slow = exact.encode(TEXT, sentences)
+    _, fast = encoder.encode(TEXT, sentences)
+    assert float((slow * fast).sum(1).min()) > 0.998
+
+
+def test_a_sentence_sees_its_context(exact):
+    plain, bees = "It leaves early. ", "The swarm gathers at the hive. "
+    _, alone = exact.encode(plain, split_sentences(plain))
+    text = bees + plain
+    _, inside = exact.encode(text, split_sentences(text))
+    query = exact.encode_query("When does the swarm leave the hive?")
+    assert inside[1] @ query > alone[0] @ query
+
+
+def test_a_sentence_longer_than_a_window_is_split_never_cut(exact):
+    text = "qx7 zv9 " * 120
+    fitted, vectors = exact.encode(text, split_sentences(text))
+    assert "".join(text[s.start : s.end] for s in fitted) == text
+    assert len(fitted) == len(vectors) > 1
+    assert all(exact.count_tokens(text[s.start : s.end]) <= exact.spec.window for s in fitted)
+
+
+def test_special_tokens_in_a_text_are_text(exact):
+    text = "We write [SEP] and [CLS] and <LMK> here. Nothing happens."
+    fitted, vectors = exact.encode(text, split_sentences(text))
+    assert 102 not in exact._tokens.encode(text, add_special_tokens=False).ids
+    assert len(fitted) == len(vectors)
+
+
+@pytest.mark.parametrize("text", ["\u200b\u200b\u200b", "😀 😀", "\ud800", "\x00\x01", "א" * 50])
+def test_odd_texts_have_finite_vectors(exact, text):
+    _, vectors = exact.encode(text, split_sentences(text))
+    assert vectors.shape == (1, 384)
+    assert np.isfinite(vectors).all()
+
+
+def test_no_queries_no_sentences(exact):
+    assert exact.encode_queries([]).shape == (0, 384)
+    assert exact.encode("", [])[1].shape == (0, 384)
+
+
+def test_a_long_query_is_accepted(exact):
+    assert np.linalg.norm(exact.encode_query("why " * 2_000)) == pytest.approx(1, abs=1e-5)
+
+
+@pytest.mark.parametrize("pooling", sorted(POOLINGS))
+def test_pooling_against_a_loop(pooling):
+    rng = np.random.default_rng(0)
+    states = torch.tensor(rng.standard_normal((7, 4)), dtype=torch.float32)
+    owner = torch.tensor([2, 0, 0, 0, 1, 1, 2])  # 2 stands for none
+    landmark = torch.tensor([False, False, False, True, False, True, False])
+    pooled = pool_sentences(pooling, states, owner, landmark, 2)
+    for sentence in range(2):
+        rows = [
+            states[i]
+            for i in range(7)
+            if owner[i] == sentence and (pooling == "lmk+mean" or bool(landmark[i]) == (pooling == "lmk"))
+        ]
+        expected = torch.stack(rows).mean(0)
+        torch.testing.assert_close(pooled[sentence], expected / expected.norm())
+
+
+@pytest.fixture
+def trained_folder(tmp_path):
+    """The packaged model with a landmark token, read as landmark.json says."""
+    from transformers import AutoModel, AutoTokenizer
+
+    folder = tmp_path / "landmark"
+    tokenizer = AutoTokenizer.from_pretrained(find_model(None))
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<LMK>"]})
+    tokenizer.save_pretrained(folder)
+    model = AutoModel.from_pretrained(find_model(None))
+    model.resize_token_embeddings(len(tokenizer))
+    model.save_pretrained(folder)
+    settings = {"format": 1, "pooling": "lmk+mean", "landmark": "<LMK>", "window": 100, "overlap": 0.25}
+    (folder / "landmark.json").write_text(json.dumps(settings))
+    return folder
+
+
+def test_landmark_json_is_obeyed(trained_folder):
+    encoder = LandmarkEncoder.load(str(trained_folder), dtype=torch.float32)
+    assert (encoder.spec.window, encoder.spec.overlap, encoder.spec.pooling) == (100, 0.25, "lmk+mean")
+    fitted, vectors = encoder.encode(TEXT, split_sentences(TEXT))
+    assert len(fitted) == len(vectors) == 120
+    literal = "A text that says <LMK> aloud."
+    assert encoder._landmark[0] not in encoder._tokens.encode(literal, add_special_tokens=False).ids
+
+
+def test_other_reading_other_fingerprint(trained_folder):
+    one = LandmarkEncoder.load(str(trained_folder)).spec.fingerprint
+    assert LandmarkEncoder.load(str(trained_folder), overlap=0.5).spec.fingerprint != one
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"format": 99}, "format 99 is newer than this lmkrag reads: upgrade lmkrag"),
+        ({"pooling": "magic"}, "unknown pooling 'magic'"),
+        ({"window": 5000}, "a window of 5000 tokens is longer than the 512 positions"),
+    ],
+)
+def test_a_bad_landmark_json(trained_folder, change, message):
+    path = trained_folder / "landmark.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(EncoderError, match=re.escape(message)):
+        LandmarkEncoder.load(str(trained_folder))
+
+
+def test_broken_landmark_json(trained_folder):
+    (trained_folder / "landmark.json").write_text("{")
+    with pytest.raises(EncoderError, match=r"not a landmark.json"):
+        LandmarkEncoder.load(str(trained_folder))
+
+
+def test_missing_folder():
+    with pytest.raises(UsageError, match=r"encoder '\./nowhere': no such folder"):
+        LandmarkEncoder.load("./nowhere")
+
+
+def test_folder_without_model(tmp_path):
+    with pytest.raises(EncoderError, match=r"not a model folder \(no config.json in it\)"):
+        LandmarkEncoder.load(str(tmp_path))
+
+
+def test_damaged_weights(tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(find_model(None), folder)
+    (folder / "model.safetensors").write_bytes(b"\x00" * 100)
+    with pytest.raises(EncoderError, match="can't be loaded as an encoder"):
+        LandmarkEncoder.load(str(folder))
+
+
+def test_unknown_hub_name_offline():
+    with pytest.raises(EncoderError, match="neither a folder nor a model that the hub gives"):
+        LandmarkEncoder.load("nobody/nothing")
