@@ -141,7 +141,12 @@ def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:
     suffix = Path(name).suffix.lower()
     if suffix in _NOT_TEXT:
         raise DocumentError(f"not a format that is read ({suffix})")
-    loaded = _reader(suffix)(data, name)
+    try:
+        loaded = _reader(suffix)(data, name)
+    except DocumentError:
+        raise
+    except Exception as error:  # a parser's own bug must cost one file, not the run
+        raise DocumentError(f"can't be parsed ({type(error).__name__})") from error
     if not loaded.text.strip():
         raise DocumentError("no text in it")
     return Document(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from lmkrag.types import Answer, Citation, Hit, Span
 
-FOUND = 0.35
+FOUND = 0.3
 """Similarity a sentence needs to count as an answer; see ``benchmarks/LOG.md``."""
 
 NOT_FOUND = "Nothing in these documents answers this question."

@@ -14,7 +14,7 @@ def read(data: bytes, name: str) -> Loaded:
     try:
         notebook = nbformat.reads(decode(data), as_version=4)
         parts = [_cell(cell.cell_type, cell.source) for cell in notebook.cells]
-    except (nbformat.reader.NotJSONError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except Exception as error:  # nbformat lets errors of json and jsonschema through
         raise DocumentError(f"broken notebook ({type(error).__name__})") from error
     text = "\n\n".join(part for part in parts if part)
     if not text:

@@ -103,6 +103,7 @@ CODE = frozenset(
 )
 
 _SAMPLE = 1 << 18
+_SHORT = 2_000
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -148,6 +149,9 @@ def decode(data: bytes) -> str:
     damaged = text.count("\ufffd")
     if sum(1 for character in text if character > "\x7f") >= 2 * damaged:
         return text  # UTF-8 with some bytes damaged
+    letters = sum(1 for byte in sample if byte >= 0x80 or chr(byte).isalpha())
+    if len(data) < _SHORT and sum(byte >= 0x80 for byte in sample) < 0.3 * letters:
+        return data.decode("cp1252", "replace")  # too short to guess from, and mostly plain Latin letters
     guess = from_bytes(sample).best()
     return data.decode(guess.encoding if guess else "cp1252", "replace")
 

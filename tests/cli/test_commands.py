@@ -1,0 +1,189 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+QUESTION = "How long must the lamp burn before the keeper may trim it?"
+
+
+def lmkrag(*arguments, cwd=None, stdin=None, env=None):
+    return subprocess.run(
+        [sys.executable, "-m", "lmkrag", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        input=stdin,
+        env={**os.environ, "HF_HUB_OFFLINE": "1", **(env or {})},
+        timeout=120,
+    )
+
+
+@pytest.fixture
+def index(built_index, tmp_path) -> Path:
+    path = tmp_path / "index"
+    shutil.copytree(built_index, path)
+    return path
+
+
+def test_search_prints_places_and_text(index):
+    result = lmkrag("search", QUESTION, "--index", index, "--top", 2)
+    assert result.returncode == 0
+    assert "1. lighthouse-handbook.md:" in result.stdout
+    assert "burned for four hours" in " ".join(result.stdout.split())
+    assert result.stderr == ""
+
+
+def test_search_json_is_json_and_nothing_else(index, corpus):
+    result = lmkrag("search", QUESTION, "--index", index, "--json", "--top", 3)
+    found = json.loads(result.stdout)
+    assert len(found["spans"]) == 3
+    span = found["spans"][0]
+    assert set(span) >= {"doc_id", "path", "start", "end", "score", "page", "text"}
+    assert (corpus / span["doc_id"]).read_text()[span["start"] : span["end"]] == span["text"]
+
+
+def test_batch_search(index, tmp_path):
+    queries = tmp_path / "q.jsonl"
+    queries.write_text('{"query_id": "a", "query": "fog horn"}\n{"query_id": 7, "query": "salmon"}\n')
+    for source, stdin in ((queries, None), ("-", queries.read_text())):
+        result = lmkrag("search", "--queries", source, "--json", "--index", index, "--top", 2, stdin=stdin)
+        lines = [json.loads(line) for line in result.stdout.splitlines()]
+        assert [line["query_id"] for line in lines] == ["a", 7]
+        assert lines[1]["spans"][0]["doc_id"] == "glass-river.txt"
+        assert all(len(line["spans"]) == 2 for line in lines)
+
+
+def test_ask_shows_exact_places_and_pages(index):
+    result = lmkrag("ask", "What should be repaired first if the money is not enough?", "--index", index)
+    assert result.returncode == 0
+    assert "[1] reports/viaduct-inspection.pdf:" in result.stdout
+    assert "(page 3)" in result.stdout
+    assert "»" in result.stdout
+
+
+def test_ask_json_and_standard_input(index):
+    result = lmkrag("ask", "-", "--index", index, "--json", stdin="when are bonfires allowed?\n")
+    answer = json.loads(result.stdout)
+    assert answer["found"] is True
+    citation = answer["citations"][0]
+    text = lmkrag("show", citation["doc_id"], "--index", index).stdout
+    assert text[citation["start"] : citation["end"]] == citation["quote"]
+
+
+def test_ask_says_when_nothing_answers(index):
+    result = lmkrag("ask", "boiling point of tungsten hexafluoride?", "--index", index)
+    assert result.stdout == "Nothing in these documents answers this question.\n"
+    assert result.returncode == 0
+
+
+def test_show_is_the_file(index, corpus):
+    result = lmkrag("show", "glass-river.txt", "--index", index)
+    assert result.stdout == (corpus / "glass-river.txt").read_text()
+
+
+def test_manage(index):
+    status = json.loads(lmkrag("status", "--index", index, "--json").stdout)
+    assert (status["documents"], status["dead"], status["recipe"]) == (5, 0, "auto")
+    assert status["kinds"]["pdf"] == 1
+    assert lmkrag("remove", "glass-river.txt", "--index", index).returncode == 0
+    assert json.loads(lmkrag("status", "--index", index, "--json").stdout)["documents"] == 4
+    assert lmkrag("verify", "--index", index).returncode == 0
+    assert json.loads(lmkrag("compact", "--index", index, "--json").stdout)["bytes_after"] > 0
+    assert json.loads(lmkrag("verify", "--index", index, "--json").stdout) == {"problems": []}
+
+
+def test_verify_finds_damage_and_exits_1(index):
+    segment = next((index / "segments").iterdir())
+    data = bytearray(segment.read_bytes())
+    data[-5] ^= 255
+    segment.write_bytes(data)
+    result = lmkrag("verify", "--index", index)
+    assert result.returncode == 1
+    assert "damaged (checksum)" in result.stdout
+    search = lmkrag("search", "lamp", "--index", index)
+    assert search.returncode == 1
+    assert search.stderr.startswith("lmkrag: ")
+    assert "damaged (checksum)" in search.stderr
+    assert "Traceback" not in search.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["search", "x", "--index", "nowhere"], 1, "lmkrag: nowhere: no index here; make one with: lmkrag index"),
+        (["search"], 2, "give a QUERY, or --queries"),
+        (["search", "x", "--top", "0"], 2, "Invalid value for '--top'"),
+        (["search", "x", "--mode", "magic"], 2, "Invalid value for '--mode'"),
+        (["index", "missing-directory"], 2, "lmkrag: missing-directory: no such file or directory"),
+        (["index"], 2, "Missing argument"),
+        (["nonsense"], 2, "No such command"),
+        (["ask", "x", "--reader", "oracle"], 2, "Invalid value for '--reader'"),
+    ],
+)
+def test_mistakes_get_one_line_and_the_right_code(arguments, code, message, tmp_path):
+    result = lmkrag(*arguments, cwd=tmp_path)
+    assert result.returncode == code
+    assert message in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.stdout == ""
+
+
+def test_mistakes_that_need_an_index(index):
+    result = lmkrag("search", "x", "--index", index, "--filter", "kind==")
+    assert (result.returncode, "filter 'kind=='" in result.stderr) == (2, True)
+    result = lmkrag("show", "no\x1b[31m.md", "--index", index)
+    assert result.returncode == 2
+    assert "\x1b" not in result.stderr
+    result = lmkrag("search", "--queries", "-", "--json", "--index", index, stdin='{"query": 1}')
+    assert "--queries line 1" in result.stderr
+
+
+def test_settings_come_from_flags_then_variables_then_the_file(index, tmp_path):
+    (tmp_path / "lmkrag.toml").write_text(f'index_path = "{index}"\n[search]\ntop = 3\n')
+
+    def count(*arguments, **env):
+        result = lmkrag("search", "water", "--json", *arguments, cwd=tmp_path, env=env)
+        return len(json.loads(result.stdout)["spans"])
+
+    assert count() == 3
+    assert count(LMKRAG_TOP="2") == 2
+    assert count("--top", 1, LMKRAG_TOP="2") == 1
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("top = ", "not a TOML file"),
+        ("colour = 1", "no command has an option 'colour'"),
+        ("[search]\ncolour = 1", "lmkrag search has no option 'colour'"),
+        ("[fly]\ntop = 1", "[fly] is not a command"),
+    ],
+)
+def test_a_bad_settings_file(content, message, tmp_path):
+    (tmp_path / "lmkrag.toml").write_text(content)
+    result = lmkrag("recipes", cwd=tmp_path)
+    assert result.returncode == 2
+    assert message in result.stderr
+
+
+@pytest.mark.parametrize(
+    "command", ["index", "search", "ask", "show", "status", "remove", "compact", "verify", "recipes"]
+)
+def test_every_command_has_help_with_an_example(command):
+    result = lmkrag(command, "--help")
+    assert result.returncode == 0
+    assert f"Example: lmkrag {command}" in result.stdout
+
+
+def test_recipes():
+    assert [recipe["name"] for recipe in json.loads(lmkrag("recipes", "--json").stdout)] == [
+        "auto",
+        "flat",
+        "hnsw",
+        "ivf-rabitq",
+        "ivf-sq8",
+    ]

@@ -1,0 +1,204 @@
+import io
+import json
+import zipfile
+
+import docx
+import pytest
+
+from lmkrag.corpus.formats.base import MAX_UNPACKED
+from lmkrag.corpus.load import load_bytes, load_document
+from lmkrag.corpus.sentences import split_sentences
+from lmkrag.errors import DocumentError
+
+
+def load(data: bytes | str, name: str):
+    raw = data.encode() if isinstance(data, str) else data
+    return load_bytes(raw, name, doc_id=name, path=name)
+
+
+def epub(chapters: list[str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(
+            "META-INF/container.xml",
+            '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+            '<rootfile full-path="OPS/book.opf"/></rootfiles></container>',
+        )
+        items = "".join(f'<item id="c{i}" href="text/c%20{i}.xhtml"/>' for i in range(len(chapters)))
+        spine = "".join(f'<itemref idref="c{i}"/>' for i in reversed(range(len(chapters))))
+        archive.writestr(
+            "OPS/book.opf",
+            '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>'
+            f"<dc:title>Tides</dc:title><dc:creator>A. Roe</dc:creator></metadata><manifest>{items}</manifest>"
+            f"<spine>{spine}</spine></package>",
+        )
+        for i, chapter in enumerate(chapters):
+            archive.writestr(f"OPS/text/c {i}.xhtml", f"<html><body><h1>{chapter}</h1><p>Text {i}.</p></body></html>")
+    return buffer.getvalue()
+
+
+def test_the_pdf_of_the_sample_corpus(corpus):
+    document = load_document(corpus / "reports" / "viaduct-inspection.pdf", "v.pdf")
+    assert document.kind == "pdf"
+    assert document.title == "Inspection of the Tarn Viaduct"
+    assert document.meta["author"] == "Brandt and Partners"
+    assert len(document.page_starts) == 3
+    assert document.text[document.page_starts[1] :].startswith("Findings")
+    assert document.text[document.page_starts[2] :].startswith("Recommendations and cost")
+
+
+def test_the_word_file_of_the_sample_corpus(corpus):
+    document = load_document(corpus / "reports" / "allotment-minutes.docx", "m.docx")
+    assert document.text.startswith("# Minutes of the allotment association")
+    assert "\n\n# Water\n\n" in document.text
+    assert "- Compost heaps must stand" in document.text
+    assert "| Rainwater tank | 24 | 3 |" in document.text
+    assert document.meta["author"] == "Ruth Okafor"
+
+
+def test_the_page_of_the_sample_corpus(corpus):
+    document = load_document(corpus / "beekeeping.html", "b.html")
+    assert document.title == "Beekeeping through the year"
+    assert "track(" not in document.text
+    assert "color:" not in document.text
+    assert "Shop" not in document.text
+    assert "## Winter\n" in document.text
+    assert "- Reverse the brood boxes" in document.text
+    assert "| Lime | late July | below 17.5 % |" in document.text
+    assert "    # 15 % stays in the wax" in document.text
+
+
+def test_markdown_is_the_file_itself(corpus):
+    path = corpus / "lighthouse-handbook.md"
+    document = load_document(path, "l.md")
+    assert document.text == path.read_bytes().decode()
+    assert document.title == "Keeper's Handbook of Skerry Light"
+    assert document.meta["year"] == 1911
+    assert document.meta["tags"] == ["lighthouse", "duties"]
+
+
+def test_epub_follows_its_spine():
+    document = load(epub(["First", "Second"]), "book.epub")
+    assert document.title == "Tides"
+    assert document.meta == {"author": "A. Roe"}
+    assert document.text == "# Second\n\nText 1.\n\n# First\n\nText 0."
+
+
+def test_notebook():
+    cells = [
+        {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# Title\nSome *text*."},
+        {"cell_type": "code", "id": "b", "metadata": {}, "source": "x = 1", "outputs": [], "execution_count": None},
+    ]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    document = load(json.dumps(notebook), "n.ipynb")
+    assert document.text == "# Title\nSome *text*.\n\n```\nx = 1\n```"
+    assert document.title == "Title"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        ("t.csv", "name,age\nAnn,3\nBob,4\n", "name: Ann | age: 3\nname: Bob | age: 4"),
+        ("t.tsv", "name\tage\nAnn\t3\n", "name: Ann | age: 3"),
+        ("t.csv", 'a;b\n"x\ny";2\n', "a: x y | b: 2"),
+        ("t.json", '[{"a": 1, "b": {"c": ["x", "y"]}}, {"a": null}, "z"]', "a: 1 | b.c: x | b.c: y\nz"),
+        ("t.json", '{"a": {"b": true}, "c": "d e"}', "a.b: true\nc: d e"),
+        ("t.jsonl", '{"a": 1}\n\n{"a": "two"}\n', "a: 1\na: two"),
+    ],
+)
+def test_tables_and_json(name, data, expected):
+    assert load(data, name).text == expected
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        pytest.param("naïve café".encode(), "naïve café", id="utf-8"),
+        pytest.param(b"\xef\xbb\xbfhello", "\ufeffhello", id="utf-8-bom-kept-so-offsets-fit"),
+        pytest.param("naïve".encode("utf-16"), "naïve", id="utf-16"),
+        pytest.param(b"a\r\nb\rc", "a\r\nb\rc", id="line-ends-kept"),
+        pytest.param("Ærø søger æbler på øen, sagde ængstelig Åse.".encode("cp1252"), None, id="cp1252"),
+        pytest.param("é".encode() * 20 + b"\xff" + b" end", "é" * 20 + "\ufffd end", id="one-bad-byte"),
+        pytest.param(b"one\x00two" + b" words" * 20, "one\x00two" + " words" * 20, id="nul"),
+    ],
+)
+def test_decoding(data, expected):
+    text = load(data, "a.txt").text
+    if expected is None:
+        assert "\ufffd" not in text
+        assert "ngstelig" in text
+    else:
+        assert text == expected
+
+
+def broken_docx() -> bytes:
+    buffer = io.BytesIO()
+    docx.Document().save(buffer)
+    data = bytearray(buffer.getvalue())
+    data[200:900] = b"\0" * 700
+    return bytes(data)
+
+
+def bomb() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for i in range(3):
+            archive.writestr(f"word/{i}", b"\0" * (MAX_UNPACKED // 2))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.txt", b"", "empty file"),
+        ("a.txt", b" \n ", "empty file"),
+        ("a.txt", bytes(range(256)) * 20, "binary file, not text"),
+        ("a.png", b"\x89PNG", r"not a format that is read \(.png\)"),
+        ("a.pdf", b"%PDF-1.4 nonsense", "broken PDF"),
+        ("a.docx", b"PK nonsense", "broken Word file"),
+        ("a.docx", broken_docx(), "broken Word file"),
+        ("a.docx", b"\xd0\xcf\x11\xe0rest", "encrypted or old Word file"),
+        ("a.epub", b"nonsense", "broken EPUB file"),
+        ("a.ipynb", b"{}", "broken notebook"),
+        ("a.ipynb", b"[1", "broken notebook"),
+        ("a.json", b"{", "broken JSON"),
+        ("a.json", b"[" * 100_000, "broken JSON"),
+        ("a.jsonl", b'{"a": 1}\n{', "broken JSON in line 2"),
+        ("a.html", b"<html><script>x</script></html>", "HTML page without text"),
+    ],
+)
+def test_what_cannot_be_read_says_why(name, data, message):
+    with pytest.raises(DocumentError, match=message):
+        load(data, name)
+
+
+def test_a_zip_bomb_is_refused_unopened():
+    with pytest.raises(DocumentError, match="would unpack to 1536 MiB: refused"):
+        load(bomb(), "bomb.docx")
+
+
+def test_an_encrypted_pdf(corpus):
+    from fpdf import FPDF
+
+    pdf = FPDF()
+    pdf.set_encryption(owner_password="a", user_password="b")
+    pdf.add_page()
+    pdf.set_font("Helvetica", size=12)
+    pdf.cell(0, 10, "secret")
+    with pytest.raises(DocumentError, match="encrypted PDF: it needs a password"):
+        load(bytes(pdf.output()), "e.pdf")
+
+
+def test_deeply_nested_html():
+    assert load("<div>" * 200 + "deep" + "</div>" * 200, "deep.html").text == "deep"
+    with pytest.raises(DocumentError):  # deeper than libxml2 follows: refused, not read in part
+        load("<div>" * 50_000 + "deep" + "</div>" * 50_000, "deep.html")
+
+
+@pytest.mark.parametrize("name", ["a.py", "b.rs", "Makefile"])
+def test_source_code_is_the_file_itself(name):
+    text = "def f():\n\treturn 1\n\n\n# café\nclass A:\n    pass\n"
+    document = load(text, name)
+    assert (document.kind, document.text) == ("code", text)
+    sentences = split_sentences(text, kind=document.kind)
+    assert {s.kind for s in sentences} == {"code"}

@@ -1,0 +1,72 @@
+import os
+
+import pytest
+
+from lmkrag.corpus.walk import Found, walk
+from lmkrag.errors import UsageError
+from lmkrag.types import Skipped
+
+
+@pytest.fixture
+def tree(tmp_path):
+    for name in ("a.md", "b/c.txt", "b/d/e.py", "b/build/x.txt", ".hidden/f.md", "g h 'q\" 😀.txt", "new\nline.md"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("text")
+    (tmp_path / ".gitignore").write_text("*.log\n/b/build/\n")
+    (tmp_path / "b" / ".gitignore").write_text("!keep.log\n*.tmp\n")
+    (tmp_path / "a.log").write_text("x")
+    (tmp_path / "b" / "keep.log").write_text("x")
+    (tmp_path / "b" / "z.tmp").write_text("x")
+    return tmp_path
+
+
+def names(source, **how):
+    return [item.doc_id for item in walk(source, **how) if isinstance(item, Found)]
+
+
+def test_files_are_found_in_order_and_ignore_rules_hold(tree):
+    expected = ["a.md", "g h 'q\" 😀.txt", "new\nline.md", "b/c.txt", "b/keep.log", "b/d/e.py"]
+    assert names(tree) == expected
+
+
+def test_include_and_exclude(tree):
+    assert names(tree, include=["*.md"]) == ["a.md", "new\nline.md"]
+    assert names(tree, exclude=["b/"]) == ["a.md", "g h 'q\" 😀.txt", "new\nline.md"]
+    assert names(tree, include=["b/**"], exclude=["*.py"]) == ["b/c.txt", "b/keep.log"]
+
+
+def test_a_single_file_is_called_by_its_name(tree):
+    assert names(tree / "b" / "c.txt") == ["c.txt"]
+
+
+def test_a_missing_path(tmp_path):
+    with pytest.raises(UsageError, match="no such file or directory"):
+        list(walk(tmp_path / "nothing"))
+
+
+def test_links(tmp_path):
+    (tmp_path / "a.txt").write_text("x")
+    (tmp_path / "loop").symlink_to(tmp_path)
+    (tmp_path / "self").symlink_to(tmp_path / "self")
+    (tmp_path / "good.txt").symlink_to(tmp_path / "a.txt")
+    items = list(walk(tmp_path))
+    assert [i.doc_id for i in items if isinstance(i, Found)] == ["a.txt", "good.txt"]
+    skipped = {i.path: i.reason for i in items if isinstance(i, Skipped)}
+    assert skipped["loop"] == "link to a directory: not followed, add it by its own path"
+    assert "can't be read" in skipped["self"]
+
+
+def test_a_pipe_is_not_opened(tmp_path):
+    os.mkfifo(tmp_path / "pipe.txt")
+    assert list(walk(tmp_path)) == [Skipped("pipe.txt", "not a regular file")]
+
+
+def test_a_name_that_is_not_utf8(tmp_path):
+    path = os.fsencode(tmp_path) + b"/bad\xff.txt"
+    try:
+        with open(path, "w") as file:
+            file.write("x")
+    except OSError:
+        pytest.skip("this file system takes only UTF-8 names")
+    assert names(tmp_path) == ["bad\\xff.txt"]

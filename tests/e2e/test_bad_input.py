@@ -1,0 +1,133 @@
+"""One directory of everything that goes wrong: each file is indexed or skipped with one line, nothing else is lost."""
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lmkrag import Engine
+
+GOOD = "The observatory opens its dome at nightfall. Visitors climb forty steps."
+
+
+@pytest.fixture
+def mess(tmp_path):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "good.md").write_text(GOOD)
+    (docs / "empty.txt").touch()
+    (docs / "binary.txt").write_bytes(random.Random(0).randbytes(5_000))
+    (docs / "latin.txt").write_bytes("Ærø søger æbler på øen, sagde den ængstelige Åse.".encode("cp1252"))
+    (docs / "nul.txt").write_bytes(b"Zero\x00 bytes are kept in this file as they are, not dropped." * 3)
+    (docs / "line.txt").write_text("telescope mirror " * 60_000)
+    (docs / "word.txt").write_text("x" * 300_000)
+    (docs / "broken.pdf").write_bytes(b"%PDF-1.7\nbroken")
+    (docs / "broken.docx").write_bytes(b"PK\x03\x04broken")
+    (docs / "broken.json").write_text("{")
+    (docs / "image.png").write_bytes(b"\x89PNG\r\n")
+    (docs / "loop").symlink_to(docs)
+    (docs / "dangling.txt").symlink_to(docs / "nothing.txt")
+    for name in ("with space.txt", "quote\"'.txt", "emoji 😀.txt", "new\nline.txt"):
+        (docs / name).write_text(GOOD)
+    (docs / "unreadable.txt").write_text("secret")
+    (docs / "unreadable.txt").chmod(0)
+    return docs
+
+
+def test_everything_that_goes_wrong(mess, tmp_path, encoder):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        report = engine.add(mess)
+        skipped = {item.path: item.reason for item in report.skipped}
+        expected = {
+            "binary.txt": "binary file, not text",
+            "broken.docx": "broken Word file",
+            "broken.json": "broken JSON",
+            "broken.pdf": "broken PDF",
+            "dangling.txt": "can't be read",
+            "empty.txt": "empty file",
+            "image.png": "not a format that is read (.png)",
+            "loop": "link to a directory",
+        }
+        if os.geteuid() != 0:
+            expected["unreadable.txt"] = "can't be read"
+        assert set(skipped) == set(expected)
+        for name, reason in expected.items():
+            assert reason in skipped[name]
+            assert "\n" not in skipped[name]
+        assert report.added == len(list(mess.iterdir())) - len(skipped)
+        assert engine.verify() == ()
+        for name in ("with space.txt", "quote\"'.txt", "emoji 😀.txt", "new\nline.txt", "good.md"):
+            assert engine.show(name) == GOOD
+        assert "\0" in engine.show("nul.txt")
+        assert engine.show("latin.txt").startswith("Ærø")
+        spans = engine.search("how many steps do visitors climb?", top=5)
+        assert "forty steps" in spans[0].text
+        assert len(engine.show("line.txt")) == 17 * 60_000
+
+
+def test_the_command_line_lists_what_was_skipped(mess, tmp_path):
+    command = [sys.executable, "-m", "lmkrag", "index", str(mess), "--index", str(tmp_path / "i"), "--exclude", "*.txt"]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
+    assert result.returncode == 0
+    assert result.stdout == ""
+    assert "skipped broken.pdf: broken PDF" in result.stderr
+    assert "1 added, 5 skipped" in result.stderr
+    strict = subprocess.run(
+        [*command, "--strict", "--json"], capture_output=True, text=True, env=environment, timeout=120
+    )
+    assert strict.returncode == 1
+    report = json.loads(strict.stdout)
+    assert (report["unchanged"] + report["added"], len(report["skipped"])) == (1, 5)
+
+
+def test_an_empty_directory(tmp_path, encoder):
+    (tmp_path / "empty").mkdir()
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        assert engine.add(tmp_path / "empty").added == 0
+        assert engine.search("anything") == []
+        assert engine.ask("anything?").found is False
+        assert engine.verify() == ()
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_killed_at_any_moment_the_index_is_valid_and_a_second_run_completes_it(tmp_path, encoder, seed):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for number in range(40):
+        (docs / f"{number}.txt").write_text(
+            f"Buoy {number} is painted red. " + f"It rings in fog number {number}. " * 30
+        )
+    script = (
+        "import lmkrag.indexing as job, sys\n"
+        "from lmkrag import Engine\n"
+        "job._COMMIT_SENTENCES = 100\n"
+        "engine = Engine.open(sys.argv[1], create=True)\n"
+        "print('ready', flush=True)\n"
+        "engine.add(sys.argv[2])\n"
+        "engine.remove('3.txt')\n"
+        "engine.compact()\n"
+    )
+    index = tmp_path / "index"
+    command = [sys.executable, "-c", script, str(index), str(docs)]
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment)
+    assert process.stdout is not None
+    process.stdout.readline()
+    time.sleep(random.Random(seed).uniform(0, 1.5))
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    with Engine.open(index, encoder=encoder) as engine:
+        assert engine.verify() == ()
+        for row in range(40):
+            found = engine.search(f"Buoy {row}", top=1, filter=f'doc_id="{row}.txt"')
+            assert len(found) <= 1
+        engine.add(docs)
+        assert engine.verify() == ()
+        status = engine.status()
+        assert (status.documents, status.characters) == (40, sum(p.stat().st_size for p in docs.iterdir()))

@@ -1,0 +1,61 @@
+import pytest
+
+from lmkrag.errors import UsageError
+from lmkrag.index.recipes import choose_recipe, list_recipes, load_recipe, recipe_from_json, recipe_to_json
+
+
+def test_the_recipes_that_ship():
+    assert [recipe.name for recipe in list_recipes()] == ["auto", "flat", "hnsw", "ivf-rabitq", "ivf-sq8"]
+
+
+@pytest.mark.parametrize(
+    ("name", "rows", "chosen"),
+    [
+        ("auto", 1, "flat"),
+        ("auto", 200_000, "flat"),
+        ("auto", 200_001, "ivf-sq8"),
+        ("auto", 5_000_001, "ivf-rabitq"),
+        ("hnsw", 100, "flat"),
+        ("hnsw", 20_000, "hnsw"),
+        ("ivf-rabitq", 99_999, "flat"),
+    ],
+)
+def test_a_small_segment_is_never_approximate(name, rows, chosen):
+    assert choose_recipe(load_recipe(name), rows).name == chosen
+
+
+@pytest.mark.parametrize("recipe", list_recipes(), ids=lambda recipe: recipe.name)
+def test_json_and_back(recipe):
+    assert recipe_from_json(recipe_to_json(recipe)) == recipe
+
+
+def test_a_recipe_of_ones_own(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text('factory = "SQ8"\n')
+    assert load_recipe(str(path)).factory == "SQ8"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        ("factory = ", "not a TOML file"),
+        ('factory = "SQ8"\ncolour = 1', "unknown key 'colour'"),
+        ("minimum = 3", "needs a 'factory' or 'tiers'"),
+    ],
+)
+def test_a_bad_recipe_file(tmp_path, content, message):
+    path = tmp_path / "bad.toml"
+    path.write_text(content)
+    with pytest.raises(UsageError, match=message):
+        load_recipe(str(path))
+
+
+@pytest.mark.parametrize("name", ["quick", "../flat", "/etc/passwd", ""])
+def test_unknown_names(name):
+    with pytest.raises(UsageError, match=r"unknown recipe .*: one of auto, flat, hnsw, ivf-rabitq, ivf-sq8"):
+        load_recipe(name)
+
+
+def test_a_missing_file():
+    with pytest.raises(UsageError, match="no such file"):
+        load_recipe("nowhere.toml")

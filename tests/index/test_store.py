@@ -1,0 +1,281 @@
+import multiprocessing
+import shutil
+import sqlite3
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lmkrag.corpus.sentences import split_sentences
+from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, UsageError
+from lmkrag.index import catalog
+from lmkrag.index.store import IndexStore, Staged
+from lmkrag.index.verify import find_problems, read_status
+from lmkrag.types import Document, EncoderSpec
+
+SPEC = EncoderSpec(name="test", fingerprint="f", dimensions=8)
+
+
+def vector_of(text: str) -> np.ndarray:
+    rng = np.random.default_rng(abs(hash(text)) % 2**32)
+    vector = rng.standard_normal(8).astype(np.float32)
+    return vector / np.linalg.norm(vector)
+
+
+def put(store: IndexStore, texts: dict[str, str]) -> None:
+    staged, vectors = [], []
+    for doc_id, text in texts.items():
+        sentences = split_sentences(text)
+        document = Document(doc_id=doc_id, path=doc_id, text=text, fingerprint="f")
+        staged.append(Staged(document, sentences, "", (len(text), 0)))
+        vectors += [vector_of(text[s.start : s.end]) for s in sentences]
+    with store.writing():
+        store.commit(staged, [store.stage_segment(np.array(vectors))] if vectors else [])
+
+
+def contents(store: IndexStore) -> dict[str, str]:
+    with store.reading() as snapshot:
+        rows = list(catalog.all_documents(snapshot.connection))
+        return {row.doc_id: catalog.read_text(snapshot.connection, row, 0, row.length) for row in rows}
+
+
+def check_against(store: IndexStore, model: dict[str, str]) -> None:
+    """The store holds exactly the model: texts, vectors, lexical entries."""
+    assert find_problems(store) == ()
+    assert contents(store) == model
+    with store.reading() as snapshot:
+        for row in catalog.all_documents(snapshot.connection):
+            sentences = split_sentences(model[row.doc_id])
+            ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
+            expected = np.array([vector_of(model[row.doc_id][s.start : s.end]) for s in sentences])
+            np.testing.assert_allclose(snapshot.read_vectors(ids), expected, atol=2e-3)
+            _, found = snapshot.search_dense(expected[:1], 1)
+            texts = catalog.read_sentences(snapshot.connection, int(found[0, 0]), int(found[0, 0]) + 1)
+            assert texts
+        for word in ("alpha", "beta", "gamma"):
+            ids, _ = catalog.search_lexical(snapshot.connection, catalog.query_terms(word), 10_000)
+            owners = set(catalog.owners_of(snapshot.connection, ids.tolist()).values())
+            names = {row.doc_id for row in catalog.documents_of(snapshot.connection, owners).values()}
+            assert names == {doc_id for doc_id, text in model.items() if word in text}
+
+
+@pytest.fixture
+def store(tmp_path):
+    store = IndexStore.create(tmp_path / "index", encoder=SPEC)
+    yield store
+    store.close()
+
+
+TEXTS = st.lists(
+    st.sampled_from(["alpha one.", "beta two!", "gamma — three?", "日本語。", "\ud800 x.", "a\0b."]),
+    min_size=1,
+    max_size=6,
+).map(" ".join)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("put"), st.dictionaries(st.sampled_from("abcd"), TEXTS, min_size=1, max_size=3)),
+        st.tuples(st.just("remove"), st.sampled_from("abcd")),
+        st.tuples(st.sampled_from(["compact", "merge", "reopen"]), st.none()),
+    ),
+    max_size=12,
+)
+
+
+@given(STEPS)
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_any_sequence_of_writes_leaves_exactly_what_was_written(tmp_path, steps):
+    path = tmp_path / "model-based"
+    shutil.rmtree(path, ignore_errors=True)
+    store = IndexStore.create(path, encoder=SPEC)
+    model: dict[str, str] = {}
+    for step, value in steps:
+        if step == "put":
+            put(store, value)
+            model.update(value)
+        elif step == "remove":
+            with store.writing():
+                store.commit([], removed=[value])
+            model.pop(value, None)
+        elif step == "reopen":
+            store.close()
+            store = IndexStore.open(path)
+        else:
+            with store.writing():
+                store.compact() if step == "compact" else store.merge_small()
+    check_against(store, model)
+    store.close()
+
+
+def test_many_segments_are_merged_and_compaction_drops_the_dead(store):
+    model = {f"d{i}": f"alpha no{i} here. beta no{i} there." for i in range(12)}
+    for doc_id, text in model.items():
+        put(store, {doc_id: text})
+    assert read_status(store).segments == 12
+    with store.writing():
+        store.merge_small()
+    assert read_status(store).segments < 12
+    check_against(store, model)
+    with store.writing():
+        store.commit([], removed=["d3", "d4"])
+    assert read_status(store).dead == 4
+    with store.writing():
+        store.compact()
+    del model["d3"], model["d4"]
+    assert (read_status(store).dead, read_status(store).segments) == (0, 1)
+    check_against(store, model)
+    assert len(list((store.path / "segments").iterdir())) == 1
+
+
+def test_a_document_may_spread_over_segments(store):
+    text = "alpha one. beta two. gamma three. alpha four."
+    sentences = split_sentences(text)
+    vectors = np.array([vector_of(text[s.start : s.end]) for s in sentences])
+    staged = Staged(Document("a", "a", text), sentences, "", (1, 1))
+    with store.writing():
+        store.commit([staged], [store.stage_segment(vectors[:3]), store.stage_segment(vectors[3:])])
+    check_against(store, {"a": text})
+
+
+def test_a_commit_with_too_few_vectors_changes_nothing(store):
+    put(store, {"a": "alpha."})
+    text = "beta. gamma."
+    staged = Staged(Document("b", "b", text), split_sentences(text), "", (1, 1))
+    with pytest.raises(ValueError, match="fewer vectors"), store.writing():
+        store.commit([staged], [])
+    check_against(store, {"a": "alpha."})
+
+
+def test_a_reader_keeps_its_snapshot_while_a_writer_replaces_and_compacts(store):
+    put(store, {"a": "alpha old."})
+    other = IndexStore.open(store.path)
+    with other.reading() as snapshot:
+        put(store, {"a": "beta new.", "b": "gamma."})
+        with store.writing():
+            store.compact()
+        row = catalog.find_document(snapshot.connection, "a")
+        assert catalog.read_text(snapshot.connection, row, 0, row.length) == "alpha old."
+        _, ids = snapshot.search_dense(vector_of("alpha old.")[None], 5)
+        assert ids.tolist() == [[row.first_sentence]]
+    assert contents(other) == {"a": "beta new.", "b": "gamma."}
+    other.close()
+
+
+def test_an_orphan_is_collected_by_the_next_writer(store):
+    put(store, {"a": "alpha."})
+    with store.writing():
+        store.stage_segment(np.array([vector_of("lost")]))
+    assert len(list((store.path / "segments").iterdir())) == 2
+    with store.writing():
+        pass
+    assert len(list((store.path / "segments").iterdir())) == 1
+    check_against(store, {"a": "alpha."})
+
+
+def _hold(path, locked, release):
+    with IndexStore.open(path).writing():
+        locked.set()
+        release.wait(30)
+
+
+def test_a_second_writer_gets_a_clear_error_and_a_dead_one_blocks_nobody(store):
+    context = multiprocessing.get_context("spawn")
+    locked, release = context.Event(), context.Event()
+    process = context.Process(target=_hold, args=(store.path, locked, release))
+    process.start()
+    try:
+        assert locked.wait(60)
+        with pytest.raises(IndexLocked, match="another process is writing to this index"), store.writing():
+            pass
+        process.kill()
+        process.join(10)
+        with store.writing():
+            pass
+    finally:
+        process.kill()
+
+
+def test_opening_what_is_not_there(tmp_path):
+    with pytest.raises(IndexNotFound, match="no index here; make one with: lmkrag index"):
+        IndexStore.open(tmp_path)
+
+
+def test_creating_in_a_full_directory(tmp_path):
+    (tmp_path / "thesis.txt").write_text("precious")
+    with pytest.raises(UsageError, match="not empty and not an index"):
+        IndexStore.create(tmp_path, encoder=SPEC)
+
+
+def test_a_newer_format_is_refused(store):
+    with sqlite3.connect(store.path / "catalog.sqlite") as connection:
+        connection.execute("UPDATE meta SET value = '99' WHERE key = 'format'")
+    with pytest.raises(IndexMismatch, match="format 99 of a newer lmkrag"):
+        IndexStore.open(store.path)
+
+
+def test_a_catalog_that_is_none(store):
+    store.close()
+    for path in store.path.glob("catalog.sqlite*"):
+        path.unlink()
+    (store.path / "catalog.sqlite").write_bytes(b"not a database" * 100)
+    with pytest.raises(IndexCorrupt, match="the catalog can't be read"):
+        IndexStore.open(store.path)
+
+
+@pytest.mark.parametrize("damage", ["text", "sentence", "segment", "runs", "checksum"])
+def test_verify_finds_damage(store, damage):
+    put(store, {"a": "alpha one. beta two.", "b": "gamma."})
+    statements = {
+        "text": "UPDATE text_block SET data = x'00'",
+        "sentence": "DELETE FROM sentence WHERE id = 2",
+        "runs": "UPDATE run SET count = count - 1 WHERE count > 1",
+        "checksum": "UPDATE document SET checksum = 'x'",
+    }
+    if damage == "segment":
+        path = next((store.path / "segments").iterdir())
+        path.write_bytes(path.read_bytes()[:-1])
+    else:
+        with sqlite3.connect(store.path / "catalog.sqlite") as connection:
+            connection.execute(statements[damage])
+    fresh = IndexStore.open(store.path)
+    assert find_problems(fresh)
+    fresh.close()
+
+
+@pytest.mark.parametrize(
+    "query", ['"', "a OR b", "NEAR(a b)", "*", "(", "col:x", "-- drop", "'; DROP TABLE meta;", "\0", "\ud800", "日本"]
+)
+def test_query_syntax_is_only_words(store, query):
+    put(store, {"a": "alpha drop a b. 日本語です。"})
+    with store.reading() as snapshot:
+        catalog.search_lexical(snapshot.connection, catalog.query_terms(query), 5)
+
+
+def test_cjk_words_are_found_inside_a_run(store):
+    put(store, {"a": "東京都に住む。", "b": "alpha."})
+    with store.reading() as snapshot:
+        ids, scores = catalog.search_lexical(snapshot.connection, catalog.query_terms("京都"), 5)
+        assert len(ids) == 1
+        assert scores[0] > 0
+
+
+def test_documents_survive_whole(store):
+    text = "x" * 40_000 + " end. " + "日本語。" * 10_000
+    document = replace(Document("a", "/p", text), title="T", meta={"k": [1]}, page_starts=(0, 5), fingerprint="f")
+    sentences = split_sentences(text)
+    vectors = np.array([vector_of(str(i)) for i in range(len(sentences))])
+    with store.writing():
+        store.commit([Staged(document, sentences, "/root", (3, 4))], [store.stage_segment(vectors)])
+    row = store.find("a")
+    assert (row.title, row.meta, row.page_starts, row.root, row.size, row.mtime_ns) == (
+        "T",
+        {"k": [1]},
+        (0, 5),
+        "/root",
+        3,
+        4,
+    )
+    with store.reading() as snapshot:
+        for start, end in [(0, 10), (16_380, 16_390), (39_000, 50_000), (len(text) - 3, len(text))]:
+            assert catalog.read_text(snapshot.connection, row, start, end) == text[start:end]

@@ -1,0 +1,74 @@
+import numpy as np
+import pytest
+
+from lmkrag.errors import IndexCorrupt
+from lmkrag.index.recipes import list_recipes, load_recipe
+from lmkrag.index.vectors import Segment, build_segment
+
+
+def clustered(count: int, dimensions: int, seed: int = 0) -> np.ndarray:
+    """Unit vectors in clusters, as sentences of documents are."""
+    rng = np.random.default_rng(seed)
+    centres = rng.standard_normal((count // 50 + 1, dimensions))
+    vectors = centres[rng.integers(len(centres), size=count)] + 0.7 * rng.standard_normal((count, dimensions))
+    return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+
+
+FACTORIES = [recipe for recipe in list_recipes() if recipe.factory]
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    return clustered(3_000, 64)
+
+
+@pytest.mark.parametrize("recipe", FACTORIES, ids=lambda recipe: recipe.name)
+def test_each_recipe_finds_what_brute_force_finds(recipe, vectors, tmp_path):
+    file = build_segment(tmp_path / "s.faiss", iter(np.split(vectors, 3)), len(vectors), 64, recipe)
+    segment = Segment(tmp_path / "s.faiss", file)
+    queries = clustered(40, 64, seed=1)
+    scores, rows = segment.search(queries, 10)
+    exact = queries @ vectors.T
+    best = np.argsort(-exact, axis=1)[:, :10]
+    recall = np.mean([len(set(a) & set(b)) / 10 for a, b in zip(rows, best, strict=True)])
+    assert recall >= {"flat": 0.99, "ivf-rabitq": 0.8}.get(recipe.name, 0.9)
+    np.testing.assert_allclose(scores, np.take_along_axis(exact, rows, 1), atol=0.02)
+
+
+@pytest.mark.parametrize("recipe", FACTORIES, ids=lambda recipe: recipe.name)
+def test_rows_read_back_and_masked_rows_are_never_found(recipe, vectors, tmp_path):
+    file = build_segment(tmp_path / "s.faiss", iter([vectors]), len(vectors), 64, recipe)
+    segment = Segment(tmp_path / "s.faiss", file)
+    wanted = np.array([2_999, 0, 17, 1_500])
+    assert ((segment.read(wanted) * vectors[wanted]).sum(1) > 0.99).all()
+    alive = np.zeros(len(vectors), bool)
+    alive[100:130] = True
+    _, rows = segment.search(vectors[:5], 50, alive)
+    assert set(rows[rows >= 0].tolist()) <= set(range(100, 130))
+    if recipe.name == "flat":
+        assert ((rows >= 0).sum(1) == 30).all()
+
+
+def test_slices_are_all_rows_in_order(vectors, tmp_path):
+    file = build_segment(tmp_path / "s.faiss", iter([vectors]), len(vectors), 64, load_recipe("flat"))
+    rows = np.arange(0, len(vectors), 3)
+    read = np.concatenate(list(Segment(tmp_path / "s.faiss", file).slices(rows)))
+    np.testing.assert_allclose(read, vectors[rows], atol=1e-3)
+
+
+def test_a_flipped_byte_is_found(vectors, tmp_path):
+    path = tmp_path / "s.faiss"
+    file = build_segment(path, iter([vectors]), len(vectors), 64, load_recipe("flat"))
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(IndexCorrupt, match=r"damaged \(checksum\)"):
+        Segment(path, file)
+    path.unlink()
+    with pytest.raises(IndexCorrupt, match="this segment is gone"):
+        Segment(path, file)
+
+
+def test_too_few_vectors_are_an_error(vectors, tmp_path):
+    with pytest.raises(ValueError, match="3001 vectors were announced, 3000 came"):
+        build_segment(tmp_path / "s.faiss", iter([vectors]), 3_001, 64, load_recipe("flat"))

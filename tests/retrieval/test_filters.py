@@ -1,0 +1,78 @@
+import contextlib
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmkrag.errors import UsageError
+from lmkrag.retrieval.filters import parse_filter, quote
+
+FIELDS = {
+    "path": "docs/a b.md",
+    "kind": "pdf",
+    "year": 1911,
+    "tags": ["x", "y"],
+    "author": 'Jane "J" Roe',
+    "date": "2020-03-01",
+}
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("kind=pdf", True),
+        ("kind=PDF", True),
+        ("kind!=pdf", False),
+        ("path=docs/*", True),
+        ("path=*.txt", False),
+        ('path="docs/*"', False),
+        ("path='docs/a b.md'", True),
+        ("year>=1911 and year<2000", True),
+        ("year<900", False),
+        ("date>2019-12-31", True),
+        ("tags=y", True),
+        ("tags=z", False),
+        ("missing=x", False),
+        ("missing!=x", True),
+        ("missing<3", False),
+        ('author="Jane \\"J\\" Roe"', True),
+        ("not kind=pdf", False),
+        ("not (kind=md or kind=html) and year=1911", True),
+        ("kind=md or kind=html or kind=pdf", True),
+        ("kind=md and kind=pdf or year=1911", True),
+    ],
+)
+def test_meaning(expression, expected):
+    assert parse_filter(expression)(FIELDS) is expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "message"),
+    [
+        ("", "it ends too early"),
+        ("kind", "it ends too early"),
+        ("kind=", "it ends too early"),
+        ("=pdf x", "expected: key operator value"),
+        ("(kind=pdf", r"a '\)' is missing"),
+        ("kind=pdf)", r"'\)' is not expected"),
+        ("kind=pdf year=3", "'year' is not expected"),
+        ('kind="pdf', "can't be read at character 6"),
+        ("(" * 100 + "a=b" + ")" * 100, "nested too deeply"),
+    ],
+)
+def test_mistakes_are_explained(expression, message):
+    with pytest.raises(UsageError, match=message):
+        parse_filter(expression)
+
+
+@given(st.text())
+def test_any_text_is_parsed_or_refused(expression):
+    with contextlib.suppress(UsageError):
+        parse_filter(expression)(FIELDS)
+
+
+@given(st.text())
+def test_a_quoted_value_is_exact(value):
+    predicate = parse_filter(f"key={quote(value)}")
+    assert predicate({"key": value})
+    assert not predicate({"key": value + "x"})

@@ -1,0 +1,219 @@
+import threading
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+
+from lmkrag import Document, Engine
+from lmkrag.errors import IndexMismatch, IndexNotFound, UsageError
+
+QUESTIONS = {
+    "How long must the lamp burn before the wick is trimmed?": ("lighthouse-handbook.md", "burned for four hours"),
+    "Why was nobody lost when the wave reached the village?": ("glass-river.txt", "rung the church bell"),
+    "What comes first if the money is not enough?": ("reports/viaduct-inspection.pdf", "scour protection comes first"),
+    "On which days are bonfires allowed?": ("reports/allotment-minutes.docx", "first Sunday of November"),
+    "How much honey does a colony need for the winter?": ("beekeeping.html", "15 kilograms"),
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_each_format_answers_its_question(engine, question):
+    doc_id, words = QUESTIONS[question]
+    best = engine.search(question, top=3)
+    assert best[0].doc_id == doc_id
+    assert words in " ".join(" ".join(span.text for span in best).split())
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
+@pytest.mark.parametrize("level", ["span", "sentence", "document"])
+def test_spans_are_exact_ordered_and_apart(engine, question, mode, level):
+    spans = engine.search(question, top=6, mode=mode, level=level)
+    assert 1 <= len(spans) <= 6
+    for span in spans:
+        assert engine.show(span.doc_id)[span.start : span.end] == span.text
+        assert span.text.strip()
+        assert level == "document" or span.text == span.text.strip()
+        assert span.hits
+        assert (span.page is not None) == span.doc_id.endswith(".pdf")
+    assert [span.score for span in spans] == sorted((span.score for span in spans), reverse=True)
+    for i, one in enumerate(spans):
+        for other in spans[i + 1 :]:
+            assert one.doc_id != other.doc_id or one.end <= other.start or other.end <= one.start
+
+
+def test_pages_are_those_of_the_pdf(engine):
+    spans = engine.search("coping stones moved by frost, cost of resetting them", top=8, filter="kind=pdf")
+    text = engine.show("reports/viaduct-inspection.pdf")
+    for span in spans:
+        later = [text.index("Findings"), text.index("Recommendations and cost")]
+        assert span.page == 1 + sum(span.start >= start for start in later)
+    assert {span.page for span in spans} >= {2, 3}
+
+
+def test_top_is_the_number_of_spans_after_merging(engine):
+    for top in (1, 2, 5, 10):
+        assert len(engine.search("the water of the river", top=top)) == top
+
+
+def test_a_budget_is_kept_and_used(engine):
+    for budget in (5, 50, 500):
+        spans = engine.search("the water of the river", budget=budget)
+        used = sum(engine.encoder.count_tokens(span.text) for span in spans)
+        assert budget * 0.5 <= used <= budget
+
+
+def test_front_grows_backward(engine):
+    question = "How long must the lamp burn before the wick is trimmed?"
+    (alone,) = engine.search(question, top=1, front=0)
+    (grown,) = engine.search(question, top=1, front=1)
+    assert grown.end == alone.end
+    assert grown.start < alone.start
+
+
+def test_filters(engine):
+    assert {s.doc_id for s in engine.search("water", filter="path=reports/*")} <= {
+        "reports/viaduct-inspection.pdf",
+        "reports/allotment-minutes.docx",
+    }
+    assert {s.doc_id for s in engine.search("water", filter="year=1911")} == {"lighthouse-handbook.md"}
+    assert engine.search("water", filter="kind=epub") == []
+    with pytest.raises(UsageError, match="filter 'kind': it ends too early"):
+        engine.search("water", filter="kind")
+
+
+@pytest.mark.parametrize("query", ["", " ", "?!", "\0", "\ud800", "日本語", "a" * 10_000, '" OR *'])
+def test_odd_queries(engine, query):
+    for span in engine.search(query, top=2):
+        assert engine.show(span.doc_id)[span.start : span.end] == span.text
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ({"top": 0}, "top must be at least 1, not 0"),
+        ({"budget": 0}, "budget must be at least 1 token, not 0"),
+        ({"mode": "fuzzy"}, "mode 'fuzzy': use 'hybrid', 'dense' or 'lexical'"),
+        ({"level": "page"}, "level 'page': use 'span', 'sentence' or 'document'"),
+    ],
+)
+def test_arguments_out_of_range(engine, how, message):
+    with pytest.raises(UsageError, match=message):
+        engine.search("x", **how)
+
+
+def test_ask_cites_exact_places(engine):
+    answer = engine.ask("How many turns of the crank wind the clockwork?")
+    assert answer.found
+    assert "62 turns" in answer.text
+    for citation in answer.citations:
+        assert engine.show(citation.span.doc_id)[citation.start : citation.end] == citation.quote
+        assert answer.spans[citation.number - 1] == citation.span
+
+
+def test_ask_says_when_nothing_answers(engine):
+    answer = engine.ask("What is the boiling point of tungsten hexafluoride?")
+    assert not answer.found
+    assert answer.citations == ()
+    assert answer.text == "Nothing in these documents answers this question."
+
+
+def test_values_are_frozen(engine):
+    (span,) = engine.search("lamp", top=1)
+    with pytest.raises(FrozenInstanceError):
+        span.start = 0
+
+
+def test_documents_as_values(engine):
+    text = "The ferry to Inchmore leaves at nine. It carries bicycles free of charge."
+    report = engine.add([Document("memo:1", "notion://1", text, meta={"team": "ops"}), Document("memo:2", "x", "  ")])
+    assert (report.added, [s.reason for s in report.skipped]) == (1, ["no text in it"])
+    (span,) = engine.search("when does the ferry leave?", top=1, filter="team=ops")
+    assert (span.doc_id, span.path) == ("memo:1", "notion://1")
+    assert text[span.start : span.end] == span.text
+    assert engine.add(Document("memo:1", "notion://1", text)).unchanged == 1
+    assert engine.add(Document("memo:1", "notion://1", text + " Dogs pay.")).updated == 1
+    assert engine.verify() == ()
+
+
+def test_incremental_indexing(tmp_path, encoder):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.md").write_text("The mill was built in 1801.")
+    (docs / "b.md").write_text("The bridge was painted green.")
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        assert engine.add(docs).added == 2
+        again = engine.add(docs)
+        assert (again.added, again.unchanged, again.sentences) == (0, 2, 0)
+        (docs / "a.md").write_text("The mill was built in 1803, not before.")
+        (docs / "b.md").unlink()
+        (docs / "c.md").write_text("The church has two bells.")
+        report = engine.add(docs)
+        assert (report.added, report.updated, report.removed) == (1, 1, 0)
+        assert "1803" in engine.show("a.md")
+        assert engine.search("bridge", top=1)[0].doc_id == "b.md"
+        assert engine.add(docs, prune=True).removed == 1
+        with pytest.raises(UsageError, match=r"no document 'b\.md'"):
+            engine.show("b.md")
+        assert {span.doc_id for span in engine.search("painted green bridge", top=5)} == {"a.md", "c.md"}
+        engine.compact()
+        assert engine.status().dead == 0
+        assert engine.verify() == ()
+
+
+def test_two_files_of_one_name(tmp_path, encoder):
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "README.md").write_text(f"This is {name}.")
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        report = engine.add([tmp_path / "one", tmp_path / "two"])
+        assert report.added == 1
+        assert "the name is taken by" in report.skipped[0].reason
+        assert engine.show("README.md") == "This is one."
+
+
+def test_the_same_content_in_another_order_gives_the_same_index(corpus, tmp_path, encoder):
+    documents = [Document(p.name, p.name, p.read_text()) for p in sorted(corpus.glob("*.*"))]
+    engines = []
+    for number, order in enumerate((documents, documents[::-1])):
+        engines.append(Engine.open(tmp_path / str(number), create=True, encoder=encoder))
+        for document in order:
+            engines[-1].add(document)
+    for question in QUESTIONS:
+        one, two = (engine.search(question, top=5) for engine in engines)
+        assert [(s.doc_id, s.start, s.end) for s in one] == [(s.doc_id, s.start, s.end) for s in two]
+        np.testing.assert_allclose([s.score for s in one], [s.score for s in two], atol=0.02)
+
+
+def test_opening(tmp_path, built_index, encoder):
+    with pytest.raises(IndexNotFound, match="no index here"):
+        Engine.open(tmp_path / "none")
+    with pytest.raises(UsageError, match="made with recipe 'auto'"):
+        Engine.open(built_index, recipe="flat")
+    with pytest.raises(UsageError, match="unknown recipe 'nope'"):
+        Engine.open(tmp_path / "new", create=True, recipe="nope", encoder=encoder)
+    from lmkrag import LandmarkEncoder
+
+    other = LandmarkEncoder.load(window=100)
+    with pytest.raises(IndexMismatch, match="made with encoder 'all-MiniLM-L6-v2'"):
+        Engine.open(built_index, encoder=other)
+    with pytest.raises(UsageError, match="add paths or Documents, not both"):
+        Engine.open(built_index).add(["x", Document("a", "a", "b")])
+
+
+def test_threads_search_at_once(engine):
+    expected = {question: engine.search(question, top=3) for question in QUESTIONS}
+    failures = []
+
+    def work():
+        for question, spans in expected.items():
+            found = engine.search(question, top=3)
+            if [(s.doc_id, s.start) for s in found] != [(s.doc_id, s.start) for s in spans]:
+                failures.append(question)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
