@@ -71,20 +71,19 @@ def iter_sentences(
     find_ends = _sentence_ends(splitter, language)
     blocks = _code_blocks(text, 0, len(text)) if kind == "code" else _blocks(text)
     pending: Sentence | None = None
+    pending_blank = False
     for sentence in _cut_long(text, _split_blocks(text, blocks, find_ends)):
+        blank = text[sentence.start : sentence.end].isspace()
         if pending is None:
-            pending = sentence
-        elif text[sentence.start : sentence.end].isspace() or text[pending.start : pending.end].isspace():
-            pending = Sentence(pending.start, sentence.end, _stronger(pending, sentence, text))
+            pending, pending_blank = sentence, blank
+        elif blank or pending_blank:
+            kind = sentence.kind if pending_blank else pending.kind
+            pending, pending_blank = Sentence(pending.start, sentence.end, kind), blank and pending_blank
         else:
             yield pending
-            pending = sentence
+            pending, pending_blank = sentence, blank
     if pending is not None:
         yield pending
-
-
-def _stronger(left: Sentence, right: Sentence, text: str) -> SentenceKind:
-    return right.kind if text[left.start : left.end].isspace() else left.kind
 
 
 def _split_blocks(text: str, blocks: Iterator[Block], find_ends: Callable[[str], list[int]]) -> Iterator[Sentence]:

@@ -24,6 +24,12 @@ _BLOCK = 16_384  # characters of text in one row: a span is read without its who
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _WORD = re.compile(r"\w+")
+_STOP_WORDS = frozenset(
+    """a about after all also an and any are as at be because been before being between both but by can could did do
+    does doing for from had has have having he her his how i if in into is it its me more most my no not of on or
+    other our s she should so some such t than that the their them then there these they this those to under was we
+    were what when where which while who whom why will with would you your""".split()
+)
 
 Run = tuple[int, int, int]
 """Segment row, id of the first sentence, count."""
@@ -269,9 +275,14 @@ def read_segments(connection: sqlite3.Connection) -> list[tuple[SegmentFile, lis
 
 
 def query_terms(query: str) -> list[str]:
-    """Return the words of a question, once each, as FTS5 strings: nothing in them is syntax."""
+    """Return the words of a question, once each, as FTS5 strings: nothing in them is syntax.
+
+    English function words are left out, unless there are no others: BM25 gives them next to no weight, and each
+    matches most of an index.
+    """
     words = dict.fromkeys(_WORD.findall(_searchable(query).lower()))
-    return [f'"{word}"' for word in words]
+    telling = [word for word in words if word not in _STOP_WORDS]
+    return [f'"{word}"' for word in telling or words]
 
 
 def search_lexical(

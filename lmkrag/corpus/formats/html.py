@@ -47,7 +47,8 @@ _PARAGRAPHS = frozenset(
 _LINES = frozenset({"li", "tr", "dt", "dd", "br", "caption", "option"})
 _HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
-_GAPS = re.compile(r"[ \t]*\n[ \t]*\n\s*")
+_GAPS = re.compile(r"\n\s*\n")
+_PRE = "\x01"  # marks a preformatted line until white space is folded
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -96,8 +97,8 @@ def _render(root: etree._Element) -> str:
             preformatted -= tag == "pre"
             parts.append(_closing(tag))
         parts.append(_inline(element.tail, preformatted))
-    text = "".join(parts)
-    text = re.sub(r" *\n *(?!\x01)", "\n", text).replace("\x01", "")
+    lines = "".join(parts).split("\n")
+    text = "\n".join(line[1:] if line.startswith(_PRE) else line.strip(" ") for line in lines)
     return _GAPS.sub("\n\n", text).strip()
 
 
@@ -126,5 +127,5 @@ def _closing(tag: str) -> str:
 def _inline(text: str | None, preformatted: int) -> str:
     if not text:
         return ""
-    # \x01 guards the indentation of preformatted lines until white space is folded
-    return text.replace("\x01", "").replace("\n", "\n\x01") if preformatted else _SPACE.sub(" ", text)
+    text = text.replace(_PRE, "")
+    return text.replace("\n", "\n" + _PRE) if preformatted else _SPACE.sub(" ", text)
