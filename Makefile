@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 DEMO := indexes/demo
-QUESTION ?= How long must the lamp burn before the keeper may trim it?
+QUESTION ?= How far have the coping stones moved?
 
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := true
