@@ -38,7 +38,7 @@ def grow_spans(
         (first, stop, hit): positions in the arrays, ``first <= hit < stop``, best hit first. Spans never overlap and
         stay in one document; spans that touch are left for the caller to merge.
 
-    >>> scores = np.array([0.1, 0.58, 0.6, 0.2], np.float32)
+    >>> scores = np.array([0.1, 0.59, 0.6, 0.2], np.float32)
     >>> next(grow_spans(scores, np.arange(4), np.zeros(4, int)))
     (1, 3, 2)
     """

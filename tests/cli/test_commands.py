@@ -58,10 +58,10 @@ def test_batch_search(index, tmp_path):
 
 
 def test_ask_shows_exact_places_and_pages(index):
-    result = lmkrag("ask", "What should be repaired first if the money is not enough?", "--index", index)
+    result = lmkrag("ask", "How far have the coping stones moved?", "--index", index)
     assert result.returncode == 0
     assert "[1] reports/viaduct-inspection.pdf:" in result.stdout
-    assert "(page 3)" in result.stdout
+    assert "(page 2)" in result.stdout
     assert "»" in result.stdout
 
 

@@ -1,11 +1,15 @@
+import re
+import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 import lmkrag
 from lmkrag import errors
 
+ROOT = Path(__file__).parents[2]
 HEAVY = ["torch", "transformers", "faiss", "nltk", "lxml", "docx", "pypdfium2", "nbformat", "langchain", "llama_index"]
 
 
@@ -62,8 +66,29 @@ def test_the_error_tree():
     assert str(errors.MissingExtra("eval", "scipy")) == "scipy is not installed: pip install 'lmkrag[eval]'"
 
 
-def test_changelog_and_version_agree():
-    from pathlib import Path
+def test_the_python_of_the_readme_runs(corpus, tmp_path, monkeypatch):
+    readme = (ROOT / "README.md").read_text()
+    (snippet,) = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    (tmp_path / "docs").mkdir()
+    shutil.copy(corpus / "lighthouse-handbook.md", tmp_path / "docs")
+    monkeypatch.chdir(tmp_path)
+    names: dict = {}
+    exec(snippet, names)
+    assert "Leave is accrued by the month" in names["answer"].text
+    names["engine"].close()
 
-    changelog = (Path(__file__).parents[2] / "CHANGELOG.md").read_text()
+
+def test_the_output_in_the_readme_is_real(built_index):
+    readme = (ROOT / "README.md").read_text()
+    found = re.findall(r'\$ lmkrag (ask|search) "([^"]+)" --index indexes/demo(.*)\n((?:(?!\$ |```).*\n)+)', readme)
+    assert [command for command, *_ in found] == ["ask", "search"]
+    for command, question, options, output in found:
+        arguments = [sys.executable, "-m", "lmkrag", command, question, "--index", str(built_index), *options.split()]
+        result = subprocess.run(arguments, capture_output=True, text=True, check=True)
+        without_scores = [re.sub(r"  \d\.\d+$", "", line) for line in result.stdout.rstrip().split("\n")]
+        assert without_scores == [re.sub(r"  \d\.\d+$", "", line) for line in output.rstrip().split("\n")]
+
+
+def test_changelog_and_version_agree():
+    changelog = (ROOT / "CHANGELOG.md").read_text()
     assert f"## {lmkrag.__version__}" in changelog
