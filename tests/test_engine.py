@@ -161,6 +161,13 @@ def test_incremental_indexing(tmp_path, encoder):
         assert engine.verify() == ()
 
 
+def test_an_index_inside_its_corpus_is_not_read(tmp_path, encoder):
+    (tmp_path / "a.md").write_text("The mill was built in 1801.")
+    with Engine.open(tmp_path / "indexes" / "default", create=True, encoder=encoder) as engine:
+        report = engine.add(tmp_path)
+        assert (report.added, report.skipped) == (1, ())
+
+
 def test_two_files_of_one_name(tmp_path, encoder):
     for name in ("one", "two"):
         (tmp_path / name).mkdir()

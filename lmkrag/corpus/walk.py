@@ -11,6 +11,8 @@ from pathspec import GitIgnoreSpec
 from lmkrag.errors import UsageError
 from lmkrag.types import Skipped
 
+_INDEX_FILES = {"catalog.sqlite", "segments"}  # a directory with both is an index, not a corpus
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -25,7 +27,7 @@ class Found:
 def walk(source: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[Found | Skipped]:
     """Yield the files under ``source`` in order of their names, or ``source`` itself if it is one.
 
-    Hidden files and what ``.gitignore`` files name are left out, as version control does. Links to files are
+    Hidden files, indexes and what ``.gitignore`` files name are left out, as version control does. Links to files are
     followed, links to directories are not.
 
     Args:
@@ -62,6 +64,8 @@ def _walk_directory(
             entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
         except OSError as error:
             yield Skipped(printable(prefix or "."), f"can't be read ({error.strerror})")
+            continue
+        if {entry.name for entry in entries} >= _INDEX_FILES:
             continue
         rules = [*ignores, *_read_gitignore(directory, prefix)]
         inner = []

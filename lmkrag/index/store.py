@@ -26,11 +26,13 @@ from numpy.typing import NDArray
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, Run
-from lmkrag.index.recipes import choose_recipe, load_recipe, recipe_from_json, recipe_to_json
+from lmkrag.index.recipes import DEFAULT_RECIPE, choose_recipe, load_recipe, recipe_from_json, recipe_to_json
 from lmkrag.index.vectors import Segment, SegmentFile, build_segment, sync
 from lmkrag.types import Document, EncoderSpec, Recipe, Sentence
 
 _CATALOG = "catalog.sqlite"
+_NEW_CATALOG = "catalog.new"
+_LEFTOVERS = {"segments", "write.lock", *(_NEW_CATALOG + end for end in ("", "-wal", "-shm", "-journal"))}
 _MAX_SEGMENTS = 8  # more are merged after an add: every search visits each
 
 Vectors = NDArray[np.float32]
@@ -157,18 +159,30 @@ class IndexStore:
     @classmethod
     def create(cls, path: Path, *, encoder: EncoderSpec, recipe: str | None = None) -> Self:
         """Make an empty index in a new or empty directory."""
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
+        if path.exists() and (not path.is_dir() or not {entry.name for entry in path.iterdir()} <= _LEFTOVERS):
             raise UsageError(f"{path}: not empty and not an index; choose another directory")
-        chosen = load_recipe(recipe or "auto")
+        chosen = load_recipe(recipe or DEFAULT_RECIPE)
+        store = cls(path, encoder, chosen)
         try:
-            (path / "segments").mkdir(parents=True)
-            with contextlib.closing(catalog.connect(path / _CATALOG, create=True)) as connection:
-                meta = {"encoder": json.dumps(asdict(encoder)), "recipe": recipe_to_json(chosen)}
-                catalog.create_schema(connection, meta)
-            sync(path)
+            (path / "segments").mkdir(parents=True, exist_ok=True)
+            with store._locked():
+                if cls.exists(path):
+                    raise UsageError(f"{path}: another process has just made an index here; open it")
+                store._create_catalog()
         except (OSError, sqlite3.Error) as error:
             raise StorageError(f"{path}: can't create an index here ({error})") from error
-        return cls(path, encoder, chosen)
+        return store
+
+    def _create_catalog(self) -> None:
+        """Write the catalog under another name and rename it: killed half-way, there is no index yet."""
+        new = self.path / _NEW_CATALOG
+        new.unlink(missing_ok=True)
+        meta = {"encoder": json.dumps(asdict(self.encoder)), "recipe": recipe_to_json(self.recipe)}
+        with contextlib.closing(catalog.connect(new, create=True)) as connection:
+            catalog.create_schema(connection, meta)
+        sync(new)
+        new.rename(self.path / _CATALOG)
+        sync(self.path)
 
     @classmethod
     def open(cls, path: Path) -> Self:
@@ -273,6 +287,18 @@ class IndexStore:
         Raises:
             IndexLocked: another process is writing.
         """
+        with self._locked():
+            try:
+                self._collect_orphans()
+                yield
+            except sqlite3.DatabaseError as error:
+                raise _wrapped(self.path, error) from error
+            except OSError as error:
+                reason = f"writing failed ({error}); what was committed before is kept"
+                raise StorageError(f"{self.path}: {reason}") from error
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
         try:
             self._lock.acquire()
         except Timeout:
@@ -282,12 +308,7 @@ class IndexStore:
         except OSError as error:
             raise StorageError(f"{self.path}: can't be written to ({error})") from error
         try:
-            self._collect_orphans()
             yield
-        except sqlite3.DatabaseError as error:
-            raise _wrapped(self.path, error) from error
-        except OSError as error:
-            raise StorageError(f"{self.path}: writing failed ({error}); what was committed before is kept") from error
         finally:
             self._lock.release()
 

@@ -1,7 +1,9 @@
+import os
 import re
 import shutil
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -64,6 +66,26 @@ def test_the_error_tree():
     assert {"StorageError", "FileNotFoundError"} <= parents(errors.IndexNotFound)
     assert "ImportError" in parents(errors.MissingExtra)
     assert str(errors.MissingExtra("eval", "scipy")) == "scipy is not installed: pip install 'lmkrag[eval]'"
+
+
+def test_a_wheel_carries_the_recipes_and_the_schema_and_no_built_index(tmp_path):
+    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(tmp_path / "site")
+    site = tmp_path / "site"
+    assert (site / "lmkrag" / "index" / "schema.sql").is_file()
+    assert (site / "lmkrag" / "py.typed").is_file()
+    assert {path.name for path in (site / "lmkrag" / "recipes").iterdir()} == {
+        path.name for path in (ROOT / "indexes").glob("*.toml")
+    }
+    code = "import lmkrag; from lmkrag.index.recipes import *; print(lmkrag.__file__, len(list_recipes()))"
+    environment = {**os.environ, "PYTHONPATH": str(site)}
+    result = subprocess.run(
+        [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True, env=environment, cwd=tmp_path
+    )
+    assert result.stdout.split() == [str(site / "lmkrag" / "__init__.py"), "5"]
 
 
 def test_the_python_of_the_readme_runs(corpus, tmp_path, monkeypatch):

@@ -207,6 +207,17 @@ def test_creating_in_a_full_directory(tmp_path):
         IndexStore.create(tmp_path, encoder=SPEC)
 
 
+def test_creating_goes_on_where_a_killed_process_left_off(tmp_path):
+    (tmp_path / "segments").mkdir()
+    (tmp_path / "write.lock").touch()
+    (tmp_path / "catalog.new").write_bytes(b"half of a catalog")
+    store = IndexStore.create(tmp_path, encoder=SPEC)
+    put(store, {"a": "alpha."})
+    check_against(store, {"a": "alpha."})
+    assert {path.name for path in tmp_path.iterdir()} >= {"catalog.sqlite", "segments"}
+    store.close()
+
+
 def test_a_newer_format_is_refused(store):
     with sqlite3.connect(store.path / "catalog.sqlite") as connection:
         connection.execute("UPDATE meta SET value = '99' WHERE key = 'format'")
