@@ -86,7 +86,13 @@ def add_files(
 
 
 def add_documents(store: IndexStore, encoder: LandmarkEncoder, documents: Iterable[Document]) -> IndexReport:
-    """Index documents given as values; one whose fingerprint (its text's, without one) is known is skipped."""
+    """Index documents given as values; one that is in the index just so is left alone.
+
+    Args:
+        store: to write to.
+        encoder: that made the index.
+        documents: read as they are needed; of two with one ``doc_id`` the first is taken.
+    """
     began = time.monotonic()
     counts = _Counts()
     with store.writing():
@@ -94,9 +100,14 @@ def add_documents(store: IndexStore, encoder: LandmarkEncoder, documents: Iterab
             known = {row.doc_id: row for row in catalog.all_documents(snapshot.connection)}
 
         def loading() -> Iterator[_Loading]:
+            names: set[str] = set()
             for document in documents:
-                mark = document.fingerprint or fingerprint(document.text.encode("utf-8", "surrogatepass"))
+                mark = document.fingerprint or _fingerprint(document)
                 row = known.get(document.doc_id)
+                if document.doc_id in names:
+                    counts.skipped.append(Skipped(document.doc_id, "another document of this run has this doc_id"))
+                    continue
+                names.add(document.doc_id)
                 if not document.text.strip():
                     counts.skipped.append(Skipped(document.doc_id, "no text in it"))
                 elif row is not None and row.fingerprint == mark:
@@ -107,6 +118,11 @@ def add_documents(store: IndexStore, encoder: LandmarkEncoder, documents: Iterab
         _encode_all(store, encoder, loading(), known, counts)
         store.merge_small()
     return _report(counts, 0, began)
+
+
+def _fingerprint(document: Document) -> str:
+    facts = repr((document.path, document.title, document.kind, document.page_starts, sorted(document.meta.items())))
+    return fingerprint((facts + "\0" + document.text).encode("utf-8", "surrogatepass"))
 
 
 def _report(counts: _Counts, removed: int, began: float) -> IndexReport:

@@ -131,8 +131,13 @@ def test_documents_as_values(engine):
     (span,) = engine.search("when does the ferry leave?", top=1, filter="team=ops")
     assert (span.doc_id, span.path) == ("memo:1", "notion://1")
     assert text[span.start : span.end] == span.text
-    assert engine.add(Document("memo:1", "notion://1", text)).unchanged == 1
-    assert engine.add(Document("memo:1", "notion://1", text + " Dogs pay.")).updated == 1
+    assert engine.add(Document("memo:1", "notion://1", text, meta={"team": "ops"})).unchanged == 1
+    assert engine.add(Document("memo:1", "notion://1", text, meta={"team": "sea"})).updated == 1
+    assert engine.search("ferry", top=1, filter="team=sea")[0].doc_id == "memo:1"
+    twice = [Document("memo:3", "x", "One text."), Document("memo:3", "y", "Another text.")]
+    report = engine.add(twice)
+    assert (report.added, report.skipped[0].reason) == (1, "another document of this run has this doc_id")
+    assert engine.show("memo:3") == "One text."
     assert engine.verify() == ()
 
 
