@@ -4,19 +4,22 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lmkrag.corpus.load import fingerprint, load_document
 from lmkrag.corpus.sentences import iter_sentences
 from lmkrag.corpus.walk import Found, walk
-from lmkrag.encoder.landmark import Encoded, LandmarkEncoder, Vectors
 from lmkrag.errors import DocumentError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.store import IndexStore, Staged
 from lmkrag.index.vectors import SegmentFile
 from lmkrag.types import Document, IndexReport, Sentence, Skipped
+
+if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
+    from lmkrag.encoder.landmark import Encoded, LandmarkEncoder, Vectors
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of the document just read, bytes done and bytes in all."""
@@ -45,7 +48,7 @@ class _Counts:
 
 def add_files(
     store: IndexStore,
-    encoder: Callable[[], LandmarkEncoder],
+    encoder: "Callable[[], LandmarkEncoder]",
     sources: Sequence[Path],
     *,
     include: Sequence[str] = (),
@@ -78,14 +81,14 @@ def add_files(
         changed = list(_changed(files, known, counts))
         if changed:
             _encode_all(store, encoder(), _load(changed, known, counts, store, progress), known, counts)
+            store.merge_small()
         removed = _missing(sources, found, known) if prune else []
         if removed:
             store.commit([], removed=removed)
-        store.merge_small()
     return _report(counts, len(removed), began)
 
 
-def add_documents(store: IndexStore, encoder: LandmarkEncoder, documents: Iterable[Document]) -> IndexReport:
+def add_documents(store: IndexStore, encoder: "LandmarkEncoder", documents: Iterable[Document]) -> IndexReport:
     """Index documents given as values; one that is in the index just so is left alone.
 
     Args:
@@ -190,7 +193,7 @@ def _load(
 
 def _encode_all(
     store: IndexStore,
-    encoder: LandmarkEncoder,
+    encoder: "LandmarkEncoder",
     loading: Iterable[_Loading],
     known: dict[str, DocumentRow],
     counts: _Counts,
@@ -230,7 +233,7 @@ class _Batch:
         self._sentences = 0
         self._began = time.monotonic()
 
-    def extend(self, item: _Loading, part: Encoded) -> None:
+    def extend(self, item: _Loading, part: "Encoded") -> None:
         item.sentences.extend(part.sentences)
         self._vectors.append(part.vectors)
         self._rows += len(part.vectors)

@@ -85,6 +85,18 @@ def test_show_is_the_file(index, corpus):
     assert result.stdout == (corpus / "glass-river.txt").read_text()
 
 
+def test_a_second_run_of_an_unchanged_directory_loads_no_model(index, corpus):
+    code = (
+        "import sys\nfrom lmkrag.cli import main\n"
+        "try: main(sys.argv[1:])\nexcept SystemExit: pass\n"
+        "print([m for m in ('torch', 'transformers', 'faiss', 'nltk') if m in sys.modules])"
+    )
+    command = [sys.executable, "-c", code, "index", str(corpus), "--index", str(index)]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert "5 unchanged" in result.stderr
+    assert result.stdout == "[]\n"
+
+
 def test_manage(index):
     status = json.loads(lmkrag("status", "--index", index, "--json").stdout)
     assert (status["documents"], status["dead"], status["recipe"]) == (5, 0, "auto")
