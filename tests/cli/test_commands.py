@@ -1,8 +1,13 @@
+import contextlib
+import fcntl
 import json
 import os
+import pty
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 from pathlib import Path
 
 import pytest
@@ -95,6 +100,27 @@ def test_a_second_run_of_an_unchanged_directory_loads_no_model(index, corpus):
     result = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert "5 unchanged" in result.stderr
     assert result.stdout == "[]\n"
+
+
+def test_progress_on_a_terminal_and_none_in_a_pipe(corpus, tmp_path):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    for number in range(40):
+        shutil.copy(corpus / "glass-river.txt", docs / f"{number}.txt")
+    terminal, side = pty.openpty()
+    fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 100, 0, 0))
+    command = [sys.executable, "-m", "lmkrag", "index", str(docs), "--index", str(tmp_path / "a")]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=side)
+    os.close(side)
+    shown = b""
+    with contextlib.suppress(OSError):  # a closed terminal reads as an error
+        while data := os.read(terminal, 4096):
+            shown += data
+    assert process.wait(60) == 0
+    assert b"B/s]" in shown
+    piped = lmkrag("index", docs, "--index", tmp_path / "b")
+    assert piped.stderr.count("\n") == 1
+    assert "40 added" in piped.stderr
 
 
 def test_manage(index):
