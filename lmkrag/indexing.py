@@ -73,8 +73,7 @@ def add_files(
     began = time.monotonic()
     counts = _Counts()
     with store.writing():
-        with store.reading(vectors=False) as snapshot:
-            known = {row.doc_id: row for row in catalog.all_documents(snapshot.connection)}
+        known = _known(store)
         found = [item for source in sources for item in walk(source, include=include, exclude=exclude)]
         counts.skipped += [item for item in found if isinstance(item, Skipped)]
         files = [item for item in found if isinstance(item, Found)]
@@ -99,8 +98,7 @@ def add_documents(store: IndexStore, encoder: "LandmarkEncoder", documents: Iter
     began = time.monotonic()
     counts = _Counts()
     with store.writing():
-        with store.reading(vectors=False) as snapshot:
-            known = {row.doc_id: row for row in catalog.all_documents(snapshot.connection)}
+        known = _known(store)
 
         def loading() -> Iterator[_Loading]:
             names: set[str] = set()
@@ -121,6 +119,12 @@ def add_documents(store: IndexStore, encoder: "LandmarkEncoder", documents: Iter
         _encode_all(store, encoder, loading(), known, counts)
         store.merge_small()
     return _report(counts, 0, began)
+
+
+def _known(store: IndexStore) -> dict[str, DocumentRow]:
+    """What the index holds already, by name."""
+    with store.reading(vectors=False) as snapshot:
+        return {row.doc_id: row for row in catalog.all_documents(snapshot.connection)}
 
 
 def _fingerprint(document: Document) -> str:

@@ -24,7 +24,6 @@ Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
 _SLICE = 65_536  # vectors in memory at a time while building
-_TRAIN_SEED = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +42,7 @@ def build_segment(path: Path, slices: Iterator[Vectors], rows: int, dimensions: 
 
     Args:
         path: a fresh name.
-        slices: the vectors ``[n, dimensions]`` in order, ``rows`` in all; rewound is not needed.
+        slices: the vectors ``[n, dimensions]`` in order, ``rows`` in all; read once.
         rows: how many vectors there are.
         dimensions: of each.
         recipe: how to store them; a factory, not tiers.

@@ -9,8 +9,6 @@ from docx.table import Table
 from lmkrag.corpus.formats.base import Loaded, open_archive
 from lmkrag.errors import DocumentError
 
-SUFFIXES = frozenset({".docx"})
-
 
 def read(data: bytes, name: str) -> Loaded:
     """Read a .docx file: one paragraph a line, headings as ``#``, list items as ``-``, table rows between ``|``."""

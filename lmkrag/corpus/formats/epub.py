@@ -10,8 +10,6 @@ from lmkrag.corpus.formats import html
 from lmkrag.corpus.formats.base import Loaded, open_archive
 from lmkrag.errors import DocumentError
 
-SUFFIXES = frozenset({".epub"})
-
 _CONTAINER = "META-INF/container.xml"
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
 

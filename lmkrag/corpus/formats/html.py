@@ -8,8 +8,6 @@ from lmkrag.corpus.formats.base import Loaded
 from lmkrag.corpus.formats.text import decode
 from lmkrag.errors import DocumentError
 
-SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
-
 _SKIPPED = frozenset({"script", "style", "noscript", "template", "head", "svg", "nav", "iframe", "object"})
 _PARAGRAPHS = frozenset(
     [

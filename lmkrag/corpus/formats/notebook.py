@@ -6,8 +6,6 @@ from lmkrag.corpus.formats.base import Loaded
 from lmkrag.corpus.formats.text import decode
 from lmkrag.errors import DocumentError
 
-SUFFIXES = frozenset({".ipynb"})
-
 
 def read(data: bytes, name: str) -> Loaded:
     """Read a notebook's cells in order."""

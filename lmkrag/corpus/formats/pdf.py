@@ -5,8 +5,6 @@ import pypdfium2
 from lmkrag.corpus.formats.base import Loaded
 from lmkrag.errors import DocumentError
 
-SUFFIXES = frozenset({".pdf"})
-
 _GAP = "\n\n"
 
 

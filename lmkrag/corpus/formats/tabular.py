@@ -10,10 +10,6 @@ from lmkrag.corpus.formats.base import Loaded
 from lmkrag.corpus.formats.text import decode
 from lmkrag.errors import DocumentError
 
-CSV = frozenset({".csv", ".tsv"})
-JSON = frozenset({".json"})
-JSON_LINES = frozenset({".jsonl", ".ndjson"})
-
 _MAX_DEPTH = 20
 
 
