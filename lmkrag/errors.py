@@ -50,6 +50,10 @@ class EncoderError(LmkragError):
     """A model folder can't be loaded or can't encode."""
 
 
+class TrainingError(LmkragError):
+    """A training run can't go on."""
+
+
 class ReaderError(LmkragError):
     """A reader (the thing that answers) failed."""
 

@@ -14,9 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors import SafetensorError
+from safetensors.torch import load_file
+from torch import Tensor
 
 from lmkrag.encoder.device import choose_device, choose_dtype
-from lmkrag.encoder.pooling import POOLINGS, pool_sentences
+from lmkrag.encoder.pooling import Pooling, build_pooling
 from lmkrag.encoder.spec import (
     DEFAULT_ENCODER,
     DEFAULT_OVERLAP,
@@ -25,13 +27,15 @@ from lmkrag.encoder.spec import (
     fingerprint_model,
     read_settings,
 )
+from lmkrag.encoder.tokens import Batch, Piece, SentenceTokenizer, special_tokens
 from lmkrag.encoder.windows import plan_windows
 from lmkrag.errors import EncoderError
 from lmkrag.types import EncoderSpec, Sentence, Window
 
-_TOKENIZER_BATCH = 256  # sentences
 _POOL_TOKENS = 32_768  # windows sorted by length together; more sorts better, less streams better
 _BATCH_TOKENS = 4_096  # one forward pass, padding included
+
+POOLING_WEIGHTS = "pooling.safetensors"  # beside the model, for a pooling that is learnt
 
 Vectors = NDArray[np.float32]
 
@@ -44,15 +48,10 @@ class Encoded(NamedTuple):
     vectors: Vectors
 
 
-class _Piece(NamedTuple):
-    sentence: Sentence
-    ids: list[int]
-
-
 class _Job(NamedTuple):
     key: int
     window: Window
-    pieces: list[_Piece]
+    pieces: list[Piece]
 
 
 class LandmarkEncoder:
@@ -68,20 +67,15 @@ class LandmarkEncoder:
     (2, 384)
     """
 
-    def __init__(self, model: Any, tokenizer: Any, spec: EncoderSpec, *, device: torch.device) -> None:
-        """Take a loaded model and its fast tokenizer; :meth:`load` builds them."""
-        if spec.pooling not in POOLINGS:
-            raise EncoderError(f"unknown pooling {spec.pooling!r}: one of {', '.join(POOLINGS)}")
+    def __init__(
+        self, model: Any, pooling: Pooling, tokens: SentenceTokenizer, spec: EncoderSpec, *, device: torch.device
+    ) -> None:
+        """Take the parts; :meth:`load` builds them."""
         self.spec = spec
+        self.tokens = tokens
         self.device = device
         self._model = model.to(device).eval()
-        self._prefix, self._suffix = _special_tokens(tokenizer)
-        self._tokens = tokenizer.backend_tokenizer  # calling the tokenizer itself would undo what follows
-        self._tokens.no_truncation()
-        self._tokens.no_padding()
-        self._tokens.encode_special_tokens = True  # a literal "[SEP]" in a document is text
-        self._pad = tokenizer.pad_token_id or 0
-        self._landmark = [tokenizer.convert_tokens_to_ids(spec.landmark)] if spec.landmark else []
+        self._pooling = pooling.to(device).eval()
 
     @classmethod
     def load(
@@ -124,12 +118,12 @@ class LandmarkEncoder:
             logging.enable_progress_bar()
         if not getattr(tokenizer, "is_fast", False):
             raise EncoderError(f"{folder}: needs a fast tokenizer (tokenizer.json), this model has none")
-        prefix, suffix = _special_tokens(tokenizer)
-        longest = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512))
-        free = longest - len(prefix) - len(suffix)
+        free = free_positions(config, tokenizer)
         chosen = window or settings.get("window") or min(DEFAULT_WINDOW, free)
         if chosen > free:
-            raise EncoderError(f"a window of {chosen} tokens is longer than the {longest} positions of {folder.name}")
+            raise EncoderError(
+                f"a window of {chosen} tokens is longer than the {free} that {folder.name} has positions for"
+            )
         pooling = settings.get("pooling", "mean")
         share = settings.get("overlap", DEFAULT_OVERLAP) if overlap is None else overlap
         spec = EncoderSpec(
@@ -142,7 +136,8 @@ class LandmarkEncoder:
             landmark=settings.get("landmark", ""),
             query_prefix=settings.get("query_prefix", ""),
         )
-        return cls(model, tokenizer, spec, device=where)
+        tokens = SentenceTokenizer(tokenizer, window=chosen, landmark=spec.landmark, query_prefix=spec.query_prefix)
+        return cls(model, _load_pooling(folder, spec), tokens, spec, device=where)
 
     def encode(self, text: str, sentences: Iterable[Sentence]) -> tuple[list[Sentence], Vectors]:
         """Encode one document.
@@ -181,9 +176,7 @@ class LandmarkEncoder:
         """Encode questions: ``[len(queries), dimensions]`` float32 of length one. Cut at the window's length."""
         jobs = []
         for key, query in enumerate(queries):
-            text = _encodable(self.spec.query_prefix + query)
-            ids = self._tokens.encode(text, add_special_tokens=False).ids[: self.spec.window - len(self._landmark)]
-            piece = _Piece(Sentence(0, len(text)), ids + self._landmark)
+            piece = self.tokens.query(query)
             jobs.append(_Job(key, Window(0, 1, 0, 1, len(piece.ids)), [piece]))
         parts = [self._encode_pool(pool) for pool in _pools(iter(jobs))]
         vectors = [vector for part in parts for vector in part]
@@ -196,14 +189,14 @@ class LandmarkEncoder:
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens ``text`` is, special tokens not counted."""
-        return len(self._tokens.encode(_encodable(text), add_special_tokens=False).ids)
+        return self.tokens.count(text)
 
     def _windows(self, key: int, text: str, sentences: Iterable[Sentence]) -> Iterator[_Job]:
-        held: deque[_Piece] = deque()
+        held: deque[Piece] = deque()
         first = 0  # the ordinal of held[0]
 
         def count() -> Iterator[int]:
-            for piece in self._tokenize(text, sentences):
+            for piece in self.tokens.pieces(text, sentences):
                 held.append(piece)
                 yield max(1, len(piece.ids))
 
@@ -213,29 +206,12 @@ class LandmarkEncoder:
                 first += 1
             yield _Job(key, window, list(islice(held, window.stop - window.first)))
 
-    def _tokenize(self, text: str, sentences: Iterable[Sentence]) -> Iterator[_Piece]:
-        """Tokenize sentence by sentence, and split those that no window holds at white space."""
-        budget = self.spec.window - len(self._landmark)
-        remaining = iter(sentences)
-        while batch := list(islice(remaining, _TOKENIZER_BATCH)):
-            texts = [_encodable(text[sentence.start : sentence.end]) for sentence in batch]
-            encodings = self._tokens.encode_batch(texts, add_special_tokens=False)
-            for sentence, encoding in zip(batch, encodings, strict=True):
-                while len(encoding.ids) > budget:
-                    cut = sentence.start + _cut(text[sentence.start : sentence.end], encoding.offsets, budget)
-                    head = self._tokens.encode(_encodable(text[sentence.start : cut]), add_special_tokens=False)
-                    # A piece tokenizes almost as it did in place; what little it gains is cut off its vector only.
-                    yield _Piece(Sentence(sentence.start, cut, sentence.kind), head.ids[:budget] + self._landmark)
-                    sentence = Sentence(cut, sentence.end, sentence.kind)
-                    encoding = self._tokens.encode(_encodable(text[cut : sentence.end]), add_special_tokens=False)
-                yield _Piece(sentence, encoding.ids + self._landmark)
-
     def _encode_pool(self, pool: list[_Job]) -> list[Vectors]:
         """Encode windows, those of like length together; the vectors come in the order of the windows."""
         results: list[Vectors] = [np.empty(0, np.float32)] * len(pool)
         order = sorted(range(len(pool)), key=lambda i: pool[i].window.tokens, reverse=True)
         while order:
-            longest = pool[order[0]].window.tokens + len(self._prefix) + len(self._suffix)
+            longest = pool[order[0]].window.tokens + len(self.tokens.prefix) + len(self.tokens.suffix)
             size = max(1, _BATCH_TOKENS // longest)
             batch, order = order[:size], order[size:]
             for index, vectors in zip(batch, self._forward([pool[i] for i in batch]), strict=True):
@@ -244,35 +220,8 @@ class LandmarkEncoder:
 
     @torch.inference_mode()
     def _forward(self, jobs: list[_Job]) -> list[Vectors]:
-        rows = [[*self._prefix, *(token for piece in job.pieces for token in piece.ids), *self._suffix] for job in jobs]
-        width = max(map(len, rows))
-        total = sum(len(job.pieces) for job in jobs)
-        ids = torch.full((len(rows), width), self._pad, dtype=torch.long)
-        owner = torch.full((len(rows), width), total, dtype=torch.long)
-        is_landmark = torch.zeros((len(rows), width), dtype=torch.bool)
-        sentence = 0
-        for row, (job, tokens) in enumerate(zip(jobs, rows, strict=True)):
-            ids[row, : len(tokens)] = torch.tensor(tokens)
-            column = len(self._prefix)
-            for piece in job.pieces:
-                end = column + len(piece.ids)
-                owner[row, column:end] = sentence
-                if self._landmark:
-                    is_landmark[row, end - 1] = True
-                column, sentence = end, sentence + 1
-        lengths = torch.tensor([len(tokens) for tokens in rows])
-        mask = (torch.arange(width)[None] < lengths[:, None]).long()
-        inputs = {"input_ids": ids.to(self.device)}
-        if bool((lengths < width).any()):
-            inputs["attention_mask"] = mask.to(self.device)
-        states = self._model(**inputs).last_hidden_state
-        vectors = pool_sentences(
-            self.spec.pooling,
-            states.flatten(0, 1),
-            owner.flatten().to(self.device),
-            is_landmark.flatten().to(self.device),
-            total,
-        )
+        batch = self.tokens.pack([[piece.ids for piece in job.pieces] for job in jobs])
+        vectors = read_sentences(self._model, self._pooling, batch.to(self.device))
         borders = np.cumsum([len(job.pieces) for job in jobs])[:-1]
         return np.split(vectors.cpu().numpy(), borders)
 
@@ -290,25 +239,29 @@ def _pools(jobs: Iterator[_Job]) -> Iterator[list[_Job]]:
         yield pool
 
 
-def _encodable(text: str) -> str:
-    """Text of the same length that UTF-8 can hold: the tokenizer refuses lone surrogates."""
-    return text.encode("utf-8", "replace").decode("utf-8")
+def read_sentences(model: Any, pooling: Pooling, batch: Batch) -> Tensor:
+    """Run a model over windows and pool their sentences: ``[batch.count, dimensions]`` float32 of length one."""
+    inputs = {"input_ids": batch.input_ids}
+    if not bool(batch.attention_mask.all()):
+        inputs["attention_mask"] = batch.attention_mask
+    output = model(**inputs, output_hidden_states=pooling.layered)
+    layers = output.hidden_states if pooling.layered else [output.last_hidden_state]
+    flat = [states.flatten(0, 1) for states in layers]
+    vectors: Tensor = pooling(flat, batch.owner.flatten(), batch.is_landmark.flatten(), batch.count)
+    return vectors
 
 
-def _special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
-    """What the tokenizer puts before and after a text."""
-    bare = tokenizer("a", add_special_tokens=False)["input_ids"]
-    dressed = tokenizer("a")["input_ids"]
-    for start in range(len(dressed) - len(bare) + 1):
-        if dressed[start : start + len(bare)] == bare:
-            return dressed[:start], dressed[start + len(bare) :]
-    return [], []
+def free_positions(config: Any, tokenizer: Any) -> int:
+    """Return how many tokens a window can hold beside the special ones."""
+    longest = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512))
+    return int(longest) - sum(map(len, special_tokens(tokenizer)))
 
 
-def _cut(text: str, offsets: list[tuple[int, int]], budget: int) -> int:
-    """Where to cut ``text`` so that its head has at most ``budget`` tokens: the last white space, else a token."""
-    limit = offsets[budget][0] or 1
-    for position in range(limit, limit // 2, -1):
-        if text[position - 1].isspace():
-            return position
-    return limit
+def _load_pooling(folder: Path, spec: EncoderSpec) -> Pooling:
+    try:
+        pooling = build_pooling(spec.pooling, spec.dimensions)
+        if pooling.state_dict():
+            pooling.load_state_dict(load_file(folder / POOLING_WEIGHTS))
+    except (ValueError, OSError, RuntimeError, SafetensorError) as error:
+        raise EncoderError(f"{folder}: its pooling can't be loaded ({error})") from error
+    return pooling

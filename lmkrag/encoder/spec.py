@@ -14,7 +14,7 @@ DEFAULT_WINDOW = 254
 DEFAULT_OVERLAP = 0.5
 FORMAT_VERSION = 1
 
-_FINGERPRINTED = ("config.json", "landmark.json", "tokenizer.json", "model.safetensors")
+_FINGERPRINTED = ("config.json", "landmark.json", "tokenizer.json")
 
 
 def find_model(name: str | None) -> Path:

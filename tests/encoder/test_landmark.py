@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from lmkrag import LandmarkEncoder, split_sentences
-from lmkrag.encoder.pooling import POOLINGS, pool_sentences
+from lmkrag.encoder.pooling import POOLINGS, build_pooling
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError, UsageError
 
@@ -75,7 +75,7 @@ def test_a_sentence_longer_than_a_window_is_split_never_cut(exact):
 def test_special_tokens_in_a_text_are_text(exact):
     text = "We write [SEP] and [CLS] and <LMK> here. Nothing happens."
     fitted, vectors = exact.encode(text, split_sentences(text))
-    assert 102 not in exact._tokens.encode(text, add_special_tokens=False).ids
+    assert 102 not in exact.tokens.query(text).ids
     assert len(fitted) == len(vectors)
 
 
@@ -95,21 +95,40 @@ def test_a_long_query_is_accepted(exact):
     assert np.linalg.norm(exact.encode_query("why " * 2_000)) == pytest.approx(1, abs=1e-5)
 
 
-@pytest.mark.parametrize("pooling", sorted(POOLINGS))
+# The tokens of both sentences that a pooling reads; 3 and 5 are landmarks.
+READ = {
+    "mean": ([1, 2], [4]),
+    "lmk": ([3], [5]),
+    "lmk+mean": ([1, 2, 3], [4, 5]),
+    "cls": ([1], [4]),
+    "last": ([2], [4]),
+}
+
+
+@pytest.mark.parametrize("pooling", POOLINGS)
 def test_pooling_against_a_loop(pooling):
     rng = np.random.default_rng(0)
-    states = torch.tensor(rng.standard_normal((7, 4)), dtype=torch.float32)
+    states = torch.tensor(rng.standard_normal((7, 16)), dtype=torch.float32)
     owner = torch.tensor([2, 0, 0, 0, 1, 1, 2])  # 2 stands for none
     landmark = torch.tensor([False, False, False, True, False, True, False])
-    pooled = pool_sentences(pooling, states, owner, landmark, 2)
-    for sentence in range(2):
-        rows = [
-            states[i]
-            for i in range(7)
-            if owner[i] == sentence and (pooling == "lmk+mean" or bool(landmark[i]) == (pooling == "lmk"))
-        ]
-        expected = torch.stack(rows).mean(0)
-        torch.testing.assert_close(pooled[sentence], expected / expected.norm())
+    module = build_pooling(pooling, 16)
+    pooled = module([states], owner, landmark, 2)
+    for sentence, rows in enumerate(READ.get(pooling, READ["lmk+mean"])):  # the learnt ones start at the mean
+        expected = states[rows]
+        if pooling == "gem":
+            expected = torch.nn.functional.softplus(expected).mean(0).expm1().log()
+        else:
+            expected = expected.mean(0)
+        torch.testing.assert_close(pooled[sentence], expected / expected.norm(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["gem", "layers"])
+def test_learnt_poolings_learn(pooling):
+    module = build_pooling(pooling, 16)
+    states = [torch.randn(6, 16) for _ in range(3)]
+    owner, landmark = torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([False, False, True] * 2)
+    module(states, owner, landmark, 2).sum().backward()
+    assert any(bool(parameter.grad.abs().sum() > 0) for parameter in module.parameters())
 
 
 @pytest.fixture
@@ -135,7 +154,8 @@ def test_landmark_json_is_obeyed(trained_folder):
     fitted, vectors = encoder.encode(TEXT, split_sentences(TEXT))
     assert len(fitted) == len(vectors) == 120
     literal = "A text that says <LMK> aloud."
-    assert encoder._landmark[0] not in encoder._tokens.encode(literal, add_special_tokens=False).ids
+    *words, landmark = encoder.tokens.query(literal).ids
+    assert landmark not in words
 
 
 def test_other_reading_other_fingerprint(trained_folder):
@@ -148,7 +168,7 @@ def test_other_reading_other_fingerprint(trained_folder):
     [
         ({"format": 99}, "format 99 is newer than this lmkrag reads: upgrade lmkrag"),
         ({"pooling": "magic"}, "unknown pooling 'magic'"),
-        ({"window": 5000}, "a window of 5000 tokens is longer than the 512 positions"),
+        ({"window": 5000}, "a window of 5000 tokens is longer than the 510 that landmark has positions for"),
     ],
 )
 def test_a_bad_landmark_json(trained_folder, change, message):

@@ -1,0 +1,1 @@
+"""Train a landmark encoder."""

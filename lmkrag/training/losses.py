@@ -1,0 +1,44 @@
+"""The position-aware contrastive objective."""
+
+import torch
+from torch import Tensor
+
+
+def landmark_loss(
+    scores: Tensor, weights: Tensor, candidate: Tensor, same: Tensor, *, mixing: float, temperature: float
+) -> Tensor:
+    """Return the loss of questions against the sentences of a step.
+
+    Each sentence of a question's evidence is told from the negatives, in a softmax over those of its own document and
+    in another over those of other documents (Conti et al., "Context is Gold to find the Gold Passage", arXiv
+    2505.24782), and the log-likelihoods are averaged by position weight (Luo et al., arXiv 2402.11573; there the weight
+    stands inside the logarithm, where it has no gradient).
+
+    Args:
+        scores: ``[q, n]`` float32, cosines of questions and sentences.
+        weights: ``[q, n]`` float32, each row of sum one; above zero at the evidence.
+        candidate: ``[q, n]`` bool, sentences that may be negatives of a question.
+        same: ``[q, n]`` bool, sentences of the question's document.
+        mixing: share of the softmax inside the document; the rest is for other documents.
+        temperature: what the scores are divided by.
+
+    Returns:
+        A scalar, the mean over questions.
+    """
+    logits = scores / temperature
+    parts = []
+    for share, negatives in ((mixing, candidate & same), (1 - mixing, candidate & ~same)):
+        if share > 0:
+            parts.append(share * _cross_entropy(logits, weights, negatives))
+    return torch.stack(parts).sum(0).mean()
+
+
+def _cross_entropy(logits: Tensor, weights: Tensor, negatives: Tensor) -> Tensor:
+    """``[q]``: -log p of each piece of evidence among the negatives and itself, averaged by weight."""
+    crowd = torch.logsumexp(logits.masked_fill(~negatives, -1e4), dim=1, keepdim=True)
+    return (weights * (torch.logaddexp(logits, crowd) - logits)).sum(1)
+
+
+def anchor_loss(vectors: Tensor, anchors: Tensor) -> Tensor:
+    """Return the mean cosine distance of ``[n, d]`` vectors of length one to those of the base model."""
+    return (1 - (vectors * anchors).sum(1)).mean()

@@ -1,0 +1,184 @@
+"""What a training configuration may say, and reading it."""
+
+import tomllib
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from types import GenericAlias
+from typing import Any, get_args, get_origin, get_type_hints
+
+from lmkrag.encoder.pooling import POOLINGS
+from lmkrag.errors import UsageError
+
+TASKS = ("pairs", "shuffled", "documents")
+PRECISIONS = ("float32", "bfloat16")
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """The encoder to train.
+
+    ``base``: a folder, a hub name, or empty for the packaged all-MiniLM-L6-v2. ``causal``: let a token see only what
+    is before it. ``lora``: rank of low-rank adapters, 0 to train every weight.
+    """
+
+    base: str = ""
+    pooling: str = "lmk+mean"
+    landmark: str = "<LMK>"
+    query_prefix: str = ""
+    window: int = 254
+    overlap: float = 0.5
+    causal: bool = False
+    lora: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class SetSettings:
+    """A training set: its folder, its share of the steps of its task, and the task.
+
+    ``within``: its questions make sense only inside their document, so other documents are no negatives.
+    ``documents``: how many share a step; fewer means more negatives from the same one.
+    """
+
+    path: str
+    task: str
+    weight: float = 1.0
+    within: bool = False
+    documents: int = 4
+
+
+@dataclass(frozen=True, slots=True)
+class StageSettings:
+    """One stage. A step holds ``tokens`` tokens of text in windows of one of ``windows`` lengths.
+
+    ``alpha``: of the position weights exp(-alpha (n - i)). ``mixing``: share of the softmax inside the document.
+    ``anchor``: weight of the distance to the base's own vectors. ``duplicate``: cosine, by the base, above which a
+    sentence counts as a near duplicate of the evidence and is no negative.
+    """
+
+    name: str
+    sets: list[SetSettings]
+    steps: int
+    learning_rate: float = 3e-5
+    tokens: int = 4_096
+    windows: list[int] = field(default_factory=lambda: [254])
+    queries_per_window: int = 4
+    accumulate: int = 1
+    alpha: float = 0.08
+    mixing: float = 0.5
+    temperature: float = 0.05
+    anchor: float = 0.0
+    duplicate: float = 0.95
+    warmup: float = 0.05
+    evaluate_every: int = 0
+    patience: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationSettings:
+    """What early stopping watches: recall on some queries of some documents of these sets."""
+
+    sets: list[str] = field(default_factory=list)
+    within: list[str] = field(default_factory=list)
+    characters: int = 250_000
+    queries: int = 40
+
+
+@dataclass(frozen=True, slots=True)
+class TrainSettings:
+    """A whole run: ``lmkrag train`` reads it from TOML.
+
+    ``keep_base``: the share of the base's weights in the final ones (Wortsman et al., "Robust fine-tuning of zero-shot
+    models", CVPR 2022). ``data``: the folder of the sets, relative to the configuration.
+    """
+
+    out: str
+    data: str
+    stages: list[StageSettings]
+    model: ModelSettings = field(default_factory=ModelSettings)
+    evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
+    keep_base: float = 0.0
+    precision: str = "bfloat16"
+    seed: int = 0
+    threads: int = 0
+    checkpoint_every: int = 200
+    log_every: int = 20
+    folder: Path = Path()
+
+    def resolve(self, path: str) -> Path:
+        """Return a path of the configuration, which is relative to its file."""
+        return (self.folder / path).resolve()
+
+
+def load_settings(path: Path) -> TrainSettings:
+    """Read and check a configuration.
+
+    Raises:
+        UsageError: no such file, not TOML, a key, a type or a value that makes no sense, a set that does not exist.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    try:
+        values = tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not TOML ({error})") from error
+    settings: TrainSettings = _build(TrainSettings, {**values, "folder": path.parent}, str(path))
+    _check(settings, path)
+    return settings
+
+
+def _build(kind: Any, values: Any, where: str) -> Any:
+    if not isinstance(values, dict):
+        raise UsageError(f"{where}: must be a table")
+    hints = get_type_hints(kind)
+    for name in values:
+        if name not in hints:
+            raise UsageError(f"{where}: unknown key {name!r}; it may have {', '.join(sorted(hints))}")
+    for item in fields(kind):
+        if item.name not in values and item.default is MISSING and item.default_factory is MISSING:
+            raise UsageError(f"{where}: {item.name!r} is missing")
+    return kind(**{name: _value(hints[name], value, f"{where}: {name}") for name, value in values.items()})
+
+
+def _value(hint: Any, value: Any, where: str) -> Any:
+    if is_dataclass(hint):
+        return _build(hint, value, where)
+    if isinstance(hint, GenericAlias) and get_origin(hint) is list:
+        if not isinstance(value, list):
+            raise UsageError(f"{where}: must be a list")
+        return [_value(get_args(hint)[0], item, f"{where}[{index}]") for index, item in enumerate(value)]
+    if hint is float and type(value) is int:
+        return float(value)
+    if not isinstance(value, hint) or (hint is int and isinstance(value, bool)):
+        raise UsageError(f"{where}: must be {hint.__name__}, not {value!r}")
+    return value
+
+
+def _check(settings: TrainSettings, path: Path) -> None:
+    def require(fine: bool, message: str) -> None:
+        if not fine:
+            raise UsageError(f"{path}: {message}")
+
+    model = settings.model
+    require(model.pooling in POOLINGS, f"unknown pooling {model.pooling!r}: one of {', '.join(POOLINGS)}")
+    require(bool(model.landmark) or "lmk" not in model.pooling, f"pooling {model.pooling!r} needs a landmark token")
+    require(settings.precision in PRECISIONS, f"precision must be one of {', '.join(PRECISIONS)}")
+    require(0 <= settings.keep_base < 1, "keep_base must be in [0, 1)")
+    require(0 <= model.overlap < 1, "model.overlap must be in [0, 1)")
+    require(bool(settings.stages), "no stages")
+    names = [stage.name for stage in settings.stages]
+    require(len(set(names)) == len(names), "two stages have the same name")
+    for stage in settings.stages:
+        where = f"stage {stage.name!r}"
+        require(stage.steps > 0, f"{where}: steps must be above 0")
+        require(bool(stage.sets), f"{where}: no sets")
+        require(0 <= stage.mixing <= 1, f"{where}: mixing must be in [0, 1]")
+        require(stage.temperature > 0, f"{where}: temperature must be above 0")
+        require(bool(stage.windows) and min(stage.windows) > 0, f"{where}: windows must be token counts")
+        for chosen in stage.sets:
+            require(chosen.task in TASKS, f"{where}: unknown task {chosen.task!r}: one of {', '.join(TASKS)}")
+            require(chosen.weight > 0, f"{where}: a weight must be above 0")
+            require(chosen.documents > 0, f"{where}: documents must be above 0")
+            folder = settings.resolve(settings.data) / chosen.path
+            require(folder.is_dir(), f"{where}: no such set: {folder}")
+    for name in settings.evaluation.sets:
+        require(settings.resolve(name).is_dir(), f"evaluation: no such set: {settings.resolve(name)}")

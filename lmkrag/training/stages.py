@@ -1,0 +1,258 @@
+"""Build the steps of training: windows, questions about them, and which sentences answer which."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from lmkrag.encoder.tokens import Batch, SentenceTokenizer
+from lmkrag.training.data import TokenDocument, TrainingSet
+from lmkrag.training.settings import SetSettings, StageSettings
+
+Row = list[list[int]]
+"""A window: its sentences' token ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One forward pass. ``q`` questions, ``n`` sentences.
+
+    ``weights``: ``[q, n]`` float32, each row the position weights of the question's evidence, with sum one.
+    ``candidate``: ``[q, n]`` bool, the sentences that may be negatives of a question.
+    ``same``: ``[q, n]`` bool, the sentence is of the question's document.
+    ``mixing``: the share of the softmax inside the document.
+    """
+
+    windows: Batch
+    questions: Batch
+    weights: Tensor
+    candidate: Tensor
+    same: Tensor
+    mixing: float
+
+    def to(self, device: torch.device) -> "Step":
+        """Return the same on a device."""
+        return Step(
+            self.windows.to(device),
+            self.questions.to(device),
+            self.weights.to(device),
+            self.candidate.to(device),
+            self.same.to(device),
+            self.mixing,
+        )
+
+
+class StageData(Dataset[Step]):
+    """The steps of a stage. Step ``i`` is a function of the seed and ``i``, so a resumed run sees the same ones."""
+
+    def __init__(
+        self, stage: StageSettings, sets: Sequence[TrainingSet], tokens: SentenceTokenizer, *, seed: int
+    ) -> None:
+        """Take the stage's sets in the order of its settings."""
+        self._stage = stage
+        self._sets = sets
+        self._tokens = tokens
+        self._seed = seed
+        weights = np.array([chosen.weight for chosen in stage.sets])
+        self._shares = weights / weights.sum()
+
+    def __len__(self) -> int:
+        """Return how many forward passes the stage has."""
+        return self._stage.steps * self._stage.accumulate
+
+    def __getitem__(self, index: int) -> Step:
+        """Build one."""
+        rng = np.random.default_rng((self._seed, index))
+        while True:
+            chosen = int(rng.choice(len(self._sets), p=self._shares))
+            builder = _Builder(self._stage, self._stage.sets[chosen], self._sets[chosen], rng)
+            if builder.build():
+                return builder.step(self._tokens)
+
+
+class _Builder:
+    """Collects the windows and questions of one step from one set."""
+
+    def __init__(self, stage: StageSettings, chosen: SetSettings, data: TrainingSet, rng: np.random.Generator) -> None:
+        self._stage, self._chosen, self._data, self._rng = stage, chosen, data, rng
+        self._window = int(rng.choice(stage.windows))
+        self._rows: list[Row] = []
+        self._document: list[int] = []  # of each sentence
+        self._ordinal: list[int] = []
+        self._words: list[int] = []
+        self._asked: list[int] = []
+
+    def build(self) -> bool:
+        """Fill the step; False when the set gave nothing to ask."""
+        {"pairs": self._pairs, "shuffled": self._shuffled, "documents": self._documents}[self._chosen.task]()
+        return len(self._asked) > 0 and len(self._ordinal) > 1
+
+    def step(self, tokens: SentenceTokenizer) -> Step:
+        """Return the step."""
+        documents, ordinals, words = map(np.array, (self._document, self._ordinal, self._words))
+        shape = (len(self._asked), len(ordinals))
+        weights, candidate, same = np.zeros(shape, np.float32), np.ones(shape, bool), np.zeros(shape, bool)
+        for row, index in enumerate(self._asked):
+            question = self._data.questions[index]
+            same[row] = documents == question.document
+            if self._chosen.task == "pairs":
+                weights[row] = ordinals == index
+            else:
+                weights[row] = self._position_weights(index, documents, ordinals)
+            evidence = weights[row] > 0
+            # No negatives: other sentences of the evidence, copies of it, documents asked the same question.
+            candidate[row] = ~evidence & ~np.isin(words, words[evidence])
+            others = self._data.documents_of[question.text] - {question.document}
+            if others:
+                candidate[row] &= ~np.isin(documents, list(others))
+            if self._chosen.within:
+                candidate[row] &= same[row]
+            weights[row] /= weights[row].sum()
+        if self._chosen.task != "documents":
+            same[:] = True  # one made-up document
+        return Step(
+            tokens.pack(self._rows),
+            tokens.pack([[self._data.questions[index].ids] for index in self._asked]),
+            torch.from_numpy(weights),
+            torch.from_numpy(candidate),
+            torch.from_numpy(same),
+            1.0 if self._chosen.within or self._chosen.task != "documents" else self._stage.mixing,
+        )
+
+    def _position_weights(self, index: int, documents: np.ndarray, ordinals: np.ndarray) -> np.ndarray:
+        """exp(-alpha (n - i)) over each span s_1..s_n of the evidence that is in the step."""
+        weights = np.zeros(len(ordinals), np.float32)
+        mine = documents == self._data.questions[index].document
+        for first, stop in self._data.evidence(index):
+            inside = mine & (ordinals >= first) & (ordinals < stop)
+            weights[inside] = np.exp(-self._stage.alpha * (stop - 1 - ordinals[inside]))
+        return weights
+
+    def _pairs(self) -> None:
+        """Distant supervision: a passage has one landmark, at its end."""
+        count = max(2, self._stage.tokens // self._window)
+        for index in self._rng.choice(len(self._data.questions), min(count, len(self._data.questions)), replace=False):
+            ids = self._data.passage(int(index))
+            self._rows.append([ids[-self._window :]])
+            self._document.append(self._data.questions[index].document)
+            self._ordinal.append(int(index))
+            self._words.append(hash(tuple(ids)))
+            self._asked.append(int(index))
+
+    def _shuffled(self) -> None:
+        """Noisy long contexts: evidence of questions of several documents, in one window after the other."""
+        for _ in range(max(1, self._stage.tokens // self._window)):
+            row: Row = []
+            room = self._window
+            misses = 0
+            while misses < 4:
+                index = int(self._rng.integers(len(self._data.questions)))
+                question = self._data.questions[index]
+                document = self._data.document(question.document)
+                runs = self._data.evidence(index)
+                if not runs or index in self._asked:
+                    misses += 1
+                    continue
+                first, stop = runs[int(self._rng.integers(len(runs)))]
+                first = max(first, stop - 6)
+                size = sum(len(ids) for ids in document.ids[first:stop])
+                if size > room:
+                    misses += 1
+                    continue
+                row += self._take(question.document, document, first, stop)
+                room -= size
+                self._asked.append(index)
+            if row:
+                self._rows.append(row)
+
+    def _documents(self) -> None:
+        """Real long documents: windows around evidence, the rest of the window and of the document as negatives."""
+        limit = max(1, self._stage.tokens // self._window)
+        per_document = max(1, limit // self._chosen.documents)
+        seen: set[int] = set()
+        for _ in range(4 * self._chosen.documents):
+            index = int(self._rng.integers(len(self._data.questions)))
+            number = self._data.questions[index].document
+            if number in seen:
+                continue
+            seen.add(number)
+            self._windows_of(number, index, min(per_document, limit - len(self._rows)))
+            if len(self._rows) >= limit:
+                break
+
+    def _windows_of(self, number: int, index: int, count: int) -> None:
+        document = self._data.document(number)
+        others = [other for other in self._data.by_document[number] if other != index]
+        self._rng.shuffle(others)
+        taken: list[tuple[int, int]] = []
+        for candidate in [index, *others]:
+            if len(taken) == count:
+                break
+            if span := self._window_around(document, candidate, taken):
+                taken.append(span)
+        for _ in range(4 * count):  # a document with few questions: windows from anywhere in it
+            if len(taken) == count:
+                break
+            if span := self._free_window(document, int(self._rng.integers(len(document.ids))), taken):
+                taken.append(span)
+        for first, stop in taken:
+            self._rows.append(self._take(number, document, first, stop))
+        if taken:
+            self._ask(number, taken)
+
+    def _window_around(
+        self, document: TokenDocument, index: int, taken: list[tuple[int, int]]
+    ) -> tuple[int, int] | None:
+        """A window with a sentence of the question's evidence anywhere in it, the end of a span most often."""
+        runs = self._data.evidence(index)
+        if not runs:
+            return None
+        first, stop = runs[int(self._rng.integers(len(runs)))]
+        weights = np.exp(-self._stage.alpha * np.arange(stop - first)[::-1])
+        target = first + int(self._rng.choice(stop - first, p=weights / weights.sum()))
+        return self._free_window(document, target, taken)
+
+    def _free_window(
+        self, document: TokenDocument, target: int, taken: list[tuple[int, int]]
+    ) -> tuple[int, int] | None:
+        """A full window that holds the target sentence at a random place and touches none of the others."""
+        low = max((stop for first, stop in taken if stop <= target), default=0)
+        high = min((first for first, stop in taken if first > target), default=len(document.ids))
+        if any(first <= target < stop for first, stop in taken):
+            return None
+        first = stop = target
+        room = self._window - len(document.ids[target])
+        before = int(self._rng.integers(room + 1))  # tokens of context wanted before the target
+        while first > low and len(document.ids[first - 1]) <= before:
+            first -= 1
+            before -= len(document.ids[first])
+            room -= len(document.ids[first])
+        stop += 1
+        while stop < high and len(document.ids[stop]) <= room:
+            room -= len(document.ids[stop])
+            stop += 1
+        return first, stop
+
+    def _ask(self, number: int, taken: list[tuple[int, int]]) -> None:
+        wanted = self._stage.queries_per_window * len(taken)
+        fitting = [
+            index
+            for index in self._data.by_document[number]
+            if any(f < stop and s > first for f, s in self._data.evidence(index) for first, stop in taken)
+        ]
+        self._rng.shuffle(fitting)
+        texts: set[str] = set()
+        for index in fitting:
+            text = self._data.questions[index].text
+            if text not in texts and len(texts) < wanted:
+                texts.add(text)
+                self._asked.append(index)
+
+    def _take(self, number: int, document: TokenDocument, first: int, stop: int) -> Row:
+        self._document += [number] * (stop - first)
+        self._ordinal += range(first, stop)
+        self._words += document.words[first:stop]
+        return document.ids[first:stop]

@@ -1,0 +1,205 @@
+"""The model in training, and the encoder folders it is read from and written to."""
+
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from lmkrag.encoder.landmark import POOLING_WEIGHTS, free_positions, read_sentences
+from lmkrag.encoder.pooling import Pooling, build_pooling
+from lmkrag.encoder.spec import FORMAT_VERSION, find_model, read_settings
+from lmkrag.encoder.tokens import SentenceTokenizer
+from lmkrag.errors import EncoderError, MissingExtra, UsageError
+from lmkrag.training.losses import anchor_loss, landmark_loss
+from lmkrag.training.mining import mask_near_duplicates
+from lmkrag.training.settings import ModelSettings, StageSettings
+from lmkrag.training.stages import Step
+
+
+class Student(NamedTuple):
+    """An encoder whose parts can be trained."""
+
+    backbone: Any
+    pooling: Pooling
+    tokenizer: Any
+
+
+def create_student(model: ModelSettings, folder: Path) -> None:
+    """Write the encoder folder that training starts from: the base, its landmark token and ``landmark.json``.
+
+    Raises:
+        UsageError: the base has no landmark token of that name and can't get one, or a window is too long for it.
+        EncoderError: the base can't be loaded.
+    """
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+
+    source = find_model(model.base or None)
+    try:
+        config = AutoConfig.from_pretrained(source)
+        if model.causal and not getattr(config, "is_decoder", False) and hasattr(config, "is_decoder"):
+            config.is_decoder = True
+        tokenizer = AutoTokenizer.from_pretrained(source)
+        backbone = AutoModel.from_pretrained(source, config=config, dtype=torch.float32)
+    except (OSError, ValueError) as error:
+        raise EncoderError(f"{source}: can't be loaded as an encoder ({error})") from error
+    if model.window > free_positions(config, tokenizer):
+        raise UsageError(f"a window of {model.window} tokens is longer than {source.name} has positions for")
+    if model.landmark and model.landmark not in tokenizer.get_vocab():
+        tokenizer.add_special_tokens({"additional_special_tokens": [model.landmark]})
+        _add_row(backbone, tokenizer, model.landmark)
+    pooling = build_pooling(model.pooling, config.hidden_size)
+    settings = {
+        "format": FORMAT_VERSION,
+        "pooling": model.pooling,
+        "landmark": model.landmark,
+        "window": model.window,
+        "overlap": model.overlap,
+        "query_prefix": model.query_prefix,
+        "dimensions": config.hidden_size,
+    }
+    save_student(Student(backbone, pooling, tokenizer), settings, folder)
+
+
+def _add_row(backbone: Any, tokenizer: Any, landmark: str) -> None:
+    """Give the landmark an embedding: that of the token that ends a text, which the base knows as a border."""
+    border = tokenizer.sep_token_id or tokenizer.eos_token_id or 0
+    backbone.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+    table = backbone.get_input_embeddings().weight
+    with torch.no_grad():
+        table[tokenizer.convert_tokens_to_ids(landmark)] = table[border]
+
+
+def load_student(folder: Path, *, lora: int = 0) -> Student:
+    """Read an encoder folder for training; with ``lora``, only low-rank adapters of that rank are trained."""
+    from transformers import AutoModel, AutoTokenizer
+
+    settings = read_settings(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder)
+    # Dropout makes a step on a CPU five times slower, and a fine-tune this short gains nothing by it.
+    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "attention_dropout": 0.0}
+    backbone = AutoModel.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
+    for name, value in still.items():
+        if hasattr(backbone.config, name):
+            setattr(backbone.config, name, value)
+    for module in backbone.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.0
+    for name, parameter in backbone.named_parameters():
+        if name.startswith("pooler."):
+            parameter.requires_grad_(False)  # no vector of ours passes through it
+    pooling = build_pooling(settings["pooling"], backbone.config.hidden_size)
+    if pooling.state_dict():
+        pooling.load_state_dict(load_file(folder / POOLING_WEIGHTS))
+    if lora:
+        backbone = _adapt(backbone, tokenizer.convert_tokens_to_ids(settings["landmark"]), lora)
+    return Student(backbone, pooling, tokenizer)
+
+
+def _adapt(backbone: Any, landmark: int, rank: int) -> Any:
+    try:
+        from peft import LoraConfig, TaskType, get_peft_model
+    except ImportError:
+        raise MissingExtra("train", "peft") from None
+    return get_peft_model(
+        backbone,
+        LoraConfig(
+            task_type=TaskType.FEATURE_EXTRACTION,
+            r=rank,
+            lora_alpha=2 * rank,
+            target_modules="all-linear",
+            trainable_token_indices=[landmark],
+        ),
+    )
+
+
+def save_student(student: Student, settings: dict[str, Any], folder: Path) -> None:
+    """Write an encoder folder, adapters merged in."""
+    backbone = student.backbone
+    if hasattr(backbone, "merge_and_unload"):
+        backbone = backbone.merge_and_unload()
+    folder.mkdir(parents=True, exist_ok=True)
+    backbone.save_pretrained(folder)
+    student.tokenizer.save_pretrained(folder)
+    if learnt := student.pooling.state_dict():
+        save_file({name: tensor.contiguous() for name, tensor in learnt.items()}, folder / POOLING_WEIGHTS)
+    (folder / "landmark.json").write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
+
+
+def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path) -> None:
+    """Write the encoder whose weights are the weighted mean of several of one architecture, as float16.
+
+    Wortsman et al., "Robust fine-tuning of zero-shot models" (CVPR 2022) and "Model soups" (ICML 2022).
+
+    Args:
+        folders: encoder folders; everything but the weights is copied from the last.
+        shares: what each weighs; their sum is one.
+        out: the folder to write.
+
+    Raises:
+        EncoderError: the weights do not fit together, or are not finite.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    for path in folders[-1].iterdir():
+        if path.is_file() and path.suffix != ".safetensors":
+            shutil.copyfile(path, out / path.name)
+    for name in sorted(path.name for path in folders[-1].glob("*.safetensors")):
+        mean: dict[str, Tensor] = {}
+        for folder, share in zip(folders, shares, strict=True):
+            weights = load_file(folder / name)
+            if mean and {k: v.shape for k, v in mean.items()} != {k: v.shape for k, v in weights.items()}:
+                raise EncoderError(f"{folder}: its weights do not fit those of {folders[0]}")
+            for key, tensor in weights.items():
+                mean[key] = mean.get(key, 0) + share * tensor.double()
+        if not all(bool(torch.isfinite(tensor).all()) for tensor in mean.values()):
+            raise EncoderError(f"{folders[-1]}: weights that are not finite are not saved")
+        save_file({key: tensor.half().contiguous() for key, tensor in mean.items()}, out / name, {"format": "pt"})
+    config = json.loads((out / "config.json").read_text("utf-8"))
+    config["dtype"] = "float16"
+    (out / "config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+
+
+class LandmarkObjective(nn.Module):
+    """The student and its loss, in the form that transformers' Trainer trains."""
+
+    def __init__(self, student: Student, stage: StageSettings, teacher: Student | None) -> None:
+        """Take the parts; the teacher, the encoder that training started from, is read and never trained."""
+        super().__init__()
+        self.backbone = student.backbone
+        self.pooling = student.pooling
+        self._stage = stage
+        self._teacher = [teacher] if teacher else []  # in a list: no submodule, so no checkpoint holds it
+        if teacher:
+            teacher.backbone.eval().requires_grad_(False)
+
+    def forward(self, step: Step) -> dict[str, Tensor]:
+        """Return ``{"loss": scalar}``."""
+        sentences = read_sentences(self.backbone, self.pooling, step.windows)
+        questions = read_sentences(self.backbone, self.pooling, step.questions)
+        candidate = step.candidate
+        anchor = sentences.new_zeros(())
+        if self._teacher:
+            held = self._teacher[0]
+            with torch.no_grad():
+                fixed = read_sentences(held.backbone, held.pooling, step.windows)
+                asked = read_sentences(held.backbone, held.pooling, step.questions)
+            candidate = mask_near_duplicates(candidate, step.weights, fixed, self._stage.duplicate)
+            anchor = anchor_loss(torch.cat([sentences, questions]), torch.cat([fixed, asked]))
+        loss = landmark_loss(
+            questions @ sentences.T,
+            step.weights,
+            candidate,
+            step.same,
+            mixing=step.mixing,
+            temperature=self._stage.temperature,
+        )
+        return {"loss": loss + self._stage.anchor * anchor}
+
+
+def tokenizer_of(student: Student, model: ModelSettings, window: int) -> SentenceTokenizer:
+    """Return the student's sentence tokenizer for windows of one length."""
+    return SentenceTokenizer(student.tokenizer, window=window, landmark=model.landmark, query_prefix=model.query_prefix)

@@ -1,0 +1,172 @@
+"""Run a training configuration: its stages one after the other, each resumed where it was interrupted."""
+
+import dataclasses
+import hashlib
+import importlib.util
+import json
+import logging
+import math
+import shutil
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from lmkrag.encoder.spec import read_settings
+from lmkrag.errors import MissingExtra, TrainingError, UsageError
+from lmkrag.training.data import TrainingSet
+from lmkrag.training.settings import StageSettings, TrainSettings
+from lmkrag.training.stages import StageData, Step
+from lmkrag.training.student import (
+    LandmarkObjective,
+    average_encoders,
+    create_student,
+    load_student,
+    save_student,
+    tokenizer_of,
+)
+from lmkrag.training.watch import RecallWatch
+
+log = logging.getLogger(__name__)
+
+
+def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
+    """Train an encoder, and return its folder.
+
+    A stage that is done is not run again, one that was interrupted goes on from its last checkpoint.
+
+    Args:
+        settings: the run.
+        report_to: ``none``, ``tensorboard`` or ``wandb``.
+
+    Raises:
+        UsageError: the settings make no sense, or ``out`` holds a run of other settings.
+        TrainingError: the loss is not finite any more.
+        MissingExtra: the ``train`` extra is not installed.
+    """
+    if importlib.util.find_spec("accelerate") is None:
+        raise MissingExtra("train", "accelerate")
+    if settings.threads:
+        torch.set_num_threads(settings.threads)
+    out = settings.resolve(settings.out)
+    _claim(settings, out)
+    start = out / "start"
+    if not (start / "landmark.json").is_file():
+        create_student(settings.model, start)
+    latest = start
+    for number, stage in enumerate(settings.stages):
+        done = out / stage.name / "encoder"
+        if not (done / "landmark.json").is_file():
+            log.info("stage %s: %d steps", stage.name, stage.steps)
+            _run_stage(settings, stage, number, start=start, latest=latest, report_to=report_to)
+        latest = done
+    average_encoders([start, latest], [settings.keep_base, 1 - settings.keep_base], out / "encoder")
+    return out / "encoder"
+
+
+def _claim(settings: TrainSettings, out: Path) -> None:
+    """Mark the folder with what decides its content, so that no run resumes another's."""
+    values = dataclasses.asdict(settings)
+    for name in ("out", "folder", "threads", "checkpoint_every", "log_every", "keep_base"):
+        values.pop(name)
+    mark = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    path = out / "run.json"
+    if path.is_file():
+        if json.loads(path.read_text("utf-8")).get("settings") != mark:
+            raise UsageError(f"{out}: holds a run of other settings: remove it, or choose another 'out'")
+        return
+    if out.is_dir() and any(out.iterdir()):
+        raise UsageError(f"{out}: not empty, and no training run")
+    out.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps({"settings": mark}) + "\n", "utf-8")
+
+
+def _run_stage(
+    settings: TrainSettings, stage: StageSettings, number: int, *, start: Path, latest: Path, report_to: str
+) -> None:
+    from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
+    from transformers.trainer_utils import get_last_checkpoint
+
+    folder = settings.resolve(settings.out) / stage.name
+    student = load_student(latest, lora=settings.model.lora)
+    teacher = load_student(start) if stage.anchor > 0 or stage.duplicate < 1 else None
+    tokens = tokenizer_of(student, settings.model, max(stage.windows))
+    known: dict[str, TrainingSet] = {}
+    for chosen in stage.sets:
+        if chosen.path not in known:
+            known[chosen.path] = TrainingSet(settings.resolve(settings.data) / chosen.path, tokens)
+    data = StageData(stage, [known[chosen.path] for chosen in stage.sets], tokens, seed=settings.seed * 1_000 + number)
+    watch = RecallWatch(settings, student) if settings.evaluation.sets and stage.evaluate_every else None
+    half = settings.precision == "bfloat16"
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=1,  # a step is a batch already
+        gradient_accumulation_steps=stage.accumulate,
+        max_steps=stage.steps,
+        learning_rate=stage.learning_rate,
+        lr_scheduler_type="cosine",
+        warmup_steps=max(1, math.ceil(stage.warmup * stage.steps)),
+        weight_decay=0.01,
+        bf16=half,
+        use_cpu=not torch.cuda.is_available(),
+        logging_steps=settings.log_every,
+        logging_nan_inf_filter=False,
+        save_steps=stage.evaluate_every if watch else settings.checkpoint_every,
+        save_total_limit=2,
+        eval_strategy="steps" if watch else "no",
+        eval_steps=stage.evaluate_every or None,
+        load_best_model_at_end=watch is not None,
+        metric_for_best_model="eval_recall" if watch else None,
+        greater_is_better=True if watch else None,
+        report_to=report_to,
+        seed=settings.seed,
+        remove_unused_columns=False,
+        dataloader_num_workers=0,
+        dataloader_pin_memory=False,
+        disable_tqdm=None,
+        train_sampling_strategy="sequential",
+    )
+
+    class StageTrainer(Trainer):  # type: ignore[misc]
+        """Trainer on steps that are whole batches, watched by recall instead of a loss."""
+
+        def _prepare_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
+            return {"step": inputs["step"].to(self.args.device)}
+
+        def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
+            loss = super().compute_loss(model, inputs, *args, **kwargs)
+            if not bool(torch.isfinite(loss)):
+                raise TrainingError(
+                    f"stage {stage.name!r}: the loss is not finite after step {self.state.global_step}; lower the "
+                    "learning rate; the checkpoints before it are kept"
+                )
+            return loss
+
+        def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
+            assert watch is not None
+            metrics = {f"eval_{name}": value for name, value in watch.measure().items()}
+            self.log(metrics)
+            self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)  # early stopping
+            return metrics
+
+    trainer = StageTrainer(
+        model=LandmarkObjective(student, stage, teacher),
+        args=arguments,
+        train_dataset=data,
+        eval_dataset=data if watch else None,
+        data_collator=_only,
+        callbacks=[EarlyStoppingCallback(stage.patience)] if watch and stage.patience else None,
+    )
+    trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None)
+    (folder / "log.json").write_text(json.dumps(trainer.state.log_history, indent=1) + "\n", "utf-8")
+    if trainer.is_world_process_zero():
+        partial = folder / "encoder.partial"
+        save_student(student, read_settings(latest), partial)
+        partial.rename(folder / "encoder")  # whole or not there
+        for checkpoint in folder.glob("checkpoint-*"):
+            shutil.rmtree(checkpoint)
+
+
+def _only(steps: list[Step]) -> dict[str, Step]:
+    (step,) = steps
+    return {"step": step}
