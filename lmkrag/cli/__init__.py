@@ -6,10 +6,12 @@ import click
 
 from lmkrag import __version__
 from lmkrag.cli.ask import ask
+from lmkrag.cli.evaluate import evaluate
 from lmkrag.cli.index import index
 from lmkrag.cli.manage import compact, recipes, remove, show, status, verify
 from lmkrag.cli.output import ErrorHandlingGroup
 from lmkrag.cli.search import search
+from lmkrag.cli.train import train
 from lmkrag.config import read_defaults
 
 
@@ -33,5 +35,5 @@ def main(context: click.Context) -> None:
     context.default_map = read_defaults(Path(), options)
 
 
-for command in (index, search, ask, show, status, remove, compact, verify, recipes):
+for command in (index, search, ask, show, status, remove, compact, verify, recipes, evaluate, train):
     main.add_command(command)

@@ -1,6 +1,7 @@
 """Read an evaluation set: ``docs.jsonl.gz`` and ``queries.jsonl.gz`` in one folder."""
 
 import gzip
+import hashlib
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -23,11 +24,12 @@ class Query:
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """Documents and the questions about them."""
+    """Documents and the questions about them; ``fingerprint`` is a hash of both files."""
 
     name: str
     documents: tuple[Document, ...]
     queries: tuple[Query, ...]
+    fingerprint: str = ""
 
 
 def load_dataset(folder: Path) -> Dataset:
@@ -52,19 +54,29 @@ def load_dataset(folder: Path) -> Dataset:
         queries.append(Query(record["query_id"], record["query"], record["doc_id"], spans))
     if not documents or not queries:
         raise UsageError(f"{folder}: the set is empty")
-    return Dataset(folder.name, documents, tuple(queries))
+    digest = hashlib.sha256()
+    for name in ("docs.jsonl.gz", "queries.jsonl.gz"):
+        digest.update((folder / name).read_bytes())
+    return Dataset(folder.resolve().name, documents, tuple(queries), digest.hexdigest())
 
 
 def _records(path: Path, keys: set[str]) -> Iterator[dict[str, Any]]:
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            try:
-                record = json.loads(line)
-                missing = keys - record.keys()
-            except (ValueError, AttributeError):
-                raise UsageError(f"{path} line {number}: not a JSON object") from None
-            if missing:
-                raise UsageError(f"{path} line {number}: no {sorted(missing)[0]!r}")
-            yield record
+    try:
+        with gzip.open(path, "rt", encoding="utf-8") as lines:
+            for number, line in enumerate(lines, 1):
+                yield _record(line, keys, f"{path} line {number}")
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not gzipped text ({error})") from error
+
+
+def _record(line: str, keys: set[str], where: str) -> dict[str, Any]:
+    try:
+        record: dict[str, Any] = json.loads(line)
+        missing = keys - record.keys()
+    except (ValueError, AttributeError):
+        raise UsageError(f"{where}: not a JSON object") from None
+    if missing:
+        raise UsageError(f"{where}: no {sorted(missing)[0]!r}")
+    return record

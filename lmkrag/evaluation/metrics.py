@@ -1,7 +1,9 @@
 """How exactly retrieved characters match the evidence, at budgets of characters."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
+
+from lmkrag.errors import MissingExtra
 
 BUDGETS = (500, 1_000, 2_000, 4_000)
 
@@ -13,12 +15,14 @@ class Overlap(NamedTuple):
     """Shares of one query at one budget.
 
     ``recall`` is found evidence over what the budget allows, min(evidence, budget); ``raw`` over all evidence.
+    ``whole`` is the share of the evidence's spans that are found from end to end.
     """
 
     recall: float
     raw: float
     precision: float
     iou: float
+    whole: float
 
 
 def overlap_at(pieces: Iterable[Piece], gold: Sequence[Piece], budgets: Sequence[int] = BUDGETS) -> list[Overlap]:
@@ -34,7 +38,7 @@ def overlap_at(pieces: Iterable[Piece], gold: Sequence[Piece], budgets: Sequence
         One ``Overlap`` a budget.
 
     >>> overlap_at([("a", 0, 50), ("a", 90, 200)], [("a", 40, 100)], [100])
-    [Overlap(recall=0.3333333333333333, raw=0.3333333333333333, precision=0.2, iou=0.14285714285714285)]
+    [Overlap(recall=0.3333333333333333, raw=0.3333333333333333, precision=0.2, iou=0.14285714285714285, whole=0.0)]
     """
     evidence = {(doc_id, position) for doc_id, start, end in gold for position in range(start, end)}
     documents = {doc_id for doc_id, _, _ in gold}
@@ -62,6 +66,62 @@ def overlap_at(pieces: Iterable[Piece], gold: Sequence[Piece], budgets: Sequence
                 raw=len(found) / len(evidence),
                 precision=len(found) / max(used, 1),
                 iou=len(found) / (used + len(evidence) - len(found)),
+                whole=sum(all((d, p) in found for p in range(s, e)) for d, s, e in gold) / len(gold),
             )
         )
     return results
+
+
+class Ranks(NamedTuple):
+    """How well one query's units (sentences or chunks) are ranked.
+
+    ``mrr``: one over the rank of the first unit of the evidence. ``ndcg``: nDCG at 10. ``ultimate``: 1 if the first
+    unit holds the end of a span of evidence.
+    """
+
+    mrr: float
+    ndcg: float
+    ultimate: float
+
+
+def is_relevant(unit: Piece, gold: Sequence[Piece]) -> bool:
+    """Whether half of a unit is evidence, or half of a span of evidence lies in it."""
+    doc_id, start, end = unit
+    for gold_id, first, last in gold:
+        shared = min(end, last) - max(start, first)
+        if gold_id == doc_id and shared > 0 and 2 * shared >= min(end - start, last - first):
+            return True
+    return False
+
+
+def rank_queries(
+    found: Sequence[Sequence[Piece]], relevant: Sequence[Collection[Piece]], gold: Sequence[Sequence[Piece]]
+) -> list[Ranks]:
+    """Score the ranking of each query, MRR and nDCG by ``ir_measures``.
+
+    Args:
+        found: of each query, units best first.
+        relevant: of each query, every unit of the system that :func:`is_relevant`.
+        gold: of each query, the evidence.
+
+    Raises:
+        MissingExtra: ``ir-measures`` is not installed.
+    """
+    try:
+        import ir_measures
+        from ir_measures import RR, nDCG
+    except ImportError:
+        raise MissingExtra("eval", "ir-measures") from None
+    qrels = {str(i): {str(unit): 1 for unit in units} for i, units in enumerate(relevant)}
+    run = {str(i): {str(unit): float(-rank) for rank, unit in enumerate(units)} for i, units in enumerate(found)}
+    table = {(row.query_id, row.measure): row.value for row in ir_measures.iter_calc([RR, nDCG @ 10], qrels, run)}
+    return [
+        Ranks(
+            mrr=table.get((str(i), RR), 0.0),
+            ndcg=table.get((str(i), nDCG @ 10), 0.0),
+            ultimate=float(any(d == units[0][0] and units[0][1] < e <= units[0][2] for d, _, e in gold[i]))
+            if units
+            else 0.0,
+        )
+        for i, units in enumerate(found)
+    ]

@@ -1,5 +1,7 @@
 """Is a difference between two systems real? The paired bootstrap (Efron and Tibshirani, 1993), by SciPy."""
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -30,3 +32,21 @@ def paired_interval(
         (differences,), np.mean, n_resamples=resamples, method="percentile", rng=np.random.default_rng(seed)
     )
     return mean, float(found.confidence_interval.low), float(found.confidence_interval.high)
+
+
+def macro_interval(
+    differences: Sequence[NDArray[np.floating]], *, resamples: int = 2_000, seed: int = 0
+) -> tuple[float, float, float]:
+    """Return the mean of the sets' mean differences, every set weighing the same, and its 95 % interval.
+
+    Args:
+        differences: of each set, ``[queries]``; queries are resampled inside their set.
+        resamples: bootstrap samples.
+        seed: of the resampling.
+    """
+    rng = np.random.default_rng(seed)
+    means = np.zeros(resamples)
+    for values in differences:
+        means += rng.choice(values, (resamples, len(values))).mean(1) / len(differences)
+    low, high = np.percentile(means, [2.5, 97.5])
+    return float(np.mean([values.mean() for values in differences])), float(low), float(high)

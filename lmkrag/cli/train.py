@@ -1,0 +1,26 @@
+"""``lmkrag train``: train an encoder from a configuration."""
+
+import logging
+from pathlib import Path
+
+import click
+
+
+@click.command(epilog="Example: lmkrag train pipelines/train/landmark-mini.toml --report-to tensorboard")
+@click.argument("config", type=click.Path(path_type=Path), metavar="CONFIG.toml")
+@click.option(
+    "--report-to",
+    type=click.Choice(["none", "tensorboard", "wandb"]),
+    default="none",
+    show_default=True,
+    help="Where else to log losses and recall; log.json in each stage's folder has them always.",
+)
+def train(config: Path, report_to: str) -> None:
+    """Train the encoder that CONFIG.toml describes; run again to go on after an interruption."""
+    from lmkrag.training.settings import load_settings
+
+    settings = load_settings(config)
+    from lmkrag.training.trainer import train as run
+
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    click.echo(run(settings, report_to=report_to))

@@ -1,0 +1,179 @@
+"""Run lmkrag, end to end, and chunk-based retrievers on the same questions."""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmkrag.corpus.sentences import split_sentences
+from lmkrag.engine import Engine
+from lmkrag.errors import UsageError
+from lmkrag.evaluation.baselines import Baseline
+from lmkrag.evaluation.dataset import Dataset, Query, load_dataset
+from lmkrag.evaluation.metrics import BUDGETS, Overlap, Piece, Ranks, is_relevant, overlap_at, rank_queries
+from lmkrag.retrieval.filters import quote
+from lmkrag.types import Level, Mode
+
+OURS = "lmkrag"
+_TOP = 60
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Of one system on one set: ``overlaps`` ``[queries, budgets, measures]``, ``ranks`` ``[queries, measures]``."""
+
+    overlaps: Floats
+    ranks: Floats
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """``scores[system][set]``, lmkrag first; ``queries[set]`` names the rows."""
+
+    scores: dict[str, dict[str, Scores]] = field(default_factory=dict)
+    queries: dict[str, list[str]] = field(default_factory=dict)
+    budgets: tuple[int, ...] = BUDGETS
+    measures: tuple[str, ...] = Overlap._fields
+    rank_measures: tuple[str, ...] = Ranks._fields
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What to compare.
+
+    ``within``: sets whose questions are asked of their own document only. ``queries``: of each set at most, 0 for all.
+    """
+
+    against: Sequence[str] = ()
+    within: Collection[str] = ()
+    queries: int = 0
+    encoder: str | None = None
+    mode: Mode = "hybrid"
+
+
+class _Found(NamedTuple):
+    """Of each query: the pieces a reader gets and the ranked units, best first, and the units that are relevant."""
+
+    pieces: list[list[Piece]]
+    units: list[list[Piece]]
+    relevant: list[list[Piece]]
+
+
+def compare(
+    folders: Sequence[Path], out: Path, options: Options, progress: Callable[[str, str], None] = lambda *_: None
+) -> Comparison:
+    """Measure lmkrag and the baselines on sets in the data format.
+
+    Args:
+        folders: the sets.
+        out: where indexes and baseline vectors are kept; a second run uses them again.
+        options: what to compare.
+        progress: called with the set and the system about to run.
+
+    Raises:
+        UsageError: a set can't be read, or no question of any set has evidence. MissingExtra: the ``eval`` extra.
+    """
+    comparison = Comparison()
+    for folder in folders:
+        dataset = load_dataset(folder)
+        queries = _choose(dataset, options.queries)
+        if not queries:
+            continue  # questions without answers have no evidence to find
+        if dataset.name in comparison.queries:
+            raise UsageError(f"two sets are named {dataset.name!r}")
+        comparison.queries[dataset.name] = [query.query_id for query in queries]
+        for system in (OURS, *options.against):
+            progress(dataset.name, system)
+            if system == OURS:
+                found = _ours(dataset, queries, out / "index" / _key(dataset), options)
+            else:
+                found = _baseline(system, dataset, queries, out / "baselines", options)
+            comparison.scores.setdefault(system, {})[dataset.name] = _score(found, queries)
+    if not comparison.queries:
+        raise UsageError("no question of these sets has evidence")
+    return comparison
+
+
+def _choose(dataset: Dataset, count: int) -> list[Query]:
+    answered = [query for query in dataset.queries if query.spans]
+    if not count or len(answered) <= count:
+        return answered
+    order = np.random.default_rng(0).permutation(len(answered))[:count]
+    return [answered[i] for i in sorted(order)]
+
+
+def _ours(dataset: Dataset, queries: list[Query], path: Path, options: Options) -> _Found:
+    with Engine.open(path, create=True, encoder=options.encoder) as engine:
+        engine.add(dataset.documents)
+        pieces = _search(engine, dataset, queries, "span", options)
+        units = _search(engine, dataset, queries, "sentence", options)
+    sentences = {
+        document.doc_id: [(document.doc_id, s.start, s.end) for s in split_sentences(document.text)]
+        for document in dataset.documents
+    }
+    relevant = [[unit for unit in sentences[q.doc_id] if is_relevant(unit, _gold(q))] for q in queries]
+    return _Found(pieces, units, relevant)
+
+
+def _search(
+    engine: Engine, dataset: Dataset, queries: list[Query], level: Level, options: Options
+) -> list[list[Piece]]:
+    how: Any = {"mode": options.mode, "level": level, "top": _TOP}
+    if dataset.name in options.within:
+        found = [engine.search(query.query, filter=f"doc_id={quote(query.doc_id)}", **how) for query in queries]
+    else:
+        found = engine.search_batch([query.query for query in queries], **how)
+    return [[(span.doc_id, span.start, span.end) for span in spans] for spans in found]
+
+
+def _baseline(name: str, dataset: Dataset, queries: list[Query], work: Path, options: Options) -> _Found:
+    path = work / name.replace(":", "-") / f"{_key(dataset)}.npz"
+    if not path.is_file():
+        _encode(name, dataset, path)
+    stored = np.load(path)
+    owner, bounds, vectors = stored["owner"], stored["bounds"], stored["vectors"].astype(np.float32)
+    encoded = dict(zip((query.query_id for query in dataset.queries), stored["queries"], strict=True))
+    numbers = {document.doc_id: number for number, document in enumerate(dataset.documents)}
+    ids = list(numbers)
+    units, relevant = [], []
+    for query in queries:
+        mine = np.flatnonzero(owner == numbers[query.doc_id])
+        scope = mine if dataset.name in options.within else np.arange(len(owner))
+        best = scope[np.argsort(-(vectors[scope] @ encoded[query.query_id]), kind="stable")[:_TOP]]
+        units.append([(ids[owner[i]], int(bounds[i, 0]), int(bounds[i, 1])) for i in best])
+        own = [(query.doc_id, int(start), int(end)) for start, end in bounds[mine]]
+        relevant.append([unit for unit in own if is_relevant(unit, _gold(query))])
+    return _Found(units, units, relevant)
+
+
+def _encode(name: str, dataset: Dataset, path: Path) -> None:
+    baseline = Baseline(name)
+    units = list(baseline.encode_documents([document.text for document in dataset.documents]))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    np.savez(
+        path,
+        owner=np.repeat(np.arange(len(units)), [len(unit.bounds) for unit in units]),
+        bounds=np.array([bounds for unit in units for bounds in unit.bounds]),
+        vectors=np.concatenate([unit.vectors for unit in units]).astype(np.float16),
+        queries=baseline.encode_queries([query.query for query in dataset.queries]),
+    )
+
+
+def _score(found: _Found, queries: list[Query]) -> Scores:
+    gold = [_gold(query) for query in queries]
+    overlaps = [overlap_at(pieces, evidence) for pieces, evidence in zip(found.pieces, gold, strict=True)]
+    return Scores(np.array(overlaps), np.array(rank_queries(found.units, found.relevant, gold)))
+
+
+def _key(dataset: Dataset) -> str:
+    """A folder name that another content of the set does not have."""
+    return f"{dataset.name}-{dataset.fingerprint[:8]}"
+
+
+def _gold(query: Query) -> list[Piece]:
+    return [(query.doc_id, start, end) for start, end in query.spans]
