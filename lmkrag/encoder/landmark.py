@@ -74,8 +74,8 @@ class LandmarkEncoder:
         self.spec = spec
         self.tokens = tokens
         self.device = device
-        self._model = model.to(device).eval()
-        self._pooling = pooling.to(device).eval()
+        self.model = model.to(device).eval()
+        self.pooling = pooling.to(device).eval()
 
     @classmethod
     def load(
@@ -164,7 +164,11 @@ class LandmarkEncoder:
             The sentences of each document in order, documents in order; a long document comes in many parts. What is
             held in memory does not grow with the document.
         """
-        jobs = (job for key, text, sentences in documents for job in self._windows(key, text, sentences))
+        jobs = (
+            _Job(key, window, pieces)
+            for key, text, sentences in documents
+            for window, pieces in self.windows(text, sentences)
+        )
         for pool in _pools(jobs):
             for job, vectors in zip(pool, self._encode_pool(pool), strict=True):
                 window = job.window
@@ -191,7 +195,8 @@ class LandmarkEncoder:
         """Return how many tokens ``text`` is, special tokens not counted."""
         return self.tokens.count(text)
 
-    def _windows(self, key: int, text: str, sentences: Iterable[Sentence]) -> Iterator[_Job]:
+    def windows(self, text: str, sentences: Iterable[Sentence]) -> Iterator[tuple[Window, list[Piece]]]:
+        """Plan a document's windows: yield each with its sentences' tokens, in order, in bounded memory."""
         held: deque[Piece] = deque()
         first = 0  # the ordinal of held[0]
 
@@ -204,7 +209,7 @@ class LandmarkEncoder:
             while first < window.first:
                 held.popleft()
                 first += 1
-            yield _Job(key, window, list(islice(held, window.stop - window.first)))
+            yield window, list(islice(held, window.stop - window.first))
 
     def _encode_pool(self, pool: list[_Job]) -> list[Vectors]:
         """Encode windows, those of like length together; the vectors come in the order of the windows."""
@@ -221,7 +226,7 @@ class LandmarkEncoder:
     @torch.inference_mode()
     def _forward(self, jobs: list[_Job]) -> list[Vectors]:
         batch = self.tokens.pack([[piece.ids for piece in job.pieces] for job in jobs])
-        vectors = read_sentences(self._model, self._pooling, batch.to(self.device))
+        vectors = read_sentences(self.model, self.pooling, batch.to(self.device))
         borders = np.cumsum([len(job.pieces) for job in jobs])[:-1]
         return np.split(vectors.cpu().numpy(), borders)
 

@@ -20,6 +20,9 @@ from lmkrag.training.mining import mask_near_duplicates
 from lmkrag.training.settings import ModelSettings, StageSettings
 from lmkrag.training.stages import Step
 
+# What makes the folder a sentence-transformers model.
+_MODULES = [{"idx": 0, "name": "0", "path": "", "type": "lmkrag.integrations.sentence_transformers.LandmarkDocument"}]
+
 
 class Student(NamedTuple):
     """An encoder whose parts can be trained."""
@@ -127,6 +130,7 @@ def save_student(student: Student, settings: dict[str, Any], folder: Path) -> No
     student.tokenizer.save_pretrained(folder)
     if learnt := student.pooling.state_dict():
         save_file({name: tensor.contiguous() for name, tensor in learnt.items()}, folder / POOLING_WEIGHTS)
+    (folder / "modules.json").write_text(json.dumps(_MODULES, indent=2) + "\n", "utf-8")
     (folder / "landmark.json").write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
 
 

@@ -1,6 +1,3 @@
-import gzip
-import json
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -43,17 +40,11 @@ def test_an_interval_holds_the_mean_and_knows_a_clear_difference():
     assert paired_interval(np.zeros(5)) == (0, 0, 0)
 
 
-def write_set(folder, docs, queries):
-    for name, records in (("docs", docs), ("queries", queries)):
-        with gzip.open(folder / f"{name}.jsonl.gz", "wt") as file:
-            file.writelines(json.dumps(record) + "\n" for record in records)
-
-
 DOC = {"doc_id": "a", "title": "A", "text": "0123456789"}
 QUERY = {"query_id": "q", "query": "x?", "doc_id": "a", "spans": [[2, 5]]}
 
 
-def test_a_set_is_read(tmp_path):
+def test_a_set_is_read(write_set, tmp_path):
     write_set(tmp_path, [DOC], [QUERY])
     dataset = load_dataset(tmp_path)
     assert dataset.documents[0].text == "0123456789"
@@ -70,7 +61,7 @@ def test_a_set_is_read(tmp_path):
         (["text"], [QUERY], "line 1: not a JSON object"),
     ],
 )
-def test_a_bad_set_says_where(tmp_path, docs, queries, message):
+def test_a_bad_set_says_where(write_set, tmp_path, docs, queries, message):
     write_set(tmp_path, docs, queries)
     with pytest.raises(UsageError, match=message):
         load_dataset(tmp_path)

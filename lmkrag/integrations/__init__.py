@@ -1,0 +1,1 @@
+"""The retriever and the encoder inside other frameworks."""

@@ -1,0 +1,104 @@
+import numpy as np
+import pytest
+
+from lmkrag.encoder.tokens import SentenceTokenizer
+from lmkrag.errors import UsageError
+from lmkrag.training.data import TrainingSet
+from lmkrag.training.settings import ModelSettings, SetSettings, StageSettings
+from lmkrag.training.stages import StageData
+from lmkrag.training.student import create_student, load_student
+
+
+@pytest.fixture(scope="module")
+def tokens(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("student")
+    create_student(ModelSettings(), folder)
+    return SentenceTokenizer(load_student(folder).tokenizer, window=64, landmark="<LMK>")
+
+
+@pytest.fixture(scope="module")
+def data(sample_set, tokens):
+    return TrainingSet(sample_set, tokens)
+
+
+def stage_data(data, tokens, task, **changes):
+    chosen = SetSettings("sample", task, documents=2, within=changes.pop("within", False))
+    stage = StageSettings("one", [chosen], steps=8, tokens=256, windows=[48, 64], **changes)
+    return StageData(stage, [data], tokens, seed=1)
+
+
+def test_evidence_lies_in_the_sentences_it_is_located_in(data):
+    for index, question in enumerate(data.questions):
+        document = data.document(question.document)
+        ((first, stop),) = data.evidence(index)
+        (start, end) = question.spans[0]
+        assert document.starts[first] <= start < document.ends[first]
+        assert document.starts[stop - 1] < end <= document.ends[stop - 1]
+
+
+@pytest.mark.parametrize("task", ["pairs", "shuffled", "documents"])
+def test_a_step_is_sound(data, tokens, task):
+    steps = stage_data(data, tokens, task)
+    assert len(steps) == 8
+    for step in (steps[i] for i in range(8)):
+        questions, sentences = step.weights.shape
+        assert step.questions.count == questions
+        assert step.windows.count == sentences
+        assert step.windows.input_ids.shape[1] <= 64 + 2
+        assert np.allclose(step.weights.sum(1), 1)
+        assert not (step.candidate & (step.weights > 0)).any()
+        assert step.same[step.weights > 0].all()
+        # Every sentence ends in its landmark.
+        assert int(step.windows.is_landmark.sum()) == sentences
+
+
+def test_the_end_of_a_span_weighs_most(data, tokens):
+    steps = stage_data(data, tokens, "documents", alpha=0.5)
+    several = 0
+    for step in (steps[i] for i in range(8)):
+        for row in step.weights.numpy():
+            weights = row[row > 0]
+            several += len(weights) > 1
+            assert (np.diff(weights) > 0).all()
+            assert np.allclose(weights[1:] / weights[:-1], np.exp(0.5))
+    assert several
+
+
+def test_steps_are_a_function_of_the_seed_and_their_number(data, tokens):
+    one, two = stage_data(data, tokens, "documents"), stage_data(data, tokens, "documents")
+    assert np.array_equal(one[5].windows.input_ids, two[5].windows.input_ids)
+    assert np.array_equal(one[5].weights, two[5].weights)
+    assert not np.array_equal(one[4].weights, one[5].weights)
+
+
+def test_within_a_document_other_documents_are_no_negatives(data, tokens):
+    steps = stage_data(data, tokens, "documents", within=True)
+    across = stage_data(data, tokens, "documents")
+    for index in range(4):
+        assert not (steps[index].candidate & ~steps[index].same).any()
+        assert steps[index].mixing == 1.0
+    assert any((across[i].candidate & ~across[i].same).any() for i in range(4))
+
+
+def test_documents_asked_the_same_are_no_negatives(tokens, write_set, tmp_path):
+    text = "The gate opens at nine. The gate shuts at noon. Dogs stay out."
+    documents = [{"doc_id": name, "title": "", "text": f"{name} park. {text} {name} is old."} for name in "ab"]
+    queries = [{"query_id": name, "query": "When does it open?", "doc_id": name, "spans": [[8, 31]]} for name in "ab"]
+    data = TrainingSet(write_set(tmp_path / "set", documents, queries), tokens)
+    step = stage_data(data, tokens, "documents")[0]
+    assert not (step.candidate & ~step.same).any()
+    assert (step.candidate & step.same).any()
+
+
+def test_a_set_without_evidence(tokens, write_set, tmp_path):
+    documents = [{"doc_id": "a", "title": "", "text": "Nothing."}]
+    queries = [{"query_id": "1", "query": "What?", "doc_id": "a", "spans": []}]
+    with pytest.raises(UsageError, match="no question has evidence"):
+        TrainingSet(write_set(tmp_path / "set", documents, queries), tokens)
+
+
+def test_a_span_outside_its_document(tokens, write_set, tmp_path):
+    documents = [{"doc_id": "a", "title": "", "text": "Nothing."}]
+    queries = [{"query_id": "1", "query": "What?", "doc_id": "a", "spans": [[0, 99]]}]
+    with pytest.raises(UsageError, match="'1' has a span outside its document"):
+        TrainingSet(write_set(tmp_path / "set", documents, queries), tokens)

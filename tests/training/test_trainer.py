@@ -1,0 +1,200 @@
+"""Training for real, in miniature: the packaged base, a few steps on the sample set."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from lmkrag import LandmarkEncoder
+from lmkrag.corpus.sentences import split_sentences
+from lmkrag.errors import EncoderError, TrainingError, UsageError
+from lmkrag.training.settings import EvaluationSettings, ModelSettings, SetSettings, StageSettings, TrainSettings
+from lmkrag.training.student import average_encoders
+from lmkrag.training.trainer import train
+
+
+@pytest.fixture
+def settings(sample_set, tmp_path):
+    def stage(name, task, **changes):
+        chosen = SetSettings("sample", task, documents=2)
+        values = {"steps": 4, "tokens": 256, "windows": [64], "learning_rate": 5e-5, "duplicate": 0.98}
+        return StageSettings(name, [chosen], **(values | changes))
+
+    return TrainSettings(
+        out="run",
+        data=str(sample_set.parent),
+        stages=[stage("distant", "pairs"), stage("weak", "shuffled"), stage("real", "documents", anchor=0.1)],
+        model=ModelSettings(window=64),
+        keep_base=0.25,
+        checkpoint_every=2,
+        log_every=1,
+        folder=tmp_path,
+    )
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+def test_three_stages_make_an_encoder_that_learnt(settings, corpus):
+    longer = replace(settings.stages[2], steps=12)
+    folder = train(replace(settings, stages=[*settings.stages[:2], longer], keep_base=0.0))
+    log = json.loads((folder.parent / "real" / "log.json").read_text())
+    losses = [entry["loss"] for entry in log if "loss" in entry]
+    assert len(losses) == 12
+    assert np.mean(losses[-4:]) < np.mean(losses[:4])
+    encoder = LandmarkEncoder.load(str(folder))
+    assert (encoder.spec.pooling, encoder.spec.window, encoder.spec.landmark) == ("lmk+mean", 64, "<LMK>")
+    text = (corpus / "glass-river.txt").read_text()
+    sentences, vectors = encoder.encode(text, split_sentences(text))
+    best = sentences[int(np.argmax(vectors @ encoder.encode_query("Why was it called the Glass River?")))]
+    assert "Glass River because" in " ".join(text[best.start : best.end].split())
+    assert all(tensor.dtype == torch.float16 for tensor in weights(folder).values())
+
+
+def test_an_interrupted_run_goes_on_and_ends_the_same(settings, monkeypatch):
+    one_stage = replace(settings, stages=settings.stages[2:], keep_base=0.0)
+    whole = weights(train(replace(one_stage, out="whole")))
+
+    import transformers
+
+    plain = transformers.Trainer.training_step
+
+    def interrupted(self, *args, **kwargs):
+        if self.state.global_step == 3:
+            raise KeyboardInterrupt
+        return plain(self, *args, **kwargs)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(transformers.Trainer, "training_step", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            train(one_stage)
+    out = one_stage.resolve(one_stage.out)
+    assert (out / "real" / "checkpoint-2").is_dir()
+    assert not (out / "encoder").exists()
+    resumed = weights(train(one_stage))
+    for name, tensor in whole.items():
+        torch.testing.assert_close(resumed[name], tensor, rtol=0, atol=1e-3)
+
+
+def test_a_done_run_is_not_run_again(settings):
+    one_stage = replace(settings, stages=settings.stages[:1])
+    folder = train(one_stage)
+    log = folder.parent / "distant" / "log.json"
+    before = log.stat().st_mtime_ns
+    assert train(one_stage) == folder
+    assert log.stat().st_mtime_ns == before
+
+
+def test_another_configuration_does_not_resume(settings):
+    train(replace(settings, stages=settings.stages[:1]))
+    with pytest.raises(UsageError, match="holds a run of other settings"):
+        train(replace(settings, seed=7))
+
+
+def test_a_folder_with_other_things_is_left_alone(settings, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "thesis.txt").write_text("mine")
+    with pytest.raises(UsageError, match="not empty, and no training run"):
+        train(settings)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run(settings):
+    broken = replace(settings.stages[0], learning_rate=1e30)
+    with pytest.raises(TrainingError, match="stage 'distant': the loss is not finite after step"):
+        train(replace(settings, stages=[broken], precision="float32"))
+    assert not (settings.resolve("run") / "encoder").exists()
+
+
+def test_recall_is_watched_and_the_best_weights_are_kept(settings, sample_set):
+    watched = replace(settings.stages[2], steps=6, evaluate_every=2, patience=2)
+    folder = train(
+        replace(settings, stages=[watched], evaluation=EvaluationSettings(sets=[str(sample_set)], queries=10))
+    )
+    log = json.loads((folder.parent / "real" / "log.json").read_text())
+    recalls = [entry["eval_recall"] for entry in log if "eval_recall" in entry]
+    assert len(recalls) == 3
+    assert all(0 < recall <= 100 for recall in recalls)
+
+
+def test_tensorboard_gets_the_losses(settings):
+    out = train(replace(settings, stages=settings.stages[:1]), report_to="tensorboard").parent
+    assert list(out.rglob("events.out.tfevents.*"))
+
+
+@pytest.mark.parametrize("pooling", ["gem", "layers", "cls"])
+def test_other_poolings_are_trained_saved_and_read(settings, pooling):
+    model = replace(settings.model, pooling=pooling)
+    folder = train(replace(settings, model=model, stages=settings.stages[2:], keep_base=0.0))
+    encoder = LandmarkEncoder.load(str(folder))
+    assert encoder.spec.pooling == pooling
+    assert np.isfinite(encoder.encode_query("why?")).all()
+    assert (folder / "pooling.safetensors").is_file() == (pooling != "cls")
+
+
+def test_averaging_is_the_weighted_mean(settings, tmp_path):
+    folder = train(replace(settings, stages=settings.stages[:1]))
+    start, trained = folder.parent / "start", folder.parent / "distant" / "encoder"
+    name = "encoder.layer.0.output.dense.weight"
+    expected = 0.25 * weights(start)[name] + 0.75 * weights(trained)[name]
+    torch.testing.assert_close(weights(folder)[name].float(), expected, rtol=1e-3, atol=1e-4)
+    assert not torch.equal(weights(start)[name], weights(trained)[name])
+
+
+def test_weights_that_are_not_finite_are_not_saved(settings, tmp_path):
+    start = train(replace(settings, stages=settings.stages[:1])).parent / "start"
+    tensors = weights(start)
+    tensors["embeddings.LayerNorm.weight"][0] = float("nan")
+    save_file(tensors, start / "model.safetensors", {"format": "pt"})
+    with pytest.raises(EncoderError, match="not finite"):
+        average_encoders([start], [1.0], tmp_path / "out")
+
+
+def test_low_rank_adapters_train_a_decoder_end_to_end(settings, tmp_path, corpus):
+    base = make_decoder(tmp_path / "decoder", corpus)
+    model = ModelSettings(base=str(base), pooling="lmk", window=64, lora=4, causal=True)
+    stage = replace(settings.stages[2], learning_rate=5e-3, steps=6)
+    folder = train(replace(settings, model=model, stages=[stage], keep_base=0.0))
+    encoder = LandmarkEncoder.load(str(folder), dtype=torch.float32)
+    # A landmark's state sees all text before it, and none after it.
+    first, second = "The gate opens at nine. ", "It shuts at noon. "
+    alone = encoder.encode(first, split_sentences(first))[1]
+    followed = encoder.encode(first + second, split_sentences(first + second))[1]
+    preceded = encoder.encode(second, split_sentences(second))[1]
+    np.testing.assert_allclose(alone[0], followed[0], atol=1e-5)
+    assert np.abs(preceded[0] - followed[1]).max() > 1e-3
+    start, trained = weights(folder.parent / "start"), weights(folder)
+    moved = [name for name in trained if not torch.equal(start[name].half(), trained[name])]
+    assert any("q_proj" in name for name in moved)
+    assert any("embed_tokens" in name for name in moved)
+
+
+def make_decoder(folder, corpus):
+    """A Llama of two layers with random weights, and a tokenizer learnt from the sample corpus."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import LlamaConfig, LlamaModel, PreTrainedTokenizerFast
+
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(vocab_size=600, special_tokens=["<s>", "</s>"], show_progress=False)
+    tokenizer.train([str(corpus / "glass-river.txt"), str(corpus / "lighthouse-handbook.md")], trainer)
+    tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 0)])
+    wrapped = PreTrainedTokenizerFast(
+        tokenizer_object=tokenizer, bos_token="<s>", eos_token="</s>", pad_token="</s>", model_max_length=256
+    )
+    wrapped.save_pretrained(folder)
+    torch.manual_seed(0)
+    config = LlamaConfig(
+        vocab_size=len(wrapped),
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        max_position_embeddings=256,
+    )
+    LlamaModel(config).save_pretrained(folder)
+    return folder
