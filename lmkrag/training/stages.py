@@ -221,10 +221,10 @@ class _Builder:
         """A full window that holds the target sentence at a random place and touches none of the others."""
         low = max((stop for first, stop in taken if stop <= target), default=0)
         high = min((first for first, stop in taken if first > target), default=len(document.ids))
-        if any(first <= target < stop for first, stop in taken):
-            return None
-        first = stop = target
         room = self._window - len(document.ids[target])
+        if room < 0 or any(first <= target < stop for first, stop in taken):
+            return None  # too long for this step's windows, or taken
+        first = stop = target
         before = int(self._rng.integers(room + 1))  # tokens of context wanted before the target
         while first > low and len(document.ids[first - 1]) <= before:
             first -= 1

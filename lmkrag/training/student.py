@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from lmkrag.encoder.landmark import POOLING_WEIGHTS, free_positions, read_sentences
 from lmkrag.encoder.pooling import Pooling, build_pooling
-from lmkrag.encoder.spec import FORMAT_VERSION, find_model, read_settings
+from lmkrag.encoder.spec import BASE_ENCODER, FORMAT_VERSION, find_model, hash_weights, read_settings
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.training.losses import anchor_loss, landmark_loss
@@ -41,7 +41,7 @@ def create_student(model: ModelSettings, folder: Path) -> None:
     """
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
-    source = find_model(model.base or None)
+    source = find_model(model.base or BASE_ENCODER)
     try:
         config = AutoConfig.from_pretrained(source)
         if model.causal and not getattr(config, "is_decoder", False) and hasattr(config, "is_decoder"):
@@ -130,8 +130,8 @@ def save_student(student: Student, settings: dict[str, Any], folder: Path) -> No
     student.tokenizer.save_pretrained(folder)
     if learnt := student.pooling.state_dict():
         save_file({name: tensor.contiguous() for name, tensor in learnt.items()}, folder / POOLING_WEIGHTS)
-    (folder / "modules.json").write_text(json.dumps(_MODULES, indent=2) + "\n", "utf-8")
-    (folder / "landmark.json").write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
+    _write_json(folder / "modules.json", _MODULES)
+    _write_json(folder / "landmark.json", settings)
 
 
 def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path) -> None:
@@ -162,9 +162,14 @@ def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path
         if not all(bool(torch.isfinite(tensor).all()) for tensor in mean.values()):
             raise EncoderError(f"{folders[-1]}: weights that are not finite are not saved")
         save_file({key: tensor.half().contiguous() for key, tensor in mean.items()}, out / name, {"format": "pt"})
+    _write_json(out / "landmark.json", {**read_settings(out), "weights": hash_weights(out)})
     config = json.loads((out / "config.json").read_text("utf-8"))
     config["dtype"] = "float16"
-    (out / "config.json").write_text(json.dumps(config, indent=2) + "\n", "utf-8")
+    _write_json(out / "config.json", config)
+
+
+def _write_json(path: Path, value: Any) -> None:
+    path.write_text(json.dumps(value, indent=2) + "\n", "utf-8")
 
 
 class LandmarkObjective(nn.Module):

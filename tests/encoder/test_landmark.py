@@ -8,7 +8,7 @@ import torch
 
 from lmkrag import LandmarkEncoder, split_sentences
 from lmkrag.encoder.pooling import POOLINGS, build_pooling
-from lmkrag.encoder.spec import find_model
+from lmkrag.encoder.spec import BASE_ENCODER, find_model, hash_weights
 from lmkrag.errors import EncoderError, UsageError
 
 TEXT = "The lamp is lit at dusk. Nobody may trim the wick. Bees swarm in May. " * 40
@@ -16,7 +16,7 @@ TEXT = "The lamp is lit at dusk. Nobody may trim the wick. Bees swarm in May. " 
 
 @pytest.fixture(scope="module")
 def exact():
-    return LandmarkEncoder.load(dtype=torch.float32, device="cpu")
+    return LandmarkEncoder.load(BASE_ENCODER, dtype=torch.float32, device="cpu")
 
 
 def test_vectors_are_the_means_of_token_states_inside_their_window(exact):
@@ -26,7 +26,7 @@ def test_vectors_are_the_means_of_token_states_inside_their_window(exact):
     text = "It rained for days. Then the river froze."
     sentences = split_sentences(text)
     _, vectors = exact.encode(text, sentences)
-    folder = find_model(None)
+    folder = find_model(BASE_ENCODER)
     tokenizer = AutoTokenizer.from_pretrained(folder)
     pieces = [tokenizer(text[s.start : s.end], add_special_tokens=False)["input_ids"] for s in sentences]
     ids = [101, *pieces[0], *pieces[1], 102]
@@ -48,9 +48,9 @@ def test_batching_changes_nothing(exact):
     assert [part.key for part in parts] == sorted(part.key for part in parts)
 
 
-def test_the_fast_precision_agrees_with_float32(exact, encoder):
+def test_the_fast_precision_agrees_with_float32(encoder):
     sentences = split_sentences(TEXT)
-    _, slow = exact.encode(TEXT, sentences)
+    _, slow = LandmarkEncoder.load(dtype=torch.float32, device="cpu").encode(TEXT, sentences)
     _, fast = encoder.encode(TEXT, sentences)
     assert float((slow * fast).sum(1).min()) > 0.998
 
@@ -137,10 +137,10 @@ def trained_folder(tmp_path):
     from transformers import AutoModel, AutoTokenizer
 
     folder = tmp_path / "landmark"
-    tokenizer = AutoTokenizer.from_pretrained(find_model(None))
+    tokenizer = AutoTokenizer.from_pretrained(find_model(BASE_ENCODER))
     tokenizer.add_special_tokens({"additional_special_tokens": ["<LMK>"]})
     tokenizer.save_pretrained(folder)
-    model = AutoModel.from_pretrained(find_model(None))
+    model = AutoModel.from_pretrained(find_model(BASE_ENCODER))
     model.resize_token_embeddings(len(tokenizer))
     model.save_pretrained(folder)
     settings = {"format": 1, "pooling": "lmk+mean", "landmark": "<LMK>", "window": 100, "overlap": 0.25}
@@ -196,7 +196,7 @@ def test_folder_without_model(tmp_path):
 
 def test_damaged_weights(tmp_path):
     folder = tmp_path / "model"
-    shutil.copytree(find_model(None), folder)
+    shutil.copytree(find_model(BASE_ENCODER), folder)
     (folder / "model.safetensors").write_bytes(b"\x00" * 100)
     with pytest.raises(EncoderError, match="can't be loaded as an encoder"):
         LandmarkEncoder.load(str(folder))
@@ -205,3 +205,24 @@ def test_damaged_weights(tmp_path):
 def test_unknown_hub_name_offline():
     with pytest.raises(EncoderError, match="neither a folder nor a model that the hub gives"):
         LandmarkEncoder.load("nobody/nothing")
+
+
+def test_weights_that_landmark_json_does_not_name_are_refused(trained_folder):
+    path = trained_folder / "landmark.json"
+    settings = json.loads(path.read_text()) | {"weights": hash_weights(trained_folder)}
+    path.write_text(json.dumps(settings))
+    LandmarkEncoder.load(str(trained_folder))
+    weights = trained_folder / "model.safetensors"
+    content = bytearray(weights.read_bytes())
+    content[-1] ^= 1
+    weights.write_bytes(content)
+    with pytest.raises(EncoderError, match=r"its weights are not those that landmark.json names"):
+        LandmarkEncoder.load(str(trained_folder))
+
+
+def test_the_shipped_encoder_is_whole():
+    folder = find_model(None)
+    settings = json.loads((folder / "landmark.json").read_text())
+    assert settings["weights"] == hash_weights(folder)
+    assert (folder / "README.md").read_text().startswith("---\nlicense: apache-2.0")
+    assert LandmarkEncoder.load().spec.name == "landmark-mini"

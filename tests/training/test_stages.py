@@ -102,3 +102,17 @@ def test_a_span_outside_its_document(tokens, write_set, tmp_path):
     queries = [{"query_id": "1", "query": "What?", "doc_id": "a", "spans": [[0, 99]]}]
     with pytest.raises(UsageError, match="'1' has a span outside its document"):
         TrainingSet(write_set(tmp_path / "set", documents, queries), tokens)
+
+
+def test_a_sentence_longer_than_the_windows_is_passed_over(tokens, write_set, tmp_path):
+    text = "The gate opens at nine. " + "word " * 58 + "ends. It shuts at noon."
+    queries = [
+        {"query_id": "1", "query": "What ends?", "doc_id": "a", "spans": [[24, 320]]},
+        {"query_id": "2", "query": "When does it shut?", "doc_id": "a", "spans": [[len(text) - 18, len(text)]]},
+    ]
+    documents = [{"doc_id": "a", "title": "", "text": text}]
+    data = TrainingSet(write_set(tmp_path / "set", documents, queries), tokens)
+    chosen = SetSettings("sample", "documents")
+    steps = StageData(StageSettings("one", [chosen], steps=4, tokens=64, windows=[32]), [data], tokens, seed=0)
+    for index in range(4):
+        assert steps[index].windows.input_ids.shape[1] <= 34
