@@ -84,7 +84,7 @@ def _claim(settings: TrainSettings, out: Path) -> None:
 def _run_stage(
     settings: TrainSettings, stage: StageSettings, number: int, *, start: Path, latest: Path, report_to: str
 ) -> None:
-    from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
+    from transformers import EarlyStoppingCallback, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
     from transformers.trainer_utils import get_last_checkpoint
 
     folder = settings.resolve(settings.out) / stage.name
@@ -123,9 +123,16 @@ def _run_stage(
         remove_unused_columns=False,
         dataloader_num_workers=0,
         dataloader_pin_memory=False,
-        disable_tqdm=None,
+        disable_tqdm=True,  # its bar and prints go to standard output, which is for the result
         train_sampling_strategy="sequential",
     )
+
+    class LogCallback(TrainerCallback):  # type: ignore[misc]
+        """Says how far the stage is, and its losses."""
+
+        def on_log(self, _: Any, state: Any, __: Any, logs: dict[str, Any], **___: Any) -> None:
+            told = ", ".join(f"{name} {value:.4g}" for name, value in logs.items() if isinstance(value, float | int))
+            log.info("stage %s: step %d of %d: %s", stage.name, state.global_step, state.max_steps, told)
 
     class StageTrainer(Trainer):  # type: ignore[misc]
         """Trainer on steps that are whole batches, watched by recall instead of a loss."""
@@ -155,8 +162,9 @@ def _run_stage(
         train_dataset=data,
         eval_dataset=data if watch else None,
         data_collator=_only,
-        callbacks=[EarlyStoppingCallback(stage.patience)] if watch and stage.patience else None,
+        callbacks=[LogCallback(), *([EarlyStoppingCallback(stage.patience)] if watch and stage.patience else [])],
     )
+    trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None)
     (folder / "log.json").write_text(json.dumps(trainer.state.log_history, indent=1) + "\n", "utf-8")
     if trainer.is_world_process_zero():
