@@ -15,7 +15,7 @@ from lmkrag.evaluation.baselines import Baseline
 from lmkrag.evaluation.dataset import Dataset, Query, load_dataset
 from lmkrag.evaluation.metrics import BUDGETS, Overlap, Piece, Ranks, is_relevant, overlap_at, rank_queries
 from lmkrag.retrieval.filters import quote
-from lmkrag.types import Level, Mode
+from lmkrag.types import Document, Level, Mode, Sentence
 
 OURS = "lmkrag"
 _TOP = 60
@@ -113,11 +113,18 @@ def _ours(dataset: Dataset, queries: list[Query], path: Path, options: Options) 
         pieces = _search(engine, dataset, queries, "span", options)
         units = _search(engine, dataset, queries, "sentence", options)
     sentences = {
-        document.doc_id: [(document.doc_id, s.start, s.end) for s in split_sentences(document.text)]
+        document.doc_id: [_trimmed(document, sentence) for sentence in split_sentences(document.text)]
         for document in dataset.documents
     }
     relevant = [[unit for unit in sentences[q.doc_id] if is_relevant(unit, _gold(q))] for q in queries]
     return _Found(pieces, units, relevant)
+
+
+def _trimmed(document: Document, sentence: Sentence) -> Piece:
+    """A sentence as the engine returns it: without the white space at its ends."""
+    text = document.text[sentence.start : sentence.end]
+    start = sentence.start + len(text) - len(text.lstrip())
+    return document.doc_id, start, start + len(text.strip())
 
 
 def _search(
