@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lmkrag.cli.output import print_json
+from lmkrag.cli.output import json_option, print_json
 
 
 @click.command("eval", epilog="Example: lmkrag eval data/dev/* --against recursive:200,sentence:3 --out report")
@@ -17,7 +17,7 @@ from lmkrag.cli.output import print_json
 @click.option("--queries", type=click.IntRange(min=1), metavar="N", help="Questions of each set, at most.")
 @click.option("--encoder", metavar="NAME|DIR", help="The encoder to measure, the default one without.")
 @click.option("--mode", type=click.Choice(["hybrid", "dense", "lexical"]), default="hybrid", show_default=True)
-@click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")
+@json_option
 def evaluate(
     datasets: tuple[Path, ...], against: str, out: Path, within: str, queries: int | None, as_json: bool, **how: Any
 ) -> None:
@@ -27,7 +27,7 @@ def evaluate(
     report.html into --out, which also keeps indexes and baseline vectors for the next run.
     """
     from lmkrag.evaluation.compare import Options, compare
-    from lmkrag.evaluation.report import to_json, to_text, write_report
+    from lmkrag.evaluation.report import differences, to_json, to_text, write_report
 
     def progress(name: str, system: str) -> None:
         if sys.stderr.isatty():
@@ -35,11 +35,12 @@ def evaluate(
 
     options = Options(against=_names(against), within=_names(within), queries=queries or 0, **how)
     comparison = compare(datasets, out, options, progress)
-    written = write_report(comparison, out)
+    found = differences(comparison)
+    written = write_report(comparison, found, out)
     if as_json:
-        print_json(to_json(comparison))
+        print_json(to_json(comparison, found))
         return
-    click.echo(to_text(comparison))
+    click.echo(to_text(comparison, found))
     click.echo("written: " + ", ".join(map(str, written)), err=True)
 
 

@@ -139,7 +139,7 @@ class LandmarkEncoder:
             query_prefix=settings.get("query_prefix", ""),
         )
         tokens = SentenceTokenizer(tokenizer, window=chosen, landmark=spec.landmark, query_prefix=spec.query_prefix)
-        return cls(model, _load_pooling(folder, spec), tokens, spec, device=where)
+        return cls(model, load_pooling(folder, spec.pooling, spec.dimensions), tokens, spec, device=where)
 
     def encode(self, text: str, sentences: Iterable[Sentence]) -> tuple[list[Sentence], Vectors]:
         """Encode one document.
@@ -264,9 +264,14 @@ def free_positions(config: Any, tokenizer: Any) -> int:
     return int(longest) - sum(map(len, special_tokens(tokenizer)))
 
 
-def _load_pooling(folder: Path, spec: EncoderSpec) -> Pooling:
+def load_pooling(folder: Path, name: str, dimensions: int) -> Pooling:
+    """Return the pooling of an encoder folder, with its weights if it has any.
+
+    Raises:
+        EncoderError: no such pooling, or weights that are missing or do not fit.
+    """
     try:
-        pooling = build_pooling(spec.pooling, spec.dimensions)
+        pooling = build_pooling(name, dimensions)
         if pooling.state_dict():
             pooling.load_state_dict(load_file(folder / POOLING_WEIGHTS))
     except (ValueError, OSError, RuntimeError, SafetensorError) as error:

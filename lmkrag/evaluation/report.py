@@ -2,7 +2,7 @@
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ def macro(comparison: Comparison, system: str) -> tuple[Floats, Floats]:
     return overlaps, ranks
 
 
-def to_json(comparison: Comparison) -> dict[str, Any]:
+def to_json(comparison: Comparison, found: Sequence[Difference]) -> dict[str, Any]:
     """Return everything but the per-query scores, shares between 0 and 1."""
     return {
         "version": __version__,
@@ -76,9 +76,7 @@ def to_json(comparison: Comparison) -> dict[str, Any]:
             }
             for system, sets in comparison.scores.items()
         },
-        "differences": [
-            {name: getattr(difference, name) for name in Difference.__slots__} for difference in differences(comparison)
-        ],
+        "differences": [{name: getattr(difference, name) for name in Difference.__slots__} for difference in found],
     }
 
 
@@ -90,12 +88,12 @@ def _named(comparison: Comparison, overlaps: Floats, ranks: Floats) -> dict[str,
     return by_measure | dict(zip(comparison.rank_measures, ranks.tolist(), strict=True))
 
 
-def to_text(comparison: Comparison) -> str:
+def to_text(comparison: Comparison, found: Sequence[Difference]) -> str:
     """Return Markdown tables: the macro average, each set's recall, the differences."""
-    return "\n".join(_lines(comparison))
+    return "\n".join(_lines(comparison, found))
 
 
-def _lines(comparison: Comparison) -> Iterator[str]:
+def _lines(comparison: Comparison, found: Sequence[Difference]) -> Iterator[str]:
     budgets = " / ".join(map(str, comparison.budgets))
     count = sum(map(len, comparison.queries.values()))
     yield f"Average over {len(comparison.queries)} sets ({count} questions), in %; budgets {budgets} characters\n"
@@ -111,7 +109,6 @@ def _lines(comparison: Comparison) -> Iterator[str]:
     for name, ids in comparison.queries.items():
         cells = [_percent(sets[name].overlaps.mean(0)[:, 0]) for sets in comparison.scores.values()]
         yield f"| {name} | {len(ids)} | " + " | ".join(cells) + " |"
-    found = differences(comparison)
     if not found:
         return
     yield f"\nRecall of {OURS} minus another's, in points, with its 95 % interval (paired bootstrap)\n"
@@ -127,7 +124,7 @@ def _percent(values: Floats) -> str:
     return " / ".join(f"{100 * value:.1f}" for value in values)
 
 
-def write_report(comparison: Comparison, out: Path) -> tuple[Path, Path]:
+def write_report(comparison: Comparison, found: Sequence[Difference], out: Path) -> tuple[Path, Path]:
     """Write ``report.json`` and ``report.html``, and return their paths.
 
     Raises:
@@ -138,7 +135,7 @@ def write_report(comparison: Comparison, out: Path) -> tuple[Path, Path]:
     except ImportError:
         raise MissingExtra("eval", "jinja2") from None
     out.mkdir(parents=True, exist_ok=True)
-    values = to_json(comparison)
+    values = to_json(comparison, found)
     (out / "report.json").write_text(json.dumps(values, indent=1) + "\n", "utf-8")
     page = Environment(autoescape=True).from_string(_PAGE.read_text("utf-8"))
     plots = [_plot(comparison, name) for name in (None, *comparison.queries)]

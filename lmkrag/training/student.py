@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from lmkrag.encoder.landmark import POOLING_WEIGHTS, free_positions, read_sentences
+from lmkrag.encoder.landmark import POOLING_WEIGHTS, free_positions, load_pooling, read_sentences
 from lmkrag.encoder.pooling import Pooling, build_pooling
 from lmkrag.encoder.spec import BASE_ENCODER, FORMAT_VERSION, find_model, hash_weights, read_settings
 from lmkrag.encoder.tokens import SentenceTokenizer
@@ -95,9 +95,7 @@ def load_student(folder: Path, *, lora: int = 0) -> Student:
     for name, parameter in backbone.named_parameters():
         if name.startswith("pooler."):
             parameter.requires_grad_(False)  # no vector of ours passes through it
-    pooling = build_pooling(settings["pooling"], backbone.config.hidden_size)
-    if pooling.state_dict():
-        pooling.load_state_dict(load_file(folder / POOLING_WEIGHTS))
+    pooling = load_pooling(folder, settings["pooling"], backbone.config.hidden_size)
     if lora:
         backbone = _adapt(backbone, tokenizer.convert_tokens_to_ids(settings["landmark"]), lora)
     return Student(backbone, pooling, tokenizer)
