@@ -9,8 +9,12 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from lmkrag.encoder.tokens import Batch, SentenceTokenizer
+from lmkrag.errors import TrainingError
 from lmkrag.training.data import TokenDocument, TrainingSet
 from lmkrag.training.settings import SetSettings, StageSettings
+
+_TRIES = 100
+"""A set may draw questions that fit no window; this many in a row mean that none does."""
 
 Row = list[list[int]]
 """A window: its sentences' token ids."""
@@ -64,13 +68,21 @@ class StageData(Dataset[Step]):
         return self._stage.steps * self._stage.accumulate
 
     def __getitem__(self, index: int) -> Step:
-        """Build one."""
+        """Build one.
+
+        Raises:
+            TrainingError: the sets hold nothing to ask.
+        """
         rng = np.random.default_rng((self._seed, index))
-        while True:
+        for _ in range(_TRIES):
             chosen = int(rng.choice(len(self._sets), p=self._shares))
             builder = _Builder(self._stage, self._stage.sets[chosen], self._sets[chosen], rng)
             if builder.build():
                 return builder.step(self._tokens)
+        raise TrainingError(
+            f"stage {self._stage.name!r}: {_TRIES} tries gave no question with a sentence to tell its evidence from; "
+            "are its sentences longer than its windows?"
+        )
 
 
 class _Builder:
@@ -171,7 +183,7 @@ class _Builder:
     def _documents(self) -> None:
         """Real long documents: windows around evidence, the rest of the window and of the document as negatives."""
         limit = max(1, self._stage.tokens // self._window)
-        per_document = max(1, limit // self._chosen.documents)
+        per_document = max(1, limit // min(self._chosen.documents, len(self._data.by_document)))
         seen: set[int] = set()
         for _ in range(4 * self._chosen.documents):
             index = int(self._rng.integers(len(self._data.questions)))

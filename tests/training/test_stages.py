@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from lmkrag.encoder.tokens import SentenceTokenizer
-from lmkrag.errors import UsageError
+from lmkrag.errors import TrainingError, UsageError
 from lmkrag.training.data import TrainingSet
 from lmkrag.training.settings import ModelSettings, SetSettings, StageSettings
 from lmkrag.training.stages import StageData
@@ -116,3 +116,13 @@ def test_a_sentence_longer_than_the_windows_is_passed_over(tokens, write_set, tm
     steps = StageData(StageSettings("one", [chosen], steps=4, tokens=64, windows=[32]), [data], tokens, seed=0)
     for index in range(4):
         assert steps[index].windows.input_ids.shape[1] <= 34
+
+
+def test_a_set_with_nothing_to_tell_apart_is_refused(tokens, write_set, tmp_path):
+    queries = [{"query_id": "1", "query": "What ends?", "doc_id": "a", "spans": [[0, 9]]}]
+    documents = [{"doc_id": "a", "title": "", "text": "word " * 58 + "ends."}]
+    data = TrainingSet(write_set(tmp_path / "set", documents, queries), tokens)
+    chosen = SetSettings("sample", "documents")
+    steps = StageData(StageSettings("one", [chosen], steps=4, tokens=64, windows=[32]), [data], tokens, seed=0)
+    with pytest.raises(TrainingError, match="'one': 100 tries"):
+        steps[0]
