@@ -1,6 +1,6 @@
-"""Fuse dense and lexical scores of sentences, each read together with its neighbours.
+"""Fuse dense and lexical scores of sentences, each with the best of its neighbourhood and of its document.
 
-The weights were chosen on the development sets, every set weighing the same (``benchmarks/LOG.md``).
+The weights were chosen on the development sets, every set weighing the same (``benchmarks/rules.py``, ``LOG.md``).
 """
 
 import numpy as np
@@ -9,17 +9,21 @@ from numpy.typing import NDArray
 Scores = NDArray[np.float32]
 Ids = NDArray[np.int64]
 
-DENSE_NEIGHBOURS = (0.25,)
-LEXICAL_NEIGHBOURS = (0.5, 0.25)
-LEXICAL_SHARE = 0.25
-DOCUMENT_SHARE = 0.5
+LEXICAL_SHARE = 0.15
+LEXICAL_NEIGHBOUR = 0.3
+NEIGHBOURHOODS = ((2, 0.5), (6, 0.5))
+"""(sentences to each side, share of the best score there)."""
+
+DOCUMENT_SHARE = 1.0
 
 
 def fuse(dense: Scores | None, lexical: Scores | None, sentences: Ids, documents: Ids) -> Scores:
     """Return one score a sentence.
 
-    The dense score is averaged with its neighbours'. The lexical score gathers its neighbours', is divided by the
-    query's best, and adds a small share. Then each sentence gains a share of the best score in its document.
+    A sentence's own score is the dense one and a small share of the lexical one, which gathers the next sentences' and
+    is divided by the query's best. The fused score is the weighted mean of it, of the best own scores around the
+    sentence, and of the best in its document: what lies near strong evidence belongs to it more often than an
+    equally good sentence far from any.
 
     Args:
         dense: ``[n]`` inner products, or None to leave them out.
@@ -27,35 +31,42 @@ def fuse(dense: Scores | None, lexical: Scores | None, sentences: Ids, documents
         sentences: ``[n]`` ids in increasing order; consecutive ids of one document are neighbours.
         documents: ``[n]`` the document each sentence is of.
     """
-    score = np.zeros(len(sentences), np.float32)
-    if dense is not None:
-        total, weight = _with_neighbours(dense, sentences, documents, DENSE_NEIGHBOURS)
-        score += total / weight
+    own = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
     if lexical is not None and len(lexical) and lexical.max() > 0:
-        total, _ = _with_neighbours(lexical, sentences, documents, LEXICAL_NEIGHBOURS)
-        score += (LEXICAL_SHARE if dense is not None else 1.0) * total / total.max()
-    return score + DOCUMENT_SHARE * _best_of_document(score, documents)
+        gathered = _gather_next(lexical, sentences, documents)
+        own = own + (LEXICAL_SHARE if dense is not None else 1.0) * gathered / gathered.max()
+    total, weight = own + DOCUMENT_SHARE * _best_of_document(own, documents), 1.0 + DOCUMENT_SHARE
+    for reach, share in NEIGHBOURHOODS:
+        total += share * _best_within(own, sentences, documents, reach)
+        weight += share
+    fused: Scores = total / np.float32(weight)
+    return fused
 
 
-def _with_neighbours(
-    values: Scores, sentences: Ids, documents: Ids, weights: tuple[float, ...]
-) -> tuple[Scores, Scores]:
-    """Return the weighted sums over each sentence and its neighbours, and the weights that went in."""
-    total, weight = values.astype(np.float32), np.ones(len(values), np.float32)
-    for distance, share in enumerate(weights, 1):
+def _gather_next(lexical: Scores, sentences: Ids, documents: Ids) -> Scores:
+    """Each sentence's score and a share of those of the sentences before and after it."""
+    total = lexical.astype(np.float32)
+    near = (np.diff(sentences) == 1) & (np.diff(documents) == 0)
+    total[1:] += np.where(near, LEXICAL_NEIGHBOUR * lexical[:-1], 0)
+    total[:-1] += np.where(near, LEXICAL_NEIGHBOUR * lexical[1:], 0)
+    return total
+
+
+def _best_within(own: Scores, sentences: Ids, documents: Ids, reach: int) -> Scores:
+    """The best score at most ``reach`` sentences away in the same document."""
+    best = own.copy()
+    for distance in range(1, min(reach, len(own) - 1) + 1):
         near = (sentences[distance:] - sentences[:-distance] == distance) & (
             documents[distance:] == documents[:-distance]
         )
-        total[distance:] += np.where(near, share * values[:-distance], 0)
-        total[:-distance] += np.where(near, share * values[distance:], 0)
-        weight[distance:] += share * near
-        weight[:-distance] += share * near
-    return total, weight
+        np.maximum(best[distance:], own[:-distance], out=best[distance:], where=near)
+        np.maximum(best[:-distance], own[distance:], out=best[:-distance], where=near)
+    return best
 
 
-def _best_of_document(score: Scores, documents: Ids) -> Scores:
+def _best_of_document(own: Scores, documents: Ids) -> Scores:
     _, group = np.unique(documents, return_inverse=True)
     best = np.full(len(documents), -np.inf, np.float32)
-    np.maximum.at(best, group, score)
+    np.maximum.at(best, group, own)
     found: Scores = best[group]
     return found

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-KEEP = 0.97
+KEEP = 0.98
 """A neighbour joins while the sum of (its score - KEEP x the hit's) does not fall; see ``benchmarks/LOG.md``."""
 
 JOIN = 0.97

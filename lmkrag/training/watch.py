@@ -10,12 +10,12 @@ from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import overlap_at
+from lmkrag.retrieval.fusion import fuse
 from lmkrag.training.settings import TrainSettings
 from lmkrag.training.student import Student, tokenizer_of
 from lmkrag.types import EncoderSpec
 
 _BUDGETS = (500, 1_000, 2_000)
-_NEIGHBOUR = 0.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,24 +103,12 @@ def _recall(encoder: LandmarkEncoder, sample: _Sample) -> Any:
     keys, vectors = np.array(owner), np.concatenate(parts)
     number = {document.doc_id: key for key, document in enumerate(documents)}
     questions = encoder.encode_queries([query.query for query in sample.dataset.queries])
-    scores = _smooth(questions @ vectors.T, keys)
     rows = []
-    for query, row in zip(sample.dataset.queries, scores, strict=True):
+    for query, question in zip(sample.dataset.queries, questions, strict=True):
+        row = fuse(vectors @ question, None, np.arange(len(keys)), keys)
         scope = np.flatnonzero(keys == number[query.doc_id]) if sample.within else np.arange(len(keys))
         best = scope[np.argsort(-row[scope])[:200]]
         pieces = [(documents[keys[i]].doc_id, *bounds[i]) for i in best]
         gold = [(query.doc_id, start, end) for start, end in query.spans]
         rows.append([overlap.recall for overlap in overlap_at(pieces, gold, _BUDGETS)])
     return np.mean(rows, axis=0)
-
-
-def _smooth(scores: np.ndarray, keys: np.ndarray) -> np.ndarray:
-    """Average each sentence's score with its neighbours', as the retriever does."""
-    total, weight = scores.copy(), np.ones(len(keys))
-    linked = _NEIGHBOUR * (keys[1:] == keys[:-1])
-    total[:, 1:] += linked * scores[:, :-1]
-    total[:, :-1] += linked * scores[:, 1:]
-    weight[1:] += linked
-    weight[:-1] += linked
-    smoothed: np.ndarray = total / weight
-    return smoothed
