@@ -1,22 +1,40 @@
 """The front door: composes the parts, computes nothing itself."""
 
+import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, TypedDict, Unpack
 
 from lmkrag.errors import IndexMismatch, IndexNotFound, UsageError
-from lmkrag.types import Answer, Document, IndexReport, IndexStatus, Level, Mode, Span
+from lmkrag.types import Answer, Context, Document, IndexReport, IndexStatus, Level, Mode, Span
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
     from lmkrag.index.catalog import DocumentRow
     from lmkrag.index.store import IndexStore, Snapshot
     from lmkrag.indexing import Progress
-    from lmkrag.readers.base import Reader
+    from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
 
 DEFAULT_TOP = 8
 DEFAULT_BUDGET = 2_000
 """Tokens of context a reader gets."""
+
+
+class AskOptions(TypedDict, total=False):
+    """How to search for a reader: see :meth:`Engine.ask`."""
+
+    top: int | None
+    budget: int | None
+    mode: Mode
+    filter: str | None
+
+
+class SearchOptions(AskOptions, total=False):
+    """How to search: see :meth:`Engine.search`."""
+
+    level: Level
+    front: int | None
+
 
 _TOP_OF_BUDGET = 64  # spans looked at when only a budget limits them
 
@@ -196,23 +214,14 @@ class Engine:
         """
         return self.search_batch([query], top=top, budget=budget, mode=mode, level=level, filter=filter, front=front)[0]
 
-    def search_batch(
-        self,
-        queries: Sequence[str],
-        *,
-        top: int | None = None,
-        budget: int | None = None,
-        mode: Mode = "hybrid",
-        level: Level = "span",
-        filter: str | None = None,
-        front: int | None = None,
-    ) -> list[list[Span]]:
+    def search_batch(self, queries: Sequence[str], **how: Unpack[SearchOptions]) -> list[list[Span]]:
         """Like :meth:`search` for many queries, encoded together and searched in one snapshot."""
         from lmkrag.index.catalog import query_terms
         from lmkrag.retrieval.packing import pack_spans
         from lmkrag.retrieval.search import search_spans
 
-        count = _checked_top(top, budget)
+        budget, mode, level = how.get("budget"), how.get("mode", "hybrid"), how.get("level", "span")
+        count = _checked_top(how.get("top"), budget)
         if mode not in ("hybrid", "dense", "lexical"):
             raise UsageError(f"mode {mode!r}: use 'hybrid', 'dense' or 'lexical'")
         if level not in ("span", "sentence", "document"):
@@ -220,7 +229,7 @@ class Engine:
         vectors = self.encoder.encode_queries(queries)
         results = []
         with self._store.reading() as snapshot:
-            allowed = _allowed(snapshot, filter) if filter else None
+            allowed = _allowed(snapshot, expression) if (expression := how.get("filter")) else None
             for query, vector in zip(queries, vectors, strict=True):
                 spans = search_spans(
                     snapshot,
@@ -229,7 +238,7 @@ class Engine:
                     top=count,
                     mode=mode,
                     level=level,
-                    front=front,
+                    front=how.get("front"),
                     allowed=allowed,
                 )
                 if budget is not None:
@@ -243,7 +252,7 @@ class Engine:
         *,
         reader: "Reader | None" = None,
         top: int | None = None,
-        budget: int = DEFAULT_BUDGET,
+        budget: int | None = None,
         mode: Mode = "hybrid",
         filter: str | None = None,
     ) -> Answer:
@@ -253,14 +262,67 @@ class Engine:
             question: in words.
             reader: what answers; without one the spans themselves, their best sentences cited.
             top: how many spans the reader gets, at most.
-            budget: tokens of context the reader gets.
+            budget: tokens of context the reader gets (2,000 without), counted with its own tokenizer where it has one.
             mode: see :meth:`search`.
             filter: see :meth:`search`.
-        """
-        from lmkrag.readers.extractive import ExtractiveReader
 
-        spans = self.search(question, top=top or DEFAULT_TOP, budget=budget, mode=mode, filter=filter)
-        return (reader or ExtractiveReader()).answer(question, spans)
+        Raises:
+            UsageError: as :meth:`search`. ReaderError: the reader failed.
+        """
+        return self.ask_batch([question], reader=reader, top=top, budget=budget, mode=mode, filter=filter)[0]
+
+    def ask_batch(
+        self, questions: Sequence[str], *, reader: "Reader | None" = None, **how: Unpack[AskOptions]
+    ) -> list[Answer]:
+        """Like :meth:`ask` for many questions, searched together and read as many at a time as the reader can."""
+        from lmkrag.readers.base import LanguageModelReader
+
+        reader = reader or _default_reader()
+        spans = self._read_for(reader, questions, how)
+        if isinstance(reader, LanguageModelReader):
+            return reader.answer_batch(questions, spans)
+        return [reader.answer(question, mine) for question, mine in zip(questions, spans, strict=True)]
+
+    def ask_stream(self, question: str, *, reader: "Reader | None" = None, **how: Unpack[AskOptions]) -> "AnswerStream":
+        """Like :meth:`ask`, piece by piece: iterate over the text, then take ``.answer``."""
+        reader = reader or _default_reader()
+        (spans,) = self._read_for(reader, [question], how)
+        return reader.stream(question, spans)
+
+    async def aask(self, question: str, *, reader: "Reader | None" = None, **how: Unpack[AskOptions]) -> Answer:
+        """Like :meth:`ask`, without blocking the event loop."""
+        stream = await self.aask_stream(question, reader=reader, **how)
+        return await stream.answer()
+
+    async def aask_stream(
+        self, question: str, *, reader: "Reader | None" = None, **how: Unpack[AskOptions]
+    ) -> "AsyncAnswerStream":
+        """Like :meth:`ask_stream`, for ``async for``."""
+        reader = reader or _default_reader()
+        (spans,) = await asyncio.to_thread(self._read_for, reader, [question], how)
+        return reader.astream(question, spans)
+
+    def context(self, question: str, **how: Unpack[AskOptions]) -> Context:
+        """Return the spans for a question laid out for a prompt of your own: numbered, with their sources."""
+        from lmkrag.readers.prompt import lay_out_context
+
+        (spans,) = self._read_for(None, [question], how)
+        return lay_out_context(question, spans, self.encoder.count_tokens)
+
+    def _read_for(self, reader: "Reader | None", questions: Sequence[str], how: AskOptions) -> list[list[Span]]:
+        """The spans a reader gets for each question, packed to its budget."""
+        from lmkrag.readers.base import LanguageModelReader
+        from lmkrag.retrieval.packing import pack_spans
+
+        def count_tokens(text: str) -> int:
+            own = reader.count_tokens(text) if isinstance(reader, LanguageModelReader) else None
+            return self.encoder.count_tokens(text) if own is None else own
+
+        search: SearchOptions = {**how, "top": how.get("top") or DEFAULT_TOP}  # type: ignore[typeddict-item]  # a part
+        budget = search.pop("budget", None) or DEFAULT_BUDGET
+        _checked_top(search["top"], budget)
+        found = self.search_batch(questions, **search)
+        return [pack_spans(spans, budget=budget, count_tokens=count_tokens) for spans in found]
 
     def show(self, doc_id: str) -> str:
         """Return a document's text exactly as indexed.
@@ -291,6 +353,12 @@ class Engine:
         if row is None:
             raise UsageError(f"no document {doc_id!r} in {self._store.path}")
         return row
+
+
+def _default_reader() -> "Reader":
+    from lmkrag.readers.extractive import ExtractiveReader
+
+    return ExtractiveReader()
 
 
 def _load_encoder(

@@ -11,6 +11,9 @@ from typing import Any, Literal
 SentenceKind = Literal["text", "heading", "item", "row", "code", "turn"]
 SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "code", "turn")
 
+READERS = ("extractive", "openai", "vllm", "transformers")
+"""What can answer, by name."""
+
 Mode = Literal["hybrid", "dense", "lexical"]
 Level = Literal["span", "sentence", "document"]
 
@@ -79,7 +82,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Spans packed to a budget: ``text`` is what a reader sees, with gaps marked; ``tokens`` is its cost."""
+    """Spans packed to a budget: ``text`` is what a reader sees; ``tokens`` is its cost."""
 
     text: str
     spans: tuple[Span, ...]
@@ -99,13 +102,17 @@ class Citation:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a reader said. ``found`` is false when the documents do not answer the question."""
+    """What a reader said. ``found`` is false when the documents do not answer the question.
+
+    ``warnings`` tell what did not hold when the answer was checked, such as a citation of a span that is not there.
+    """
 
     text: str
     citations: tuple[Citation, ...]
     spans: tuple[Span, ...]
     reader: str
     found: bool
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

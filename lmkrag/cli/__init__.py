@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from lmkrag import __version__
-from lmkrag.cli.ask import ask
+from lmkrag.cli.ask import ask, chat
 from lmkrag.cli.evaluate import evaluate
 from lmkrag.cli.index import index
 from lmkrag.cli.manage import compact, recipes, remove, show, status, verify
@@ -25,6 +25,7 @@ def main(context: click.Context) -> None:
     lmkrag index docs/                  read a directory
     lmkrag search "sick leave"          find spans of it
     lmkrag ask "who approves leave?"    answer from it, with citations
+    lmkrag chat                         ask on, follow-up questions included
 
     Settings: flags, else LMKRAG_INDEX and other LMKRAG_* variables, else lmkrag.toml, else the defaults shown.
     """
@@ -35,5 +36,5 @@ def main(context: click.Context) -> None:
     context.default_map = read_defaults(Path(), options)
 
 
-for command in (index, search, ask, show, status, remove, compact, verify, recipes, evaluate, train):
+for command in (index, search, ask, chat, show, status, remove, compact, verify, recipes, evaluate, train):
     main.add_command(command)

@@ -1,70 +1,184 @@
-"""``lmkrag ask``."""
+"""``lmkrag ask`` and ``lmkrag chat``."""
 
 import sys
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from lmkrag.cli.output import (
+    batches_of_questions,
     index_option,
     json_option,
     one_line,
-    place,
     print_json,
     readable,
     search_options,
     span_to_json,
 )
 from lmkrag.errors import UsageError
-from lmkrag.types import Answer
+from lmkrag.types import READERS, Answer, Citation
+
+if TYPE_CHECKING:
+    from lmkrag.readers.base import AnswerStream, Reader
+
+_BATCH = 64  # questions answered together
+_AROUND = 120  # characters shown on each side of a quotation
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def reader_options(command: Command) -> Command:
+    """Add the options that choose what answers."""
+    options = [
+        click.option(
+            "--reader",
+            type=click.Choice(READERS),
+            default="extractive",
+            show_default=True,
+            envvar="LMKRAG_READER",
+            help="What answers.",
+        ),
+        click.option("--model", envvar="LMKRAG_MODEL", metavar="NAME", help="The reader's model: a name or folder."),
+        click.option("--base-url", envvar="LMKRAG_BASE_URL", metavar="URL", help="OpenAI-compatible server."),
+        click.option(
+            "--timeout",
+            type=click.FloatRange(min=0, min_open=True),
+            envvar="LMKRAG_TIMEOUT",
+            metavar="SECONDS",
+            help="Wait for the reader's next piece this long.",
+        ),
+        click.option(
+            "--max-tokens", type=click.IntRange(min=1), envvar="LMKRAG_MAX_TOKENS", metavar="N", help="Of an answer."
+        ),
+        click.option(
+            "--prompts",
+            type=click.Path(path_type=Path),
+            envvar="LMKRAG_PROMPTS",
+            metavar="DIR",
+            help="Your own prompt templates.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def take_reader(options: dict[str, Any]) -> "Reader":
+    """Make the reader that the options of :func:`reader_options` name, and take them out of ``options``."""
+    from lmkrag.readers.choose import load_reader
+
+    names = ("model", "base_url", "timeout", "max_tokens", "prompts")
+    return load_reader(options.pop("reader"), **{name: options.pop(name) for name in names})
 
 
 @click.command(epilog="Example: lmkrag ask 'who approves leave?' --filter 'path=handbook/*'")
-@click.argument("question")
+@click.argument("question", required=False)
 @index_option
 @search_options
+@reader_options
 @click.option(
-    "--reader", type=click.Choice(["extractive"]), default="extractive", show_default=True, help="What answers."
+    "--batch",
+    "batch",
+    type=click.File(encoding="utf-8"),
+    metavar="FILE.jsonl",
+    help='Many questions, one {"query_id", "query"} a line; JSON lines out.',
 )
+@click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
 @json_option
-def ask(question: str, index_path: str, filter_expression: str | None, reader: str, as_json: bool, **how: Any) -> None:
+def ask(
+    question: str | None,
+    index_path: str,
+    filter_expression: str | None,
+    batch: Any,
+    no_stream: bool,
+    as_json: bool,
+    **options: Any,
+) -> None:
     """Answer QUESTION from the documents, with citations; - reads it from standard input."""
-    from lmkrag.engine import DEFAULT_BUDGET, Engine
+    from lmkrag.engine import Engine
 
+    if (question is None) == (batch is None):
+        raise UsageError("give a question, or --batch FILE.jsonl")
     if question == "-":
         question = sys.stdin.read().strip()
         if not question:
             raise UsageError("the question on standard input is empty")
-    how["budget"] = how["budget"] or DEFAULT_BUDGET
+    reader = take_reader(options)
+    how: dict[str, Any] = {"filter": filter_expression, **options}
     with Engine.open(index_path) as engine:
-        answer = engine.ask(question, filter=filter_expression, **how)
-    if as_json:
-        print_json(_to_json(question, answer))
-        return
-    click.echo(readable(answer.text))
+        if question is None:
+            for questions in batches_of_questions(batch, _BATCH):
+                answers = engine.ask_batch([text for _, text in questions], reader=reader, **how)
+                for (query_id, text), answer in zip(questions, answers, strict=True):
+                    print_json({"query_id": query_id, **_to_json(text, answer)})
+        elif as_json:
+            print_json(_to_json(question, engine.ask(question, reader=reader, **how)))
+        else:
+            stream = engine.ask_stream(question, reader=reader, **how)
+            _print_answer(stream, live=not no_stream and sys.stdout.isatty())
+
+
+@click.command(epilog="Example: lmkrag chat --reader openai --base-url http://localhost:8000/v1")
+@index_option
+@search_options
+@reader_options
+def chat(index_path: str, filter_expression: str | None, **options: Any) -> None:
+    """Ask question after question; each may follow from those before. An empty line or end of input ends it."""
+    from lmkrag.conversation import Conversation
+    from lmkrag.engine import Engine
+
+    reader = take_reader(options)
+    with Engine.open(index_path) as engine:
+        conversation = Conversation(engine, reader=reader, filter=filter_expression, **options)
+        for question in _typed():
+            stream = conversation.stream(question)
+            _print_answer(stream, live=sys.stdout.isatty())
+            conversation.remember(question, stream.answer)
+            click.echo()
+
+
+def _typed() -> Iterator[str]:
+    """Lines of standard input, asked for where someone types them."""
+    while True:
+        if sys.stdin.isatty():
+            click.echo("? ", nl=False, err=True)
+        line = sys.stdin.readline().strip()
+        if not line:
+            return
+        yield line
+
+
+def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
+    if live:
+        for piece in stream:
+            click.echo("".join(c if c == "\n" else one_line(c) for c in piece), nl=False)
+        click.echo()
+    answer = stream.answer
+    if not live:
+        click.echo(readable(answer.text))
     if answer.citations:
         click.echo()
     for citation in answer.citations:
-        where = place(citation.span.doc_id, citation.start, citation.end, citation.span.page)
-        click.secho(f"[{citation.number}] {where}", bold=True)
-    if answer.found:
-        click.echo()
-        _print_spans(answer)
+        page = f":{citation.span.page}" if citation.span.page is not None else ""
+        source = f"{one_line(citation.span.doc_id)}{page} {citation.start}-{citation.end}"
+        click.secho(f"[{citation.number}] {source}", bold=True)
+        click.echo(f"    {_in_its_span(citation)}")
+    for warning in answer.warnings:
+        click.echo(f"lmkrag: warning: {one_line(warning)}", err=True)
 
 
-def _print_spans(answer: Answer) -> None:
-    """Show each cited span with the sentences that answer marked."""
-    cited = {citation.number for citation in answer.citations}
-    for number in sorted(cited):
-        span = answer.spans[number - 1]
-        marks = sorted((c.start - span.start, c.end - span.start) for c in answer.citations if c.number == number)
-        parts, position = [], 0
-        for start, end in marks:
-            parts += [readable_inline(span.text[position:start]), "»", readable_inline(span.text[start:end]), "«"]
-            position = end
-        parts.append(readable_inline(span.text[position:]))
-        click.echo(f"{number}. {place(span.doc_id, span.start, span.end, span.page)}")
-        click.echo(f"   {' '.join(''.join(parts).split())}")
+def _in_its_span(citation: Citation) -> str:
+    """The quotation, marked, and what stands around it in its span."""
+    span = citation.span
+    start, end = citation.start - span.start, citation.end - span.start
+    before, after = span.text[max(0, start - _AROUND) : start], span.text[end : end + _AROUND]
+    if start > _AROUND:
+        before = "… " + before.partition(" ")[2]
+    if len(span.text) > end + _AROUND:
+        after = after.rpartition(" ")[0] + " …"
+    return " ".join(f"{readable_inline(before)}»{readable_inline(citation.quote)}«{readable_inline(after)}".split())
 
 
 def readable_inline(text: str) -> str:
@@ -90,5 +204,6 @@ def _to_json(question: str, answer: Answer) -> dict[str, Any]:
             }
             for citation in answer.citations
         ],
+        "warnings": list(answer.warnings),
         "spans": [span_to_json(span) for span in answer.spans],
     }

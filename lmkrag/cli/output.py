@@ -2,8 +2,9 @@
 
 import json
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
+from itertools import islice
 from typing import Any, TypeVar
 
 import click
@@ -63,6 +64,25 @@ def search_options(command: Command) -> Command:
     for option in reversed(options):
         command = option(command)
     return command
+
+
+def batches_of_questions(lines: Iterable[str], size: int) -> Iterator[list[tuple[Any, str]]]:
+    """Yield (query_id, query) of JSON lines, ``size`` at a time.
+
+    Raises:
+        UsageError: a line is something else.
+    """
+    numbered = enumerate(lines, 1)
+    while batch := [_question(number, line) for number, line in islice(numbered, size)]:
+        yield batch
+
+
+def _question(number: int, line: str) -> tuple[Any, str]:
+    try:
+        record = json.loads(line)
+        return record["query_id"], str(record["query"])
+    except (ValueError, KeyError, TypeError):
+        raise UsageError(f'questions, line {number}: not {{"query_id": ..., "query": ...}}') from None
 
 
 class ErrorHandlingGroup(click.Group):

@@ -1,13 +1,20 @@
 """``lmkrag search``: one query, or a file of them."""
 
-import json
 import textwrap
-from itertools import islice
 from typing import Any
 
 import click
 
-from lmkrag.cli.output import index_option, json_option, place, print_json, readable, search_options, span_to_json
+from lmkrag.cli.output import (
+    batches_of_questions,
+    index_option,
+    json_option,
+    place,
+    print_json,
+    readable,
+    search_options,
+    span_to_json,
+)
 from lmkrag.errors import UsageError
 
 _BATCH = 256  # queries encoded together
@@ -46,8 +53,7 @@ def search(
         raise UsageError("--queries prints JSON lines: add --json")
     with Engine.open(index_path) as engine:
         if queries is not None:
-            lines = enumerate(queries, 1)
-            while batch := [_parse(number, line) for number, line in islice(lines, _BATCH)]:
+            for batch in batches_of_questions(queries, _BATCH):
                 found = engine.search_batch([text for _, text in batch], filter=filter_expression, **how)
                 for (query_id, _), spans in zip(batch, found, strict=True):
                     print_json({"query_id": query_id, "spans": [span_to_json(span) for span in spans]})
@@ -62,11 +68,3 @@ def search(
         heading = place(span.doc_id, span.start, span.end, span.page)
         click.secho(f"{number}. {heading}  {span.score:.3f}", bold=True)
         click.echo(textwrap.indent(readable(span.text), "   ") + "\n")
-
-
-def _parse(number: int, line: str) -> tuple[Any, str]:
-    try:
-        record = json.loads(line)
-        return record["query_id"], str(record["query"])
-    except (ValueError, KeyError, TypeError):
-        raise UsageError(f'--queries line {number}: not {{"query_id": ..., "query": ...}}') from None

@@ -1,9 +1,67 @@
-"""What a reader is: the thing that answers."""
+"""What a reader is: the thing that answers. And what all readers that are language models share."""
 
-from collections.abc import Sequence
-from typing import Protocol
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from functools import partial
+from typing import Protocol, Self
 
+from lmkrag.readers.citations import check_answer
+from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, Messages, Prompts
 from lmkrag.types import Answer, Span
+
+Exchange = tuple[str, str]
+"""A question of a conversation and what was answered."""
+
+
+class AnswerStream(Iterator[str]):
+    """The pieces of an answer as they come; ``answer`` is the whole, checked, and waits for the rest."""
+
+    def __init__(self, pieces: Iterator[str], finish: Callable[[str], Answer]) -> None:
+        self._pieces = pieces
+        self._finish = finish
+        self._parts: list[str] = []
+        self._answer: Answer | None = None
+
+    def __next__(self) -> str:
+        piece = next(self._pieces)
+        self._parts.append(piece)
+        return piece
+
+    @property
+    def answer(self) -> Answer:
+        """The answer, its citations checked."""
+        if self._answer is None:
+            for _ in self:
+                pass
+            self._answer = self._finish("".join(self._parts))
+        return self._answer
+
+
+class AsyncAnswerStream(AsyncIterator[str]):
+    """:class:`AnswerStream` for ``async for``; ``await stream.answer()`` is the whole."""
+
+    def __init__(self, pieces: AsyncIterator[str], finish: Callable[[str], Answer]) -> None:
+        self._pieces = pieces
+        self._finish = finish
+        self._parts: list[str] = []
+        self._answer: Answer | None = None
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> str:
+        piece = await anext(self._pieces)
+        self._parts.append(piece)
+        return piece
+
+    async def answer(self) -> Answer:
+        """Return the answer, its citations checked."""
+        if self._answer is None:
+            async for _ in self:
+                pass
+            self._answer = self._finish("".join(self._parts))
+        return self._answer
 
 
 class Reader(Protocol):
@@ -15,3 +73,75 @@ class Reader(Protocol):
 
     def answer(self, question: str, spans: Sequence[Span]) -> Answer:
         """Answer ``question`` from ``spans``, best first."""
+
+    def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
+        """Answer piece by piece."""
+
+    async def aanswer(self, question: str, spans: Sequence[Span]) -> Answer:
+        """Answer without blocking the event loop."""
+
+    def astream(self, question: str, spans: Sequence[Span]) -> AsyncAnswerStream:
+        """Answer piece by piece without blocking the event loop."""
+
+
+class LanguageModelReader(ABC):
+    """A reader that prompts a language model and checks what it cites."""
+
+    name: str
+
+    def __init__(self, prompts: Prompts | None = None) -> None:
+        """Take the prompts; the packaged ones without."""
+        self.prompts = prompts or Prompts.load()
+
+    @abstractmethod
+    def generate(self, messages: Messages) -> Iterator[str]:
+        """Yield what the model says, piece by piece; ``citations.CUT`` at the end when a token limit stopped it.
+
+        Raises:
+            ReaderError: the model can't be reached, or failed.
+        """
+
+    async def agenerate(self, messages: Messages) -> AsyncIterator[str]:
+        """Yield the same without blocking the event loop."""
+        pieces = self.generate(messages)
+        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
+            yield piece
+
+    def count_tokens(self, text: str) -> int | None:
+        """Return how many tokens the model reads ``text`` as; None when only a server knows."""
+        return None
+
+    def answer(self, question: str, spans: Sequence[Span]) -> Answer:
+        """Answer ``question`` from ``spans``, best first.
+
+        Raises:
+            ReaderError: the model can't be reached, or failed.
+        """
+        return self.stream(question, spans).answer
+
+    def answer_batch(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> list[Answer]:
+        """Answer several questions, each from its own spans."""
+        return [self.answer(question, mine) for question, mine in zip(questions, spans, strict=True)]
+
+    def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
+        """Answer piece by piece. Without spans the model is not asked."""
+        pieces = self.generate(self.prompts.answer(question, spans)) if spans else iter([NOT_IN_DOCUMENTS])
+        return AnswerStream(pieces, partial(check_answer, spans=spans, reader=self.name))
+
+    async def aanswer(self, question: str, spans: Sequence[Span]) -> Answer:
+        """Answer without blocking the event loop."""
+        return await self.astream(question, spans).answer()
+
+    def astream(self, question: str, spans: Sequence[Span]) -> AsyncAnswerStream:
+        """Answer piece by piece without blocking the event loop."""
+        pieces = self.agenerate(self.prompts.answer(question, spans)) if spans else _nothing()
+        return AsyncAnswerStream(pieces, partial(check_answer, spans=spans, reader=self.name))
+
+    def rewrite(self, history: Sequence[Exchange], question: str) -> str:
+        """Return a follow-up question as one that stands alone; as it is when the model says nothing useful."""
+        said = "".join(self.generate(self.prompts.rewrite(history, question))).strip()
+        return said.splitlines()[0].strip() if said and len(said) < 1_000 else question
+
+
+async def _nothing() -> AsyncIterator[str]:
+    yield NOT_IN_DOCUMENTS

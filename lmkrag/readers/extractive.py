@@ -1,7 +1,8 @@
 """The reader without a model: the spans themselves, their best sentences quoted and cited."""
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 
+from lmkrag.readers.base import AnswerStream, AsyncAnswerStream
 from lmkrag.types import Answer, Citation, Hit, Span
 
 FOUND = 0.3
@@ -30,6 +31,24 @@ class ExtractiveReader:
         citations = tuple([c for c in near if len(c.quote.split()) >= _WORDS][:_QUOTES] or near[:1])
         lines = [f"{' '.join(citation.quote.split())} [{citation.number}]" for citation in citations]
         return Answer("\n".join(lines), citations, tuple(spans), self.name, found=True)
+
+    def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
+        """Answer in one piece."""
+        answer = self.answer(question, spans)
+        return AnswerStream(iter([answer.text]), lambda _: answer)
+
+    async def aanswer(self, question: str, spans: Sequence[Span]) -> Answer:
+        """Answer; nothing here takes long enough to block an event loop."""
+        return self.answer(question, spans)
+
+    def astream(self, question: str, spans: Sequence[Span]) -> AsyncAnswerStream:
+        """Answer in one piece."""
+        answer = self.answer(question, spans)
+
+        async def pieces() -> AsyncIterator[str]:
+            yield answer.text
+
+        return AsyncAnswerStream(pieces(), lambda _: answer)
 
 
 def _cite(hit: Hit, number: int, span: Span) -> Citation:

@@ -34,10 +34,11 @@ def fuse(dense: Scores | None, lexical: Scores | None, sentences: Ids, documents
     own = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
     if lexical is not None and len(lexical) and lexical.max() > 0:
         gathered = _gather_next(lexical, sentences, documents)
-        own = own + (LEXICAL_SHARE if dense is not None else 1.0) * gathered / gathered.max()
-    total, weight = own + DOCUMENT_SHARE * _best_of_document(own, documents), 1.0 + DOCUMENT_SHARE
+        own += np.float32(LEXICAL_SHARE if dense is not None else 1.0) * gathered / gathered.max()
+    total: Scores = own + np.float32(DOCUMENT_SHARE) * _best_of_document(own, documents)
+    weight = 1.0 + DOCUMENT_SHARE
     for reach, share in NEIGHBOURHOODS:
-        total += share * _best_within(own, sentences, documents, reach)
+        total += np.float32(share) * _best_within(own, sentences, documents, reach)
         weight += share
     fused: Scores = total / np.float32(weight)
     return fused

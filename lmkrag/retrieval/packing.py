@@ -1,12 +1,9 @@
-"""Pack spans into a budget of tokens, and lay them out for a reader."""
+"""Pack spans into a budget of tokens."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import groupby
 
-from lmkrag.types import Context, Span
-
-GAP = " […] "
+from lmkrag.types import Span
 
 
 def pack_spans(spans: Sequence[Span], *, budget: int, count_tokens: Callable[[str], int]) -> list[Span]:
@@ -50,16 +47,3 @@ def _shorten(span: Span, budget: int, count_tokens: Callable[[str], int]) -> Spa
         head = head[: max(i for i, character in enumerate(head) if character.isspace())]
     head = head.rstrip()
     return replace(span, end=span.start + len(head), text=head)
-
-
-def render_context(spans: Sequence[Span], *, count_tokens: Callable[[str], int]) -> Context:
-    """Lay spans out for reading: documents by their best span, document order inside each, gaps marked."""
-    rank: dict[str, int] = {}
-    for span in spans:
-        rank.setdefault(span.doc_id, len(rank))
-    ordered = sorted(spans, key=lambda span: (rank[span.doc_id], span.start))
-    parts = []
-    for doc_id, group in groupby(ordered, key=lambda span: span.doc_id):
-        parts.append(f"{doc_id}\n{GAP.join(span.text for span in group)}")
-    text = "\n\n".join(parts)
-    return Context(text=text, spans=tuple(ordered), tokens=count_tokens(text))

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmkrag.retrieval.packing import GAP, pack_spans, render_context
+from lmkrag.retrieval.packing import pack_spans
 from lmkrag.types import Span
 
 
@@ -31,9 +31,3 @@ def test_the_first_is_cut_at_a_word_later_ones_are_left_out():
     spans = [span("one two three four"), span("five six seven", 50), span("eight", 90)]
     assert [s.text for s in pack_spans(spans, budget=2, count_tokens=words)] == ["one two"]
     assert [s.text for s in pack_spans(spans, budget=5, count_tokens=words)] == ["one two three four", "eight"]
-
-
-def test_context_keeps_document_order_and_marks_gaps():
-    context = render_context([span("later", 50), span("other", 0, "b"), span("early", 0)], count_tokens=words)
-    assert context.text == f"a\nearly{GAP}later\n\nb\nother"
-    assert context.tokens == words(context.text)

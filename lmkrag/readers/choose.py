@@ -1,0 +1,62 @@
+"""Make a reader from its name."""
+
+from pathlib import Path
+from typing import Any
+
+from lmkrag.errors import UsageError
+from lmkrag.readers.base import Reader
+from lmkrag.types import READERS
+
+
+def load_reader(
+    name: str = "extractive",
+    *,
+    model: str | None = None,
+    base_url: str | None = None,
+    timeout: float | None = None,
+    max_tokens: int | None = None,
+    prompts: Path | None = None,
+) -> Reader:
+    """Return a reader.
+
+    Args:
+        name: one of :data:`lmkrag.types.READERS`.
+        model: what the server calls it, or a folder or hub name; ``vllm`` and ``transformers`` need one.
+        base_url: of an OpenAI-compatible server.
+        timeout: seconds to wait for a server's next piece.
+        max_tokens: of an answer.
+        prompts: a folder of templates that take the place of the packaged ones.
+
+    Raises:
+        UsageError: no such reader, or options that do not fit it. MissingExtra: its package is not installed.
+        ReaderError: its model can't be loaded.
+    """
+    if name not in READERS:
+        raise UsageError(f"reader {name!r}: use one of {', '.join(READERS)}")
+    if base_url and name != "openai":
+        raise UsageError(f"--base-url is for the reader 'openai', not {name!r}")
+    if name == "extractive":
+        from lmkrag.readers.extractive import ExtractiveReader
+
+        if model:
+            raise UsageError("the extractive reader has no model: choose --reader openai, vllm or transformers")
+        return ExtractiveReader()
+
+    from lmkrag.readers.prompt import Prompts
+
+    loaded = Prompts.load(prompts)
+    limits: dict[str, Any] = {} if max_tokens is None else {"max_tokens": max_tokens}
+    waits: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
+    if name == "openai":
+        from lmkrag.readers.openai import OpenAIReader
+
+        return OpenAIReader(model=model, base_url=base_url, prompts=loaded, **limits, **waits)
+    if not model:
+        raise UsageError(f"reader {name!r}: choose a model with --model")
+    if name == "vllm":
+        from lmkrag.readers.vllm import VllmReader
+
+        return VllmReader(model, prompts=loaded, **limits)
+    from lmkrag.readers.transformers import TransformersReader
+
+    return TransformersReader(model, prompts=loaded, **limits, **waits)

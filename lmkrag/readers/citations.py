@@ -1,0 +1,136 @@
+"""Check what a model cites: numbers that exist, words that are there, and where exactly."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from lmkrag.corpus.sentences import split_sentences
+from lmkrag.readers.prompt import NOT_IN_DOCUMENTS
+from lmkrag.types import Answer, Citation, Span
+
+CUT = " […]"
+"""What a reader puts at the end of an answer that a token limit cut off."""
+
+_MARKS = re.compile(r"\s*\[\s*(\d{1,4}(?:\s*[,;–-]\s*\d{1,4})*)\s*\]")
+_QUOTED = re.compile(r'"([^"\n]{8,})"')
+_WORD = re.compile(r"\w+")
+_STRAIGHT = str.maketrans("“”„«»‘’–—", '"""""\'\'--')  # one character for one: offsets stay
+
+
+@dataclass(frozen=True, slots=True)
+class _Claim:
+    """A piece of an answer, where it ends, and the span numbers it cites."""
+
+    text: str
+    end: int
+    numbers: tuple[int, ...]
+    resume: int
+
+
+def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
+    """Make an answer of what a model said.
+
+    A number that no span has is taken out of the text. Words in quotation marks are looked for in the span they are
+    cited from; a claim that quotes nothing cites the sentence of the span with most of its words. All that does not
+    hold is told in ``warnings``.
+    """
+    text = text.strip()
+    warnings: list[str] = []
+    if text.endswith(CUT.strip()):
+        warnings.append("the model stopped at its token limit: the answer is not whole")
+    if not spans or _says_not_found(text):
+        return Answer(text, (), tuple(spans), reader, found=False, warnings=tuple(warnings))
+    citations: dict[tuple[int, int, int], Citation] = {}
+    kept: list[str] = []
+    position = 0
+    for claim in _claims(text):
+        known = [number for number in claim.numbers if 1 <= number <= len(spans)]
+        for number in claim.numbers:
+            if number not in known:
+                warnings.append(f"cites [{number}], which no span has: left out")
+        for number in known:
+            for citation in _cite(claim.text, number, spans[number - 1], warnings):
+                citations.setdefault((number, citation.start, citation.end), citation)
+        mark = "".join(f"[{number}]" for number in known)
+        kept += [text[position : claim.end], f" {mark}" if mark and claim.end else mark]
+        position = claim.resume
+    kept.append(text[position:])
+    if not citations:
+        warnings.append("cites no span")
+    return Answer(
+        "".join(kept).strip(),
+        tuple(citations.values()),
+        tuple(spans),
+        reader,
+        found=bool(text),
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
+
+
+def _says_not_found(text: str) -> bool:
+    said = re.sub(r"[\W_]+", " ", text).strip().casefold()
+    return said.startswith(NOT_IN_DOCUMENTS.casefold()) and not _MARKS.search(text)
+
+
+def _claims(text: str) -> list[_Claim]:
+    """Each run of marks, with the text since the run before it."""
+    claims: list[_Claim] = []
+    start = 0
+    for match in _MARKS.finditer(text):
+        numbers = _numbers(match[1])
+        if claims and claims[-1].resume == match.start():
+            last = claims.pop()
+            claims.append(_Claim(last.text, last.end, (*last.numbers, *numbers), match.end()))
+        else:
+            claims.append(_Claim(text[start : match.start()], match.start(), numbers, match.end()))
+        start = match.end()
+    return claims
+
+
+def _numbers(inside: str) -> tuple[int, ...]:
+    """The numbers of ``2``, ``1, 3`` or ``2-4``."""
+    found: list[int] = []
+    for part in re.split(r"\s*[,;]\s*", inside):
+        low, *high = (int(number) for number in re.split(r"\s*[–-]\s*", part))
+        found += range(low, high[-1] + 1) if high and low < high[-1] <= low + 20 else [low, *high]
+    return tuple(dict.fromkeys(found))
+
+
+def _cite(claim: str, number: int, span: Span, warnings: list[str]) -> list[Citation]:
+    quotes = _QUOTED.findall(claim.translate(_STRAIGHT))
+    found = [place for quote in quotes if (place := locate_quote(quote, span.text))]
+    if len(found) < len(quotes):
+        warnings.append(f"quotes words that do not stand in [{number}]")
+    if not found:
+        found = [_nearest_sentence(claim, span)]
+    return [Citation(number, span, span.text[start:end], span.start + start, span.start + end) for start, end in found]
+
+
+def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
+    r"""Return where ``quote`` stands in ``text``: letter case, line breaks and forms of quotation marks do not count.
+
+    >>> locate_quote("the lamp's wick", "Trim the lamp’s\nwick.")
+    (5, 20)
+    """
+    words = quote.translate(_STRAIGHT).strip(" .,;:…").split()
+    if not words:
+        return None
+    match = re.search(r"\s+".join(map(re.escape, words)), text.translate(_STRAIGHT), re.IGNORECASE)
+    return match.span() if match else None
+
+
+def _nearest_sentence(claim: str, span: Span) -> tuple[int, int]:
+    """The sentence that shares most words with the claim; the best hit's if none shares any; else the whole span."""
+    wanted = {word.casefold() for word in _WORD.findall(claim)}
+    best, place = 0.0, None
+    for sentence in split_sentences(span.text):
+        words = {word.casefold() for word in _WORD.findall(span.text[sentence.start : sentence.end])}
+        shared = len(words & wanted) / (len(words) + 4) if words else 0.0  # a word or two alone are no evidence
+        if shared > best:
+            best, place = shared, (sentence.start, sentence.end)
+    if place is None and span.hits:
+        hit = span.hits[0]
+        place = max(hit.start, span.start) - span.start, min(hit.end, span.end) - span.start
+    start, end = place if place and place[0] < place[1] else (0, len(span.text))
+    quote = span.text[start:end]
+    return start + len(quote) - len(quote.lstrip()), start + len(quote.rstrip())

@@ -1,0 +1,178 @@
+"""The reader behind any OpenAI-compatible server: vLLM, Ollama, llama.cpp, transformers, hosted ones."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import Any
+
+from lmkrag.errors import MissingExtra, ReaderError, UsageError
+from lmkrag.readers.base import LanguageModelReader
+from lmkrag.readers.citations import CUT
+from lmkrag.readers.prompt import Messages, Prompts
+from lmkrag.types import Answer, Span
+
+KEY_VARIABLE = "OPENAI_API_KEY"
+URL_VARIABLE = "OPENAI_BASE_URL"
+
+_TOGETHER = 8  # questions of a batch asked at the same time
+
+
+class OpenAIReader(LanguageModelReader):
+    """Asks a chat model over HTTP.
+
+    Refused connections, time-outs, 429 and 5xx answers are tried again by the client, each time later (``retries``
+    times); an answer that has begun is not.
+    """
+
+    name = "openai"
+
+    def __init__(
+        self,
+        *,
+        model: str | None = None,
+        base_url: str | None = None,
+        timeout: float = 60.0,
+        retries: int = 3,
+        max_tokens: int = 1_024,
+        prompts: Prompts | None = None,
+    ) -> None:
+        """Say which server and model; the key comes from ``OPENAI_API_KEY`` only.
+
+        Args:
+            model: its name there; without one, the only model the server lists.
+            base_url: such as ``http://localhost:8000/v1``; else ``OPENAI_BASE_URL``, else the hosted service.
+            timeout: seconds to wait for a connection, and for each piece of an answer.
+            retries: how often a request that failed is sent again.
+            max_tokens: of an answer.
+            prompts: the packaged ones without.
+
+        Raises:
+            UsageError: neither a server nor a key. MissingExtra: the ``openai`` extra is not installed.
+        """
+        try:
+            import openai
+        except ImportError:
+            raise MissingExtra("openai", "openai") from None
+        super().__init__(prompts)
+        url = base_url or os.environ.get(URL_VARIABLE)
+        key = os.environ.get(KEY_VARIABLE)
+        if not url and not key:
+            raise UsageError(
+                f"reader 'openai': give --base-url of a server, or set {KEY_VARIABLE} for the hosted service"
+            )
+        how: dict[str, Any] = {
+            "base_url": url,
+            "api_key": key or "none",  # local servers ask for none, the client for some
+            "timeout": timeout,
+            "max_retries": retries,
+        }
+        self._where = url or "the hosted service"
+        self._client: Any = openai.OpenAI(**how)
+        self._async_client: Any = openai.AsyncOpenAI(**how)
+        self._model: str | None = model
+        self._max_tokens = max_tokens
+
+    def generate(self, messages: Messages) -> Iterator[str]:
+        """Yield what the model says."""
+        with self._explained():
+            model = self._choose_model()
+            stream = self._client.chat.completions.create(**self._request(messages, model))
+            finished = None
+            with stream:
+                for chunk in stream:
+                    piece, finished = _read(chunk, finished)
+                    if piece:
+                        yield piece
+            yield from self._end(finished)
+
+    async def agenerate(self, messages: Messages) -> AsyncIterator[str]:
+        """Yield the same without blocking the event loop."""
+        with self._explained():
+            model = await asyncio.to_thread(self._choose_model)
+            stream = await self._async_client.chat.completions.create(**self._request(messages, model))
+            finished = None
+            async with stream:
+                async for chunk in stream:
+                    piece, finished = _read(chunk, finished)
+                    if piece:
+                        yield piece
+            for piece in self._end(finished):
+                yield piece
+
+    def answer_batch(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> list[Answer]:
+        """Answer several questions, some of them at the same time."""
+        with ThreadPoolExecutor(_TOGETHER) as pool:
+            return list(pool.map(self.answer, questions, spans))
+
+    def _request(self, messages: Messages, model: str) -> dict[str, Any]:
+        return {
+            "model": model,
+            "messages": messages,
+            "max_tokens": self._max_tokens,
+            "temperature": 0.0,
+            "stream": True,
+        }
+
+    def _choose_model(self) -> str:
+        if self._model:
+            return self._model
+        names: list[str] = [model.id for model in self._client.models.list()]
+        if len(names) != 1:
+            told = ", ".join(names[:5]) or "none"
+            raise UsageError(f"{self._where} has {len(names)} models ({told}): choose one with --model")
+        self._model = names[0]
+        return names[0]
+
+    def _end(self, finished: str | None) -> Iterator[str]:
+        if finished is None:
+            raise ReaderError(f"{self._where}: the answer broke off before its end")
+        if finished == "length":
+            yield CUT
+
+    @contextmanager
+    def _explained(self) -> Iterator[None]:
+        """Turn what the client and the connection raise into one line."""
+        import httpx
+        import openai
+
+        where = self._where
+        try:
+            yield
+        except openai.APITimeoutError as error:
+            raise ReaderError(f"{where}: no answer in time; raise --timeout or look at the server") from error
+        except openai.AuthenticationError as error:
+            raise ReaderError(f"{where}: refused the key; set {KEY_VARIABLE}") from error
+        except openai.NotFoundError as error:
+            raise ReaderError(
+                f"{where}: no such model or path ({_short(error)}); see --model and --base-url"
+            ) from error
+        except openai.RateLimitError as error:
+            raise ReaderError(f"{where}: too many requests, also after waiting ({_short(error)})") from error
+        except openai.APIStatusError as error:
+            raise ReaderError(f"{where}: answered {error.status_code} ({_short(error)})") from error
+        except openai.APIConnectionError as error:
+            raise ReaderError(f"{where}: can't be reached; is the server running?") from error
+        except httpx.TimeoutException as error:
+            raise ReaderError(f"{where}: went silent in the middle of an answer") from error
+        except httpx.HTTPError as error:
+            raise ReaderError(f"{where}: the answer broke off before its end ({_short(error)})") from error
+        except openai.OpenAIError as error:
+            raise ReaderError(f"{where}: {_short(error)}") from error
+        except (ValueError, AttributeError, TypeError, IndexError) as error:
+            if isinstance(error, UsageError):
+                raise
+            raise ReaderError(f"{where}: sent what is no chat completion ({_short(error)})") from error
+
+
+def _read(chunk: Any, finished: str | None) -> tuple[str, str | None]:
+    """A chunk's text, and why the answer ended if it did."""
+    if not chunk.choices:
+        return "", finished  # usage, at the end
+    choice = chunk.choices[0]
+    return choice.delta.content or "", choice.finish_reason or finished
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -1,0 +1,144 @@
+"""The reader on a Hugging Face causal model of this machine."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from queue import Empty
+from threading import Event, Thread
+from typing import Any
+
+from lmkrag.errors import ReaderError, UsageError
+from lmkrag.readers.base import LanguageModelReader
+from lmkrag.readers.citations import CUT
+from lmkrag.readers.prompt import Messages, Prompts
+
+
+class TransformersReader(LanguageModelReader):
+    """Loads a causal model and streams from it, on a GPU when there is one."""
+
+    name = "transformers"
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        device: str | None = None,
+        max_tokens: int = 1_024,
+        timeout: float = 600.0,
+        prompts: Prompts | None = None,
+    ) -> None:
+        """Load the model.
+
+        Args:
+            model: a folder or hub name; its code is never run, only its weights.
+            device: a torch device; CUDA when there is a card, else the CPU.
+            max_tokens: of an answer.
+            timeout: seconds to wait for the next piece.
+            prompts: the packaged ones without.
+
+        Raises:
+            UsageError: no such folder. ReaderError: it can't be loaded as a causal model.
+        """
+        import torch
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+
+        super().__init__(prompts)
+        if not Path(model).is_dir() and (model.startswith((".", "/", "~")) or model.count("/") != 1):
+            raise UsageError(f"reader 'transformers': no such model folder: {model}")
+        try:
+            self._tokenizer = AutoTokenizer.from_pretrained(model)
+            loaded = AutoModelForCausalLM.from_pretrained(model, use_safetensors=True, dtype="auto")
+        except (OSError, ValueError, KeyError, ImportError) as error:
+            raise ReaderError(f"{model}: can't be loaded as a causal model ({error})") from error
+        self._model = loaded.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
+        self._longest = int(getattr(loaded.config, "max_position_embeddings", 0) or 1 << 30)
+        self._max_tokens = max_tokens
+        self._timeout = timeout
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens the model reads ``text`` as."""
+        return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+    def generate(self, messages: Messages) -> Iterator[str]:
+        """Yield what the model says."""
+        from transformers import TextIteratorStreamer
+
+        inputs = self._encode(messages)
+        room = self._longest - inputs["input_ids"].shape[1]
+        if room < 1:
+            raise ReaderError(
+                f"the prompt has {inputs['input_ids'].shape[1]} tokens, the model reads {self._longest}: lower --budget"
+            )
+        streamer = TextIteratorStreamer(self._tokenizer, skip_prompt=True, skip_special_tokens=True, timeout=0.5)
+        worker = _Generation(self._model, streamer, inputs, min(self._max_tokens, room))
+        worker.start()
+        try:
+            yield from self._pieces(streamer, worker)
+        finally:
+            worker.stop.set()  # the caller may have stopped listening
+            worker.join()
+
+    def _pieces(self, streamer: Any, worker: "_Generation") -> Iterator[str]:
+        waited = 0.0
+        while True:
+            try:
+                piece = next(streamer)
+            except StopIteration:
+                break
+            except Empty:
+                if not worker.is_alive() and worker.failure:
+                    break
+                waited += streamer.timeout
+                if waited >= self._timeout:
+                    raise ReaderError(f"the model said nothing for {self._timeout:.0f} seconds") from None
+                continue
+            waited = 0.0
+            if piece:
+                yield piece
+        worker.join()
+        if worker.failure:
+            raise ReaderError(f"the model failed ({worker.failure})") from worker.failure
+        if worker.cut:
+            yield CUT
+
+    def _encode(self, messages: Messages) -> Any:
+        if self._tokenizer.chat_template:
+            inputs = self._tokenizer.apply_chat_template(
+                messages, add_generation_prompt=True, return_tensors="pt", return_dict=True
+            )
+        else:  # a base model: plain text to go on from
+            text = "\n\n".join(message["content"] for message in messages)
+            inputs = self._tokenizer(f"{text}\n\nAnswer:", return_tensors="pt")
+        return {name: inputs[name].to(self._model.device) for name in ("input_ids", "attention_mask") if name in inputs}
+
+
+class _Generation(Thread):
+    """One run of ``generate``, stopped by ``stop``, its exception kept."""
+
+    def __init__(self, model: Any, streamer: Any, inputs: Any, most: int) -> None:
+        super().__init__(daemon=True)
+        self.stop = Event()
+        self.failure: Exception | None = None
+        self.cut = False
+        self._model, self._streamer, self._inputs, self._most = model, streamer, inputs, most
+
+    def run(self) -> None:
+        """Generate greedily."""
+        from transformers import StoppingCriteriaList
+
+        try:
+            output = self._model.generate(
+                **self._inputs,
+                streamer=self._streamer,
+                max_new_tokens=self._most,
+                do_sample=False,
+                stopping_criteria=StoppingCriteriaList([self._stopped]),
+            )
+            self.cut = output.shape[1] - self._inputs["input_ids"].shape[1] >= self._most
+        except Exception as error:  # whatever it is, the listener must hear of it
+            self.failure = error
+            self._streamer.end()
+
+    def _stopped(self, input_ids: Any, scores: Any, **_: Any) -> Any:
+        import torch
+
+        return torch.full((input_ids.shape[0],), self.stop.is_set(), device=input_ids.device)

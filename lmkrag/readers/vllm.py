@@ -1,0 +1,67 @@
+"""The reader on vLLM in this process: for many questions at once on a GPU."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from lmkrag.errors import MissingExtra, ReaderError
+from lmkrag.readers.base import LanguageModelReader
+from lmkrag.readers.citations import CUT, check_answer
+from lmkrag.readers.prompt import Messages, Prompts
+from lmkrag.types import Answer, Span
+
+
+class VllmReader(LanguageModelReader):
+    """Answers batches with ``vllm.LLM``, prefixes cached. Its offline interface does not stream: one piece an answer.
+
+    To serve people, run ``vllm serve`` and use the ``openai`` reader.
+    """
+
+    name = "vllm"
+
+    def __init__(self, model: str, *, max_tokens: int = 1_024, prompts: Prompts | None = None, **engine: Any) -> None:
+        """Load the model.
+
+        Args:
+            model: a folder or hub name.
+            max_tokens: of an answer.
+            prompts: the packaged ones without.
+            engine: further arguments of ``vllm.LLM``, such as ``tensor_parallel_size``.
+
+        Raises:
+            MissingExtra: vLLM is not installed. ReaderError: it can't load the model here.
+        """
+        try:
+            import vllm
+        except ImportError:
+            raise MissingExtra("vllm", "vllm") from None
+        super().__init__(prompts)
+        try:
+            self._llm = vllm.LLM(model=model, enable_prefix_caching=True, **engine)
+        except (RuntimeError, ValueError, OSError) as error:
+            raise ReaderError(f"{model}: vLLM can't load it here ({error})") from error
+        self._sampling = vllm.SamplingParams(temperature=0.0, max_tokens=max_tokens)
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens the model reads ``text`` as."""
+        return len(self._llm.get_tokenizer().encode(text, add_special_tokens=False))
+
+    def generate(self, messages: Messages) -> Iterator[str]:
+        """Yield what the model says, in one piece."""
+        yield from self._chat([messages])
+
+    def answer_batch(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> list[Answer]:
+        """Answer several questions in one batch."""
+        asked = [index for index, mine in enumerate(spans) if mine]
+        said = self._chat([self.prompts.answer(questions[index], spans[index]) for index in asked])
+        texts = dict(zip(asked, said, strict=True))
+        return [check_answer(texts.get(index, ""), mine, self.name) for index, mine in enumerate(spans)]
+
+    def _chat(self, conversations: list[Messages]) -> list[str]:
+        if not conversations:
+            return []
+        try:
+            outputs = self._llm.chat(conversations, self._sampling, use_tqdm=False)
+        except (RuntimeError, ValueError) as error:
+            raise ReaderError(f"vLLM failed ({error}); is the prompt too long? lower --budget") from error
+        said = [output.outputs[0] for output in outputs]
+        return [one.text + (CUT if one.finish_reason == "length" else "") for one in said]
