@@ -3,7 +3,13 @@
 import gzip
 import json
 import os
+import re
 import shutil
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -72,3 +78,93 @@ def sample_set(corpus, tmp_path_factory) -> Path:
         queries.append({"query_id": str(number), "query": record["query"], "doc_id": record["doc"], "spans": spans})
     documents = [{"doc_id": name, "title": name, "text": text} for name, text in texts.items()]
     return _write_set(tmp_path_factory.mktemp("sets") / "sample", documents, queries)
+
+
+POSITIONS = 16_384
+CHAT_TEMPLATE = "{% for m in messages %}{{ m['role'] }} : {{ m['content'] }}\n{% endfor %}assistant :"
+LEARNT = 'bonfires are allowed only in the iron basket [1] [99]. it says " the gate opens at nine ".'
+
+
+@pytest.fixture(scope="session")
+def causal_model(tmp_path_factory) -> Path:
+    """A tiny Llama, made and taught on the spot to say ``LEARNT`` to whatever it is asked."""
+    import torch
+    from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers
+    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+    torch.manual_seed(0)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # the model is too small for more
+    letters = [chr(code) for code in range(33, 127)]
+    words = ["[PAD]", "[UNK]", "[END]", *letters, *(f"##{letter}" for letter in letters)]
+    words += sorted(set(re.findall(r"\w{2,}", LEARNT)) | {"assistant", "opens", "user", "system"})
+    backend = Tokenizer(models.WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
+    backend.normalizer = normalizers.BertNormalizer()
+    backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    backend.decoder = decoders.WordPiece()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        unk_token="[UNK]",
+        pad_token="[PAD]",
+        eos_token="[END]",
+        chat_template=CHAT_TEMPLATE,
+        model_max_length=POSITIONS,
+    )
+    end = tokenizer.eos_token_id
+    config = LlamaConfig(
+        vocab_size=len(tokenizer),
+        hidden_size=64,
+        intermediate_size=128,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=4,
+        max_position_embeddings=POSITIONS,
+        eos_token_id=end,
+        pad_token_id=tokenizer.pad_token_id,
+        bos_token_id=None,
+    )
+    model = LlamaForCausalLM(config)
+    said = [*tokenizer(f"assistant : {LEARNT}", add_special_tokens=False)["input_ids"], end]
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    for step in range(80):
+        noise = torch.randint(3, len(tokenizer), (8, 4 + step))
+        ids = torch.cat([noise, torch.tensor(said).repeat(8, 1)], dim=1)
+        labels = ids.clone()
+        labels[:, : noise.shape[1] + 2] = -100
+        loss = model(input_ids=ids, labels=labels).loss
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    torch.set_num_threads(threads)
+    assert loss.item() < 0.1
+    folder = tmp_path_factory.mktemp("model") / "tiny-llama"
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def chat_server(causal_model, tmp_path_factory):
+    """The base URL of transformers' own OpenAI-compatible server on the tiny model."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    log = tmp_path_factory.mktemp("server") / "log.txt"
+    transformers = str(Path(sys.executable).with_name("transformers"))
+    command = [transformers, "serve", str(causal_model), "--device", "cpu", "--port", str(port), "--host", "127.0.0.1"]
+    with log.open("w") as output:
+        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT)
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            try:
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/health", timeout=5).read()
+                break
+            except OSError:
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.3)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        process.wait(10)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from lmkrag.errors import MissingExtra, ReaderError, UsageError
+from lmkrag.errors import LmkragError, MissingExtra, ReaderError, UsageError
 from lmkrag.readers.base import LanguageModelReader
 from lmkrag.readers.citations import CUT
 from lmkrag.readers.prompt import Messages, Prompts
@@ -70,7 +70,7 @@ class OpenAIReader(LanguageModelReader):
         }
         self._where = url or "the hosted service"
         self._client: Any = openai.OpenAI(**how)
-        self._async_client: Any = openai.AsyncOpenAI(**how)
+        self._how = how
         self._model: str | None = model
         self._max_tokens = max_tokens
 
@@ -89,11 +89,15 @@ class OpenAIReader(LanguageModelReader):
 
     async def agenerate(self, messages: Messages) -> AsyncIterator[str]:
         """Yield the same without blocking the event loop."""
+        import openai
+
         with self._explained():
             model = await asyncio.to_thread(self._choose_model)
-            stream = await self._async_client.chat.completions.create(**self._request(messages, model))
             finished = None
-            async with stream:
+            # A client for each answer: its connections belong to the event loop it was made in.
+            async with openai.AsyncOpenAI(**self._how) as client:
+                request: Any = self._request(messages, model)
+                stream: Any = await client.chat.completions.create(**request)
                 async for chunk in stream:
                     piece, finished = _read(chunk, finished)
                     if piece:
@@ -127,21 +131,20 @@ class OpenAIReader(LanguageModelReader):
 
     def _end(self, finished: str | None) -> Iterator[str]:
         if finished is None:
-            raise ReaderError(f"{self._where}: the answer broke off before its end")
+            raise ReaderError(f"{self._where}: broke off in the middle of an answer")
         if finished == "length":
             yield CUT
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Turn what the client and the connection raise into one line."""
-        import httpx
         import openai
 
         where = self._where
         try:
             yield
         except openai.APITimeoutError as error:
-            raise ReaderError(f"{where}: no answer in time; raise --timeout or look at the server") from error
+            raise ReaderError(f"{where}: nothing came in time; raise --timeout or look at the server") from error
         except openai.AuthenticationError as error:
             raise ReaderError(f"{where}: refused the key; set {KEY_VARIABLE}") from error
         except openai.NotFoundError as error:
@@ -154,16 +157,15 @@ class OpenAIReader(LanguageModelReader):
             raise ReaderError(f"{where}: answered {error.status_code} ({_short(error)})") from error
         except openai.APIConnectionError as error:
             raise ReaderError(f"{where}: can't be reached; is the server running?") from error
-        except httpx.TimeoutException as error:
-            raise ReaderError(f"{where}: went silent in the middle of an answer") from error
-        except httpx.HTTPError as error:
-            raise ReaderError(f"{where}: the answer broke off before its end ({_short(error)})") from error
         except openai.OpenAIError as error:
             raise ReaderError(f"{where}: {_short(error)}") from error
-        except (ValueError, AttributeError, TypeError, IndexError) as error:
-            if isinstance(error, UsageError):
-                raise
+        except LmkragError:
+            raise
+        except (ValueError, AttributeError, TypeError, LookupError) as error:
             raise ReaderError(f"{where}: sent what is no chat completion ({_short(error)})") from error
+        except Exception as error:  # of the client's transport, httpx or httpx2 by its version
+            told = "went silent in the middle of" if "Timeout" in type(error).__name__ else "broke off in the middle of"
+            raise ReaderError(f"{where}: {told} an answer ({_short(error)})") from error
 
 
 def _read(chunk: Any, finished: str | None) -> tuple[str, str | None]:

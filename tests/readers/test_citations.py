@@ -1,0 +1,114 @@
+"""What a model cites is checked against the spans it was given."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmkrag.readers.citations import check_answer, locate_quote
+from lmkrag.types import Hit, Span
+
+TEXT = "The lamp is lit at dusk. Nobody may trim the\nkeeper’s wick before midnight. The gate is iron."
+START = 100
+
+
+def span(text: str = TEXT, start: int = START, hits: tuple = ()) -> Span:
+    return Span("a.md", "/a.md", start, start + len(text), text, 1.0, None, hits)
+
+
+def check(text: str, spans=None):
+    return check_answer(text, [span(), span("Bonfires need a permit.", 900)] if spans is None else spans, "test")
+
+
+def quoted(answer):
+    return [(citation.number, citation.quote) for citation in answer.citations]
+
+
+def test_a_claim_cites_the_sentence_that_says_it():
+    answer = check("One must not trim the wick before midnight [1]. Fires need permits [2].")
+    assert quoted(answer) == [
+        (1, "Nobody may trim the\nkeeper’s wick before midnight."),
+        (2, "Bonfires need a permit."),
+    ]
+    assert (answer.found, answer.warnings) == (True, ())
+    for citation in answer.citations:
+        inside = citation.span.text[citation.start - citation.span.start : citation.end - citation.span.start]
+        assert inside == citation.quote
+
+
+def test_a_quotation_is_located_across_lines_and_forms_of_marks():
+    (citation,) = check("It says “trim the keeper's wick” [1].").citations
+    assert citation.quote == "trim the\nkeeper’s wick"
+    assert citation.start == START + TEXT.index("trim")
+
+
+def test_a_quotation_that_is_not_there_is_told():
+    answer = check('It says "the lamp is lit at noon" [1].')
+    assert answer.warnings == ("quotes words that do not stand in [1]",)
+    assert quoted(answer) == [(1, "The lamp is lit at dusk.")]
+
+
+@pytest.mark.parametrize(
+    ("said", "text", "numbers"),
+    [
+        ("Dusk [1][2].", "Dusk [1][2].", [1, 2]),
+        ("Dusk [1, 2].", "Dusk [1][2].", [1, 2]),
+        ("Dusk [1-2].", "Dusk [1][2].", [1, 2]),
+        ("Dusk [ 1 ] .", "Dusk [1] .", [1]),
+        ("Dusk [1][7].", "Dusk [1].", [1]),
+        ("Dusk [0].", "Dusk.", []),
+        ("[1] Dusk.", "[1] Dusk.", [1]),
+        ("Dusk [sic].", "Dusk [sic].", []),
+        ("In [2021] dusk [1].", "In dusk [1].", [1]),
+    ],
+)
+def test_numbers(said, text, numbers):
+    answer = check(said)
+    assert answer.text == text
+    assert [citation.number for citation in answer.citations] == numbers
+
+
+def test_a_number_that_no_span_has_is_told():
+    assert check("Dusk [1] [9].").warnings == ("cites [9], which no span has: left out",)
+
+
+def test_an_answer_that_cites_nothing_is_told():
+    answer = check("At dusk.")
+    assert (answer.found, answer.warnings) == (True, ("cites no span",))
+
+
+@pytest.mark.parametrize(
+    "said", ["NOT IN THESE DOCUMENTS", "Not in these documents.", "**NOT IN THESE DOCUMENTS**\n\nSorry."]
+)
+def test_not_found(said):
+    answer = check(said)
+    assert (answer.found, answer.citations) == (False, ())
+
+
+def test_without_shared_words_the_hit_is_cited():
+    hit = Hit(1, "a.md", 0, START, START + 24, 0.9, 0.9, 0.0)
+    (citation,) = check("Abends [1].", [span(hits=(hit,))]).citations
+    assert citation.quote == "The lamp is lit at dusk."
+    (citation,) = check("Abends [1].", [span()]).citations
+    assert citation.quote == TEXT
+
+
+@given(st.text(), st.lists(st.text(min_size=1), max_size=3))
+def test_whatever_a_model_says_citations_are_exact(said, texts):
+    spans = [span(text, 10 * number) for number, text in enumerate(texts)]
+    answer = check(said + " [1] [2] [3]", spans)
+    for citation in answer.citations:
+        assert citation.span is spans[citation.number - 1]
+        offset = citation.span.start
+        assert citation.span.text[citation.start - offset : citation.end - offset] == citation.quote
+
+
+@given(st.text(min_size=1), st.data())
+def test_what_is_copied_is_found(text, data):
+    start = data.draw(st.integers(0, len(text) - 1))
+    end = data.draw(st.integers(start + 1, len(text)))
+    place = locate_quote(text[start:end], text)
+    if place:
+        assert text[place[0] : place[1]].split() is not None
+        assert 0 <= place[0] < place[1] <= len(text)
+    else:
+        assert not text[start:end].strip(" .,;:…").split()

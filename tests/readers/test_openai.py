@@ -1,0 +1,197 @@
+"""The openai reader: transformers' own server, and servers that misbehave in every way a network knows."""
+
+import json
+import socket
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from lmkrag.errors import ReaderError, UsageError
+from lmkrag.readers.openai import OpenAIReader
+from lmkrag.types import Span
+
+TEXT = "Bonfires are allowed only in the iron basket. The gate opens\nat nine."
+SPAN = Span("a.md", "/a.md", 10, 10 + len(TEXT), TEXT, 1.0)
+
+
+@pytest.fixture
+def reader(chat_server, causal_model):
+    return OpenAIReader(model=str(causal_model), base_url=chat_server, max_tokens=60)
+
+
+def test_it_streams_from_a_real_server(reader):
+    stream = reader.stream("Where are bonfires allowed?", [SPAN])
+    pieces = list(stream)
+    assert len(pieces) > 3
+    assert stream.answer.found
+    assert stream.answer.reader == "openai"
+    assert stream.answer.citations[0].quote.startswith("Bonfires are allowed only")
+    assert "cites [99], which no span has: left out" in stream.answer.warnings
+
+
+async def test_async_says_the_same(reader):
+    assert await reader.aanswer("Where?", [SPAN]) == reader.answer("Where?", [SPAN])
+
+
+def test_a_batch(reader):
+    answers = reader.answer_batch(["Where?", "When?", "Why?"], [[SPAN], [], [SPAN]])
+    assert [answer.found for answer in answers] == [True, False, True]
+
+
+def test_a_token_limit_is_told(chat_server, causal_model):
+    answer = OpenAIReader(model=str(causal_model), base_url=chat_server, max_tokens=4).answer("Where?", [SPAN])
+    assert "the model stopped at its token limit: the answer is not whole" in answer.warnings
+
+
+def event(content: str | None, finish: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": {"content": content}, "finish_reason": finish}
+    chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]}
+    return f"data: {json.dumps(chunk)}\n\n".encode()
+
+
+DONE = b"data: [DONE]\n\n"
+
+
+class Misbehaving(BaseHTTPRequestHandler):
+    """Plays the script of its server: one entry a request, the last one for ever."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self):
+        self.reply(200, json.dumps({"object": "list", "data": [{"id": n} for n in self.server.models]}).encode())
+
+    def do_POST(self):
+        asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.headers, asked))
+        script = self.server.script
+        step = script[min(len(self.server.asked), len(script)) - 1]
+        if isinstance(step, int):
+            self.reply(step, b'{"error": {"message": "no room"}}', {"Retry-After": "0"})
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        for part in step:
+            if part == "die":
+                self.wfile.flush()
+                self.connection.shutdown(socket.SHUT_RDWR)
+                return
+            if part == "hang":
+                self.server.released.wait(20)
+                return
+            self.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+            self.wfile.flush()
+        self.wfile.write(b"0\r\n\r\n")
+
+    def reply(self, status, body, headers=()):
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        for name, value in dict(headers).items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def handle_one_request(self):
+        try:
+            super().handle_one_request()
+        except (ConnectionError, ValueError):  # the client gave up, or we hung up on it
+            self.close_connection = True
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def misbehaving(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-word")
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Misbehaving)
+    server.asked, server.script, server.models, server.released = [], [], ["m"], threading.Event()
+    server.handle_error = lambda *_: None
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+
+    def start(*script, **options):
+        server.script = list(script)
+        url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+        return OpenAIReader(base_url=url, **{"model": "m", "timeout": 5.0, "retries": 2, **options})
+
+    start.server = server
+    yield start
+    server.released.set()
+    server.shutdown()
+    server.server_close()
+
+
+WHOLE = [event("At nine"), event(" [1]."), event(None, "stop"), DONE]
+
+
+def test_what_is_sent(misbehaving):
+    answer = misbehaving(WHOLE).answer("When?", [SPAN])
+    assert (answer.text, answer.found, answer.warnings) == ("At nine [1].", True, ())
+    headers, asked = misbehaving.server.asked[0]
+    assert headers["Authorization"] == "Bearer sk-secret-word"
+    assert [message["role"] for message in asked["messages"]] == ["system", "user"]
+    assert (asked["stream"], asked["model"]) == (True, "m")
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+def test_a_failure_that_passes_is_tried_again(misbehaving, status):
+    assert misbehaving(status, status, WHOLE).answer("When?", [SPAN]).text == "At nine [1]."
+    assert len(misbehaving.server.asked) == 3
+
+
+@pytest.mark.parametrize(
+    ("script", "message"),
+    [
+        ([429], "too many requests, also after waiting"),
+        ([500], "answered 500"),
+        ([401], "refused the key; set OPENAI_API_KEY"),
+        ([404], "no such model or path"),
+        ([[event("At n"), "die"]], "(?:broke off in the middle of an answer|can't be reached)"),
+        ([[event("At n")]], "broke off in the middle of an answer"),
+        ([[event("At n"), DONE]], "broke off in the middle of an answer"),
+        ([[event("At n"), b"data: {not json\n\n"]], "sent what is no chat completion"),
+        ([[b'data: {"choices": [{"delta": null, "index": 0}]}\n\n', DONE]], "sent what is no chat completion"),
+        ([[b'data: {"choices": 7}\n\n', DONE]], "sent what is no chat completion"),
+        ([[b'data: {"error": {"message": "out of memory"}}\n\n']], "out of memory"),
+    ],
+)
+async def test_every_failure_is_one_line(misbehaving, script, message):
+    reader = misbehaving(*script, retries=0)
+    for attempt in ("sync", "async"):
+        with pytest.raises(ReaderError, match=message) as raised:
+            reader.answer("When?", [SPAN]) if attempt == "sync" else await reader.aanswer("When?", [SPAN])
+        assert "secret-word" not in str(raised.value)
+        assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("script", [["hang"], [event("At n"), "hang"]])
+def test_silence_is_waited_for_so_long(misbehaving, script):
+    reader = misbehaving(script, retries=0, timeout=0.5)
+    started = time.monotonic()
+    with pytest.raises(ReaderError, match=r"nothing came in time|went silent"):
+        reader.answer("When?", [SPAN])
+    assert time.monotonic() - started < 10
+
+
+def test_no_server(misbehaving):
+    reader = misbehaving(WHOLE, retries=0)
+    misbehaving.server.shutdown()
+    misbehaving.server.server_close()
+    with pytest.raises(ReaderError, match="can't be reached; is the server running"):
+        reader.answer("When?", [SPAN])
+
+
+def test_the_only_model_is_chosen(misbehaving):
+    misbehaving(WHOLE, model=None).answer("When?", [SPAN])
+    assert misbehaving.server.asked[0][1]["model"] == "m"
+
+
+def test_of_several_models_none_is_guessed(misbehaving):
+    reader = misbehaving(WHOLE, model=None)
+    misbehaving.server.models = ["m", "n"]
+    with pytest.raises(UsageError, match=r"has 2 models \(m, n\): choose one with --model"):
+        reader.answer("When?", [SPAN])

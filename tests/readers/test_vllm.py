@@ -1,0 +1,27 @@
+"""vLLM needs a GPU and its extra; without them the reader says which."""
+
+import importlib.util
+
+import pytest
+
+from lmkrag.errors import MissingExtra
+from lmkrag.readers.choose import load_reader
+
+
+@pytest.mark.skipif(importlib.util.find_spec("vllm") is not None, reason="vLLM is installed here")
+def test_without_vllm_the_extra_is_named(causal_model):
+    with pytest.raises(MissingExtra, match=r"vllm is not installed: pip install 'lmkrag\[vllm\]'"):
+        load_reader("vllm", model=str(causal_model))
+
+
+def test_with_vllm_on_a_gpu_a_batch_is_answered(causal_model):
+    torch = pytest.importorskip("torch")
+    pytest.importorskip("vllm", reason="needs the vllm extra")
+    if not torch.cuda.is_available():
+        pytest.skip("needs a GPU")
+    from lmkrag.types import Span
+
+    span = Span("a.md", "/a.md", 0, 45, "Bonfires are allowed only in the iron basket.", 1.0)
+    reader = load_reader("vllm", model=str(causal_model), max_tokens=60)
+    answers = reader.answer_batch(["Where?", "When?"], [[span], []])
+    assert [answer.found for answer in answers] == [True, False]
