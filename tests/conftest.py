@@ -41,14 +41,38 @@ def built_index(encoder, corpus, tmp_path_factory) -> Path:
     return path
 
 
-@pytest.fixture
-def engine(built_index, encoder, tmp_path):
-    """An engine over a copy of the sample index that the test may change."""
-    from lmkrag import Engine
+@pytest.fixture(scope="session")
+def lmkrag():
+    """Run the command line in a process of its own."""
 
+    def run(*arguments, cwd=None, stdin=None, env=None):
+        return subprocess.run(
+            [sys.executable, "-m", "lmkrag", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=cwd,
+            input=stdin,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", **(env or {})},
+            timeout=120,
+        )
+
+    return run
+
+
+@pytest.fixture
+def index(built_index, tmp_path) -> Path:
+    """A copy of the sample index that the test may change."""
     path = tmp_path / "index"
     shutil.copytree(built_index, path)
-    with Engine.open(path, encoder=encoder) as opened:
+    return path
+
+
+@pytest.fixture
+def engine(index, encoder):
+    """An engine over it."""
+    from lmkrag import Engine
+
+    with Engine.open(index, encoder=encoder) as opened:
         yield opened
 
 
@@ -82,7 +106,7 @@ def sample_set(corpus, tmp_path_factory) -> Path:
 
 POSITIONS = 16_384
 CHAT_TEMPLATE = "{% for m in messages %}{{ m['role'] }} : {{ m['content'] }}\n{% endfor %}assistant :"
-LEARNT = 'bonfires are allowed only in the iron basket [1] [99]. it says " the gate opens at nine ".'
+LEARNT = 'bonfires are allowed only in iron baskets [1] [99]. it says " gate opens at nine ".'
 
 
 @pytest.fixture(scope="session")
@@ -97,7 +121,7 @@ def causal_model(tmp_path_factory) -> Path:
     torch.set_num_threads(1)  # the model is too small for more
     letters = [chr(code) for code in range(33, 127)]
     words = ["[PAD]", "[UNK]", "[END]", *letters, *(f"##{letter}" for letter in letters)]
-    words += sorted(set(re.findall(r"\w{2,}", LEARNT)) | {"assistant", "opens", "user", "system"})
+    words += sorted(set(re.findall(r"\w{2,}", LEARNT)) | {"assistant", "user", "system"})
     backend = Tokenizer(models.WordPiece({word: number for number, word in enumerate(words)}, unk_token="[UNK]"))
     backend.normalizer = normalizers.BertNormalizer()
     backend.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -126,15 +150,17 @@ def causal_model(tmp_path_factory) -> Path:
     model = LlamaForCausalLM(config)
     said = [*tokenizer(f"assistant : {LEARNT}", add_special_tokens=False)["input_ids"], end]
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
-    for step in range(80):
-        noise = torch.randint(3, len(tokenizer), (8, 4 + step))
-        ids = torch.cat([noise, torch.tensor(said).repeat(8, 1)], dim=1)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.05, total_iters=150)
+    for step in range(150):
+        noise = torch.randint(3, len(tokenizer), (4, 4 + 37 * step % 400))
+        ids = torch.cat([noise, torch.tensor(said).repeat(4, 1)], dim=1)
         labels = ids.clone()
         labels[:, : noise.shape[1] + 2] = -100
         loss = model(input_ids=ids, labels=labels).loss
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+        schedule.step()
     torch.set_num_threads(threads)
     assert loss.item() < 0.1
     folder = tmp_path_factory.mktemp("model") / "tiny-llama"

@@ -12,7 +12,7 @@ NOT_FOUND = "Nothing in these documents answers this question."
 
 _QUOTES = 3
 _WORDS = 4  # a heading alone answers nothing
-_NEAR = 0.9  # a further sentence is quoted when it scores this share of the best
+_NEAR = 0.97  # a further sentence is quoted when it scores this share of the best
 
 
 class ExtractiveReader:

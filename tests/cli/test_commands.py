@@ -8,33 +8,13 @@ import struct
 import subprocess
 import sys
 import termios
-from pathlib import Path
 
 import pytest
 
 QUESTION = "How long must the lamp burn before the keeper may trim it?"
 
 
-def lmkrag(*arguments, cwd=None, stdin=None, env=None):
-    return subprocess.run(
-        [sys.executable, "-m", "lmkrag", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        cwd=cwd,
-        input=stdin,
-        env={**os.environ, "HF_HUB_OFFLINE": "1", **(env or {})},
-        timeout=120,
-    )
-
-
-@pytest.fixture
-def index(built_index, tmp_path) -> Path:
-    path = tmp_path / "index"
-    shutil.copytree(built_index, path)
-    return path
-
-
-def test_search_prints_places_and_text(index):
+def test_search_prints_places_and_text(lmkrag, index):
     result = lmkrag("search", QUESTION, "--index", index, "--top", 2)
     assert result.returncode == 0
     assert "1. lighthouse-handbook.md:" in result.stdout
@@ -42,7 +22,7 @@ def test_search_prints_places_and_text(index):
     assert result.stderr == ""
 
 
-def test_search_json_is_json_and_nothing_else(index, corpus):
+def test_search_json_is_json_and_nothing_else(lmkrag, index, corpus):
     result = lmkrag("search", QUESTION, "--index", index, "--json", "--top", 3)
     found = json.loads(result.stdout)
     assert len(found["spans"]) == 3
@@ -51,7 +31,7 @@ def test_search_json_is_json_and_nothing_else(index, corpus):
     assert (corpus / span["doc_id"]).read_text()[span["start"] : span["end"]] == span["text"]
 
 
-def test_batch_search(index, tmp_path):
+def test_batch_search(lmkrag, index, tmp_path):
     queries = tmp_path / "q.jsonl"
     queries.write_text('{"query_id": "a", "query": "fog horn"}\n{"query_id": 7, "query": "salmon"}\n')
     for source, stdin in ((queries, None), ("-", queries.read_text())):
@@ -62,15 +42,14 @@ def test_batch_search(index, tmp_path):
         assert all(len(line["spans"]) == 2 for line in lines)
 
 
-def test_ask_shows_exact_places_and_pages(index):
+def test_ask_shows_exact_places_and_pages(lmkrag, index):
     result = lmkrag("ask", "How far have the coping stones moved?", "--index", index)
     assert result.returncode == 0
-    assert "[1] reports/viaduct-inspection.pdf:" in result.stdout
-    assert "(page 2)" in result.stdout
-    assert "»" in result.stdout
+    assert "[1] reports/viaduct-inspection.pdf:2 " in result.stdout
+    assert "»Eleven coping stones" in result.stdout
 
 
-def test_ask_json_and_standard_input(index):
+def test_ask_json_and_standard_input(lmkrag, index):
     result = lmkrag("ask", "-", "--index", index, "--json", stdin="when are bonfires allowed?\n")
     answer = json.loads(result.stdout)
     assert answer["found"] is True
@@ -79,13 +58,13 @@ def test_ask_json_and_standard_input(index):
     assert text[citation["start"] : citation["end"]] == citation["quote"]
 
 
-def test_ask_says_when_nothing_answers(index):
+def test_ask_says_when_nothing_answers(lmkrag, index):
     result = lmkrag("ask", "boiling point of tungsten hexafluoride?", "--index", index)
     assert result.stdout == "Nothing in these documents answers this question.\n"
     assert result.returncode == 0
 
 
-def test_show_is_the_file(index, corpus):
+def test_show_is_the_file(lmkrag, index, corpus):
     result = lmkrag("show", "glass-river.txt", "--index", index)
     assert result.stdout == (corpus / "glass-river.txt").read_text()
 
@@ -102,7 +81,7 @@ def test_a_second_run_of_an_unchanged_directory_loads_no_model(index, corpus):
     assert result.stdout == "[]\n"
 
 
-def test_progress_on_a_terminal_and_none_in_a_pipe(corpus, tmp_path):
+def test_progress_on_a_terminal_and_none_in_a_pipe(lmkrag, corpus, tmp_path):
     docs = tmp_path / "docs"
     docs.mkdir()
     for number in range(40):
@@ -123,7 +102,7 @@ def test_progress_on_a_terminal_and_none_in_a_pipe(corpus, tmp_path):
     assert "40 added" in piped.stderr
 
 
-def test_manage(index):
+def test_manage(lmkrag, index):
     status = json.loads(lmkrag("status", "--index", index, "--json").stdout)
     assert (status["documents"], status["dead"], status["recipe"]) == (5, 0, "auto")
     assert status["kinds"]["pdf"] == 1
@@ -134,7 +113,7 @@ def test_manage(index):
     assert json.loads(lmkrag("verify", "--index", index, "--json").stdout) == {"problems": []}
 
 
-def test_verify_finds_damage_and_exits_1(index):
+def test_verify_finds_damage_and_exits_1(lmkrag, index):
     segment = next((index / "segments").iterdir())
     data = bytearray(segment.read_bytes())
     data[-5] ^= 255
@@ -162,7 +141,7 @@ def test_verify_finds_damage_and_exits_1(index):
         (["ask", "x", "--reader", "oracle"], 2, "Invalid value for '--reader'"),
     ],
 )
-def test_mistakes_get_one_line_and_the_right_code(arguments, code, message, tmp_path):
+def test_mistakes_get_one_line_and_the_right_code(lmkrag, arguments, code, message, tmp_path):
     result = lmkrag(*arguments, cwd=tmp_path)
     assert result.returncode == code
     assert message in result.stderr
@@ -170,17 +149,17 @@ def test_mistakes_get_one_line_and_the_right_code(arguments, code, message, tmp_
     assert result.stdout == ""
 
 
-def test_mistakes_that_need_an_index(index):
+def test_mistakes_that_need_an_index(lmkrag, index):
     result = lmkrag("search", "x", "--index", index, "--filter", "kind==")
     assert (result.returncode, "filter 'kind=='" in result.stderr) == (2, True)
     result = lmkrag("show", "no\x1b[31m.md", "--index", index)
     assert result.returncode == 2
     assert "\x1b" not in result.stderr
     result = lmkrag("search", "--queries", "-", "--json", "--index", index, stdin='{"query": 1}')
-    assert "--queries line 1" in result.stderr
+    assert "questions, line 1: not" in result.stderr
 
 
-def test_settings_come_from_flags_then_variables_then_the_file(index, tmp_path):
+def test_settings_come_from_flags_then_variables_then_the_file(lmkrag, index, tmp_path):
     (tmp_path / "lmkrag.toml").write_text(f'index_path = "{index}"\n[search]\ntop = 3\n')
 
     def count(*arguments, **env):
@@ -201,7 +180,7 @@ def test_settings_come_from_flags_then_variables_then_the_file(index, tmp_path):
         ("[fly]\ntop = 1", "[fly] is not a command"),
     ],
 )
-def test_a_bad_settings_file(content, message, tmp_path):
+def test_a_bad_settings_file(lmkrag, content, message, tmp_path):
     (tmp_path / "lmkrag.toml").write_text(content)
     result = lmkrag("recipes", cwd=tmp_path)
     assert result.returncode == 2
@@ -211,13 +190,13 @@ def test_a_bad_settings_file(content, message, tmp_path):
 @pytest.mark.parametrize(
     "command", ["index", "search", "ask", "show", "status", "remove", "compact", "verify", "recipes"]
 )
-def test_every_command_has_help_with_an_example(command):
+def test_every_command_has_help_with_an_example(lmkrag, command):
     result = lmkrag(command, "--help")
     assert result.returncode == 0
     assert f"Example: lmkrag {command}" in result.stdout
 
 
-def test_recipes():
+def test_recipes(lmkrag):
     assert [recipe["name"] for recipe in json.loads(lmkrag("recipes", "--json").stdout)] == [
         "auto",
         "flat",

@@ -1,22 +1,9 @@
 """``lmkrag eval`` and ``lmkrag train``, as a user runs them."""
 
 import json
-import os
-import subprocess
-import sys
 
 
-def lmkrag(*arguments):
-    return subprocess.run(
-        [sys.executable, "-m", "lmkrag", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-        env={**os.environ, "HF_HUB_OFFLINE": "1"},
-        timeout=240,
-    )
-
-
-def test_eval_compares_and_writes_a_report(sample_set, tmp_path):
+def test_eval_compares_and_writes_a_report(lmkrag, sample_set, tmp_path):
     result = lmkrag("eval", sample_set, "--against", "recursive:50,sentence:1", "--out", tmp_path / "report")
     assert result.returncode == 0, result.stderr
     assert "| lmkrag |" in result.stdout
@@ -41,14 +28,14 @@ def test_eval_compares_and_writes_a_report(sample_set, tmp_path):
     assert "recursive:50" in page
 
 
-def test_eval_runs_again_from_what_it_kept(sample_set, tmp_path):
+def test_eval_runs_again_from_what_it_kept(lmkrag, sample_set, tmp_path):
     first = lmkrag("eval", sample_set, "--queries", 4, "--out", tmp_path, "--json")
     again = lmkrag("eval", sample_set, "--queries", 4, "--out", tmp_path, "--json", "--within", "sample")
     assert json.loads(first.stdout)["queries"] == {"sample": 4}
     assert json.loads(again.stdout)["systems"]["lmkrag"]["macro"]["recall"]["4000"] > 0.9
 
 
-def test_eval_says_what_is_wrong(sample_set, tmp_path, write_set):
+def test_eval_says_what_is_wrong(lmkrag, sample_set, tmp_path, write_set):
     result = lmkrag("eval", tmp_path / "gone", "--out", tmp_path / "report")
     assert result.returncode == 2
     assert "no such file" in result.stderr
@@ -63,7 +50,7 @@ def test_eval_says_what_is_wrong(sample_set, tmp_path, write_set):
     assert "no question of these sets has evidence" in result.stderr
 
 
-def test_train_writes_an_encoder_that_indexes(sample_set, corpus, tmp_path):
+def test_train_writes_an_encoder_that_indexes(lmkrag, sample_set, corpus, tmp_path):
     config = tmp_path / "train.toml"
     config.write_text(f"""
 out = "run"
@@ -88,7 +75,7 @@ sets = [{{ path = "sample", task = "documents" }}]
     assert "froze so clear" in json.loads(found.stdout)["spans"][0]["text"]
 
 
-def test_train_says_what_is_wrong(tmp_path):
+def test_train_says_what_is_wrong(lmkrag, tmp_path):
     result = lmkrag("train", tmp_path / "gone.toml")
     assert result.returncode == 2
     assert "no such file" in result.stderr

@@ -23,7 +23,7 @@ def test_it_streams_and_cites(reader):
     pieces = list(stream)
     answer = stream.answer
     assert len(pieces) > 3
-    assert "".join(pieces).strip().startswith("bonfires are allowed only in the iron basket")
+    assert "".join(pieces).strip().startswith("bonfires are allowed only in iron baskets")
     assert answer.found
     assert answer.reader == "transformers"
     assert "[99]" not in answer.text.replace(" ", "")
@@ -65,7 +65,7 @@ def test_without_spans_the_model_is_not_asked(reader):
 
 
 def test_tokens_are_the_models_own(reader):
-    assert reader.count_tokens("the gate opens") == 3
+    assert reader.count_tokens("gate opens") == 2
 
 
 def test_a_model_without_a_chat_template(causal_model, tmp_path):

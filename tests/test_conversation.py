@@ -1,0 +1,51 @@
+"""Follow-up questions are understood from what was asked before."""
+
+import pytest
+
+from lmkrag.conversation import Conversation
+from lmkrag.readers.openai import OpenAIReader
+from lmkrag.readers.transformers import TransformersReader
+
+
+def test_without_a_model_the_last_question_is_searched_too(engine):
+    conversation = Conversation(engine, top=3)
+    assert conversation.standalone("And how often?") == "And how often?"
+    first = conversation.ask("When must the fog horn sound?")
+    assert conversation.standalone("And how often?") == "When must the fog horn sound? And how often?"
+    second = conversation.ask("And how often?")
+    assert {span.doc_id for span in second.spans} & {span.doc_id for span in first.spans}
+    assert [question for question, _ in conversation.history] == ["When must the fog horn sound?", "And how often?"]
+    conversation.forget()
+    assert conversation.standalone("And how often?") == "And how often?"
+
+
+def test_a_model_rewrites_the_follow_up(engine, causal_model):
+    conversation = Conversation(engine, reader=TransformersReader(str(causal_model), max_tokens=60))
+    conversation.ask("Where are bonfires allowed?")
+    assert conversation.standalone("And when?").startswith("bonfires are allowed only in iron baskets")
+    answer = conversation.ask("And when?")
+    assert answer.found
+    assert len(conversation.history) == 2
+
+
+async def test_the_engine_asks_without_blocking(engine, chat_server, causal_model):
+    reader = OpenAIReader(model=str(causal_model), base_url=chat_server, max_tokens=60)
+    stream = await engine.aask_stream("Where are bonfires allowed?", reader=reader, top=2)
+    assert len([piece async for piece in stream]) > 3
+    assert await stream.answer() == await engine.aask("Where are bonfires allowed?", reader=reader, top=2)
+    assert (await engine.aask("Where are bonfires allowed?")).reader == "extractive"
+
+
+@pytest.mark.parametrize("budget", [20, 60])
+def test_the_budget_is_counted_by_the_readers_own_tokenizer(engine, causal_model, budget):
+    reader = TransformersReader(str(causal_model), max_tokens=5)
+    answer = engine.ask("Where are bonfires allowed?", reader=reader, budget=budget)
+    assert 0 < sum(reader.count_tokens(span.text) for span in answer.spans) <= budget
+
+
+def test_context_for_a_prompt_of_ones_own(engine):
+    context = engine.context("Where are bonfires allowed?", budget=200)
+    assert context.tokens > 0
+    for number, span in enumerate(context.spans, 1):
+        assert f"<<<SPAN {number} " in context.text
+        assert span.text in context.text
