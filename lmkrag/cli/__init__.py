@@ -11,6 +11,7 @@ from lmkrag.cli.index import index
 from lmkrag.cli.manage import compact, recipes, remove, show, status, verify
 from lmkrag.cli.output import ErrorHandlingGroup
 from lmkrag.cli.search import search
+from lmkrag.cli.synth import synth
 from lmkrag.cli.train import train
 from lmkrag.config import read_defaults
 
@@ -36,5 +37,5 @@ def main(context: click.Context) -> None:
     context.default_map = read_defaults(Path(), options)
 
 
-for command in (index, search, ask, chat, show, status, remove, compact, verify, recipes, evaluate, train):
+for command in (index, search, ask, chat, show, status, remove, compact, verify, recipes, evaluate, synth, train):
     main.add_command(command)

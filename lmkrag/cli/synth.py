@@ -1,0 +1,57 @@
+"""``lmkrag synth``: training questions for documents of one's own."""
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lmkrag.cli.ask import reader_options, take_reader
+from lmkrag.cli.output import one_line
+from lmkrag.errors import DocumentError, UsageError
+from lmkrag.types import Document
+
+
+@click.command(epilog="Example: lmkrag synth docs/ --out data/mine --reader openai --base-url http://localhost:8000/v1")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The set to write.")
+@click.option(
+    "--questions", type=click.IntRange(min=1), default=200, show_default=True, metavar="N", help="Passages asked about."
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the choice of passages.")
+@reader_options
+def synth(paths: tuple[str, ...], out: Path, questions: int, seed: int, **options: Any) -> None:
+    """Let a language model write questions about documents, for `lmkrag train` and `lmkrag eval`."""
+    from tqdm import tqdm
+
+    from lmkrag.readers.base import LanguageModelReader
+    from lmkrag.training.synthetic import synthesise
+
+    reader = take_reader(options)
+    if not isinstance(reader, LanguageModelReader):
+        raise UsageError("questions are written by a language model: choose --reader openai, vllm or transformers")
+    documents = _load(paths)
+    with tqdm(total=questions, unit="question", disable=None, file=sys.stderr, leave=False) as bar:
+
+        def progress(done: int) -> None:
+            bar.update(done - bar.n)
+
+        found = synthesise(documents, reader, out, count=questions, seed=seed, progress=progress)
+    click.echo(f"{out}: {found} questions about {len(documents)} documents", err=True)
+
+
+def _load(paths: tuple[str, ...]) -> list[Document]:
+    from lmkrag.corpus.load import load_document
+    from lmkrag.corpus.walk import Found, walk
+
+    documents = []
+    for path in paths:
+        for item in walk(Path(path)):
+            try:
+                if not isinstance(item, Found):
+                    raise DocumentError(item.reason)
+                documents.append(load_document(item.path, item.doc_id))
+            except DocumentError as error:
+                name = item.doc_id if isinstance(item, Found) else item.path
+                click.echo(f"skipped {one_line(name)}: {one_line(str(error))}", err=True)
+    return documents
