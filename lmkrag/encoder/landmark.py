@@ -258,6 +258,16 @@ def read_sentences(model: Any, pooling: Pooling, batch: Batch) -> Tensor:
     return vectors
 
 
+def mean_by_group(vectors: Tensor, group: Tensor, count: int) -> Tensor:
+    """Return the means of ``[n, d]`` vectors by group ``[n]``, of length one: ``[count, d]``; later groups fall out.
+
+    The document vector of landmark pooling (Doshi et al., "LMK > CLS", arXiv 2601.21525).
+    """
+    size = max(count, int(group.max()) + 1) if len(group) else count
+    sums = vectors.new_zeros(size, vectors.shape[1]).index_add_(0, group, vectors)
+    return torch.nn.functional.normalize(sums[:count], dim=1)
+
+
 def free_positions(config: Any, tokenizer: Any) -> int:
     """Return how many tokens a window can hold beside the special ones."""
     longest = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512))

@@ -84,6 +84,13 @@ class SentenceTokenizer:
                     encoding = self._tokens.encode(_encodable(text[cut : sentence.end]), add_special_tokens=False)
                 yield Piece(sentence, encoding.ids + self._landmark)
 
+    def landmarks(self, text: str, sentences: Iterable[Sentence], *, interval: int = 0) -> list[list[int]]:
+        """Return a text's token ids, cut after each sentence or each ``interval`` tokens, landmarks there."""
+        if not interval:
+            return [piece.ids for piece in self.pieces(text, sentences)]
+        ids = self._tokens.encode(_encodable(text), add_special_tokens=False).ids
+        return [ids[first : first + interval] + self._landmark for first in range(0, len(ids), interval)]
+
     def query(self, query: str) -> Piece:
         """Tokenize a question; what no window holds is cut off."""
         text = _encodable(self._query_prefix + query)

@@ -9,7 +9,7 @@ import torch
 from safetensors.torch import save_file
 
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.encoder.landmark import POOLING_WEIGHTS, LandmarkEncoder, read_sentences
+from lmkrag.encoder.landmark import POOLING_WEIGHTS, LandmarkEncoder, mean_by_group, read_sentences
 from lmkrag.encoder.spec import hash_weights, read_settings
 from lmkrag.encoder.tokens import Batch
 from lmkrag.errors import MissingExtra
@@ -87,8 +87,7 @@ class LandmarkDocument(InputModule):  # type: ignore[misc]
             features["input_ids"], features["attention_mask"], features["owner"], features["is_landmark"], len(text_of)
         )
         sentences = read_sentences(self.backbone, self.pooling, batch)
-        sums = sentences.new_zeros(texts + 1, sentences.shape[1]).index_add_(0, text_of, sentences)
-        features["sentence_embedding"] = torch.nn.functional.normalize(sums[:texts], dim=1)
+        features["sentence_embedding"] = mean_by_group(sentences, text_of, texts)
         return features
 
     def save(self, output_path: str, *_: Any, **__: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any, get_args, get_origin, get_type_hints
 from lmkrag.encoder.pooling import POOLINGS
 from lmkrag.errors import UsageError
 
-TASKS = ("pairs", "shuffled", "documents")
+TASKS = ("pairs", "passages", "shuffled", "documents")
 PRECISIONS = ("float32", "bfloat16")
 
 
@@ -18,7 +18,8 @@ class ModelSettings:
     """The encoder to train.
 
     ``base``: a folder, a hub name, or empty for the packaged all-MiniLM-L6-v2. ``causal``: let a token see only what
-    is before it. ``lora``: rank of low-rank adapters, 0 to train every weight.
+    is before it. ``lora``: rank of low-rank adapters, 0 to train every weight. ``positions``: stretch a table of
+    absolute positions to so many by interpolation (Zhu et al., "LongEmbed", arXiv 2404.12096), 0 to leave it.
     """
 
     base: str = ""
@@ -29,6 +30,7 @@ class ModelSettings:
     overlap: float = 0.5
     causal: bool = False
     lora: int = 0
+    positions: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +38,8 @@ class SetSettings:
     """A training set: its folder, its share of the steps of its task, and the task.
 
     ``within``: its questions make sense only inside their document, so other documents are no negatives.
-    ``documents``: how many share a step; fewer means more negatives from the same one.
+    ``documents``: how many share a step; fewer means more negatives from the same one. ``intervals``: of the task
+    ``passages``, tokens between landmarks, drawn anew for each passage; without, a landmark ends each sentence.
     """
 
     path: str
@@ -44,6 +47,7 @@ class SetSettings:
     weight: float = 1.0
     within: bool = False
     documents: int = 4
+    intervals: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Build the steps of training: windows, questions about them, and which sentences answer which."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -28,6 +28,8 @@ class Step:
     ``candidate``: ``[q, n]`` bool, the sentences that may be negatives of a question.
     ``same``: ``[q, n]`` bool, the sentence is of the question's document.
     ``mixing``: the share of the softmax inside the document.
+    ``passage``: ``[sentences]`` int64, the passage each sentence of the windows is of, when whole passages are compared
+    (the ``n`` above), by the mean of their landmarks; else None.
     """
 
     windows: Batch
@@ -36,16 +38,18 @@ class Step:
     candidate: Tensor
     same: Tensor
     mixing: float
+    passage: Tensor | None = None
 
     def to(self, device: torch.device) -> "Step":
         """Return the same on a device."""
-        return Step(
-            self.windows.to(device),
-            self.questions.to(device),
-            self.weights.to(device),
-            self.candidate.to(device),
-            self.same.to(device),
-            self.mixing,
+        return replace(
+            self,
+            windows=self.windows.to(device),
+            questions=self.questions.to(device),
+            weights=self.weights.to(device),
+            candidate=self.candidate.to(device),
+            same=self.same.to(device),
+            passage=None if self.passage is None else self.passage.to(device),
         )
 
 
@@ -96,10 +100,16 @@ class _Builder:
         self._ordinal: list[int] = []
         self._words: list[int] = []
         self._asked: list[int] = []
+        self._passage_of: list[int] = []  # of each sentence, when passages are compared
 
     def build(self) -> bool:
         """Fill the step; False when the set gave nothing to ask."""
-        {"pairs": self._pairs, "shuffled": self._shuffled, "documents": self._documents}[self._chosen.task]()
+        {
+            "pairs": self._pairs,
+            "passages": self._passages,
+            "shuffled": self._shuffled,
+            "documents": self._documents,
+        }[self._chosen.task]()
         return len(self._asked) > 0 and len(self._ordinal) > 1
 
     def step(self, tokens: SentenceTokenizer) -> Step:
@@ -110,7 +120,7 @@ class _Builder:
         for row, index in enumerate(self._asked):
             question = self._data.questions[index]
             same[row] = documents == question.document
-            if self._chosen.task == "pairs":
+            if self._chosen.task in ("pairs", "passages"):
                 weights[row] = ordinals == index
             else:
                 weights[row] = self._position_weights(index, documents, ordinals)
@@ -132,6 +142,7 @@ class _Builder:
             torch.from_numpy(candidate),
             torch.from_numpy(same),
             1.0 if self._chosen.within or self._chosen.task != "documents" else self._stage.mixing,
+            torch.tensor(self._passage_of) if self._chosen.task == "passages" else None,
         )
 
     def _position_weights(self, index: int, documents: np.ndarray, ordinals: np.ndarray) -> np.ndarray:
@@ -145,14 +156,38 @@ class _Builder:
 
     def _pairs(self) -> None:
         """Distant supervision: a passage has one landmark, at its end."""
-        count = max(2, self._stage.tokens // self._window)
-        for index in self._rng.choice(len(self._data.questions), min(count, len(self._data.questions)), replace=False):
-            ids = self._data.passage(int(index))
+        for index in self._draw_questions():
+            ids = self._data.passage(index)
             self._rows.append([ids[-self._window :]])
-            self._document.append(self._data.questions[index].document)
-            self._ordinal.append(int(index))
-            self._words.append(hash(tuple(ids)))
-            self._asked.append(int(index))
+            self._one_unit(index, ids)
+
+    def _passages(self) -> None:
+        """Whole passages against each other, each the mean of its landmarks (Doshi et al., arXiv 2601.21525)."""
+        for number, index in enumerate(self._draw_questions()):
+            interval = int(self._rng.choice(self._chosen.intervals)) if self._chosen.intervals else 0
+            row: Row = []
+            room = self._window
+            for ids in self._data.pieces(index, interval):
+                if len(ids) > room:
+                    break
+                row.append(ids)
+                room -= len(ids)
+            row = row or [self._data.passage(index)[-self._window :]]
+            self._rows.append(row)
+            self._passage_of += [number] * len(row)
+            self._one_unit(index, [token for ids in row for token in ids])
+
+    def _draw_questions(self) -> list[int]:
+        count = max(2, self._stage.tokens // self._window)
+        available = len(self._data.questions)
+        return [int(i) for i in self._rng.choice(available, min(count, available), replace=False)]
+
+    def _one_unit(self, index: int, ids: list[int]) -> None:
+        """Note a question and its passage, compared as one."""
+        self._document.append(self._data.questions[index].document)
+        self._ordinal.append(index)
+        self._words.append(hash(tuple(ids)))
+        self._asked.append(index)
 
     def _shuffled(self) -> None:
         """Noisy long contexts: evidence of questions of several documents, in one window after the other."""

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from lmkrag.encoder.landmark import POOLING_WEIGHTS, free_positions, load_pooling, read_sentences
+from lmkrag.encoder.landmark import POOLING_WEIGHTS, free_positions, load_pooling, mean_by_group, read_sentences
 from lmkrag.encoder.pooling import Pooling, build_pooling
 from lmkrag.encoder.spec import BASE_ENCODER, FORMAT_VERSION, find_model, hash_weights, read_settings
 from lmkrag.encoder.tokens import SentenceTokenizer
@@ -50,6 +50,9 @@ def create_student(model: ModelSettings, folder: Path) -> None:
         backbone = AutoModel.from_pretrained(source, config=config, dtype=torch.float32)
     except (OSError, ValueError) as error:
         raise EncoderError(f"{source}: can't be loaded as an encoder ({error})") from error
+    if model.positions:
+        _stretch_positions(backbone, model.positions)
+        tokenizer.model_max_length = model.positions
     if model.window > free_positions(config, tokenizer):
         raise UsageError(f"a window of {model.window} tokens is longer than {source.name} has positions for")
     if model.landmark and model.landmark not in tokenizer.get_vocab():
@@ -68,6 +71,22 @@ def create_student(model: ModelSettings, folder: Path) -> None:
     save_student(Student(backbone, pooling, tokenizer), settings, folder)
 
 
+def _stretch_positions(backbone: Any, count: int) -> None:
+    """Interpolate a table of absolute positions to ``count`` rows."""
+    table = getattr(getattr(backbone, "embeddings", None), "position_embeddings", None)
+    if not isinstance(table, nn.Embedding) or count < table.num_embeddings:
+        raise UsageError(
+            f"positions: only a table of absolute positions can be stretched, and only to more; not to {count}"
+        )
+    stretched = nn.functional.interpolate(table.weight.detach().T[None], size=count, mode="linear", align_corners=True)
+    longer = nn.Embedding(count, table.embedding_dim)
+    longer.weight = nn.Parameter(stretched[0].T.contiguous())
+    backbone.embeddings.position_embeddings = longer
+    backbone.embeddings.position_ids = torch.arange(count)[None]
+    backbone.embeddings.token_type_ids = torch.zeros(1, count, dtype=torch.long)
+    backbone.config.max_position_embeddings = count
+
+
 def _add_row(backbone: Any, tokenizer: Any, landmark: str) -> None:
     """Give the landmark an embedding: that of the token that ends a text, which the base knows as a border."""
     border = tokenizer.sep_token_id or tokenizer.eos_token_id or 0
@@ -79,19 +98,16 @@ def _add_row(backbone: Any, tokenizer: Any, landmark: str) -> None:
 
 def load_student(folder: Path, *, lora: int = 0) -> Student:
     """Read an encoder folder for training; with ``lora``, only low-rank adapters of that rank are trained."""
-    from transformers import AutoModel, AutoTokenizer
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
 
     settings = read_settings(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder)
+    config = AutoConfig.from_pretrained(folder)
     # Dropout makes a step on a CPU five times slower, and a fine-tune this short gains nothing by it.
-    still = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0, "attention_dropout": 0.0}
-    backbone = AutoModel.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa")
-    for name, value in still.items():
-        if hasattr(backbone.config, name):
-            setattr(backbone.config, name, value)
-    for module in backbone.modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
+    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout"):
+        if hasattr(config, name):
+            setattr(config, name, 0.0)
+    backbone = AutoModel.from_pretrained(folder, config=config, dtype=torch.float32, attn_implementation="sdpa")
     for name, parameter in backbone.named_parameters():
         if name.startswith("pooler."):
             parameter.requires_grad_(False)  # no vector of ours passes through it
@@ -185,14 +201,14 @@ class LandmarkObjective(nn.Module):
 
     def forward(self, step: Step) -> dict[str, Tensor]:
         """Return ``{"loss": scalar}``."""
-        sentences = read_sentences(self.backbone, self.pooling, step.windows)
+        sentences = self._read(self.backbone, self.pooling, step)
         questions = read_sentences(self.backbone, self.pooling, step.questions)
         candidate = step.candidate
         anchor = sentences.new_zeros(())
         if self._teacher:
             held = self._teacher[0]
             with torch.no_grad():
-                fixed = read_sentences(held.backbone, held.pooling, step.windows)
+                fixed = self._read(held.backbone, held.pooling, step)
                 asked = read_sentences(held.backbone, held.pooling, step.questions)
             candidate = mask_near_duplicates(candidate, step.weights, fixed, self._stage.duplicate)
             anchor = anchor_loss(torch.cat([sentences, questions]), torch.cat([fixed, asked]))
@@ -205,6 +221,12 @@ class LandmarkObjective(nn.Module):
             temperature=self._stage.temperature,
         )
         return {"loss": loss + self._stage.anchor * anchor}
+
+    @staticmethod
+    def _read(backbone: Any, pooling: Pooling, step: Step) -> Tensor:
+        """The vectors that questions are compared with: of sentences, or of passages."""
+        sentences = read_sentences(backbone, pooling, step.windows)
+        return sentences if step.passage is None else mean_by_group(sentences, step.passage, step.weights.shape[1])
 
 
 def tokenizer_of(student: Student, model: ModelSettings, window: int) -> SentenceTokenizer:

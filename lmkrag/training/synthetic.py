@@ -60,7 +60,8 @@ def synthesise(
         How many questions there are.
 
     Raises:
-        UsageError: no document has enough text, or ``out`` is of another run. ReaderError: the model failed; run again to go on.
+        UsageError: no document has enough text, or ``out`` is of another run.
+        ReaderError: the model failed; run again to go on.
     """
     out.mkdir(parents=True, exist_ok=True)
     journal = out / "questions.jsonl"

@@ -1,21 +1,22 @@
 """Measure recall during training."""
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.evaluation.dataset import Dataset, load_dataset
-from lmkrag.evaluation.metrics import overlap_at
+from lmkrag.evaluation.metrics import Piece, overlap_at
 from lmkrag.retrieval.fusion import fuse
 from lmkrag.training.settings import TrainSettings
 from lmkrag.training.student import Student, tokenizer_of
 from lmkrag.types import EncoderSpec
 
 _BUDGETS = (500, 1_000, 2_000)
+_RANKED = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +35,7 @@ class RecallWatch:
         chosen = settings.evaluation
         self._samples = [
             _Sample(
-                _sample(load_dataset(settings.resolve(name)), chosen.characters, chosen.queries),
+                sample_dataset(load_dataset(settings.resolve(name)), chosen.characters, chosen.queries),
                 settings.resolve(name).name in chosen.within,
             )
             for name in chosen.sets
@@ -64,7 +65,12 @@ class RecallWatch:
         )
         half = self._settings.precision == "bfloat16"
         with torch.autocast(device.type, torch.bfloat16, enabled=half):
-            rows = {sample.dataset.name: _recall(encoder, sample) for sample in self._samples}
+            rows = {
+                sample.dataset.name: recall_rows(
+                    sample.dataset, rank_sentences(encoder, sample.dataset, within=sample.within)
+                ).mean(0)
+                for sample in self._samples
+            }
         backbone.train()
         self._student.pooling.train()
         table = 100 * np.array(list(rows.values()))
@@ -73,7 +79,7 @@ class RecallWatch:
         return {"recall": float(table.mean()), **measures}
 
 
-def _sample(dataset: Dataset, characters: int, queries: int) -> Dataset:
+def sample_dataset(dataset: Dataset, characters: int, queries: int) -> Dataset:
     """Some documents, of at least so many characters, and some questions about them."""
     rng = np.random.default_rng(0)
     asked = {query.doc_id for query in dataset.queries if query.spans}
@@ -90,8 +96,15 @@ def _sample(dataset: Dataset, characters: int, queries: int) -> Dataset:
     return replace(dataset, documents=tuple(documents), queries=tuple(fitting[i] for i in sorted(order)))
 
 
-def _recall(encoder: LandmarkEncoder, sample: _Sample) -> Any:
-    documents = sample.dataset.documents
+def rank_sentences(encoder: LandmarkEncoder, dataset: Dataset, *, within: bool) -> list[list[Piece]]:
+    """Return the best sentences for each question, by their landmarks alone, fused with what stands around them.
+
+    Args:
+        encoder: reads the documents and the questions.
+        dataset: what is asked.
+        within: ask of the question's own document only.
+    """
+    documents = dataset.documents
     owner: list[int] = []
     bounds: list[tuple[int, int]] = []
     parts = []
@@ -102,13 +115,21 @@ def _recall(encoder: LandmarkEncoder, sample: _Sample) -> Any:
         parts.append(encoded.vectors)
     keys, vectors = np.array(owner), np.concatenate(parts)
     number = {document.doc_id: key for key, document in enumerate(documents)}
-    questions = encoder.encode_queries([query.query for query in sample.dataset.queries])
+    ranked = []
+    for query, question in zip(
+        dataset.queries, encoder.encode_queries([query.query for query in dataset.queries]), strict=True
+    ):
+        scores = fuse(vectors @ question, None, np.arange(len(keys)), keys)
+        scope = np.flatnonzero(keys == number[query.doc_id]) if within else np.arange(len(keys))
+        best = scope[np.argsort(-scores[scope], kind="stable")[:_RANKED]]
+        ranked.append([(documents[keys[i]].doc_id, *bounds[i]) for i in best])
+    return ranked
+
+
+def recall_rows(dataset: Dataset, ranked: list[list[Piece]]) -> NDArray[np.float64]:
+    """Return ``[queries, 3]``: recall at 500, 1,000 and 2,000 characters."""
     rows = []
-    for query, question in zip(sample.dataset.queries, questions, strict=True):
-        row = fuse(vectors @ question, None, np.arange(len(keys)), keys)
-        scope = np.flatnonzero(keys == number[query.doc_id]) if sample.within else np.arange(len(keys))
-        best = scope[np.argsort(-row[scope])[:200]]
-        pieces = [(documents[keys[i]].doc_id, *bounds[i]) for i in best]
+    for query, pieces in zip(dataset.queries, ranked, strict=True):
         gold = [(query.doc_id, start, end) for start, end in query.spans]
         rows.append([overlap.recall for overlap in overlap_at(pieces, gold, _BUDGETS)])
-    return np.mean(rows, axis=0)
+    return np.array(rows)
