@@ -53,7 +53,7 @@ def create_student(model: ModelSettings, folder: Path) -> None:
     if model.positions:
         _stretch_positions(backbone, model.positions)
         tokenizer.model_max_length = model.positions
-    if model.window > free_positions(config, tokenizer):
+    if model.window > free_positions(backbone.config, tokenizer):
         raise UsageError(f"a window of {model.window} tokens is longer than {source.name} has positions for")
     if model.landmark and model.landmark not in tokenizer.get_vocab():
         tokenizer.add_special_tokens({"additional_special_tokens": [model.landmark]})
