@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from lmkrag.errors import IndexMismatch, IndexNotFound, UsageError
 from lmkrag.types import Answer, Context, Document, IndexReport, IndexStatus, Level, Mode, Span
@@ -126,7 +126,7 @@ class Engine:
 
     def add(
         self,
-        source: str | Path | Document | Iterable[str | Path | Document],
+        source: str | Path | Document | Iterable[Any],
         *,
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
@@ -136,7 +136,7 @@ class Engine:
         """Index files, directories or documents.
 
         Args:
-            source: a path, several, or ``Document`` values.
+            source: a path, several, or documents: ours, LangChain's or LlamaIndex's.
             include: globs of ``.gitignore`` form; only files that match one.
             exclude: globs; no files that match one.
             prune: remove documents whose files are gone from a directory in ``source``.
@@ -148,11 +148,16 @@ class Engine:
         Raises:
             UsageError: a path does not exist. IndexLocked: another process writes. StorageError: writing failed.
         """
+        from lmkrag.corpus.foreign import from_foreign, is_foreign
         from lmkrag.indexing import add_documents, add_files
 
-        items = [source] if isinstance(source, str | Path | Document) else list(source)
-        documents = [item for item in items if isinstance(item, Document)]
-        paths = [Path(item) for item in items if not isinstance(item, Document)]
+        one = isinstance(source, str | Path | Document) or is_foreign(source)
+        items: list[Any] = [source] if one else list(source)  # type: ignore[arg-type]  # told apart above
+        foreign = [item for item in items if is_foreign(item)]
+        documents = [*(item for item in items if isinstance(item, Document)), *from_foreign(foreign)]
+        paths = [Path(item) for item in items if isinstance(item, str | Path)]
+        if len(documents) + len(paths) < len(items):
+            raise UsageError("add paths, or documents of lmkrag, LangChain or LlamaIndex")
         if documents and paths:
             raise UsageError("add paths or Documents, not both in one call")
         if documents:

@@ -1,0 +1,93 @@
+"""LangChain's own tests of retrievers, a chain with a real chat client, and documents of its loaders."""
+
+import pytest
+from langchain_core.documents import Document
+from langchain_core.output_parsers import StrOutputParser
+from langchain_core.prompts import ChatPromptTemplate
+from langchain_core.runnables import ConfigurableField, RunnablePassthrough
+from langchain_core.tracers.context import collect_runs
+from langchain_openai import ChatOpenAI
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+
+from lmkrag import Engine
+from lmkrag.integrations.langchain import LandmarkRetriever
+
+QUESTION = "When are bonfires allowed?"
+
+
+class TestStandard(RetrieversIntegrationTests):
+    @pytest.fixture(autouse=True)
+    def _open(self, engine):
+        self._engine = engine
+
+    @property
+    def retriever_constructor(self):
+        return LandmarkRetriever
+
+    @property
+    def retriever_constructor_params(self):
+        return {"engine": self._engine}
+
+    @property
+    def retriever_query_example(self):
+        return QUESTION
+
+    @property
+    def num_results_arg_name(self):
+        return "top"
+
+
+def test_what_a_document_carries(engine):
+    found = LandmarkRetriever(engine=engine, top=3).invoke(QUESTION)
+    spans = engine.search(QUESTION, top=3)
+    assert [document.page_content for document in found] == [span.text for span in spans]
+    document, span = found[0], spans[0]
+    assert set(document.metadata) == {"source", "doc_id", "start", "end", "page", "score"}
+    assert engine.show(span.doc_id)[document.metadata["start"] : document.metadata["end"]] == document.page_content
+    assert document.id == f"{span.doc_id}:{span.start}-{span.end}"
+
+
+def test_every_field_counts_in_a_call_and_by_configuration(engine):
+    retriever = LandmarkRetriever(engine=engine, top=4)
+    only = 'doc_id="glass-river.txt"'
+    assert {document.metadata["doc_id"] for document in retriever.invoke(QUESTION, filter=only)} == {"glass-river.txt"}
+    small = retriever.invoke(QUESTION, budget=60)
+    assert sum(engine.encoder.count_tokens(document.page_content) for document in small) <= 60
+    dense = [document.id for document in retriever.invoke(QUESTION, mode="dense")]
+    assert dense == [f"{s.doc_id}:{s.start}-{s.end}" for s in engine.search(QUESTION, top=4, mode="dense")]
+    configurable = retriever.configurable_fields(top=ConfigurableField(id="top"), filter=ConfigurableField(id="filter"))
+    found = configurable.invoke(QUESTION, {"configurable": {"top": 2, "filter": only}})
+    assert [document.metadata["doc_id"] for document in found] == ["glass-river.txt"] * 2
+
+
+async def test_a_chain_with_a_real_client_and_tracing(engine, chat_server, causal_model):
+    retriever = LandmarkRetriever(engine=engine, top=2)
+    prompt = ChatPromptTemplate.from_template("{context}\n\nQuestion: {question}")
+    model = ChatOpenAI(base_url=chat_server, api_key="none", model=str(causal_model), max_tokens=60, temperature=0)
+    context = retriever | (lambda documents: "\n".join(document.page_content for document in documents))
+    chain = {"context": context, "question": RunnablePassthrough()} | prompt | model | StrOutputParser()
+    with collect_runs() as runs:
+        answer = await chain.ainvoke(QUESTION)
+    assert answer.strip().startswith("bonfires are allowed")
+    pending, kinds = list(runs.traced_runs), []
+    while pending:
+        run = pending.pop()
+        kinds.append(run.run_type)
+        pending += run.child_runs
+    assert "retriever" in kinds
+
+
+def test_documents_of_its_loaders(encoder, tmp_path):
+    pages = [
+        Document("The ferry leaves at seven.", metadata={"source": "timetable.pdf", "page": 0, "year": 2024}),
+        Document("The last boat is at ten.", metadata={"source": "timetable.pdf", "page": 1, "year": 2025}),
+        Document("Notes without a source.", id="note-1"),
+        Document("The ferry leaves at eight.", metadata={"source": "timetable.pdf", "page": 0}),
+    ]
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        assert engine.add(pages).added == 4
+        assert engine.show("timetable.pdf#page=1") == "The last boat is at ten."
+        assert engine.show("timetable.pdf#page=0#2") == "The ferry leaves at eight."
+        found = engine.search("when does the last boat leave?", filter="year>=2025")
+        assert [span.doc_id for span in found] == ["timetable.pdf#page=1"]
+        assert engine.add(pages).unchanged == 4

@@ -1,0 +1,70 @@
+"""LlamaIndex: the retriever, its query engines with a real client, and documents of its readers."""
+
+import pytest
+from llama_index.core import Document
+from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
+from llama_index.core.schema import MetadataMode, NodeRelationship
+from llama_index.llms.openai_like import OpenAILike
+
+from lmkrag import Engine
+from lmkrag.integrations.llama_index import LandmarkRetriever
+
+QUESTION = "When are bonfires allowed?"
+
+
+@pytest.fixture
+def model(chat_server, causal_model):
+    return OpenAILike(
+        model=str(causal_model),
+        api_base=chat_server,
+        api_key="none",
+        is_chat_model=True,
+        context_window=16_000,
+        max_tokens=60,
+    )
+
+
+def test_nodes_are_exact_spans(engine):
+    nodes = LandmarkRetriever(engine, top=3).retrieve(QUESTION)
+    spans = engine.search(QUESTION, top=3)
+    for found, span in zip(nodes, spans, strict=True):
+        node = found.node
+        assert (node.text, node.start_char_idx, node.end_char_idx) == (span.text, span.start, span.end)
+        assert engine.show(span.doc_id)[node.start_char_idx : node.end_char_idx] == node.text
+        assert found.score == span.score
+        assert node.relationships[NodeRelationship.SOURCE].node_id == span.doc_id
+        assert node.metadata["start"] == span.start
+        assert str(span.start) not in node.get_content(MetadataMode.LLM).replace(span.text, "")
+        assert node.get_content(MetadataMode.EMBED) == span.text
+    assert [node.node_id for node in nodes] == [f"{s.doc_id}:{s.start}-{s.end}" for s in spans]
+
+
+async def test_async_and_every_field(engine):
+    only = LandmarkRetriever(engine, top=2, mode="dense", filter='doc_id="glass-river.txt"')
+    found = await only.aretrieve(QUESTION)
+    assert [node.node.metadata["doc_id"] for node in found] == ["glass-river.txt"] * 2
+    assert [node.node_id for node in found] == [node.node_id for node in only.retrieve(QUESTION)]
+    small = LandmarkRetriever(engine, budget=60).retrieve(QUESTION)
+    assert 0 < sum(engine.encoder.count_tokens(node.text) for node in small) <= 60
+
+
+def test_query_engines_with_a_real_client(engine, model):
+    retriever = LandmarkRetriever(engine, top=2)
+    for kind in (RetrieverQueryEngine, CitationQueryEngine):
+        response = kind.from_args(retriever=retriever, llm=model).query(QUESTION)
+        assert str(response).strip().startswith("bonfires are allowed")
+        node = response.source_nodes[0].node
+        text = engine.show(node.metadata["doc_id"])
+        assert text[node.metadata["start"] : node.metadata["end"]]
+
+
+def test_documents_of_its_readers(encoder, tmp_path):
+    documents = [
+        Document(text="The ferry leaves at seven.", metadata={"file_path": "timetable.txt", "year": 2024}),
+        Document(text="The last boat is at ten.", id_="boats"),
+    ]
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        retriever = LandmarkRetriever(engine, top=1)
+        assert retriever.index_documents(documents).added == 2
+        assert retriever.retrieve("when does the last boat leave?")[0].node.metadata["doc_id"] == "boats"
+        assert engine.show("timetable.txt") == "The ferry leaves at seven."

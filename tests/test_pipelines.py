@@ -1,0 +1,78 @@
+"""Every job in pipelines/ runs on the sample corpus."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+PIPELINES = Path(__file__).parents[1] / "pipelines"
+QUESTION = "When are bonfires allowed?"
+
+
+def start(name, *arguments, **options):
+    command = [sys.executable, str(PIPELINES / name), *map(str, arguments)]
+    return subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        **options,
+    )
+
+
+def run(name, *arguments):
+    process = start(name, *arguments)
+    out, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    return out
+
+
+def test_ask_directory(corpus, tmp_path):
+    out = run("ask_directory.py", corpus, QUESTION, "--index", tmp_path / "index")
+    assert "first Sunday of November" in out
+    assert "[1] reports/allotment-minutes.docx 824-1027" in out
+
+
+@pytest.mark.parametrize("name", ["langchain_rag.py", "llama_index_rag.py"])
+def test_frameworks(name, corpus, chat_server, causal_model):
+    out = run(name, corpus, QUESTION, "--base-url", chat_server, "--model", causal_model, "--top", 2)
+    assert out.strip().startswith("bonfires are allowed")
+    assert "reports/allotment-minutes.docx 824-1027" in out
+
+
+def test_evaluate_against_chunks(corpus, tmp_path):
+    questions = corpus.parent / "questions.jsonl"
+    out = run("evaluate_against_chunks.py", questions, corpus, "--out", tmp_path, "--against", "sentence:1")
+    assert out.startswith("Average over 1 sets (19 questions)")
+    assert "| sentence:1 |" in out
+    assert (tmp_path / "report.html").is_file()
+
+
+def test_train_encoder(sample_set, tmp_path, lmkrag, corpus):
+    folder = run("train_encoder.py", sample_set, "--out", tmp_path / "tiny", "--steps", 2).strip()
+    result = lmkrag("index", corpus / "glass-river.txt", "--encoder", folder, "--index", tmp_path / "index")
+    assert "1 added" in result.stderr
+
+
+def test_watch_directory(lmkrag, tmp_path):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.txt").write_text("The ferry leaves at seven.")
+    process = start("watch_directory.py", docs, "--index", tmp_path / "index", "--changes", 1)
+    assert process.stdout.readline() == "1 added, 0 updated, 0 removed\n"
+    time.sleep(1.5)  # until it watches
+    (docs / "b.txt").write_text("The last boat is at ten.")
+    out, err = process.communicate(timeout=60)
+    assert (out, process.returncode) == ("1 added, 0 updated, 0 removed\n", 0), err
+    assert "last boat" in lmkrag("search", "last boat?", "--index", tmp_path / "index", "--top", 1).stdout
+
+
+def test_no_job_is_left_out():
+    told = Path(__file__).read_text("utf-8")
+    for path in PIPELINES.glob("*.py"):
+        assert f'"{path.name}"' in told
+        assert len(path.read_text("utf-8").splitlines()) <= 120
