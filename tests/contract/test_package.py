@@ -90,7 +90,7 @@ def test_a_wheel_carries_the_recipes_and_the_schema_and_no_built_index(tmp_path)
 
 def test_the_python_of_the_readme_runs(corpus, tmp_path, monkeypatch, chat_server, causal_model, capsys):
     readme = (ROOT / "README.md").read_text()
-    snippet, streaming = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
+    snippet, streaming, *frameworks = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
     (tmp_path / "docs").mkdir()
     shutil.copy(corpus / "lighthouse-handbook.md", tmp_path / "docs")
     monkeypatch.chdir(tmp_path)
@@ -99,6 +99,10 @@ def test_the_python_of_the_readme_runs(corpus, tmp_path, monkeypatch, chat_serve
     assert "Leave is accrued by the month" in names["answer"].text
     exec(streaming.replace("http://localhost:8000/v1", chat_server).replace("MODEL", str(causal_model)), names)
     assert "bonfires" in capsys.readouterr().out
+    assert len(frameworks) == 2
+    for snippet in frameworks:
+        exec(snippet, names)
+        assert "Leave is accrued by the month" in capsys.readouterr().out
     names["engine"].close()
 
 
