@@ -23,6 +23,7 @@ from lmkrag.encoder.spec import (
     DEFAULT_ENCODER,
     DEFAULT_OVERLAP,
     DEFAULT_WINDOW,
+    POOLING_WEIGHTS,
     check_weights,
     find_model,
     fingerprint_model,
@@ -35,8 +36,6 @@ from lmkrag.types import EncoderSpec, Sentence, Window
 
 _POOL_TOKENS = 32_768  # windows sorted by length together; more sorts better, less streams better
 _BATCH_TOKENS = 4_096  # one forward pass, padding included
-
-POOLING_WEIGHTS = "pooling.safetensors"  # beside the model, for a pooling that is learnt
 
 Vectors = NDArray[np.float32]
 

@@ -1,16 +1,14 @@
 """The landmark encoder as a sentence-transformers model: one vector a document, the mean of its landmarks."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
 
 import torch
-from safetensors.torch import save_file
 
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.encoder.landmark import POOLING_WEIGHTS, LandmarkEncoder, mean_by_group, read_sentences
-from lmkrag.encoder.spec import hash_weights, read_settings
+from lmkrag.encoder.landmark import LandmarkEncoder, mean_by_group, read_sentences
+from lmkrag.encoder.spec import read_settings, write_encoder
 from lmkrag.encoder.tokens import Batch
 from lmkrag.errors import MissingExtra
 
@@ -94,13 +92,13 @@ class LandmarkDocument(InputModule):  # type: ignore[misc]
         """Write an encoder folder that lmkrag and sentence-transformers both load."""
         from transformers import AutoTokenizer
 
-        folder = Path(output_path)
-        self.backbone.save_pretrained(folder)
-        AutoTokenizer.from_pretrained(self._folder).save_pretrained(folder)
-        if learnt := self.pooling.state_dict():
-            save_file(learnt, folder / POOLING_WEIGHTS)
-        settings = {**read_settings(self._folder), "weights": hash_weights(folder)}
-        (folder / "landmark.json").write_text(json.dumps(settings, indent=2) + "\n", "utf-8")
+        write_encoder(
+            Path(output_path),
+            model=self.backbone,
+            pooling=self.pooling,
+            tokenizer=AutoTokenizer.from_pretrained(self._folder),
+            settings=read_settings(self._folder),
+        )
 
 
 def load_sentence_transformer(folder: str | Path) -> Any:

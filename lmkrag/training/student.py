@@ -10,18 +10,23 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from lmkrag.encoder.landmark import POOLING_WEIGHTS, free_positions, load_pooling, mean_by_group, read_sentences
+from lmkrag.encoder.landmark import free_positions, load_pooling, mean_by_group, read_sentences
 from lmkrag.encoder.pooling import Pooling, build_pooling
-from lmkrag.encoder.spec import BASE_ENCODER, FORMAT_VERSION, find_model, hash_weights, read_settings
+from lmkrag.encoder.spec import (
+    BASE_ENCODER,
+    FORMAT_VERSION,
+    find_model,
+    hash_weights,
+    read_settings,
+    write_encoder,
+    write_json,
+)
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.training.losses import anchor_loss, landmark_loss
 from lmkrag.training.mining import mask_near_duplicates
 from lmkrag.training.settings import ModelSettings, StageSettings
 from lmkrag.training.stages import Step
-
-# What makes the folder a sentence-transformers model.
-_MODULES = [{"idx": 0, "name": "0", "path": "", "type": "lmkrag.integrations.sentence_transformers.LandmarkDocument"}]
 
 
 class Student(NamedTuple):
@@ -139,13 +144,7 @@ def save_student(student: Student, settings: dict[str, Any], folder: Path) -> No
     backbone = student.backbone
     if hasattr(backbone, "merge_and_unload"):
         backbone = backbone.merge_and_unload()
-    folder.mkdir(parents=True, exist_ok=True)
-    backbone.save_pretrained(folder)
-    student.tokenizer.save_pretrained(folder)
-    if learnt := student.pooling.state_dict():
-        save_file({name: tensor.contiguous() for name, tensor in learnt.items()}, folder / POOLING_WEIGHTS)
-    _write_json(folder / "modules.json", _MODULES)
-    _write_json(folder / "landmark.json", settings)
+    write_encoder(folder, model=backbone, pooling=student.pooling, tokenizer=student.tokenizer, settings=settings)
 
 
 def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path) -> None:
@@ -176,14 +175,10 @@ def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path
         if not all(bool(torch.isfinite(tensor).all()) for tensor in mean.values()):
             raise EncoderError(f"{folders[-1]}: weights that are not finite are not saved")
         save_file({key: tensor.half().contiguous() for key, tensor in mean.items()}, out / name, {"format": "pt"})
-    _write_json(out / "landmark.json", {**read_settings(out), "weights": hash_weights(out)})
+    write_json(out / "landmark.json", {**read_settings(out), "weights": hash_weights(out)})
     config = json.loads((out / "config.json").read_text("utf-8"))
     config["dtype"] = "float16"
-    _write_json(out / "config.json", config)
-
-
-def _write_json(path: Path, value: Any) -> None:
-    path.write_text(json.dumps(value, indent=2) + "\n", "utf-8")
+    write_json(out / "config.json", config)
 
 
 class LandmarkObjective(nn.Module):

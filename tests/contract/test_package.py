@@ -4,15 +4,18 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 import lmkrag
 from lmkrag import errors
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ["torch", "transformers", "faiss", "nltk", "lxml", "docx", "pypdfium2", "nbformat", "langchain", "llama_index"]
+HEAVY = ["torch", "transformers", "faiss", "nltk", "lxml", "docx", "pypdfium2", "nbformat"]
+HEAVY += ["openai", "vllm", "langchain_core", "llama_index"]
 
 
 def test_the_public_names():
@@ -77,6 +80,8 @@ def test_a_wheel_carries_the_recipes_and_the_schema_and_no_built_index(tmp_path)
     site = tmp_path / "site"
     assert (site / "lmkrag" / "index" / "schema.sql").is_file()
     assert (site / "lmkrag" / "py.typed").is_file()
+    prompts = {path.stem for path in (site / "lmkrag" / "readers" / "prompts").iterdir()}
+    assert prompts == {"system", "answer", "rewrite", "synthesise"}
     assert {path.name for path in (site / "lmkrag" / "recipes").iterdir()} == {
         path.name for path in (ROOT / "indexes").glob("*.toml")
     }
@@ -86,6 +91,35 @@ def test_a_wheel_carries_the_recipes_and_the_schema_and_no_built_index(tmp_path)
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True, env=environment, cwd=tmp_path
     )
     assert result.stdout.split() == [str(site / "lmkrag" / "__init__.py"), "5"]
+
+
+def closure(extra):
+    """Names of everything that an extra pulls in, of what is installed here."""
+    pending, seen = [f"lmkrag[{extra}]"], set()
+    while pending:
+        requirement = Requirement(pending.pop())
+        key = (requirement.name, frozenset(requirement.extras))
+        if key in seen:
+            continue
+        seen.add(key)
+        try:
+            wanted = requires(requirement.name) or []
+        except PackageNotFoundError:
+            continue
+        for line in wanted:
+            marker = Requirement(line).marker
+            extras = requirement.extras or {""}
+            if marker is None or any(marker.evaluate({"extra": name}) for name in extras):
+                pending.append(line.partition(";")[0])
+    return {name.lower() for name, _ in seen}
+
+
+def test_an_extra_pulls_in_its_own_framework_only():
+    chain, index = closure("langchain"), closure("llamaindex")
+    assert "langchain-core" in chain
+    assert "llama-index-core" in index
+    assert not [name for name in chain if "llama" in name]
+    assert not [name for name in index if "langchain" in name]
 
 
 def test_the_python_of_the_readme_runs(corpus, tmp_path, monkeypatch, chat_server, causal_model, capsys):
