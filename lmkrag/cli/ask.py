@@ -152,9 +152,11 @@ def _typed() -> Iterator[str]:
 
 def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
     if live:
-        for piece in stream:
-            click.echo("".join(c if c == "\n" else one_line(c) for c in piece), nl=False)
-        click.echo()
+        try:
+            for piece in stream:
+                click.echo("".join(c if c == "\n" else one_line(c) for c in piece), nl=False)
+        finally:  # what goes wrong is told on a line of its own
+            click.echo()
     answer = stream.answer
     if not live:
         click.echo(readable(answer.text))

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lmkrag.cli.output import json_option, print_json
+from lmkrag.cli.output import json_option, mode_option, print_json
 
 
 @click.command("eval", epilog="Example: lmkrag eval data/dev/* --against recursive:200,sentence:3 --out report")
@@ -16,7 +16,7 @@ from lmkrag.cli.output import json_option, print_json
 @click.option("--within", default="", metavar="SETS", help="Sets whose questions are asked of their own document only.")
 @click.option("--queries", type=click.IntRange(min=1), metavar="N", help="Questions of each set, at most.")
 @click.option("--encoder", metavar="NAME|DIR", help="The encoder to measure, the default one without.")
-@click.option("--mode", type=click.Choice(["hybrid", "dense", "lexical"]), default="hybrid", show_default=True)
+@mode_option
 @json_option
 def evaluate(
     datasets: tuple[Path, ...], against: str, out: Path, within: str, queries: int | None, as_json: bool, **how: Any

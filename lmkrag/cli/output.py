@@ -35,6 +35,18 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")(command)
 
 
+def mode_option(command: Command) -> Command:
+    """Add ``--mode``."""
+    return click.option(
+        "--mode",
+        type=click.Choice(["hybrid", "dense", "lexical"]),
+        default="hybrid",
+        show_default=True,
+        envvar="LMKRAG_MODE",
+        help="Which scores count.",
+    )(command)
+
+
 def search_options(command: Command) -> Command:
     """Add the options that say how to search."""
     options = [
@@ -46,14 +58,7 @@ def search_options(command: Command) -> Command:
             envvar="LMKRAG_BUDGET",
             help="Tokens the spans may add up to.",
         ),
-        click.option(
-            "--mode",
-            type=click.Choice(["hybrid", "dense", "lexical"]),
-            default="hybrid",
-            show_default=True,
-            envvar="LMKRAG_MODE",
-            help="Which scores count.",
-        ),
+        mode_option,
         click.option(
             "--filter",
             "filter_expression",

@@ -126,3 +126,21 @@ def test_a_set_with_nothing_to_tell_apart_is_refused(tokens, write_set, tmp_path
     steps = StageData(StageSettings("one", [chosen], steps=4, tokens=64, windows=[32]), [data], tokens, seed=0)
     with pytest.raises(TrainingError, match="'one': 100 tries"):
         steps[0]
+
+
+@pytest.mark.parametrize("intervals", [[], [8], [8, 16]])
+def test_whole_passages_are_compared(data, tokens, intervals):
+    chosen = SetSettings("sample", "passages", intervals=intervals)
+    stage = StageSettings("one", [chosen], steps=8, tokens=256, windows=[64])
+    steps = StageData(stage, [data], tokens, seed=1)
+    several = 0
+    for step in (steps[i] for i in range(8)):
+        questions, passages = step.weights.shape
+        assert questions == passages == int(step.passage.max()) + 1
+        assert step.windows.count == len(step.passage) == int(step.windows.is_landmark.sum())
+        assert (np.diff(step.passage) >= 0).all()
+        assert np.array_equal(step.weights.numpy(), np.eye(questions, dtype=np.float32))
+        several += step.windows.count > passages
+        lengths = np.bincount(step.windows.owner[step.windows.owner < step.windows.count])
+        assert not intervals or lengths.max() <= max(intervals) + 1
+    assert several

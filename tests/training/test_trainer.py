@@ -125,6 +125,23 @@ def test_tensorboard_gets_the_losses(settings):
     assert list(out.rglob("events.out.tfevents.*"))
 
 
+def test_positions_are_stretched_and_trained(settings):
+    model = ModelSettings(pooling="lmk", window=700, positions=1_024)
+    stage = replace(settings.stages[0], sets=[SetSettings("sample", "passages", intervals=[16])])
+    folder = train(replace(settings, model=model, stages=[stage], keep_base=0.0))
+    encoder = LandmarkEncoder.load(str(folder))
+    assert encoder.spec.window == 700
+    text = "The lamp is lit at dusk. " * 90
+    _, vectors = encoder.encode(text, split_sentences(text))
+    assert vectors.shape == (90, 384)
+    assert np.isfinite(vectors).all()
+
+
+def test_positions_can_only_grow(settings):
+    with pytest.raises(UsageError, match="only a table of absolute positions can be stretched, and only to more; not to 100"):
+        train(replace(settings, model=ModelSettings(window=64, positions=100)))
+
+
 @pytest.mark.parametrize("pooling", ["gem", "layers", "cls"])
 def test_other_poolings_are_trained_saved_and_read(settings, pooling):
     model = replace(settings.model, pooling=pooling)
