@@ -16,6 +16,8 @@ from lmkrag.training.settings import SetSettings, StageSettings
 _TRIES = 100
 """A set may draw questions that fit no window; this many in a row mean that none does."""
 
+_LEAST = 1e-6  # position weight of any evidence
+
 Row = list[list[int]]
 """A window: its sentences' token ids."""
 
@@ -151,7 +153,9 @@ class _Builder:
         mine = documents == self._data.questions[index].document
         for first, stop in self._data.evidence(index):
             inside = mine & (ordinals >= first) & (ordinals < stop)
-            weights[inside] = np.exp(-self._stage.alpha * (stop - 1 - ordinals[inside]))
+            if inside.any():  # counted from the last one in the step: far from it, nothing must become zero
+                far = ordinals[inside].max() - ordinals[inside]
+                weights[inside] = np.maximum(np.exp(-self._stage.alpha * far), _LEAST)
         return weights
 
     def _pairs(self) -> None:

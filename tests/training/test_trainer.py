@@ -138,7 +138,9 @@ def test_positions_are_stretched_and_trained(settings):
 
 
 def test_positions_can_only_grow(settings):
-    with pytest.raises(UsageError, match="only a table of absolute positions can be stretched, and only to more; not to 100"):
+    with pytest.raises(
+        UsageError, match="only a table of absolute positions can be stretched, and only to more; not to 100"
+    ):
         train(replace(settings, model=ModelSettings(window=64, positions=100)))
 
 
