@@ -15,7 +15,8 @@ def code_cells(notebook):
 
 
 def printed(notebook):
-    return "".join(output.get("text", "") for cell in code_cells(notebook) for output in cell.outputs)
+    outputs = [output for cell in code_cells(notebook) for output in cell.outputs]
+    return "".join(output["text"] for output in outputs if output.get("name") == "stdout")
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

@@ -1,6 +1,7 @@
 """Measure recall during training."""
 
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -96,33 +97,47 @@ def sample_dataset(dataset: Dataset, characters: int, queries: int) -> Dataset:
     return replace(dataset, documents=tuple(documents), queries=tuple(fitting[i] for i in sorted(order)))
 
 
-def rank_sentences(encoder: LandmarkEncoder, dataset: Dataset, *, within: bool) -> list[list[Piece]]:
-    """Return the best sentences for each question, by their landmarks alone, fused with what stands around them.
+class Landmarks(NamedTuple):
+    """The sentences of a set: ``documents`` ``[n]``, ``bounds`` ``[n, 2]`` characters, ``vectors`` ``[n, d]``."""
 
-    Args:
-        encoder: reads the documents and the questions.
-        dataset: what is asked.
-        within: ask of the question's own document only.
-    """
-    documents = dataset.documents
+    documents: NDArray[np.int64]
+    bounds: NDArray[np.int64]
+    vectors: NDArray[np.float32]
+
+
+def read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> Landmarks:
+    """Encode a set's documents."""
     owner: list[int] = []
     bounds: list[tuple[int, int]] = []
     parts = []
-    stream = ((key, document.text, split_sentences(document.text)) for key, document in enumerate(documents))
+    stream = ((key, document.text, split_sentences(document.text)) for key, document in enumerate(dataset.documents))
     for encoded in encoder.encode_stream(stream):
         owner += [encoded.key] * len(encoded.sentences)
         bounds += [(sentence.start, sentence.end) for sentence in encoded.sentences]
         parts.append(encoded.vectors)
-    keys, vectors = np.array(owner), np.concatenate(parts)
-    number = {document.doc_id: key for key, document in enumerate(documents)}
+    return Landmarks(np.array(owner), np.array(bounds), np.concatenate(parts))
+
+
+def rank_sentences(
+    encoder: LandmarkEncoder, dataset: Dataset, *, within: bool, landmarks: Landmarks | None = None
+) -> list[list[Piece]]:
+    """Return the best sentences for each question, by their landmarks alone, fused with what stands around them.
+
+    Args:
+        encoder: reads the questions, and the documents.
+        dataset: what is asked.
+        within: ask of the question's own document only.
+        landmarks: the documents' sentences, when they are read already.
+    """
+    keys, bounds, vectors = landmarks or read_landmarks(encoder, dataset)
+    number = {document.doc_id: key for key, document in enumerate(dataset.documents)}
+    questions = encoder.encode_queries([query.query for query in dataset.queries])
     ranked = []
-    for query, question in zip(
-        dataset.queries, encoder.encode_queries([query.query for query in dataset.queries]), strict=True
-    ):
+    for query, question in zip(dataset.queries, questions, strict=True):
         scores = fuse(vectors @ question, None, np.arange(len(keys)), keys)
         scope = np.flatnonzero(keys == number[query.doc_id]) if within else np.arange(len(keys))
         best = scope[np.argsort(-scores[scope], kind="stable")[:_RANKED]]
-        ranked.append([(documents[keys[i]].doc_id, *bounds[i]) for i in best])
+        ranked.append([(dataset.documents[keys[i]].doc_id, int(bounds[i, 0]), int(bounds[i, 1])) for i in best])
     return ranked
 
 

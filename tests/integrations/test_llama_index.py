@@ -50,8 +50,11 @@ async def test_async_and_every_field(engine):
 
 def test_query_engines_with_a_real_client(engine, model):
     retriever = LandmarkRetriever(engine, top=2)
-    for kind in (RetrieverQueryEngine, CitationQueryEngine):
-        response = kind.from_args(retriever=retriever, llm=model).query(QUESTION)
+    for query_engine in (
+        RetrieverQueryEngine.from_args(retriever=retriever, llm=model),
+        CitationQueryEngine.from_args(None, llm=model, retriever=retriever),  # the index is for making a retriever only
+    ):
+        response = query_engine.query(QUESTION)
         assert str(response).strip().startswith("bonfires are allowed")
         node = response.source_nodes[0].node
         text = engine.show(node.metadata["doc_id"])

@@ -39,7 +39,7 @@ def test_defaults_and_relative_paths(config, tmp_path):
         ("steps = 2", "steps = 2\ntemperature = 0", "temperature must be above 0"),
         ("steps = 2", "steps = 2\nmixing = 1.5", "mixing must be in [0, 1]"),
         ('path = "sample"', 'path = "nowhere"', "no such set"),
-        ('task = "documents"', 'task = "dance"', "unknown task 'dance': one of pairs, shuffled, documents"),
+        ('task = "documents"', 'task = "dance"', "unknown task 'dance': one of pairs, passages, shuffled, documents"),
         ("[[stages]]", '[model]\npooling = "sum"\n[[stages]]', "unknown pooling 'sum'"),
         ("[[stages]]", '[model]\nlandmark = ""\n[[stages]]', "pooling 'lmk+mean' needs a landmark token"),
         ("[[stages]]", '[evaluation]\nsets = ["gone"]\n[[stages]]', "evaluation: no such set"),
