@@ -3,9 +3,9 @@
     python benchmarks/reading.py ../shared/data/dev [--encoder DIR]
 
 Reads samples of the development sets with other windows and overlaps than the encoder was made for, ranks their
-sentences by landmarks alone and prints recall (mean over 500, 1,000 and 2,000 characters), the difference to the encoder's
-own way with a paired bootstrap interval, and the time it took against it. Then the same for sums of what it says of a
-sentence in context and alone (SitEmb, arXiv 2508.01959), and for the mean of the vectors of three windows.
+sentences by landmarks alone and prints recall (mean over 500, 1,000 and 2,000 characters), the difference to the
+encoder's own way with a paired bootstrap interval, and the time it took against it. Then the same for sums of what it
+says of a sentence in context and alone (SitEmb, arXiv 2508.01959), and for the mean of the vectors of three windows.
 """
 
 import argparse
