@@ -28,8 +28,8 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 SETS = ("medquad", "peps", "rfcs", "eips", "obliqa", "cuad")
-DOCUMENTS = 24  # of each set
-LENGTHS = (128, 256, 512, 1_024, 2_048, 4_096)
+DOCUMENTS = 14  # of each set
+LENGTHS = (128, 512, 2_048, 4_096)
 POSITIONS = 4_100
 TRAINING = ("medquad", "fairytaleqa", "peps", "rfcs", "aws_headings", "eips")
 # (pooling of a unit, task, tokens between landmarks in training)

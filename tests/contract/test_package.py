@@ -1,5 +1,6 @@
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -140,14 +141,17 @@ def test_the_python_of_the_readme_runs(corpus, tmp_path, monkeypatch, chat_serve
     names["engine"].close()
 
 
-def test_the_output_in_the_readme_is_real(built_index):
+def test_the_output_in_the_readme_is_real(lmkrag, built_index, chat_server, causal_model):
     readme = (ROOT / "README.md").read_text()
-    found = re.findall(r'\$ lmkrag (ask|search) "([^"]+)" --index indexes/demo(.*)\n((?:(?!\$ |```).*\n)+)', readme)
-    assert [command for command, *_ in found] == ["ask", "search"]
-    for command, question, options, output in found:
-        arguments = [sys.executable, "-m", "lmkrag", command, question, "--index", str(built_index), *options.split()]
-        result = subprocess.run(arguments, capture_output=True, text=True, check=True)
-        without_scores = [re.sub(r"  \d\.\d+$", "", line) for line in result.stdout.rstrip().split("\n")]
+    found = re.findall(r"\$ lmkrag ((?:ask|search) .*indexes/demo.*)\n((?:(?!\$ |```).*\n)+)", readme)
+    assert [command.split()[0] for command, _ in found] == ["ask", "search", "ask", "ask", "ask"]
+    for command, output in found:
+        command = command.replace("indexes/demo", str(built_index)).replace("./tiny", str(causal_model))
+        result = lmkrag(*shlex.split(command.replace("http://localhost:8123/v1", chat_server)))
+        assert result.returncode == 0, result.stderr
+        warnings = [line for line in result.stderr.splitlines() if line.startswith("lmkrag: ")]
+        lines = [*result.stdout.rstrip().split("\n"), *warnings]
+        without_scores = [re.sub(r"  \d\.\d+$", "", line) for line in lines]
         assert without_scores == [re.sub(r"  \d\.\d+$", "", line) for line in output.rstrip().split("\n")]
 
 
