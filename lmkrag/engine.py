@@ -11,7 +11,8 @@ from lmkrag.types import Answer, Context, Document, IndexReport, IndexStatus, Le
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
     from lmkrag.index.catalog import DocumentRow
-    from lmkrag.index.store import IndexStore, Snapshot
+    from lmkrag.index.snapshot import Selection, Snapshot
+    from lmkrag.index.store import IndexStore
     from lmkrag.indexing import Progress
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
 
@@ -36,6 +37,7 @@ class SearchOptions(AskOptions, total=False):
     front: int | None
 
 
+_SELECTIONS = 32  # filters remembered
 _TOP_OF_BUDGET = 64  # spans looked at when only a budget limits them
 
 
@@ -53,6 +55,7 @@ class Engine:
         """Take an open store; the encoder is loaded when it is first needed, unless given."""
         self._store = store
         self._encoder = encoder
+        self._selections: dict[str, tuple[int, Selection]] = {}
         if encoder is not None:
             self._check(encoder)
 
@@ -221,7 +224,7 @@ class Engine:
 
     def search_batch(self, queries: Sequence[str], **how: Unpack[SearchOptions]) -> list[list[Span]]:
         """Like :meth:`search` for many queries, encoded together and searched in one snapshot."""
-        from lmkrag.index.catalog import query_terms
+        from lmkrag.index.lexical import query_words
         from lmkrag.retrieval.packing import pack_spans
         from lmkrag.retrieval.search import search_spans
 
@@ -234,12 +237,12 @@ class Engine:
         vectors = self.encoder.encode_queries(queries)
         results = []
         with self._store.reading() as snapshot:
-            allowed = _allowed(snapshot, expression) if (expression := how.get("filter")) else None
+            allowed = self._select(snapshot, expression) if (expression := how.get("filter")) else None
             for query, vector in zip(queries, vectors, strict=True):
                 spans = search_spans(
                     snapshot,
                     vector,
-                    query_terms(query),
+                    query_words(query),
                     top=count,
                     mode=mode,
                     level=level,
@@ -353,6 +356,28 @@ class Engine:
 
         return find_problems(self._store)
 
+    def _select(self, snapshot: "Snapshot", expression: str) -> "Selection":
+        """What a filter keeps of a snapshot; the filters used last are remembered."""
+        from lmkrag.index import catalog
+        from lmkrag.index.snapshot import Selection
+        from lmkrag.retrieval.filters import parse_filter
+
+        known = self._selections.get(expression)
+        if known is not None and known[0] == snapshot.generation:
+            return known[1]
+        keep = parse_filter(expression)
+        fields = ("doc_id", "path", "title", "kind", "root")
+        keys = [
+            row.id
+            for row in catalog.all_documents(snapshot.connection)
+            if keep({**row.meta, **{name: getattr(row, name) for name in fields}, "path": row.doc_id})
+        ]
+        selection = Selection(snapshot.living, keys)
+        while len(self._selections) >= _SELECTIONS:
+            self._selections.pop(next(iter(self._selections)), None)
+        self._selections[expression] = (snapshot.generation, selection)
+        return selection
+
     def _find(self, doc_id: str) -> "DocumentRow":
         row = self._store.find(doc_id)
         if row is None:
@@ -382,16 +407,3 @@ def _checked_top(top: int | None, budget: int | None) -> int:
     if budget is not None and budget < 1:
         raise UsageError(f"budget must be at least 1 token, not {budget}")
     return top or (DEFAULT_TOP if budget is None else _TOP_OF_BUDGET)
-
-
-def _allowed(snapshot: "Snapshot", expression: str) -> "list[DocumentRow]":
-    from lmkrag.index import catalog
-    from lmkrag.retrieval.filters import parse_filter
-
-    keep = parse_filter(expression)
-    fields = ("doc_id", "path", "title", "kind", "root")
-    return [
-        row
-        for row in catalog.all_documents(snapshot.connection)
-        if keep({**row.meta, **{name: getattr(row, name) for name in fields}, "path": row.doc_id})
-    ]

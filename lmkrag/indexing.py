@@ -14,8 +14,9 @@ from lmkrag.corpus.walk import Found, walk
 from lmkrag.errors import DocumentError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.lexical import WordCounter
+from lmkrag.index.segments import SegmentFile
 from lmkrag.index.store import IndexStore, Staged
-from lmkrag.index.vectors import SegmentFile
 from lmkrag.types import Document, IndexReport, Sentence, Skipped
 
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
@@ -231,6 +232,7 @@ class _Batch:
 
     def _reset(self) -> None:
         self._vectors: list[Vectors] = []
+        self._words = WordCounter()
         self._rows = 0
         self._staged: list[Staged] = []
         self._segments: list[SegmentFile] = []
@@ -240,6 +242,7 @@ class _Batch:
     def extend(self, item: _Loading, part: "Encoded") -> None:
         item.sentences.extend(part.sentences)
         self._vectors.append(part.vectors)
+        self._words.add(item.document.text[sentence.start : sentence.end] for sentence in part.sentences)
         self._rows += len(part.vectors)
         if self._rows >= _SEGMENT_ROWS:
             self._stage()
@@ -265,8 +268,8 @@ class _Batch:
         self._reset()
 
     def _stage(self) -> None:
-        self._segments.append(self._store.stage_segment(np.concatenate(self._vectors)))
-        self._vectors, self._rows = [], 0
+        self._segments.append(self._store.stage_segment(np.concatenate(self._vectors), self._words.tables()))
+        self._vectors, self._words, self._rows = [], WordCounter(), 0
 
 
 def _missing(sources: Sequence[Path], found: Sequence[Found | Skipped], known: dict[str, DocumentRow]) -> list[str]:

@@ -1,38 +1,32 @@
 """All SQL. Functions over an open SQLite connection; transactions belong to the caller (the store)."""
 
-import hashlib
 import json
-import re
 import sqlite3
-import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from xxhash import xxh3_128
 
 from lmkrag.errors import IndexCorrupt
+from lmkrag.index.checks import File, mark, pack, unpack
 from lmkrag.index.recipes import recipe_from_json, recipe_to_json
-from lmkrag.index.vectors import SegmentFile
+from lmkrag.index.segments import SegmentFile
 from lmkrag.types import SENTENCE_KINDS, Document, Sentence
 
-FORMAT_VERSION = 1
-_BLOCK = 16_384  # characters of text in one row: a span is read without its whole document
+FORMAT_VERSION = 2
+_BLOCK = 4_096  # characters of text in one row: a span is read without its whole document
+_SENTENCES = 512  # in one row
 
-_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
-_WORD = re.compile(r"\w+")
-_STOP_WORDS = frozenset(
-    """a about after all also an and any are as at be because been before being between both but by can could did do
-    does doing for from had has have having he her his how i if in into is it its me more most my no not of on or
-    other our s she should so some such t than that the their them then there these they this those to under was we
-    were what when where which while who whom why will with would you your""".split()
-)
+Ids = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
 
-Run = tuple[int, int, int]
-"""Segment row, id of the first sentence, count."""
+_FIXED = ("format", "encoder", "recipe")  # facts that never change, under one checksum
+_MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)  # odd: one changed value always shows in the sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +63,7 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
         f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=30
     )
     connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA cell_size_check = ON")
     if create:
         connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
@@ -79,19 +74,32 @@ def create_schema(connection: sqlite3.Connection, meta: dict[str, str]) -> None:
     """Create the tables and record what the index is made with."""
     script = files("lmkrag.index").joinpath("schema.sql").read_text("utf-8")
     connection.executescript(f"BEGIN;\n{script}")
-    values = {**meta, "format": str(FORMAT_VERSION), "generation": "0", "next_sentence": "1"}
+    values = {**meta, "format": str(FORMAT_VERSION)}
+    values["mark"] = _mark_fixed(values)
+    values.update(generation="0", next_sentence="1", living="0")
     connection.executemany("INSERT INTO meta VALUES (?, ?)", values.items())
     connection.execute("COMMIT")
 
 
 def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return the index's own facts: format, generation, encoder, recipe."""
-    return dict(connection.execute("SELECT key, value FROM meta"))
+    """Return the index's own facts: format, generation, encoder, recipe.
+
+    Raises:
+        IndexCorrupt: one of those that never change is not what was written.
+    """
+    found = dict(connection.execute("SELECT key, value FROM meta"))
+    if found["format"] == str(FORMAT_VERSION) and found["mark"] != _mark_fixed(found):
+        raise IndexCorrupt("the catalog's facts about the index are damaged (checksum)")
+    return found
+
+
+def _mark_fixed(facts: dict[str, str]) -> str:
+    return mark("meta", "\0".join(facts[key] for key in _FIXED).encode()).hex()
 
 
 def generation(connection: sqlite3.Connection) -> int:
     """Return the number of commits so far."""
-    return int(connection.execute("SELECT value FROM meta WHERE key = 'generation'").fetchone()[0])
+    return _number(connection, "generation")
 
 
 def next_generation(connection: sqlite3.Connection) -> None:
@@ -99,13 +107,80 @@ def next_generation(connection: sqlite3.Connection) -> None:
     connection.execute("UPDATE meta SET value = value + 1 WHERE key = 'generation'")
 
 
+def _number(connection: sqlite3.Connection, key: str) -> int:
+    row = connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()
+    try:
+        return int(row[0])
+    except (TypeError, ValueError) as error:
+        raise IndexCorrupt(f"the catalog's {key!r} is damaged") from error
+
+
 # Documents
 
 
+@dataclass(frozen=True, slots=True)
+class Living:
+    """The documents of a snapshot by their sentences: ``[n]`` row id, id of the first sentence, one after the last."""
+
+    keys: Ids
+    first: Ids
+    stop: Ids
+
+    @property
+    def sentences(self) -> int:
+        """How many sentences there are."""
+        return int((self.stop - self.first).sum())
+
+    @property
+    def ranges(self) -> Ids:
+        """``[n, 2]`` ids of sentences ``[first, stop)``."""
+        return np.stack([self.first, self.stop], axis=1)
+
+    def owners(self, sentences: Ids) -> Ids:
+        """Return the position of the document that each sentence is of, -1 where it is of none."""
+        return find_ranges(sentences, self.first, self.stop)
+
+
+def find_ranges(ids: Ids, first: Ids, stop: Ids) -> Ids:
+    """Return the position of the sorted range ``[first, stop)`` that holds each id, -1 where none does."""
+    if not len(first):
+        return np.full(len(ids), -1)
+    place = np.searchsorted(first, ids, side="right") - 1
+    return np.where((place >= 0) & (ids < stop[place]), place, -1)
+
+
+def read_living(connection: sqlite3.Connection) -> Living:
+    """Return the documents there are.
+
+    Raises:
+        IndexCorrupt: they are not those that were committed.
+    """
+    rows = connection.execute("SELECT id, first_sentence, sentences FROM document ORDER BY first_sentence").fetchall()
+    table = np.array(rows, np.int64).reshape(len(rows), 3)
+    if _sum(table) != _number(connection, "living"):
+        raise IndexCorrupt("the catalog's list of documents is damaged (checksum); run lmkrag repair")
+    return Living(table[:, 0], table[:, 1], table[:, 1] + table[:, 2])
+
+
+def _sum(table: Ids) -> int:
+    with np.errstate(over="ignore"):
+        return int((table.astype(np.uint64) * np.array(_MIX, np.uint64)).sum())
+
+
+def _count_in(connection: sqlite3.Connection, facts: tuple[int, int, int], sign: int) -> None:
+    total = (_number(connection, "living") + sign * _sum(np.array([facts], np.int64))) % 2**64
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'living'", (str(total),))
+
+
 def insert_document(
-    connection: sqlite3.Connection, document: Document, sentences: Sequence[Sentence], root: str, stat: tuple[int, int]
+    connection: sqlite3.Connection,
+    document: Document,
+    sentences: Sequence[Sentence],
+    root: str,
+    stat: tuple[int, int],
+    windows: Sequence[tuple[int, int]] = (),
 ) -> int:
-    """Record a document with its text, sentences and lexical entries; return the id of its first sentence.
+    """Record a document with its text and sentences; return the id of its first sentence.
 
     Args:
         connection: inside a transaction.
@@ -113,52 +188,76 @@ def insert_document(
         sentences: they tile its text.
         root: the directory that was added, or ``""``.
         stat: size and modification time (ns) of its source.
+        windows: hash of each window it was read in, and the ordinal of the first sentence it gave a vector to.
     """
-    first = int(connection.execute("SELECT value FROM meta WHERE key = 'next_sentence'").fetchone()[0])
-    connection.execute("UPDATE meta SET value = ? WHERE key = 'next_sentence'", (str(first + len(sentences)),))
-    meta = json.dumps(dict(document.meta), default=str, sort_keys=True)
-    pages = json.dumps(document.page_starts)
-    row = (document.doc_id, document.path, root, _storable(document.title), document.kind, meta, pages)
-    tail = (document.fingerprint, *stat, len(document.text), first, len(sentences))
-    ends = [sentence.end for sentence in sentences]
-    cursor = connection.execute(
-        "INSERT INTO document (doc_id, path, root, title, kind, meta, page_starts, fingerprint, size, mtime_ns, "
-        "length, first_sentence, sentences, checksum) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (*row, *tail, checksum_document(document.doc_id, document.text, ends)),
-    )
-    key = cursor.lastrowid
     text = document.text
+    ends = np.fromiter((sentence.end for sentence in sentences), np.int64, len(sentences))
+    first = _number(connection, "next_sentence")
+    last = connection.execute("SELECT max(first_sentence + sentences) FROM document").fetchone()[0]
+    if first < (last or 1):
+        raise IndexCorrupt("the catalog's next sentence id is damaged; run lmkrag repair")
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'next_sentence'", (str(first + len(sentences)),))
+    facts: tuple[Any, ...] = (
+        document.doc_id,
+        document.path,
+        root,
+        _storable(document.title),
+        document.kind,
+        json.dumps(dict(document.meta), default=str, sort_keys=True),
+        json.dumps(document.page_starts),
+        document.fingerprint,
+        *stat,
+        len(text),
+        first,
+        len(sentences),
+        checksum_document(document.doc_id, text, ends),
+    )
+    names = _COLUMNS.removeprefix("id, ")
+    places = ", ".join("?" * (len(facts) + 1))
+    cursor = connection.execute(f"INSERT INTO document ({names}, mark) VALUES ({places})", (*facts, b""))
+    key = cursor.lastrowid
+    assert key is not None
+    _set_mark(connection, (key, *facts))
+    _count_in(connection, (key, first, len(sentences)), 1)
     connection.executemany(
         "INSERT INTO text_block VALUES (?, ?, ?)",
-        ((key, start, _pack(text[start : start + _BLOCK])) for start in range(0, len(text), _BLOCK)),
+        (
+            (key, start, pack(text[start : start + _BLOCK].encode("utf-8", "surrogatepass"), f"text {key} {start}"))
+            for start in range(0, len(text), _BLOCK)
+        ),
     )
+    starts = np.concatenate([[0], ends[:-1]])
+    kinds = np.fromiter((SENTENCE_KINDS.index(sentence.kind) for sentence in sentences), np.uint8, len(sentences))
+    blocks = (slice(low, low + _SENTENCES) for low in range(0, len(ends), _SENTENCES))
     connection.executemany(
-        "INSERT INTO sentence VALUES (?, ?, ?, ?, ?)",
-        ((first + i, key, s.start, s.end, SENTENCE_KINDS.index(s.kind)) for i, s in enumerate(sentences)),
+        "INSERT INTO sentence_block VALUES (?, ?, ?)",
+        ((key, part.start, _pack_sentences(key, part.start, starts[part], ends[part], kinds[part])) for part in blocks),
     )
-    connection.executemany(
-        "INSERT INTO lexical (rowid, text) VALUES (?, ?)",
-        ((first + i, _searchable(text[s.start : s.end])) for i, s in enumerate(sentences)),
-    )
+    if windows:
+        hashes = np.fromiter((item[0] for item in windows), "<u8", len(windows)).tobytes()
+        ordinals = np.fromiter((item[1] for item in windows), "<i8", len(windows)).tobytes()
+        connection.execute("INSERT INTO window_list VALUES (?, ?)", (key, pack(hashes + ordinals, f"windows {key}")))
     return first
 
 
+def _set_mark(connection: sqlite3.Connection, facts: tuple[Any, ...]) -> None:
+    connection.execute("UPDATE document SET mark = ? WHERE id = ?", (_mark_row(facts), facts[0]))
+
+
+def _mark_row(facts: tuple[Any, ...]) -> bytes:
+    return mark("document", repr(facts).encode("utf-8", "surrogatepass"))
+
+
 def delete_document(connection: sqlite3.Connection, row: DocumentRow) -> None:
-    """Remove a document: its row, text, sentences, lexical entries and runs."""
-    text = read_text(connection, row, 0, row.length)
-    first, stop = row.first_sentence, row.first_sentence + row.sentences
-    connection.executemany(
-        "INSERT INTO lexical (lexical, rowid, text) VALUES ('delete', ?, ?)",
-        ((key, _searchable(text[start:end])) for key, start, end in read_sentences(connection, first, stop)),
-    )
-    connection.execute("DELETE FROM run WHERE sentence >= ? AND sentence < ?", (first, stop))
-    connection.execute("DELETE FROM sentence WHERE id >= ? AND id < ?", (first, stop))
+    """Remove a document; its text and sentences go with it, its vectors and words are dead."""
     connection.execute("DELETE FROM document WHERE id = ?", (row.id,))
+    _count_in(connection, (row.id, row.first_sentence, row.sentences), -1)
 
 
 def touch_document(connection: sqlite3.Connection, key: int, stat: tuple[int, int]) -> None:
     """Record a new size and modification time for unchanged content."""
     connection.execute("UPDATE document SET size = ?, mtime_ns = ? WHERE id = ?", (*stat, key))
+    _set_mark(connection, connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone())
 
 
 def find_document(connection: sqlite3.Connection, doc_id: str) -> DocumentRow | None:
@@ -171,19 +270,28 @@ def all_documents(connection: sqlite3.Connection) -> Iterator[DocumentRow]:
     return _documents(connection, "ORDER BY doc_id", ())
 
 
-def documents_of(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, DocumentRow]:
-    """Return documents by their row ids."""
-    wanted = json.dumps(sorted(keys))
-    rows = _documents(connection, "WHERE id IN (SELECT value FROM json_each(?))", (wanted,))
-    return {row.id: row for row in rows}
+def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, DocumentRow]:
+    """Return documents by their row ids.
+
+    Raises:
+        IndexCorrupt: one is not there.
+    """
+    found = {}
+    for key in keys:
+        for row in _documents(connection, "WHERE id = ?", (key,)):
+            found[key] = row
+        if key not in found:
+            raise IndexCorrupt(f"the catalog has lost document {key}; run lmkrag repair")
+    return found
 
 
 def _documents(connection: sqlite3.Connection, clause: str, values: tuple[Any, ...]) -> Iterator[DocumentRow]:
-    for row in connection.execute(f"SELECT {_COLUMNS} FROM document {clause}", values):
-        fields = list(row)
-        fields[6] = json.loads(fields[6])
-        fields[7] = tuple(json.loads(fields[7]))
-        yield DocumentRow(*fields)
+    for *facts, found in connection.execute(f"SELECT {_COLUMNS}, mark FROM document {clause}", values):
+        if found != _mark_row(tuple(facts)):
+            raise IndexCorrupt(f"the catalog's row of document {facts[1]!r} is damaged (checksum); run lmkrag repair")
+        facts[6] = json.loads(facts[6])
+        facts[7] = tuple(json.loads(facts[7]))
+        yield DocumentRow(*facts)
 
 
 def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end: int) -> str:
@@ -195,29 +303,24 @@ def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end:
     end = min(end, row.length)
     first = start - start % _BLOCK
     blocks = connection.execute(
-        "SELECT data FROM text_block WHERE document = ? AND start >= ? AND start < ? ORDER BY start",
+        "SELECT start, data FROM text_block WHERE document = ? AND start >= ? AND start < ? ORDER BY start",
         (row.id, first, end),
     )
-    try:
-        text = "".join(zlib.decompress(data).decode("utf-8", "surrogatepass") for (data,) in blocks)
-    except (zlib.error, UnicodeDecodeError) as error:
-        raise IndexCorrupt(f"the stored text of {row.doc_id!r} is damaged ({error})") from error
+    text = "".join(
+        unpack(data, f"text {row.id} {block}").decode("utf-8", "surrogatepass") for block, data in blocks.fetchall()
+    )
     piece = text[start - first : end - first]
     if len(piece) != max(0, end - start):
-        raise IndexCorrupt(f"the stored text of {row.doc_id!r} is not whole")
+        raise IndexCorrupt(f"the stored text of {row.doc_id!r} is not whole; run lmkrag repair")
     return piece
 
 
-def checksum_document(doc_id: str, text: str, ends: Iterable[int]) -> str:
+def checksum_document(doc_id: str, text: str, ends: Ids) -> str:
     """Return what ``verify`` compares: a hash of a document's name, text and sentence borders."""
-    digest = hashlib.sha256(doc_id.encode("utf-8", "surrogatepass"))
-    digest.update(text.encode("utf-8", "surrogatepass"))
-    digest.update(np.fromiter(ends, dtype="<i8").tobytes())
+    digest = xxh3_128(doc_id.encode("utf-8", "surrogatepass"))
+    digest.update(b"\0" + text.encode("utf-8", "surrogatepass") + b"\0")
+    digest.update(ends.astype("<i8").tobytes())
     return digest.hexdigest()
-
-
-def _pack(text: str) -> bytes:
-    return zlib.compress(text.encode("utf-8", "surrogatepass"), 6)
 
 
 def _storable(text: str) -> str:
@@ -227,33 +330,64 @@ def _storable(text: str) -> str:
 # Sentences
 
 
-def read_sentences(connection: sqlite3.Connection, first: int, stop: int) -> list[tuple[int, int, int]]:
-    """Return (id, start, end) of the sentences with ids in ``[first, stop)``."""
-    query = 'SELECT id, start, "end" FROM sentence WHERE id >= ? AND id < ? ORDER BY id'
-    return connection.execute(query, (first, stop)).fetchall()
+def _pack_sentences(key: int, first: int, starts: Ids, ends: Ids, kinds: NDArray[np.uint8]) -> bytes:
+    data = starts[:1].astype("<i8").tobytes() + (ends - starts).astype("<i4").tobytes() + kinds.tobytes()
+    return pack(data, f"sentences {key} {first}")
 
 
-def owners_of(connection: sqlite3.Connection, sentences: Iterable[int]) -> dict[int, int]:
-    """Return the document (row id) of each sentence id."""
-    query = "SELECT id, document FROM sentence WHERE id IN (SELECT value FROM json_each(?))"
-    return dict(connection.execute(query, (json.dumps(list(sentences)),)))
+def read_borders(connection: sqlite3.Connection, row: DocumentRow, first: int, stop: int) -> Ids:
+    """Return where the sentences of ordinals ``[first, stop)`` begin, and where the last ends: ``[stop - first + 1]``.
+
+    Raises:
+        IndexCorrupt: a block is damaged or missing.
+    """
+    low = first - first % _SENTENCES
+    blocks = connection.execute(
+        "SELECT first, data FROM sentence_block WHERE document = ? AND first >= ? AND first < ? ORDER BY first",
+        (row.id, low, stop),
+    )
+    borders = np.zeros(0, np.int64)
+    for number, packed in blocks.fetchall():
+        data = unpack(packed, f"sentences {row.id} {number}")
+        count = (len(data) - 8) // 5
+        start = np.frombuffer(data, "<i8", 1)
+        ends = start + np.cumsum(np.frombuffer(data, "<i4", count, 8), dtype=np.int64)
+        borders = np.concatenate([borders[:-1], start, ends])
+    found = borders[first - low : stop - low + 1]
+    if len(found) != stop - first + 1:
+        raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; run lmkrag repair")
+    return found
 
 
-def count_sentences(connection: sqlite3.Connection) -> int:
-    """Return how many sentences are alive."""
-    return int(connection.execute("SELECT coalesce(sum(sentences), 0) FROM document").fetchone()[0])
+def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hashes, Ids]:
+    """Return the hash of each window a document was read in, and the ordinal of its first own sentence."""
+    found = connection.execute("SELECT data FROM window_list WHERE document = ?", (row.id,)).fetchone()
+    if found is None:
+        return np.zeros(0, np.uint64), np.zeros(0, np.int64)
+    data = unpack(found[0], f"windows {row.id}")
+    count = len(data) // 16
+    return np.frombuffer(data, "<u8", count), np.frombuffer(data, "<i8", count, 8 * count)
 
 
 # Segments
 
 
-def insert_segment(connection: sqlite3.Connection, file: SegmentFile, runs: Iterable[Run]) -> None:
-    """Record a segment and which sentences its rows are."""
-    cursor = connection.execute(
-        "INSERT INTO segment (name, rows, bytes, sha256, recipe) VALUES (?, ?, ?, ?, ?)",
-        (file.name, file.rows, file.bytes, file.sha256, recipe_to_json(file.recipe)),
+def insert_segment(connection: sqlite3.Connection, file: SegmentFile, runs: Ids) -> None:
+    """Record a segment and which sentences its rows are: ``[n, 3]`` row, first sentence, count."""
+    facts = json.dumps(
+        {
+            "rows": file.rows,
+            "recipe": json.loads(recipe_to_json(file.recipe)),
+            "vectors": asdict(file.vectors),
+            "words": asdict(file.words),
+        },
+        sort_keys=True,
     )
-    connection.executemany("INSERT INTO run VALUES (?, ?, ?, ?)", ((cursor.lastrowid, *run) for run in runs))
+    packed = pack(runs.astype("<i8").tobytes(), f"runs {file.name}")
+    connection.execute(
+        "INSERT INTO segment (name, facts, runs, mark) VALUES (?, ?, ?, ?)",
+        (file.name, facts, packed, mark(file.name, facts.encode())),
+    )
 
 
 def delete_segment(connection: sqlite3.Connection, name: str) -> None:
@@ -261,59 +395,18 @@ def delete_segment(connection: sqlite3.Connection, name: str) -> None:
     connection.execute("DELETE FROM segment WHERE name = ?", (name,))
 
 
-def read_segments(connection: sqlite3.Connection) -> list[tuple[SegmentFile, list[Run]]]:
-    """Return every segment with its runs, oldest first."""
-    rows = connection.execute("SELECT id, name, rows, bytes, sha256, recipe FROM segment ORDER BY id").fetchall()
+def read_segments(connection: sqlite3.Connection) -> list[tuple[SegmentFile, Ids]]:
+    """Return every segment with its runs ``[n, 3]``, oldest first.
+
+    Raises:
+        IndexCorrupt: a row is damaged.
+    """
     found = []
-    for key, name, count, size, sha256, recipe in rows:
-        runs = connection.execute("SELECT row, sentence, count FROM run WHERE segment = ? ORDER BY row", (key,))
-        found.append((SegmentFile(name, count, size, sha256, recipe_from_json(recipe)), runs.fetchall()))
+    for name, text, packed, check in connection.execute("SELECT name, facts, runs, mark FROM segment ORDER BY id"):
+        if check != mark(name, text.encode()):
+            raise IndexCorrupt(f"the catalog's row of segment {name!r} is damaged (checksum); run lmkrag repair")
+        facts = json.loads(text)
+        recipe = recipe_from_json(json.dumps(facts["recipe"]))
+        file = SegmentFile(name, facts["rows"], recipe, File(**facts["vectors"]), File(**facts["words"]))
+        found.append((file, np.frombuffer(unpack(packed, f"runs {name}"), "<i8").reshape(-1, 3)))
     return found
-
-
-# Lexical search
-
-
-def query_terms(query: str) -> list[str]:
-    """Return the words of a question, once each, as FTS5 strings: nothing in them is syntax.
-
-    English function words are left out, unless there are no others: BM25 gives them next to no weight, and each
-    matches most of an index.
-    """
-    words = dict.fromkeys(_WORD.findall(_searchable(query).lower()))
-    telling = [word for word in words if word not in _STOP_WORDS]
-    return [f'"{word}"' for word in telling or words]
-
-
-def search_lexical(
-    connection: sqlite3.Connection, terms: Sequence[str], top: int, documents: Iterable[int] | None = None
-) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
-    """Find sentences by BM25 over any of ``terms``.
-
-    Args:
-        connection: of the index.
-        terms: from :func:`query_terms`.
-        top: how many sentences, at most.
-        documents: row ids to search in; None for all.
-
-    Returns:
-        Sentence ids and scores (higher is better), best first.
-    """
-    if not terms:
-        return np.zeros(0, np.int64), np.zeros(0, np.float32)
-    clause, values = "", [" OR ".join(terms)]
-    if documents is not None:
-        clause = "AND (SELECT document FROM sentence WHERE id = lexical.rowid) IN (SELECT value FROM json_each(?))"
-        values.append(json.dumps(list(documents)))
-    rows = connection.execute(
-        f"SELECT rowid, -rank FROM lexical WHERE lexical MATCH ? {clause} ORDER BY rank, rowid LIMIT ?",
-        (*values, top),
-    ).fetchall()
-    ids, scores = zip(*rows, strict=True) if rows else ((), ())
-    return np.array(ids, np.int64), np.array(scores, np.float32)
-
-
-def _searchable(text: str) -> str:
-    """Text as FTS5 indexes it: storable, and each Chinese, Japanese or Korean character a word."""
-    text = _storable(text).replace("\0", " ")
-    return _CJK.sub(r" \g<0> ", text)

@@ -1,5 +1,6 @@
--- The catalog of an lmkrag index: the single source of truth. Format version 1.
--- A segment file that no row names does not exist; a document whose row is gone is gone.
+-- The catalog of an lmkrag index: the single source of truth. Format version 2.
+-- A segment that no row names does not exist; a document whose row is gone is gone.
+-- Every value a search reads is under a checksum: "packed" is 8 bytes of XXH3, then zlib (docs/index-format.md).
 
 CREATE TABLE meta (
     key   TEXT PRIMARY KEY,
@@ -19,47 +20,37 @@ CREATE TABLE document (
     size           INTEGER NOT NULL,  -- of the source in bytes; with mtime_ns, what "unchanged" is judged by
     mtime_ns       INTEGER NOT NULL,
     length         INTEGER NOT NULL,  -- characters of text
-    first_sentence INTEGER NOT NULL,  -- id of its sentence 0; the others follow
+    first_sentence INTEGER NOT NULL,  -- id of its sentence 0; the others follow, and no id is used twice
     sentences      INTEGER NOT NULL,
-    checksum       TEXT NOT NULL      -- of text, sentence borders and the columns above
+    checksum       TEXT NOT NULL,     -- of text and sentence borders
+    mark           BLOB NOT NULL      -- checksum of the columns above
 );
 
 CREATE TABLE text_block (
     document INTEGER NOT NULL REFERENCES document (id) ON DELETE CASCADE,
     start    INTEGER NOT NULL,        -- character offset of its first character
-    data     BLOB NOT NULL,           -- zlib of UTF-8 (lone surrogates passed)
+    data     BLOB NOT NULL,           -- packed: UTF-8 (lone surrogates passed)
     PRIMARY KEY (document, start)
 ) WITHOUT ROWID;
 
-CREATE TABLE sentence (
-    id       INTEGER PRIMARY KEY,     -- never used twice
-    document INTEGER NOT NULL,
-    start    INTEGER NOT NULL,
-    "end"    INTEGER NOT NULL,
-    kind     INTEGER NOT NULL         -- position in lmkrag.types.SENTENCE_KINDS
-);
-
--- Row i of a segment is the vector of one sentence; runs say of which. Rows that no run covers are dead.
-CREATE TABLE segment (
-    id     INTEGER PRIMARY KEY AUTOINCREMENT,
-    name   TEXT NOT NULL UNIQUE,      -- file name under segments/
-    rows   INTEGER NOT NULL,
-    bytes  INTEGER NOT NULL,
-    sha256 TEXT NOT NULL,
-    recipe TEXT NOT NULL              -- JSON: how it was built and is searched
-);
-
-CREATE TABLE run (
-    segment  INTEGER NOT NULL REFERENCES segment (id) ON DELETE CASCADE,
-    row      INTEGER NOT NULL,
-    sentence INTEGER NOT NULL,        -- id of the first; the others follow
-    count    INTEGER NOT NULL,
-    PRIMARY KEY (segment, row)
+CREATE TABLE sentence_block (
+    document INTEGER NOT NULL REFERENCES document (id) ON DELETE CASCADE,
+    first    INTEGER NOT NULL,        -- ordinal of its first sentence
+    data     BLOB NOT NULL,           -- packed: start, then the length of each, then the kind of each
+    PRIMARY KEY (document, first)
 ) WITHOUT ROWID;
 
-CREATE INDEX run_sentence ON run (sentence);
+-- What the windows of a document held, so that those an edit leaves alone are not encoded again.
+CREATE TABLE window_list (
+    document INTEGER PRIMARY KEY REFERENCES document (id) ON DELETE CASCADE,
+    data     BLOB NOT NULL            -- packed: of each window its hash, then the ordinal of its first own sentence
+);
 
--- Contentless: the text is in text_block, and deleting passes it again.
-CREATE VIRTUAL TABLE lexical USING fts5 (
-    text, content = '', tokenize = "porter unicode61 remove_diacritics 2"
+-- Row i of a segment is the vector of one sentence and its words; runs say of which.
+CREATE TABLE segment (
+    id     INTEGER PRIMARY KEY AUTOINCREMENT,
+    name   TEXT NOT NULL UNIQUE,      -- segments/NAME.faiss and segments/NAME.words
+    facts  TEXT NOT NULL,             -- JSON: rows, recipe, size and checksum of both files
+    runs   BLOB NOT NULL,             -- packed: row, first sentence and count of each run
+    mark   BLOB NOT NULL              -- checksum of name and facts
 );

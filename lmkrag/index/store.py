@@ -15,9 +15,8 @@ import threading
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from filelock import FileLock, Timeout
@@ -25,120 +24,32 @@ from numpy.typing import NDArray
 
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog
-from lmkrag.index.catalog import DocumentRow, Run
+from lmkrag.index.catalog import DocumentRow, Ids, Living
+from lmkrag.index.checks import sync
+from lmkrag.index.lexical import merge_words
 from lmkrag.index.recipes import DEFAULT_RECIPE, choose_recipe, load_recipe, recipe_from_json, recipe_to_json
-from lmkrag.index.vectors import Segment, SegmentFile, build_segment, sync
+from lmkrag.index.segments import Segment, SegmentFile, write_segment
+from lmkrag.index.snapshot import LiveSegment, Snapshot
 from lmkrag.types import Document, EncoderSpec, Recipe, Sentence
 
 _CATALOG = "catalog.sqlite"
 _NEW_CATALOG = "catalog.new"
 _LEFTOVERS = {"segments", "write.lock", *(_NEW_CATALOG + end for end in ("", "-wal", "-shm", "-journal"))}
 _MAX_SEGMENTS = 8  # more are merged after an add: every search visits each
+_NOTHING = Living(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
 
 Vectors = NDArray[np.float32]
-Ids = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A document ready to be committed: its sentences, and where it was read from."""
+    """A document ready to be committed: its sentences, where it was read from, the windows it was read in."""
 
     document: Document
     sentences: Sequence[Sentence]
     root: str
     stat: tuple[int, int]
-
-
-@dataclass(frozen=True)
-class LiveSegment:
-    """A segment in a snapshot: which of its rows are alive, and which sentences they are."""
-
-    segment: Segment
-    runs: tuple[Run, ...]
-
-    @cached_property
-    def rows(self) -> Ids:
-        """The live rows, in order."""
-        parts = [np.arange(row, row + count) for row, _, count in self.runs]
-        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
-
-    @cached_property
-    def sentences(self) -> Ids:
-        """``[rows of the file]``: the sentence of each row, -1 where it is dead."""
-        ids = np.full(self.segment.file.rows, -1, np.int64)
-        for row, sentence, count in self.runs:
-            ids[row : row + count] = np.arange(sentence, sentence + count)
-        return ids
-
-    @property
-    def whole(self) -> bool:
-        """True when no row is dead."""
-        return sum(count for _, _, count in self.runs) == self.segment.file.rows
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """One committed state of the index, for as long as the reader holds it."""
-
-    connection: sqlite3.Connection
-    generation: int
-    segments: tuple[LiveSegment, ...]
-
-    def search_dense(self, queries: Vectors, top: int, allowed: Ids | None = None) -> tuple[Vectors, Ids]:
-        """Find the sentences nearest to each query by inner product.
-
-        Args:
-            queries: ``[n, dimensions]`` float32 of length one.
-            top: how many sentences a query.
-            allowed: ``[m, 2]`` ranges of sentence ids ``[first, stop)`` to search in, sorted; None for all.
-
-        Returns:
-            Scores ``[n, k]`` and sentence ids ``[n, k]`` with ``k <= top``, best first, ties by id; id -1 where there
-            are no more.
-        """
-        scores = [np.zeros((len(queries), 0), np.float32)]
-        ids = [np.zeros((len(queries), 0), np.int64)]
-        for live in self.segments:
-            alive = None if live.whole else live.sentences >= 0
-            if allowed is not None:
-                inside = _inside(live.sentences, allowed)
-                alive = inside if alive is None else alive & inside
-            if alive is not None and not alive.any():
-                continue
-            found, rows = live.segment.search(queries, top, alive)
-            scores.append(np.where(rows >= 0, found, -np.inf))
-            ids.append(np.where(rows >= 0, live.sentences[rows], -1))
-        all_scores, all_ids = np.concatenate(scores, axis=1), np.concatenate(ids, axis=1)
-        order = np.lexsort((all_ids, -all_scores), axis=1)[:, :top]
-        return np.take_along_axis(all_scores, order, 1), np.take_along_axis(all_ids, order, 1)
-
-    def read_vectors(self, sentences: Ids) -> Vectors:
-        """Return the stored vectors ``[len(sentences), dimensions]`` of some sentences."""
-        vectors: Vectors | None = None
-        for live in self.segments:
-            if not live.runs:
-                continue
-            starts = np.array(sorted((sentence, row, count) for row, sentence, count in live.runs))
-            run = np.searchsorted(starts[:, 0], sentences, side="right") - 1
-            offset = sentences - starts[run, 0]
-            mine = (run >= 0) & (offset < starts[run, 2])
-            if not mine.any():
-                continue
-            found = live.segment.read(starts[run[mine], 1] + offset[mine])
-            if vectors is None:
-                vectors = np.zeros((len(sentences), found.shape[1]), np.float32)
-            vectors[mine] = found
-        if vectors is None:
-            raise IndexCorrupt("no segment holds the sentences asked for; run lmkrag verify")
-        return vectors
-
-
-def _inside(ids: Ids, ranges: Ids) -> NDArray[np.bool_]:
-    if not len(ranges):
-        return np.zeros(len(ids), bool)
-    position = np.searchsorted(ranges[:, 0], ids, side="right") - 1
-    inside: NDArray[np.bool_] = (position >= 0) & (ids < ranges[position, 1])
-    return inside
+    windows: Sequence[tuple[int, int]] = ()
 
 
 class IndexStore:
@@ -153,7 +64,7 @@ class IndexStore:
         self._connections: list[sqlite3.Connection] = []
         self._guard = threading.Lock()
         self._segments: dict[str, Segment] = {}
-        self._live: tuple[int, tuple[LiveSegment, ...]] = (-1, ())
+        self._state: tuple[int, Living, tuple[LiveSegment, ...]] = (-1, _NOTHING, ())
         self._lock = FileLock(str(path / "write.lock"), timeout=0, is_singleton=False)
 
     @classmethod
@@ -201,10 +112,12 @@ class IndexStore:
                 raise IndexMismatch(
                     f"{path}: format {version} of a newer lmkrag (this one reads {catalog.FORMAT_VERSION}): upgrade"
                 )
+            if version < catalog.FORMAT_VERSION:
+                raise IndexMismatch(f"{path}: format {version} of an older lmkrag: index the sources again, elsewhere")
             encoder = EncoderSpec(**json.loads(meta["encoder"]))
             return cls(path, encoder, recipe_from_json(meta["recipe"]))
-        except (sqlite3.Error, KeyError, ValueError, TypeError) as error:
-            raise IndexCorrupt(f"{path / _CATALOG}: the catalog can't be read ({error})") from error
+        except (sqlite3.Error, KeyError, ValueError, TypeError, IndexCorrupt) as error:
+            raise IndexCorrupt(f"{path / _CATALOG}: the catalog can't be read ({error}); run lmkrag repair") from error
 
     @staticmethod
     def exists(path: Path) -> bool:
@@ -229,22 +142,23 @@ class IndexStore:
         try:
             if not nested:
                 connection.execute("BEGIN")
-            generation, segments = self._load_segments(connection, nested) if vectors else (0, ())
-            yield Snapshot(connection, generation, segments)
+            state = self._load_state(connection, nested) if vectors else (0, _NOTHING, ())
+            yield Snapshot(connection, *state)
         except sqlite3.DatabaseError as error:
             raise _wrapped(self.path, error) from error
         finally:
             if not nested and connection.in_transaction:
                 connection.execute("ROLLBACK")
 
-    def _load_segments(self, connection: sqlite3.Connection, nested: bool) -> tuple[int, tuple[LiveSegment, ...]]:
+    def _load_state(self, connection: sqlite3.Connection, nested: bool) -> tuple[int, Living, tuple[LiveSegment, ...]]:
         while True:
             generation = catalog.generation(connection)
-            if generation == self._live[0]:
-                return self._live
+            if generation == self._state[0]:
+                return self._state
+            living = catalog.read_living(connection)
             try:
                 live = tuple(
-                    LiveSegment(self._segment(file), tuple(runs)) for file, runs in catalog.read_segments(connection)
+                    LiveSegment(self._segment(file), runs, living) for file, runs in catalog.read_segments(connection)
                 )
             except IndexCorrupt:
                 # A compaction may have replaced the file after this snapshot was taken: then there is a newer one.
@@ -255,16 +169,19 @@ class IndexStore:
                 if catalog.generation(connection) == generation:
                     raise
                 continue
+            if sum(part.alive for part in live) != living.sentences:
+                raise IndexCorrupt(f"{self.path}: the segments do not hold each sentence once; run lmkrag repair")
             names = {part.segment.file.name for part in live}
+            state = (generation, living, live)
             with self._guard:
-                self._live = (generation, live)
+                self._state = state
                 self._segments = {name: segment for name, segment in self._segments.items() if name in names}
-            return generation, live
+            return state
 
     def _segment(self, file: SegmentFile) -> Segment:
         segment = self._segments.get(file.name)
         if segment is None:
-            segment = Segment(self.path / "segments" / file.name, file)
+            segment = Segment(self.path / "segments", file)
             with self._guard:
                 self._segments[file.name] = segment
         return segment
@@ -312,10 +229,14 @@ class IndexStore:
         finally:
             self._lock.release()
 
-    def stage_segment(self, vectors: Vectors) -> SegmentFile:
-        """Write vectors to a durable segment file; it exists once :meth:`commit` names it."""
-        recipe = choose_recipe(self.recipe, len(vectors))
-        return self._build(iter([vectors]), len(vectors), recipe)
+    def stage_segment(self, vectors: Vectors, tables: dict[str, NDArray[Any]]) -> SegmentFile:
+        """Write vectors and words to a durable segment; it exists once :meth:`commit` names it.
+
+        Args:
+            vectors: ``[n, dimensions]``.
+            tables: of the same sentences, from :meth:`lmkrag.index.lexical.WordCounter.tables`.
+        """
+        return self._write(iter([vectors]), tables, choose_recipe(self.recipe, len(vectors)))
 
     def commit(
         self,
@@ -342,25 +263,25 @@ class IndexStore:
                 catalog.touch_document(connection, key, stat)
             ranges = [
                 (
-                    catalog.insert_document(connection, item.document, item.sentences, item.root, item.stat),
+                    catalog.insert_document(
+                        connection, item.document, item.sentences, item.root, item.stat, item.windows
+                    ),
                     len(item.sentences),
                 )
                 for item in staged
             ]
-            for file, runs in _spread(segments, ranges):
+            for file, runs in _lay_out(segments, ranges):
                 catalog.insert_segment(connection, file, runs)
 
     def compact(self) -> None:
         """Rewrite all segments into one, under the recipe, without the dead rows."""
         with self.reading() as snapshot:
             merged = list(snapshot.segments)
-            total = catalog.count_sentences(snapshot.connection)
-            wanted = choose_recipe(self.recipe, total)
+            wanted = choose_recipe(self.recipe, snapshot.living.sentences)
             if len(merged) == 1 and merged[0].whole and merged[0].segment.file.recipe == wanted:
                 return
             self._merge(merged)
         with contextlib.closing(catalog.connect(self.path / _CATALOG)) as connection:
-            connection.execute("INSERT INTO lexical (lexical) VALUES ('optimize')")
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -369,32 +290,32 @@ class IndexStore:
         with self.reading() as snapshot:
             if len(snapshot.segments) <= _MAX_SEGMENTS:
                 return
-            by_size = sorted(snapshot.segments, key=lambda live: len(live.rows))
-            rest = sum(len(live.rows) for live in by_size[:-1])
-            merged = by_size[:-1] if len(by_size[-1].rows) > 2 * rest else by_size
-            self._merge(sorted(merged, key=lambda live: live.segment.file.name))
+            by_size = sorted(snapshot.segments, key=lambda live: live.alive)
+            rest = sum(live.alive for live in by_size[:-1])
+            merged = by_size[:-1] if by_size[-1].alive > 2 * rest else by_size
+            self._merge([live for live in snapshot.segments if live in merged])
 
     def _merge(self, merged: Sequence[LiveSegment]) -> None:
-        total = sum(len(live.rows) for live in merged)
-        files: list[tuple[SegmentFile, list[Run]]] = []
+        total = sum(live.alive for live in merged)
+        written: list[tuple[SegmentFile, Ids]] = []
         if total:
-            slices = (vectors for live in merged for vectors in live.segment.slices(live.rows))
-            runs, row = [], 0
-            for live in merged:
-                for _, sentence, count in live.runs:
-                    runs.append((row, sentence, count))
-                    row += count
-            files.append((self._build(slices, total, choose_recipe(self.recipe, total)), runs))
+            slices = (vectors for live in merged for vectors in live.segment.vectors.slices(live.rows))
+            tables = merge_words([(live.segment.lexicon, live.rows) for live in merged])
+            runs = np.concatenate([live.runs for live in merged])
+            runs[:, 0] = np.concatenate([[0], np.cumsum(runs[:-1, 2])])
+            written.append((self._write(slices, tables, choose_recipe(self.recipe, total)), runs))
         with self._transaction() as connection:
             for live in merged:
                 catalog.delete_segment(connection, live.segment.file.name)
-            for file, file_runs in files:
+            for file, file_runs in written:
                 catalog.insert_segment(connection, file, file_runs)
         self._collect_orphans()
 
-    def _build(self, slices: Iterator[Vectors], rows: int, recipe: Recipe) -> SegmentFile:
-        path = self.path / "segments" / f"{uuid.uuid4().hex}.faiss"
-        return build_segment(path, slices, rows, self.encoder.dimensions, recipe)
+    def _write(self, slices: Iterator[Vectors], tables: dict[str, NDArray[Any]], recipe: Recipe) -> SegmentFile:
+        dimensions = self.encoder.dimensions
+        return write_segment(
+            self.path / "segments", uuid.uuid4().hex, slices, tables, dimensions=dimensions, recipe=recipe
+        )
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
@@ -410,7 +331,7 @@ class IndexStore:
 
     def _collect_orphans(self) -> None:
         with contextlib.closing(catalog.connect(self.path / _CATALOG)) as connection:
-            known = {file.name for file, _ in catalog.read_segments(connection)}
+            known = {name for file, _ in catalog.read_segments(connection) for name in file.names}
         for path in (self.path / "segments").iterdir():
             if path.name not in known:
                 path.unlink()
@@ -421,22 +342,22 @@ class IndexStore:
             return catalog.find_document(snapshot.connection, doc_id)
 
 
-def _spread(
-    segments: Sequence[SegmentFile], ranges: Sequence[tuple[int, int]]
-) -> Iterator[tuple[SegmentFile, list[Run]]]:
-    """Lay ranges of sentence ids, end to end, over the rows of segments, end to end."""
+def _lay_out(segments: Sequence[SegmentFile], ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[SegmentFile, Ids]]:
+    """Lay ranges of sentence ids, end to end, over the rows of segments, end to end: yield each segment's runs."""
     remaining = [(first, count) for first, count in ranges if count]
     remaining.reverse()
     for file in segments:
         runs, row = [], 0
         while row < file.rows:
+            if not remaining:
+                raise ValueError("more vectors than sentences were staged")
             first, count = remaining.pop()
             taken = min(count, file.rows - row)
             runs.append((row, first, taken))
             row += taken
             if taken < count:
                 remaining.append((first + taken, count - taken))
-        yield file, runs
+        yield file, np.array(runs, np.int64).reshape(len(runs), 3)
     if remaining:
         raise ValueError("fewer vectors than sentences were staged")
 

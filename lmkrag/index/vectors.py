@@ -5,11 +5,8 @@ never removed, only masked; a memory-mapped index dies when it is changed, so a 
 ``read_index`` trusts its input, so the checksum is compared first and allocations are bounded.
 """
 
-import hashlib
 import math
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -18,27 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmkrag.errors import IndexCorrupt
+from lmkrag.index.checks import File, read_file, sync
 from lmkrag.types import Recipe
 
 Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
 _SLICE = 65_536  # vectors in memory at a time while building
+_FEW = 16_384  # rows allowed by a filter that are compared one by one, not by way of clusters or a graph
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFile:
-    """A segment as the catalog records it. ``name`` is a file under ``segments/``."""
-
-    name: str
-    rows: int
-    bytes: int
-    sha256: str
-    recipe: Recipe
-
-
-def build_segment(path: Path, slices: Iterator[Vectors], rows: int, dimensions: int, recipe: Recipe) -> SegmentFile:
-    """Write a segment and make it durable; the caller's commit makes it exist.
+def write_vectors(path: Path, slices: Iterator[Vectors], rows: int, dimensions: int, recipe: Recipe) -> File:
+    """Write a vector file and make it durable; the caller's commit makes it exist.
 
     Args:
         path: a fresh name.
@@ -67,8 +55,7 @@ def build_segment(path: Path, slices: Iterator[Vectors], rows: int, dimensions: 
         index.set_direct_map_type(faiss.DirectMap.Array)  # rows can be read back one by one
     faiss.write_index(index, str(path))
     sync(path)
-    sync(path.parent)
-    return SegmentFile(path.name, rows, path.stat().st_size, hash_file(path), recipe)
+    return File.of(path)
 
 
 def _factory(recipe: Recipe, rows: int, dimensions: int) -> str:
@@ -76,25 +63,10 @@ def _factory(recipe: Recipe, rows: int, dimensions: int) -> str:
     return recipe.factory.replace("{lists}", str(lists)).replace("{dimensions}", str(dimensions))
 
 
-def sync(path: Path) -> None:
-    """Force a file, or a directory's entries, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+class VectorFile:
+    """A vector file opened for reading, memory-mapped; it has no state that changes."""
 
-
-def hash_file(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-class Segment:
-    """A segment file opened for reading, memory-mapped; it has no state that changes."""
-
-    def __init__(self, path: Path, file: SegmentFile) -> None:
+    def __init__(self, path: Path, file: File, rows: int, recipe: Recipe) -> None:
         """Check the file against its checksum and map it.
 
         Raises:
@@ -102,35 +74,52 @@ class Segment:
         """
         import faiss
 
-        if not path.is_file():
-            raise IndexCorrupt(f"{path}: this segment is gone; index the sources again")
-        if path.stat().st_size != file.bytes or hash_file(path) != file.sha256:
-            raise IndexCorrupt(f"{path}: this segment is damaged (checksum); index the sources again")
+        read_file(path, file)
         faiss.set_deserialization_vector_byte_limit(max(1 << 20, 2 * file.bytes))
         try:
             self._index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
         except RuntimeError as error:
-            raise IndexCorrupt(f"{path}: FAISS can't read this segment ({error})") from error
-        self.file = file
+            raise IndexCorrupt(f"{path}: FAISS can't read this file ({error}); run lmkrag repair") from error
+        self.rows = rows
+        self._recipe = recipe
 
-    def search(self, queries: Vectors, top: int, alive: NDArray[np.bool_] | None = None) -> tuple[Vectors, Rows]:
+    def search(self, queries: Vectors, top: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Vectors, Rows]:
         """Find the nearest rows by inner product.
 
         Args:
             queries: ``[n, dimensions]`` float32.
             top: how many rows a query, at most.
-            alive: ``[rows]``, false where a row must not be found; None when all may.
+            allowed: ``[rows]``, false where a row must not be found; None when all may.
 
         Returns:
-            Scores ``[n, top]`` and rows ``[n, top]``, best first; row -1 where there are no more.
+            Scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top``, best first; row -1 where there are no more.
         """
         import faiss
 
-        top = min(top, self.file.rows)
-        selector = None if alive is None else faiss.IDSelectorBitmap(np.packbits(alive, bitorder="little"))
-        parameters = _parameters(self._index, self.file.recipe, selector)
+        top = min(top, self.rows)
+        selector = None
+        if allowed is not None:
+            if np.count_nonzero(allowed) <= _FEW and not self._is_linear:
+                return self._search_few(queries, top, np.flatnonzero(allowed))
+            selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
+        parameters = _parameters(self._index, self._recipe, selector)
         scores, rows = self._index.search(queries, top, params=parameters)
         return scores, rows
+
+    def _search_few(self, queries: Vectors, top: int, few: Rows) -> tuple[Vectors, Rows]:
+        """Compare with each of some rows: clusters and graphs lose most of what a narrow filter allows."""
+        scores = queries @ self.read(few).T
+        best = np.argsort(-scores, axis=1, kind="stable")[:, :top]
+        return np.take_along_axis(scores, best, 1), few[best]
+
+    @cached_property
+    def _is_linear(self) -> bool:
+        """Whether a search visits every row anyway."""
+        import faiss
+
+        return not isinstance(
+            self._index, faiss.IndexIVF | faiss.IndexHNSW | faiss.IndexRefine | faiss.IndexPreTransform
+        )
 
     def read(self, rows: Rows) -> Vectors:
         """Return the vectors ``[len(rows), dimensions]`` of some rows, as precise as they are stored."""
@@ -155,7 +144,7 @@ class Segment:
         ):
             return None
         codes = faiss.rev_swig_ptr(self._index.codes.data(), self._index.codes.size())
-        matrix: NDArray[np.float16] = codes.view(np.float16).reshape(self.file.rows, self._index.d)
+        matrix: NDArray[np.float16] = codes.view(np.float16).reshape(self.rows, self._index.d)
         return matrix
 
 

@@ -2,13 +2,15 @@
 
 from collections import Counter
 from collections.abc import Iterator
-from itertools import pairwise
 
-from lmkrag.errors import IndexCorrupt
+import numpy as np
+
+from lmkrag.errors import IndexCorrupt, StorageError
 from lmkrag.index import catalog
-from lmkrag.index.catalog import DocumentRow
-from lmkrag.index.store import IndexStore, Snapshot
-from lmkrag.index.vectors import Segment
+from lmkrag.index.catalog import DocumentRow, Ids
+from lmkrag.index.segments import Segment
+from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.store import IndexStore
 from lmkrag.types import IndexStatus
 
 
@@ -45,7 +47,7 @@ def find_problems(store: IndexStore) -> tuple[str, ...]:
     try:
         with store.reading(vectors=False) as snapshot:
             return tuple(_problems(store, snapshot))
-    except IndexCorrupt as error:
+    except StorageError as error:
         return (str(error),)
 
 
@@ -54,38 +56,33 @@ def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
     for (line,) in connection.execute("PRAGMA integrity_check(20)"):
         if line != "ok":
             yield f"catalog: {line}"
-    covered: Counter[int] = Counter()
+    catalog.read_meta(connection)
+    living = catalog.read_living(connection)
+    covered = np.zeros(int(living.stop.max(initial=0)), np.int64)
     for file, runs in catalog.read_segments(connection):
         try:
-            Segment(store.path / "segments" / file.name, file)
+            Segment(store.path / "segments", file)
         except IndexCorrupt as error:
             yield str(error)
-        for row, sentence, count in runs:
-            if row + count > file.rows:
-                yield f"segment {file.name}: a run reaches past its {file.rows} rows"
-            covered.update(range(sentence, sentence + count))
+        if int(runs[:, 2].sum()) != file.rows or not np.array_equal(runs[:, 0], np.cumsum(runs[:, 2]) - runs[:, 2]):
+            yield f"segment {file.name}: its runs do not tile its {file.rows} rows"
+        for _, sentence, count in runs[living.owners(runs[:, 1]) >= 0]:
+            covered[sentence : sentence + count] += 1
     for document in catalog.all_documents(connection):
         yield from _document_problems(snapshot, document, covered)
-    for sentence in sorted(key for key in covered if covered[key]):
-        yield f"segments hold a vector of sentence {sentence}, which no document has"
-        break
 
 
-def _document_problems(snapshot: Snapshot, row: DocumentRow, covered: Counter[int]) -> Iterator[str]:
-    first, stop = row.first_sentence, row.first_sentence + row.sentences
-    if any(covered.pop(key, 0) != 1 for key in range(first, stop)):
+def _document_problems(snapshot: Snapshot, row: DocumentRow, covered: Ids) -> Iterator[str]:
+    if (covered[row.first_sentence : row.first_sentence + row.sentences] != 1).any():
         yield f"document {row.doc_id!r}: not every sentence has exactly one vector"
-    sentences = catalog.read_sentences(snapshot.connection, first, stop)
-    borders = [0, *(end for _, _, end in sentences)]
-    tiled = all(start == before for (_, start, _), before in zip(sentences, borders, strict=False))
-    if len(sentences) != row.sentences or borders[-1] != row.length or not tiled:
-        yield f"document {row.doc_id!r}: its sentences do not tile its text"
-    if any(left >= right for left, right in pairwise(borders)):
-        yield f"document {row.doc_id!r}: a sentence is empty"
     try:
+        borders = catalog.read_borders(snapshot.connection, row, 0, row.sentences)
         text = catalog.read_text(snapshot.connection, row, 0, row.length)
+        catalog.read_windows(snapshot.connection, row)
     except IndexCorrupt as error:
         yield str(error)
         return
+    if borders[0] != 0 or borders[-1] != row.length or (np.diff(borders) <= 0).any():
+        yield f"document {row.doc_id!r}: its sentences do not tile its text"
     if catalog.checksum_document(row.doc_id, text, borders[1:]) != row.checksum:
         yield f"document {row.doc_id!r}: its checksum is wrong"

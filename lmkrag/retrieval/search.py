@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmkrag.index import catalog
-from lmkrag.index.catalog import DocumentRow
-from lmkrag.index.store import Snapshot
+from lmkrag.index.catalog import DocumentRow, Living
+from lmkrag.index.lexical import Words
+from lmkrag.index.snapshot import Selection, Snapshot
 from lmkrag.retrieval.fusion import fuse
 from lmkrag.retrieval.growth import JOIN, REACH, grow_spans
 from lmkrag.types import Hit, Level, Mode, Span
@@ -33,42 +34,41 @@ class Candidates:
     score: Scores
     dense: Scores
     lexical: Scores
-    rows: dict[int, DocumentRow]
 
 
 def search_spans(
     index: Snapshot,
     vector: Scores,
-    terms: Sequence[str],
+    words: Words,
     *,
     top: int,
     mode: Mode = "hybrid",
     level: Level = "span",
     front: int | None = None,
-    allowed: Sequence[DocumentRow] | None = None,
+    allowed: Selection | None = None,
 ) -> list[Span]:
     """Find the best spans, best first.
 
     Args:
         index: a snapshot to search in.
         vector: ``[dimensions]`` of the query, of length one.
-        terms: the query's words.
+        words: hashes of the query's words.
         top: how many spans, after merging.
         mode: which scores count.
         level: grown spans, single sentences, or whole documents by their best sentence.
         front: grow a fixed number of sentences backward instead of adaptively.
         allowed: documents to search in; None for all.
     """
-    candidates = _gather(index, vector, terms, max(_POOL, _POOL_PER_SPAN * top), mode, allowed)
+    candidates = _gather(index, vector, words, max(_POOL, _POOL_PER_SPAN * top), mode, allowed)
     if candidates is None:
         return []
     if level == "document":
         return _documents(index, candidates, top)
     if level == "sentence":
         order = np.argsort(-candidates.score, kind="stable")[:top].tolist()
-        return [_span(index, candidates, position, position + 1, (position,)) for position in order]
+        return _spans(index, candidates, [(position, position + 1, (position,)) for position in order])
     grown = grow_spans(candidates.score, candidates.sentences, candidates.documents, front=front)
-    return [_span(index, candidates, *run) for run in _merge(candidates, grown, top)]
+    return _spans(index, candidates, _merge(candidates, grown, top))
 
 
 def _merge(candidates: Candidates, grown: Iterator[tuple[int, int, int]], top: int) -> list[Run]:
@@ -94,51 +94,38 @@ def _merge(candidates: Candidates, grown: Iterator[tuple[int, int, int]], top: i
 def _gather(
     index: Snapshot,
     vector: Scores,
-    terms: Sequence[str],
+    words: Words,
     pool: int,
     mode: Mode,
-    allowed: Sequence[DocumentRow] | None,
+    allowed: Selection | None,
 ) -> Candidates | None:
     """Bring in what either search finds, its neighbours, and the scores of all of them."""
-    ranges = None if allowed is None else _ranges(allowed)
-    keys = None if allowed is None else [row.id for row in allowed]
     found = [np.zeros(0, np.int64)]
     if mode != "lexical":
-        _, ids = index.search_dense(vector[None], pool, ranges)
+        _, ids = index.search_dense(vector[None], pool, allowed)
         found.append(ids[0][ids[0] >= 0])
     matched, bm25 = (np.zeros(0, np.int64), np.zeros(0, np.float32))
     if mode != "dense":
-        matched, bm25 = catalog.search_lexical(index.connection, terms, pool, keys)
+        matched, bm25 = index.search_lexical(words, pool, allowed)
         found.append(matched)
     seeds = np.unique(np.concatenate(found))
     if not len(seeds):
         return None
-    owners = catalog.owners_of(index.connection, seeds.tolist())
-    rows = catalog.documents_of(index.connection, set(owners.values()))
-    sentences, documents = _with_reach(seeds, owners, rows)
+    sentences, documents = _with_reach(seeds, index.living)
     dense = index.read_vectors(sentences) @ vector
     lexical = np.zeros(len(sentences), np.float32)
     lexical[np.searchsorted(sentences, matched)] = bm25
     score = fuse(None if mode == "lexical" else dense, None if mode == "dense" else lexical, sentences, documents)
-    return Candidates(sentences, documents, score, dense, lexical, rows)
+    return Candidates(sentences, documents, score, dense, lexical)
 
 
-def _ranges(allowed: Sequence[DocumentRow]) -> Ids:
-    ranges = sorted((row.first_sentence, row.first_sentence + row.sentences) for row in allowed)
-    return np.array(ranges, np.int64).reshape(len(ranges), 2)
-
-
-def _with_reach(seeds: Ids, owners: dict[int, int], rows: dict[int, DocumentRow]) -> tuple[Ids, Ids]:
+def _with_reach(seeds: Ids, living: Living) -> tuple[Ids, Ids]:
     """Each seed with ``REACH`` neighbours on both sides, inside its document; and the document of each."""
-    sentences, documents = [], []
-    for seed in seeds.tolist():
-        row = rows[owners[seed]]
-        low = max(row.first_sentence, seed - REACH)
-        high = min(row.first_sentence + row.sentences, seed + REACH + 1)
-        sentences.append(np.arange(low, high))
-        documents.append(np.full(high - low, row.id))
-    ids, first = np.unique(np.concatenate(sentences), return_index=True)
-    return ids, np.concatenate(documents)[first]
+    owner = living.owners(seeds)
+    near = seeds[:, None] + np.arange(-REACH, REACH + 1)
+    inside = (near >= living.first[owner][:, None]) & (near < living.stop[owner][:, None])
+    sentences = np.unique(near[inside])
+    return sentences, living.keys[living.owners(sentences)]
 
 
 def _touch(candidates: Candidates, one: Run, other: Run) -> bool:
@@ -153,25 +140,31 @@ def _touch(candidates: Candidates, one: Run, other: Run) -> bool:
     )
 
 
-def _span(index: Snapshot, candidates: Candidates, first: int, stop: int, hits: Sequence[int]) -> Span:
-    row = candidates.rows[int(candidates.documents[first])]
-    ids = candidates.sentences[first:stop]
-    bounds = catalog.read_sentences(index.connection, int(ids[0]), int(ids[-1]) + 1)
-    text = catalog.read_text(index.connection, row, bounds[0][1], bounds[-1][2])
-    start = bounds[0][1] + len(text) - len(text.lstrip())
-    text = text.strip()
-    found = [_hit(candidates, row, position, bounds[position - first]) for position in hits]
-    return _make_span(row, start, text, found)
+def _spans(index: Snapshot, candidates: Candidates, runs: Sequence[Run]) -> list[Span]:
+    keys = {int(candidates.documents[first]) for first, _, _ in runs}
+    rows = catalog.read_documents(index.connection, keys)
+    return [_span(index, candidates, rows[int(candidates.documents[run[0]])], *run) for run in runs]
 
 
-def _hit(candidates: Candidates, row: DocumentRow, position: int, bounds: tuple[int, int, int]) -> Hit:
-    key, start, end = bounds
+def _span(
+    index: Snapshot, candidates: Candidates, row: DocumentRow, first: int, stop: int, hits: Sequence[int]
+) -> Span:
+    ordinals = candidates.sentences[first:stop] - row.first_sentence
+    borders = catalog.read_borders(index.connection, row, int(ordinals[0]), int(ordinals[-1]) + 1)
+    text = catalog.read_text(index.connection, row, int(borders[0]), int(borders[-1]))
+    start = int(borders[0]) + len(text) - len(text.lstrip())
+    found = [_hit(candidates, row, hit, borders[hit - first : hit - first + 2]) for hit in hits]
+    return _make_span(row, start, text.strip(), found)
+
+
+def _hit(candidates: Candidates, row: DocumentRow, position: int, borders: Ids) -> Hit:
+    sentence = int(candidates.sentences[position])
     return Hit(
-        sentence_id=key,
+        sentence_id=sentence,
         doc_id=row.doc_id,
-        ordinal=key - row.first_sentence,
-        start=start,
-        end=end,
+        ordinal=sentence - row.first_sentence,
+        start=int(borders[0]),
+        end=int(borders[1]),
         score=float(candidates.score[position]),
         dense=float(candidates.dense[position]),
         lexical=float(candidates.lexical[position]),
@@ -190,11 +183,12 @@ def _documents(index: Snapshot, candidates: Candidates, top: int) -> list[Span]:
         best.setdefault(int(candidates.documents[position]), position)
         if len(best) == top:
             break
+    rows = catalog.read_documents(index.connection, best)
     spans = []
     for key, position in best.items():
-        row = candidates.rows[key]
-        sentence = int(candidates.sentences[position])
-        bounds = catalog.read_sentences(index.connection, sentence, sentence + 1)[0]
+        row = rows[key]
+        ordinal = int(candidates.sentences[position]) - row.first_sentence
+        borders = catalog.read_borders(index.connection, row, ordinal, ordinal + 1)
         text = catalog.read_text(index.connection, row, 0, row.length)
-        spans.append(_make_span(row, 0, text, [_hit(candidates, row, position, bounds)]))
+        spans.append(_make_span(row, 0, text, [_hit(candidates, row, position, borders)]))
     return spans

@@ -1,6 +1,8 @@
 import multiprocessing
+import os
 import shutil
 import sqlite3
+import zlib
 from dataclasses import replace
 
 import numpy as np
@@ -9,30 +11,38 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, UsageError
+from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog
+from lmkrag.index.lexical import WordCounter, query_words
 from lmkrag.index.store import IndexStore, Staged
 from lmkrag.index.verify import find_problems, read_status
+from lmkrag.retrieval.search import search_spans
 from lmkrag.types import Document, EncoderSpec
 
 SPEC = EncoderSpec(name="test", fingerprint="f", dimensions=8)
 
 
 def vector_of(text: str) -> np.ndarray:
-    rng = np.random.default_rng(abs(hash(text)) % 2**32)
+    rng = np.random.default_rng(zlib.crc32(text.encode("utf-8", "surrogatepass")))
     vector = rng.standard_normal(8).astype(np.float32)
     return vector / np.linalg.norm(vector)
 
 
+def stage(store: IndexStore, sentences: list[str]):
+    words = WordCounter()
+    words.add(sentences)
+    return store.stage_segment(np.array([vector_of(sentence) for sentence in sentences]), words.tables())
+
+
 def put(store: IndexStore, texts: dict[str, str]) -> None:
-    staged, vectors = [], []
+    staged, pieces = [], []
     for doc_id, text in texts.items():
         sentences = split_sentences(text)
         document = Document(doc_id=doc_id, path=doc_id, text=text, fingerprint="f")
         staged.append(Staged(document, sentences, "", (len(text), 0)))
-        vectors += [vector_of(text[s.start : s.end]) for s in sentences]
+        pieces += [text[s.start : s.end] for s in sentences]
     with store.writing():
-        store.commit(staged, [store.stage_segment(np.array(vectors))] if vectors else [])
+        store.commit(staged, [stage(store, pieces)] if pieces else [])
 
 
 def contents(store: IndexStore) -> dict[str, str]:
@@ -52,12 +62,11 @@ def check_against(store: IndexStore, model: dict[str, str]) -> None:
             expected = np.array([vector_of(model[row.doc_id][s.start : s.end]) for s in sentences])
             np.testing.assert_allclose(snapshot.read_vectors(ids), expected, atol=2e-3)
             _, found = snapshot.search_dense(expected[:1], 1)
-            texts = catalog.read_sentences(snapshot.connection, int(found[0, 0]), int(found[0, 0]) + 1)
-            assert texts
+            assert snapshot.living.owners(found[0])[0] >= 0
         for word in ("alpha", "beta", "gamma"):
-            ids, _ = catalog.search_lexical(snapshot.connection, catalog.query_terms(word), 10_000)
-            owners = set(catalog.owners_of(snapshot.connection, ids.tolist()).values())
-            names = {row.doc_id for row in catalog.documents_of(snapshot.connection, owners).values()}
+            ids, _ = snapshot.search_lexical(query_words(word), 10_000)
+            keys = snapshot.living.keys[snapshot.living.owners(ids)]
+            names = {row.doc_id for row in catalog.read_documents(snapshot.connection, set(keys.tolist())).values()}
             assert names == {doc_id for doc_id, text in model.items() if word in text}
 
 
@@ -125,16 +134,16 @@ def test_many_segments_are_merged_and_compaction_drops_the_dead(store):
     del model["d3"], model["d4"]
     assert (read_status(store).dead, read_status(store).segments) == (0, 1)
     check_against(store, model)
-    assert len(list((store.path / "segments").iterdir())) == 1
+    assert len(list((store.path / "segments").iterdir())) == 2
 
 
 def test_a_document_may_spread_over_segments(store):
     text = "alpha one. beta two. gamma three. alpha four."
     sentences = split_sentences(text)
-    vectors = np.array([vector_of(text[s.start : s.end]) for s in sentences])
+    pieces = [text[s.start : s.end] for s in sentences]
     staged = Staged(Document("a", "a", text), sentences, "", (1, 1))
     with store.writing():
-        store.commit([staged], [store.stage_segment(vectors[:3]), store.stage_segment(vectors[3:])])
+        store.commit([staged], [stage(store, pieces[:3]), stage(store, pieces[3:])])
     check_against(store, {"a": text})
 
 
@@ -165,11 +174,11 @@ def test_a_reader_keeps_its_snapshot_while_a_writer_replaces_and_compacts(store)
 def test_an_orphan_is_collected_by_the_next_writer(store):
     put(store, {"a": "alpha."})
     with store.writing():
-        store.stage_segment(np.array([vector_of("lost")]))
-    assert len(list((store.path / "segments").iterdir())) == 2
+        stage(store, ["lost"])
+    assert len(list((store.path / "segments").iterdir())) == 4
     with store.writing():
         pass
-    assert len(list((store.path / "segments").iterdir())) == 1
+    assert len(list((store.path / "segments").iterdir())) == 2
     check_against(store, {"a": "alpha."})
 
 
@@ -234,24 +243,98 @@ def test_a_catalog_that_is_none(store):
         IndexStore.open(store.path)
 
 
-@pytest.mark.parametrize("damage", ["text", "sentence", "segment", "runs", "checksum"])
+STATEMENTS = {
+    "text": "UPDATE text_block SET data = x'00'",
+    "text of another": "UPDATE text_block SET data = (SELECT data FROM text_block ORDER BY document DESC LIMIT 1)",
+    "sentences": "DELETE FROM sentence_block WHERE document = 1",
+    "windows": "INSERT INTO window_list VALUES (1, x'0011223344556677889900')",
+    "runs": "UPDATE segment SET runs = substr(runs, 1, 10)",
+    "a segment's facts": "UPDATE segment SET facts = replace(facts, '3', '4')",
+    "a lost segment": "DELETE FROM segment",
+    "title": "UPDATE document SET title = 'x'",
+    "checksum": "UPDATE document SET checksum = 'x'",
+    "a lost document": "PRAGMA foreign_keys = OFF; DELETE FROM document WHERE id = 1",
+    "a moved document": "UPDATE document SET first_sentence = 7 WHERE id = 2",
+    "encoder": "UPDATE meta SET value = replace(value, 'test', 'rest') WHERE key = 'encoder'",
+    "living": "UPDATE meta SET value = 'x' WHERE key = 'living'",
+}
+
+
+@pytest.mark.parametrize("damage", [*STATEMENTS, ".faiss", ".words"])
 def test_verify_finds_damage(store, damage):
     put(store, {"a": "alpha one. beta two.", "b": "gamma."})
-    statements = {
-        "text": "UPDATE text_block SET data = x'00'",
-        "sentence": "DELETE FROM sentence WHERE id = 2",
-        "runs": "UPDATE run SET count = count - 1 WHERE count > 1",
-        "checksum": "UPDATE document SET checksum = 'x'",
-    }
-    if damage == "segment":
-        path = next((store.path / "segments").iterdir())
+    if damage.startswith("."):
+        path = next((store.path / "segments").glob(f"*{damage}"))
         path.write_bytes(path.read_bytes()[:-1])
     else:
         with sqlite3.connect(store.path / "catalog.sqlite") as connection:
-            connection.execute(statements[damage])
+            connection.executescript(STATEMENTS[damage])
+    if damage == "encoder":
+        with pytest.raises(IndexCorrupt, match=r"facts about the index are damaged"):
+            IndexStore.open(store.path)
+        return
     fresh = IndexStore.open(store.path)
-    assert find_problems(fresh)
+    problems = find_problems(fresh)
+    assert problems
+    assert all("\n" not in problem for problem in problems)
     fresh.close()
+
+
+def search(path) -> list[tuple]:
+    """What a reader sees of a small index, by each way in; an error counts as seen."""
+    store = IndexStore.open(path)
+    try:
+        seen: list[tuple] = []
+        with store.reading() as snapshot:
+            query = vector_of("alpha one.")
+            for mode in ("dense", "lexical", "hybrid"):
+                spans = search_spans(snapshot, query, query_words("beta gamma"), top=5, mode=mode)
+                seen += [(s.doc_id, s.path, s.start, s.end, s.text, s.page, round(s.score, 6)) for s in spans]
+        return seen
+    finally:
+        store.close()
+
+
+def test_a_flipped_byte_anywhere_is_never_a_wrong_answer(store, tmp_path):
+    put(store, {"a": "alpha one. beta two. " * 40, "b": "gamma three. " * 30})
+    put(store, {"c": "alpha beta gamma."})
+    with store.writing():
+        store.commit([], removed=["a"])
+    store.close()
+    right = search(store.path)
+    files = {
+        path.relative_to(store.path): path.read_bytes()
+        for path in sorted(store.path.rglob("*"))
+        if path.is_file() and path.suffix in (".faiss", ".words", ".sqlite")
+    }
+    rng = np.random.default_rng(int(os.environ.get("LMKRAG_TEST_SEED", "0")))
+    reported = 0
+    for trial in range(int(os.environ.get("LMKRAG_TEST_FLIPS", "150"))):
+        name = sorted(files)[trial % len(files)]
+        data = bytearray(files[name])
+        place = int(rng.integers(len(data)))
+        data[place] ^= 1 << int(rng.integers(8))
+        copy = tmp_path / "flipped"
+        for other, content in files.items():
+            (copy / other).parent.mkdir(parents=True, exist_ok=True)
+            (copy / other).write_bytes(data if other == name else content)
+        try:
+            seen = search(copy)
+        except StorageError:
+            reported += 1
+            seen = right
+        assert seen == right, f"byte {place} of {name}"
+        try:
+            opened = IndexStore.open(copy)
+            problems = find_problems(opened)
+            texts = {} if problems else contents(opened)
+            opened.close()
+        except StorageError:
+            problems = ("can't be opened",)
+        assert problems or texts == contents(store), f"byte {place} of {name}"
+        assert problems or name.suffix == ".sqlite"
+        shutil.rmtree(copy)
+    assert reported > 50
 
 
 @pytest.mark.parametrize(
@@ -260,13 +343,13 @@ def test_verify_finds_damage(store, damage):
 def test_query_syntax_is_only_words(store, query):
     put(store, {"a": "alpha drop a b. 日本語です。"})
     with store.reading() as snapshot:
-        catalog.search_lexical(snapshot.connection, catalog.query_terms(query), 5)
+        snapshot.search_lexical(query_words(query), 5)
 
 
 def test_cjk_words_are_found_inside_a_run(store):
     put(store, {"a": "東京都に住む。", "b": "alpha."})
     with store.reading() as snapshot:
-        ids, scores = catalog.search_lexical(snapshot.connection, catalog.query_terms("京都"), 5)
+        ids, scores = snapshot.search_lexical(query_words("京都"), 5)
         assert len(ids) == 1
         assert scores[0] > 0
 
@@ -275,9 +358,9 @@ def test_documents_survive_whole(store):
     text = "x" * 40_000 + " end. " + "日本語。" * 10_000
     document = replace(Document("a", "/p", text), title="T", meta={"k": [1]}, page_starts=(0, 5), fingerprint="f")
     sentences = split_sentences(text)
-    vectors = np.array([vector_of(str(i)) for i in range(len(sentences))])
+    pieces = [text[s.start : s.end] for s in sentences]
     with store.writing():
-        store.commit([Staged(document, sentences, "/root", (3, 4))], [store.stage_segment(vectors)])
+        store.commit([Staged(document, sentences, "/root", (3, 4))], [stage(store, pieces)])
     row = store.find("a")
     assert (row.title, row.meta, row.page_starts, row.root, row.size, row.mtime_ns) == (
         "T",

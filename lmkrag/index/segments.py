@@ -1,0 +1,70 @@
+"""Segments: the vectors and words of some sentences, in two immutable files with the same rows."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from lmkrag.index.checks import File, sync
+from lmkrag.index.lexical import Lexicon, write_words
+from lmkrag.index.vectors import VectorFile, Vectors, write_vectors
+from lmkrag.types import Recipe
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentFile:
+    """A segment as the catalog records it: ``NAME.faiss`` and ``NAME.words`` under ``segments/``."""
+
+    name: str
+    rows: int
+    recipe: Recipe
+    vectors: File
+    words: File
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """The names of its two files."""
+        return f"{self.name}.faiss", f"{self.name}.words"
+
+
+def write_segment(
+    folder: Path,
+    name: str,
+    slices: Iterator[Vectors],
+    tables: dict[str, NDArray[Any]],
+    *,
+    dimensions: int,
+    recipe: Recipe,
+) -> SegmentFile:
+    """Write both files of a segment and make them durable; the caller's commit makes it exist.
+
+    Args:
+        folder: ``segments/`` of the index.
+        name: a fresh one.
+        slices: the vectors ``[n, dimensions]`` in order; read once.
+        tables: of the words file, from :class:`lmkrag.index.lexical.WordCounter` or ``merge_words``.
+        dimensions: of each vector.
+        recipe: how to store the vectors; a factory, not tiers.
+    """
+    rows = len(tables["lengths"])
+    words = write_words(folder / f"{name}.words", tables)
+    vectors = write_vectors(folder / f"{name}.faiss", slices, rows, dimensions, recipe)
+    sync(folder)
+    return SegmentFile(name, rows, recipe, vectors, words)
+
+
+class Segment:
+    """Both files of a segment, opened for reading."""
+
+    def __init__(self, folder: Path, file: SegmentFile) -> None:
+        """Check the files against their checksums and map them.
+
+        Raises:
+            IndexCorrupt: one is gone or not the one that was written.
+        """
+        vectors, words = file.names
+        self.file = file
+        self.vectors = VectorFile(folder / vectors, file.vectors, file.rows, file.recipe)
+        self.lexicon = Lexicon(folder / words, file.words)

@@ -1,0 +1,201 @@
+"""One committed state of an index, and how it is searched."""
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmkrag.errors import IndexCorrupt
+from lmkrag.index.catalog import Ids, Living, find_ranges
+from lmkrag.index.lexical import Posting, Words, score_rows, weigh
+from lmkrag.index.segments import Segment
+
+Vectors = NDArray[np.float32]
+Mask = NDArray[np.bool_]
+
+
+class LiveSegment:
+    """A segment in a snapshot: which of its rows are alive, and which sentences they are."""
+
+    def __init__(self, segment: Segment, runs: Ids, living: Living) -> None:
+        """Take a segment, which sentences it was written with, and the documents there are now.
+
+        Args:
+            segment: opened.
+            runs: ``[n, 3]`` row, id of the first sentence, count; they tile the rows.
+            living: sentences of other documents are dead.
+        """
+        alive = living.owners(runs[:, 1]) >= 0
+        self.segment = segment
+        self.runs: Ids = runs[alive]
+        self.whole = bool(alive.all())
+        self._first = np.argsort(self.runs[:, 1], kind="stable")  # runs by sentence
+
+    @cached_property
+    def alive(self) -> int:
+        """How many rows are alive."""
+        return int(self.runs[:, 2].sum())
+
+    @cached_property
+    def rows(self) -> Ids:
+        """The live rows, in order."""
+        return _spread(self.runs[:, 0], self.runs[:, 2])
+
+    @cached_property
+    def mask(self) -> Mask:
+        """``[rows of the file]``: which are alive."""
+        return self._mask(self.runs)
+
+    @cached_property
+    def words(self) -> int:
+        """The words of all live sentences together."""
+        lexicon = self.segment.lexicon
+        return lexicon.length if self.whole else int(lexicon.lengths[self.mask].sum(dtype=np.int64))
+
+    def allowed(self, ranges: Ids) -> Mask:
+        """Return ``[rows of the file]``: which are alive and in one of the ranges ``[n, 2]`` of sentence ids."""
+        return self._mask(self.runs[find_ranges(self.runs[:, 1], ranges[:, 0], ranges[:, 1]) >= 0])
+
+    def _mask(self, runs: Ids) -> Mask:
+        mask = np.zeros(self.segment.file.rows, bool)
+        mask[_spread(runs[:, 0], runs[:, 2])] = True
+        return mask
+
+    def sentences(self, rows: Ids) -> Ids:
+        """Return the sentence of each live row."""
+        run = self.runs[np.searchsorted(self.runs[:, 0], rows, side="right") - 1]
+        return run[..., 1] + rows - run[..., 0]
+
+    def locate(self, sentences: Ids) -> Ids:
+        """Return the row of each sentence, -1 where it is in another segment."""
+        if not len(self.runs):
+            return np.full(len(sentences), -1)
+        runs = self.runs[self._first]
+        place = find_ranges(sentences, runs[:, 1], runs[:, 1] + runs[:, 2])
+        return np.where(place >= 0, runs[place, 0] + sentences - runs[place, 1], -1)
+
+
+def _spread(first: Ids, counts: Ids) -> Ids:
+    """The numbers of ranges, end to end."""
+    total = int(counts.sum())
+    if not total:
+        return np.zeros(0, np.int64)
+    jump = np.ones(total, np.int64)
+    jump[0] = first[0]
+    starts = np.cumsum(counts)[:-1]
+    jump[starts] = first[1:] - (first[:-1] + counts[:-1] - 1)
+    return np.cumsum(jump)
+
+
+class Selection:
+    """Documents to search in: what a filter keeps. Each segment's rows are worked out once."""
+
+    def __init__(self, living: Living, keys: Sequence[int]) -> None:
+        """Take the documents of a snapshot and the row ids of those to keep."""
+        kept = np.isin(living.keys, np.array(keys, np.int64))
+        self._ranges: Ids = living.ranges[kept]
+        self._masks: dict[str, Mask] = {}
+
+    def rows(self, live: LiveSegment) -> Mask:
+        """Return ``[rows of the file]``: which may be found."""
+        name = live.segment.file.name
+        if name not in self._masks:
+            self._masks[name] = live.allowed(self._ranges)
+        return self._masks[name]
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """One committed state of the index, for as long as the reader holds it."""
+
+    connection: sqlite3.Connection
+    generation: int
+    living: Living
+    segments: tuple[LiveSegment, ...]
+
+    def search_dense(self, queries: Vectors, top: int, allowed: Selection | None = None) -> tuple[Vectors, Ids]:
+        """Find the sentences nearest to each query by inner product.
+
+        Args:
+            queries: ``[n, dimensions]`` float32 of length one.
+            top: how many sentences a query.
+            allowed: documents to search in; None for all.
+
+        Returns:
+            Scores ``[n, k]`` and sentence ids ``[n, k]`` with ``k <= top``, best first, ties by id; id -1 where there
+            are no more.
+        """
+        scores = [np.zeros((len(queries), 0), np.float32)]
+        ids = [np.zeros((len(queries), 0), np.int64)]
+        for live in self.segments:
+            mask = allowed.rows(live) if allowed is not None else None if live.whole else live.mask
+            if mask is not None and not mask.any():
+                continue
+            found, rows = live.segment.vectors.search(queries, top, mask)
+            scores.append(np.where(rows >= 0, found, -np.inf))
+            ids.append(np.where(rows >= 0, live.sentences(np.maximum(rows, 0)), -1))
+        all_scores, all_ids = np.concatenate(scores, axis=1), np.concatenate(ids, axis=1)
+        order = np.lexsort((all_ids, -all_scores), axis=1)[:, :top]
+        return np.take_along_axis(all_scores, order, 1), np.take_along_axis(all_ids, order, 1)
+
+    def search_lexical(self, words: Words, top: int, allowed: Selection | None = None) -> tuple[Ids, Vectors]:
+        """Find sentences by BM25 over any of some words.
+
+        Args:
+            words: from :func:`lmkrag.index.lexical.query_words`.
+            top: how many sentences, at most.
+            allowed: documents to search in; None for all. Words weigh the same either way.
+
+        Returns:
+            Sentence ids ``[k]`` and scores ``[k]`` float32, best first, ties by id.
+        """
+        postings = [[self._posting(live, int(word)) for word in words] for live in self.segments]
+        total = self.living.sentences
+        weights = [weigh(sum(len(posting.rows) for posting in column), total) for column in zip(*postings, strict=True)]
+        average = sum(live.words for live in self.segments) / max(1, total)
+        ids, scores = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+        for live, mine in zip(self.segments, postings, strict=True):
+            rows, found = score_rows(mine, weights, live.segment.lexicon.lengths, average)
+            if allowed is not None:
+                kept = allowed.rows(live)[rows]
+                rows, found = rows[kept], found[kept]
+            if len(rows) > top:
+                kept = found >= -np.partition(-found, top - 1)[top - 1]
+                rows, found = rows[kept], found[kept]
+            ids.append(live.sentences(rows))
+            scores.append(found)
+        all_ids, all_scores = np.concatenate(ids), np.concatenate(scores)
+        order = np.lexsort((all_ids, -all_scores))[:top]
+        return all_ids[order], all_scores[order]
+
+    def _posting(self, live: LiveSegment, word: int) -> Posting:
+        posting = live.segment.lexicon.find(word)
+        if live.whole or not len(posting.rows):
+            return posting
+        alive = live.mask[posting.rows]
+        return Posting(posting.rows[alive], posting.counts[alive])
+
+    def read_vectors(self, sentences: Ids) -> Vectors:
+        """Return the stored vectors ``[len(sentences), dimensions]`` of some sentences.
+
+        Raises:
+            IndexCorrupt: there is none of one of them.
+        """
+        vectors: Vectors | None = None
+        missing = np.ones(len(sentences), bool)
+        for live in self.segments:
+            rows = live.locate(sentences)
+            mine = rows >= 0
+            if not mine.any():
+                continue
+            found = live.segment.vectors.read(rows[mine])
+            if vectors is None:
+                vectors = np.zeros((len(sentences), found.shape[1]), np.float32)
+            vectors[mine] = found
+            missing &= ~mine
+        if vectors is None or missing.any():
+            raise IndexCorrupt("no segment holds one of the sentences asked for; run lmkrag repair")
+        return vectors

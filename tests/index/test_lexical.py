@@ -1,0 +1,97 @@
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lmkrag.errors import IndexCorrupt
+from lmkrag.index.lexical import (
+    K1,
+    B,
+    Lexicon,
+    WordCounter,
+    merge_words,
+    query_words,
+    score_rows,
+    split_words,
+    weigh,
+    write_words,
+)
+
+SENTENCES = st.lists(
+    st.lists(st.sampled_from(["alpha", "beta", "betas", "the", "Gamma", "delta"]), max_size=6).map(" ".join),
+    min_size=1,
+    max_size=12,
+)
+
+
+def lexicon(path, tables) -> Lexicon:
+    return Lexicon(path, write_words(path, tables))
+
+
+def counted(sentences: list[str]) -> dict:
+    words = WordCounter()
+    words.add(sentences)
+    return words.tables()
+
+
+def bm25(sentences: list[str], query: str) -> list[float]:
+    """The textbook formula, word by word."""
+    stemmed = [[word.rstrip("s") for word in split_words(sentence)] for sentence in sentences]
+    terms = dict.fromkeys(word.rstrip("s") for word in split_words(query))
+    average = sum(map(len, stemmed)) / len(stemmed)
+    scores = []
+    for words in stemmed:
+        counts, score = Counter(words), 0.0
+        for term in terms:
+            matches = sum(term in other for other in stemmed)
+            weight = max(1e-6, math.log((len(stemmed) - matches + 0.5) / (matches + 0.5)))
+            if counts[term]:
+                norm = K1 * (1 - B + B * len(words) / average)
+                score += weight * counts[term] * (K1 + 1) / (counts[term] + norm)
+        scores.append(score)
+    return scores
+
+
+@given(SENTENCES, st.sampled_from(["alpha", "betas delta", "gamma alpha beta"]))
+@settings(max_examples=60, deadline=None)
+def test_scores_are_those_of_the_formula(tmp_path_factory, sentences, query):
+    opened = lexicon(tmp_path_factory.mktemp("words") / "w.words", counted(sentences))
+    postings = [opened.find(int(word)) for word in query_words(query)]
+    weights = [weigh(len(posting.rows), len(sentences)) for posting in postings]
+    rows, scores = score_rows(postings, weights, opened.lengths, max(1e-9, opened.length / len(sentences)))
+    found = np.zeros(len(sentences))
+    found[rows] = scores
+    assert len(set(rows.tolist())) == len(rows)
+    np.testing.assert_allclose(found, bm25(sentences, query) if opened.length else 0, rtol=1e-5)
+
+
+@given(st.lists(st.tuples(SENTENCES, st.integers(0, 2**12 - 1)), min_size=1, max_size=4))
+@settings(max_examples=40, deadline=None)
+def test_merged_words_are_those_of_the_rows_kept(tmp_path_factory, parts):
+    folder = tmp_path_factory.mktemp("words")
+    kept = [np.array([i for i in range(len(s)) if bits >> i & 1], np.int64) for s, bits in parts]
+    opened = [lexicon(folder / f"{i}.words", counted(s)) for i, (s, _) in enumerate(parts)]
+    merged = merge_words(list(zip(opened, kept, strict=True)))
+    expected = counted([s[i] for (s, _), rows in zip(parts, kept, strict=True) for i in rows])
+    for name, table in expected.items():
+        np.testing.assert_array_equal(merged[name], table)
+        assert merged[name].dtype == table.dtype
+
+
+def test_words_have_no_case_and_no_accents_and_cjk_characters_are_words():
+    assert split_words("Café-au-LAIT, naïve_b 12") == ["cafe", "au", "lait", "naive", "b", "12"]
+    assert split_words("東京都に") == ["東", "京", "都", "に"]
+    assert query_words("the runner runs").tolist() == query_words("RUNNER run").tolist()
+    assert len(query_words("who is it")) == 3
+    assert len(query_words("")) == 0
+
+
+def test_a_file_that_is_none(tmp_path):
+    path = tmp_path / "w.words"
+    file = write_words(path, counted(["alpha"]))
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    with pytest.raises(IndexCorrupt, match=r"damaged \(checksum\); run lmkrag repair"):
+        Lexicon(path, file)
