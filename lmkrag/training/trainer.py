@@ -97,7 +97,6 @@ def _run_stage(
             known[chosen.path] = TrainingSet(settings.resolve(settings.data) / chosen.path, tokens)
     data = StageData(stage, [known[chosen.path] for chosen in stage.sets], tokens, seed=settings.seed * 1_000 + number)
     watch = RecallWatch(settings, student) if settings.evaluation.sets and stage.evaluate_every else None
-    half = settings.precision == "bfloat16"
     arguments = TrainingArguments(
         output_dir=str(folder),
         per_device_train_batch_size=1,  # a step is a batch already
@@ -107,7 +106,7 @@ def _run_stage(
         lr_scheduler_type="cosine",
         warmup_steps=max(1, math.ceil(stage.warmup * stage.steps)),
         weight_decay=0.01,
-        bf16=half,
+        bf16=settings.half,
         use_cpu=not torch.cuda.is_available(),
         logging_steps=settings.log_every,
         logging_nan_inf_filter=False,

@@ -64,8 +64,7 @@ class RecallWatch:
             spec,
             device=device,
         )
-        half = self._settings.precision == "bfloat16"
-        with torch.autocast(device.type, torch.bfloat16, enabled=half):
+        with torch.autocast(device.type, torch.bfloat16, enabled=self._settings.half):
             rows = {
                 sample.dataset.name: recall_rows(
                     sample.dataset, rank_sentences(encoder, sample.dataset, within=sample.within)
