@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,6 +40,7 @@ class _Loading:
     root: str
     stat: tuple[int, int]
     sentences: list[Sentence] = field(default_factory=list)
+    windows: list[tuple[int, int]] = field(default_factory=list)
 
 
 class _Counts:
@@ -211,9 +213,14 @@ def _encode_all(
             open_documents[key] = item
             yield key, item.document.text, iter_sentences(item.document.text, kind=item.document.kind)
 
+    memory = _Memory(store, known)
+
+    def recall(key: int, mark: int, count: int) -> "Vectors | None":
+        return memory.recall(open_documents[key].document.doc_id, mark, count)
+
     batch = _Batch(store, known, counts)
     current: int | None = None
-    for part in encoder.encode_stream(feed()):
+    for part in encoder.encode_stream(feed(), recall=recall):
         if current is not None and part.key != current:
             batch.finish(open_documents.pop(current))
         current = part.key
@@ -221,6 +228,32 @@ def _encode_all(
     if current is not None:
         batch.finish(open_documents.pop(current))
     batch.commit()
+
+
+class _Memory:
+    """The vectors of windows that a changed document still has, from its version in the index."""
+
+    def __init__(self, store: IndexStore, known: dict[str, DocumentRow]) -> None:
+        self._store, self._known = store, known
+        self._windows: tuple[str, dict[int, tuple[int, int]]] = ("", {})  # of one document, mark to sentences
+
+    def recall(self, doc_id: str, mark: int, count: int) -> "Vectors | None":
+        row = self._known.get(doc_id)
+        if row is None:
+            return None
+        if self._windows[0] != doc_id:
+            self._windows = (doc_id, self._read(row))
+        first, stop = self._windows[1].get(mark, (0, 0))
+        if stop - first != count:
+            return None
+        with self._store.reading() as snapshot:
+            return snapshot.read_vectors(np.arange(first, stop))
+
+    def _read(self, row: DocumentRow) -> dict[int, tuple[int, int]]:
+        with self._store.reading(vectors=False) as snapshot:
+            marks, ordinals = catalog.read_windows(snapshot.connection, row)
+        borders = row.first_sentence + np.append(ordinals, row.sentences)
+        return dict(zip(marks.tolist(), pairwise(borders.tolist()), strict=True))
 
 
 class _Batch:
@@ -240,6 +273,7 @@ class _Batch:
         self._began = time.monotonic()
 
     def extend(self, item: _Loading, part: "Encoded") -> None:
+        item.windows.append((part.mark, len(item.sentences)))
         item.sentences.extend(part.sentences)
         self._vectors.append(part.vectors)
         self._words.add(item.document.text[sentence.start : sentence.end] for sentence in part.sentences)
@@ -248,7 +282,7 @@ class _Batch:
             self._stage()
 
     def finish(self, item: _Loading) -> None:
-        self._staged.append(Staged(item.document, item.sentences, item.root, item.stat))
+        self._staged.append(Staged(item.document, item.sentences, item.root, item.stat, item.windows))
         self._sentences += len(item.sentences)
         if self._sentences >= _COMMIT_SENTENCES or time.monotonic() - self._began > _COMMIT_SECONDS:
             self.commit()

@@ -229,3 +229,47 @@ def test_threads_search_at_once(engine):
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+class Counted:
+    """Counts the windows that an encoder's model reads."""
+
+    def __init__(self, encoder, monkeypatch):
+        self.windows = 0
+        inner = encoder._forward
+
+        def forward(jobs):
+            self.windows += len(jobs)
+            return inner(jobs)
+
+        monkeypatch.setattr(encoder, "_forward", forward)
+
+
+def test_an_edit_encodes_only_the_windows_near_it(encoder, corpus, tmp_path, monkeypatch):
+    chapters = [(corpus / name).read_text("utf-8") for name in ("glass-river.txt", "lighthouse-handbook.md")]
+    text = "\n\n".join(chapter for _ in range(3) for chapter in chapters)
+    middle = text.index("\n\n", len(text) // 2) + 2
+    path = tmp_path / "long.txt"
+    path.write_text(text, "utf-8")
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        counted = Counted(encoder, monkeypatch)
+        engine.add(path)
+        every, counted.windows = counted.windows, 0
+        edited = text[:middle] + "The harbour cat, Marmalade, was struck by lightning in 1907.\n\n" + text[middle:]
+        path.write_text(edited, "utf-8")
+        assert engine.add(path).updated == 1
+        assert 1 <= counted.windows <= 20 < every
+        counted.windows = 0
+        path.write_text(edited + "\n\nA last line: the log goes on.\n", "utf-8")
+        assert engine.add(path).updated == 1
+        assert 1 <= counted.windows <= 2
+        assert engine.verify() == ()
+        assert "Marmalade" in engine.search("which animal was struck by lightning?", top=1)[0].text
+        with Engine.open(tmp_path / "fresh", create=True, encoder=encoder) as fresh:
+            fresh.add(path)
+            with engine._store.reading() as ours, fresh._store.reading() as theirs:
+                assert engine.show("long.txt") == fresh.show("long.txt")
+                assert ours.living.sentences == theirs.living.sentences
+                mine = ours.read_vectors(np.arange(ours.living.first[0], ours.living.stop[0]))
+                other = theirs.read_vectors(np.arange(theirs.living.first[0], theirs.living.stop[0]))
+            assert (mine * other).sum(1).min() > 0.999

@@ -4,8 +4,9 @@ Luo et al., "Landmark Embedding" (ACL 2024, arXiv 2402.11573) for the idea; Gün
 (arXiv 2409.04701) for reading an untrained encoder this way.
 """
 
+from array import array
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors.torch import load_file
 from torch import Tensor
+from xxhash import xxh3_64_intdigest
 
 from lmkrag.encoder.device import choose_device, choose_dtype
 from lmkrag.encoder.pooling import Pooling, build_pooling
@@ -40,18 +42,38 @@ _BATCH_TOKENS = 4_096  # one forward pass, padding included
 Vectors = NDArray[np.float32]
 
 
+Recall = Callable[[int, int, int], Vectors | None]
+"""Called with a document's key, a window's mark and how many vectors are wanted; returns them if they are known."""
+
+
 class Encoded(NamedTuple):
-    """The next sentences of document ``key``, and their vectors ``[len(sentences), dimensions]``."""
+    """The next sentences of document ``key``, and their vectors ``[len(sentences), dimensions]``.
+
+    ``mark`` is a hash of all that the vectors were made from: the tokens of their window.
+    """
 
     key: int
     sentences: list[Sentence]
     vectors: Vectors
+    mark: int
 
 
 class _Job(NamedTuple):
     key: int
     window: Window
     pieces: list[Piece]
+
+    @property
+    def own(self) -> slice:
+        """The pieces whose vectors this window gives."""
+        return slice(self.window.own_first - self.window.first, self.window.own_stop - self.window.first)
+
+    @property
+    def mark(self) -> int:
+        tokens = array("q", (self.own.start, self.own.stop, *map(len, (piece.ids for piece in self.pieces))))
+        for piece in self.pieces:
+            tokens.extend(piece.ids)
+        return xxh3_64_intdigest(tokens.tobytes())
 
 
 class LandmarkEncoder:
@@ -155,11 +177,14 @@ class LandmarkEncoder:
         vectors = [part.vectors for part in parts]
         return fitted, np.concatenate(vectors) if vectors else np.zeros((0, self.spec.dimensions), np.float32)
 
-    def encode_stream(self, documents: Iterable[tuple[int, str, Iterable[Sentence]]]) -> Iterator[Encoded]:
+    def encode_stream(
+        self, documents: Iterable[tuple[int, str, Iterable[Sentence]]], *, recall: Recall | None = None
+    ) -> Iterator[Encoded]:
         """Encode documents one after the other, windows of several in a batch.
 
         Args:
             documents: (key, text, sentences that tile it); read as they are needed.
+            recall: gives the vectors of a window that was encoded before, or None.
 
         Yields:
             The sentences of each document in order, documents in order; a long document comes in many parts. What is
@@ -170,12 +195,16 @@ class LandmarkEncoder:
             for key, text, sentences in documents
             for window, pieces in self.windows(text, sentences)
         )
-        for pool in _pools(jobs):
-            for job, vectors in zip(pool, self._encode_pool(pool), strict=True):
-                window = job.window
-                own = slice(window.own_first - window.first, window.own_stop - window.first)
-                if own.stop > own.start:
-                    yield Encoded(job.key, [piece.sentence for piece in job.pieces[own]], vectors[own])
+        for pool in _pools(job for job in jobs if job.own.stop > job.own.start):
+            marks = [job.mark for job in pool]
+            known = [
+                recall(job.key, mark, job.own.stop - job.own.start) if recall else None
+                for job, mark in zip(pool, marks, strict=True)
+            ]
+            fresh = iter(self._encode_pool([job for job, found in zip(pool, known, strict=True) if found is None]))
+            for job, mark, found in zip(pool, marks, known, strict=True):
+                vectors = next(fresh)[job.own] if found is None else found
+                yield Encoded(job.key, [piece.sentence for piece in job.pieces[job.own]], vectors, mark)
 
     def encode_queries(self, queries: Sequence[str]) -> Vectors:
         """Encode questions: ``[len(queries), dimensions]`` float32 of length one. Cut at the window's length."""

@@ -193,8 +193,8 @@ def insert_document(
     text = document.text
     ends = np.fromiter((sentence.end for sentence in sentences), np.int64, len(sentences))
     first = _number(connection, "next_sentence")
-    last = connection.execute("SELECT max(first_sentence + sentences) FROM document").fetchone()[0]
-    if first < (last or 1):
+    last = connection.execute("SELECT first_sentence + sentences FROM document ORDER BY id DESC LIMIT 1").fetchone()
+    if first < (last or (1,))[0]:
         raise IndexCorrupt("the catalog's next sentence id is damaged; run lmkrag repair")
     connection.execute("UPDATE meta SET value = ? WHERE key = 'next_sentence'", (str(first + len(sentences)),))
     facts: tuple[Any, ...] = (

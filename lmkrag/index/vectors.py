@@ -22,7 +22,7 @@ Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]
 
 _SLICE = 65_536  # vectors in memory at a time while building
-_FEW = 16_384  # rows allowed by a filter that are compared one by one, not by way of clusters or a graph
+_NARROW = 0.1  # share of the rows below which a graph is left aside: it would lose its way among those not allowed
 
 
 def write_vectors(path: Path, slices: Iterator[Vectors], rows: int, dimensions: int, recipe: Recipe) -> File:
@@ -97,29 +97,14 @@ class VectorFile:
         import faiss
 
         top = min(top, self.rows)
-        selector = None
+        index, selector, share = self._index, None, 1.0
         if allowed is not None:
-            if np.count_nonzero(allowed) <= _FEW and not self._is_linear:
-                return self._search_few(queries, top, np.flatnonzero(allowed))
             selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
-        parameters = _parameters(self._index, self._recipe, selector)
-        scores, rows = self._index.search(queries, top, params=parameters)
+            share = max(1, np.count_nonzero(allowed)) / self.rows
+            if share < _NARROW and isinstance(index, faiss.IndexHNSW):
+                index = faiss.downcast_index(index.storage)
+        scores, rows = index.search(queries, top, params=_parameters(index, self._recipe, selector, share))
         return scores, rows
-
-    def _search_few(self, queries: Vectors, top: int, few: Rows) -> tuple[Vectors, Rows]:
-        """Compare with each of some rows: clusters and graphs lose most of what a narrow filter allows."""
-        scores = queries @ self.read(few).T
-        best = np.argsort(-scores, axis=1, kind="stable")[:, :top]
-        return np.take_along_axis(scores, best, 1), few[best]
-
-    @cached_property
-    def _is_linear(self) -> bool:
-        """Whether a search visits every row anyway."""
-        import faiss
-
-        return not isinstance(
-            self._index, faiss.IndexIVF | faiss.IndexHNSW | faiss.IndexRefine | faiss.IndexPreTransform
-        )
 
     def read(self, rows: Rows) -> Vectors:
         """Return the vectors ``[len(rows), dimensions]`` of some rows, as precise as they are stored."""
@@ -148,19 +133,20 @@ class VectorFile:
         return matrix
 
 
-def _parameters(index: Any, recipe: Recipe, selector: Any) -> Any:
-    """FAISS search parameters for an index and everything it wraps."""
+def _parameters(index: Any, recipe: Recipe, selector: Any, share: float) -> Any:
+    """FAISS search parameters for an index and everything it wraps; the fewer rows may be found, the wider it looks."""
     import faiss
 
     index = faiss.downcast_index(index)
     settings = recipe.search
     if isinstance(index, faiss.IndexRefine):
-        inner = _parameters(index.base_index, recipe, selector)
+        inner = _parameters(index.base_index, recipe, selector, share)
         return faiss.IndexRefineSearchParameters(k_factor=float(settings.get("k_factor", 4)), base_index_params=inner)
     if isinstance(index, faiss.IndexPreTransform):
-        return faiss.SearchParametersPreTransform(index_params=_parameters(index.index, recipe, selector))
+        return faiss.SearchParametersPreTransform(index_params=_parameters(index.index, recipe, selector, share))
     if isinstance(index, faiss.IndexIVF):
-        return faiss.SearchParametersIVF(sel=selector, nprobe=int(settings.get("nprobe", 32)))
+        probes = min(index.nlist, math.ceil(settings.get("nprobe", 32) / share))
+        return faiss.SearchParametersIVF(sel=selector, nprobe=probes)
     if isinstance(index, faiss.IndexHNSW):
-        return faiss.SearchParametersHNSW(sel=selector, efSearch=int(settings.get("efSearch", 128)))
+        return faiss.SearchParametersHNSW(sel=selector, efSearch=math.ceil(settings.get("efSearch", 128) / share))
     return faiss.SearchParameters(sel=selector)
