@@ -152,10 +152,12 @@ class Snapshot:
         Returns:
             Sentence ids ``[k]`` and scores ``[k]`` float32, best first, ties by id.
         """
-        postings = [[self._posting(live, int(word)) for word in words] for live in self.segments]
         total = self.living.sentences
+        if not total:
+            return np.zeros(0, np.int64), np.zeros(0, np.float32)
+        postings = [[self._posting(live, int(word)) for word in words] for live in self.segments]
         weights = [weigh(sum(len(posting.rows) for posting in column), total) for column in zip(*postings, strict=True)]
-        average = sum(live.words for live in self.segments) / max(1, total)
+        average = max(1, sum(live.words for live in self.segments)) / total
         ids, scores = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
         for live, mine in zip(self.segments, postings, strict=True):
             rows, found = score_rows(mine, weights, live.segment.lexicon.lengths, average)

@@ -100,7 +100,7 @@ class VectorFile:
         index, selector, share = self._index, None, 1.0
         if allowed is not None:
             selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
-            share = max(1, np.count_nonzero(allowed)) / self.rows
+            share = max(1, int(np.count_nonzero(allowed))) / self.rows
             if share < _NARROW and isinstance(index, faiss.IndexHNSW):
                 index = faiss.downcast_index(index.storage)
         scores, rows = index.search(queries, top, params=_parameters(index, self._recipe, selector, share))
