@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lmkrag.corpus.load import fingerprint, load_document
+from lmkrag.corpus.isolated import IsolatedLoader
+from lmkrag.corpus.load import fingerprint
 from lmkrag.corpus.sentences import iter_sentences
 from lmkrag.corpus.walk import Found, walk
 from lmkrag.errors import DocumentError
@@ -79,10 +80,12 @@ def add_files(
         known = _known(store)
         found = [item for source in sources for item in walk(source, include=include, exclude=exclude)]
         counts.skipped += [item for item in found if isinstance(item, Skipped)]
-        files = [item for item in found if isinstance(item, Found)]
+        files = sorted((item for item in found if isinstance(item, Found)), key=lambda item: item.doc_id)
         changed = list(_changed(files, known, counts))
         if changed:
-            _encode_all(store, encoder(), _load(changed, known, counts, store, progress), known, counts)
+            with IsolatedLoader() as loader:
+                loading = _load(changed, loader, known, counts, store, progress)
+                _encode_all(store, encoder(), loading, known, counts)
             store.merge_small()
         removed = _missing(sources, found, known) if prune else []
         if removed:
@@ -167,6 +170,7 @@ def _changed(files: Iterable[Found], known: dict[str, DocumentRow], counts: _Cou
 
 def _load(
     files: Sequence[Found],
+    loader: IsolatedLoader,
     known: dict[str, DocumentRow],
     counts: _Counts,
     store: IndexStore,
@@ -184,7 +188,7 @@ def _load(
         size, changed_at = item.stat
         stat = (size, 0 if now - changed_at < _RACY_NS else changed_at)
         try:
-            document = load_document(item.path, item.doc_id)
+            document = loader.load(item.path, item.doc_id)
         except DocumentError as error:
             counts.skipped.append(Skipped(item.doc_id, str(error)))
             continue

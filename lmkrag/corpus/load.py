@@ -69,6 +69,8 @@ def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:
         loaded = _reader(suffix)(data, name)
     except DocumentError:
         raise
+    except MemoryError as error:
+        raise DocumentError("needs more memory than it may use: skipped") from error
     except Exception as error:  # a parser's own bug must cost one file, not the run
         raise DocumentError(f"can't be parsed ({type(error).__name__})") from error
     if not loaded.text.strip():
@@ -88,6 +90,11 @@ def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:
 def fingerprint(data: bytes) -> str:
     """Return the hash by which a changed file is told from a touched one."""
     return hashlib.sha256(data).hexdigest()
+
+
+def is_plain(path: Path) -> bool:
+    """Return whether a file's characters are its text, so that there is nothing to parse."""
+    return path.suffix.lower() not in _BY_SUFFIX
 
 
 def _reader(suffix: str) -> Callable[[bytes, str], Loaded]:

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import save_file
+from safetensors.numpy import save
 from Stemmer import Stemmer
 from xxhash import xxh3_64_intdigest
 
@@ -122,7 +122,7 @@ def _tables(words: Words, rows: NDArray[np.uint32], counts: NDArray[np.uint8], l
 
 def write_words(path: Path, tables: dict[str, NDArray[Any]]) -> File:
     """Write a words file and make it durable."""
-    save_file(tables, path)
+    path.write_bytes(save(tables))
     sync(path)
     return File.of(path)
 

@@ -53,7 +53,13 @@ def write_vectors(path: Path, slices: Iterator[Vectors], rows: int, dimensions: 
         raise ValueError(f"{rows} vectors were announced, {index.ntotal} came")
     if isinstance(index, faiss.IndexIVF):
         index.set_direct_map_type(faiss.DirectMap.Array)  # rows can be read back one by one
-    faiss.write_index(index, str(path))
+    try:
+        faiss.write_index(index, str(path))
+        whole = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC).ntotal == rows
+    except RuntimeError as error:
+        raise OSError(f"{path}: FAISS can't write this file: {error}") from error
+    if not whole:  # FAISS says nothing when closing a file fails
+        raise OSError(f"{path}: FAISS wrote only a part of this file")
     sync(path)
     return File.of(path)
 

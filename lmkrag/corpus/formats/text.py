@@ -22,6 +22,7 @@ CODE = frozenset(
 
 _SAMPLE = 1 << 18
 _SHORT = 2_000
+_MOST_FRONT_MATTER = 65_536
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -76,10 +77,12 @@ def decode(data: bytes) -> str:
 
 def read_front_matter(text: str) -> dict[str, Any]:
     """Return the YAML front matter of a Markdown text; empty when there is none or it is not a mapping."""
-    match = _FRONT_MATTER.match(text)
+    match = _FRONT_MATTER.match(text, 0, _MOST_FRONT_MATTER)
     if not match:
         return {}
     try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(match.group(1), yaml.SafeLoader)):
+            return {}  # a few lines of aliases to aliases would be gigabytes written out
         loaded = yaml.safe_load(match.group(1))
     except (yaml.YAMLError, ValueError, RecursionError):
         return {}
