@@ -1,0 +1,335 @@
+"""Kill a writer again and again, and see that nothing is lost and nothing is wrong.
+
+    python tests/trust/crash.py kills --count 500       SIGKILL at random instants
+    python tests/trust/crash.py faults                  a crash (with loss of power) at every write, sync, rename ...
+    python tests/trust/crash.py faults --every 7        ... at every seventh
+    python tests/trust/crash.py errors --every 1        the disk is full, can't sync or is read-only from some call on
+
+A writer adds, changes, removes and compacts, and says when each step is done. After each death: the index opens,
+`verify` is clean, every acknowledged document is whole and found, a document whose step was not acknowledged is as it was
+before or as it was to be, none is there twice. In the end, a run to completion equals an index made without a death.
+Prints one line of counts; exits with 1 at the first thing that is wrong.
+"""
+
+import argparse
+import ctypes
+import errno
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import faiss
+import numpy as np
+import torch
+
+from lmkrag import Engine, LandmarkEncoder, indexing
+from lmkrag.errors import StorageError
+from lmkrag.index import catalog
+from lmkrag.index.store import IndexStore
+
+CRASH, FAIL, COUNT = 2, 3, 1
+EVERY_CALL, SYNCS = 15, 2
+NAMES = [f"d{number}.txt" for number in range(6)]
+
+State = dict[str, str]
+"""What each document says."""
+
+
+def write_text(name: str, version: int) -> str:
+    """A short document that says which it is, in words no other has."""
+    mark = f"{name[:2]}v{version}x"
+    lines = [f"This is {mark}, a report about the bridge.", "Its stones moved.", f"The end of {mark}."]
+    return " ".join([lines[0], *lines[1:2] * (version % 5), lines[2]])
+
+
+class Job:
+    """Runs steps in a child and hears which were begun and which were done."""
+
+    def __init__(self, encoder: LandmarkEncoder, work: Path) -> None:
+        self.encoder, self.index, self.docs = encoder, work / "index", work / "docs"
+        self.docs.mkdir(parents=True, exist_ok=True)
+
+    def do(self, step: dict, tell: Callable[[str, dict], None]) -> None:
+        """One step: change files and add them, remove documents, or compact."""
+        for name, text in step.get("files", {}).items():
+            (self.docs / name).write_text(text)
+        for name in step.get("removed", []):
+            (self.docs / name).unlink(missing_ok=True)
+        if "files" in step:  # a killed step may have left others behind
+            step = {"files": {path.name: path.read_text() for path in sorted(self.docs.iterdir())}}
+        tell("begun", step)
+        with Engine.open(self.index, create=True, encoder=self.encoder) as engine:
+            if "files" in step:
+                engine.add(self.docs)
+            elif "removed" in step:
+                held = set(read_state(self.index))
+                engine.remove([name for name in step["removed"] if name in held])
+            else:
+                engine.compact()
+        tell("done", step)
+
+    def run(self, steps: list[dict], *, delay: float | None = None, arm: tuple = ()) -> tuple[list, str]:
+        """Run steps in a child, killed after ``delay`` seconds; return what it told and how it ended."""
+
+        def child(tell: Callable[[str, dict], None]) -> None:
+            if arm:
+                ctypes.CDLL(None).faults_arm(str(self.index).encode(), *map(ctypes.c_long, arm))
+            for step in steps:
+                self.do(step, tell)
+            if arm:
+                tell("calls", {"count": ctypes.CDLL(None).faults_seen()})
+
+        return fork(child, delay)
+
+
+def fork(child: Callable, delay: float | None = None) -> tuple[list, str]:
+    """Run ``child(tell)`` in a forked process; return what it told, and "fine", "killed" or its exception."""
+    reading, writing = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        code = 0
+        try:
+            os.close(reading)
+            child(lambda word, value: os.write(writing, json.dumps([word, value]).encode() + b"\n"))
+        except StorageError as error:
+            os.write(writing, json.dumps(["refused", {"error": str(error)}]).encode() + b"\n")
+            code = 3
+        except BaseException:
+            os.write(writing, json.dumps(["error", {"error": traceback.format_exc()}]).encode() + b"\n")
+            code = 4
+        os._exit(code)
+    os.close(writing)
+    if delay is not None:
+        time.sleep(delay)
+        os.kill(pid, signal.SIGKILL)
+    with os.fdopen(reading) as stream:
+        told = [json.loads(line) for line in stream if line.endswith("\n")]
+    _, status = os.waitpid(pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    return told, {0: "fine", 3: "refused", 4: "error"}.get(code, "killed")
+
+
+def read_state(index: Path) -> State:
+    """What an index holds."""
+    if not IndexStore.exists(index):
+        return {}
+    store = IndexStore.open(index)
+    with store.reading(vectors=False) as snapshot:
+        rows = list(catalog.all_documents(snapshot.connection))
+        state = {row.doc_id: catalog.read_text(snapshot.connection, row, 0, row.length) for row in rows}
+    store.close()
+    return state
+
+
+def expect(before: State, told: list) -> dict[str, set]:
+    """What each document may say after some steps: one thing, or two if its step was not acknowledged."""
+    allowed = {name: {before.get(name)} for name in NAMES}
+    for word, step in told:
+        if word not in ("begun", "done"):
+            continue
+        changed = {**step.get("files", {}), **dict.fromkeys(step.get("removed", []))}
+        for name, text in changed.items():
+            allowed[name] = {text} if word == "done" else allowed[name] | {text}
+    return allowed
+
+
+def check(job: Job, allowed: dict[str, set]) -> State:
+    """Look at an index after a death, in a child; return what it holds."""
+
+    def child(tell: Callable[[str, dict], None]) -> None:
+        state = read_state(job.index)
+        for name, texts in allowed.items():
+            assert state.get(name) in texts, f"{name} is {state.get(name)!r}, not one of {texts}"
+        if IndexStore.exists(job.index):
+            with Engine.open(job.index, encoder=job.encoder) as engine:
+                assert engine.verify() == (), engine.verify()
+                for name, text in state.items():
+                    mark = text.split()[2].strip(",")
+                    for mode in ("lexical", "hybrid"):
+                        spans = engine.search(f"the end of {mark}", top=20, mode=mode)
+                        found = [span for span in spans if mark in span.text]
+                        assert found, f"{mark} is not found ({mode})"
+                        assert {span.doc_id for span in found} == {name}
+                        assert all(text[span.start : span.end] == span.text for span in spans if span.doc_id == name)
+        tell("state", state)
+
+    told, end = fork(child)
+    if end != "fine":
+        sys.exit(f"WRONG: {told[-1][1]['error'] if told else end}")
+    return told[-1][1]
+
+
+def compare(job: Job, fresh: Path) -> None:
+    """Run to completion; the index must equal one made in a single run, which is made if it is not at ``fresh``."""
+
+    def contents(index: Path) -> dict:
+        store = IndexStore.open(index)
+        with store.reading() as snapshot:
+            found = {}
+            for row in catalog.all_documents(snapshot.connection):
+                ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
+                borders = catalog.read_borders(snapshot.connection, row, 0, row.sentences)
+                found[row.doc_id] = (row.checksum, borders.tolist(), snapshot.read_vectors(ids))
+        store.close()
+        return found
+
+    def child(tell: Callable[[str, dict], None]) -> None:
+        for index in [job.index] if fresh.exists() else [job.index, fresh]:
+            with Engine.open(index, create=True, encoder=job.encoder) as engine:
+                engine.add(job.docs, prune=True)
+                engine.compact()
+        ours, right = contents(job.index), contents(fresh)
+        assert list(ours) == list(right) == sorted(path.name for path in job.docs.iterdir())
+        for name, (checksum, borders, vectors) in right.items():
+            assert ours[name][:2] == (checksum, borders), name
+            assert np.abs(ours[name][2] - vectors).max() < 2e-3, name
+        assert len(list((job.index / "segments").iterdir())) == 2
+
+    told, end = fork(child)
+    if end != "fine":
+        sys.exit(f"WRONG after a run to completion: {told[-1][1]['error'] if told else end}")
+
+
+def kills(job: Job, work: Path, count: int, rng: random.Random) -> str:
+    """SIGKILL at random instants of random steps, one index throughout."""
+    state: State = {}
+    longest, inside, versions = 1.0, 0, 0
+    for number in range(count):
+        steps = []
+        for _ in range(rng.randint(1, 3)):
+            versions += 1
+            kind = rng.random()
+            if kind < 0.7:
+                chosen = rng.sample(NAMES, rng.randint(1, 4))
+                steps.append({"files": {name: write_text(name, versions) for name in chosen}})
+            else:
+                steps.append({"removed": rng.sample(NAMES, 2)} if kind < 0.85 else {})
+        began = time.monotonic()
+        told, end = job.run(steps, delay=rng.uniform(0, longest) if number else None)
+        if end == "error":
+            sys.exit(f"WRONG: {told[-1][1]['error']}")
+        if number == 0:
+            longest = 1.2 * (time.monotonic() - began)
+        inside += end == "killed" and bool(told) and told[-1][0] == "begun"
+        state = check(job, expect(state, told))
+        if number % 50 == 49 or number == count - 1:
+            shutil.rmtree(work / "fresh", ignore_errors=True)
+            compare(job, work / "fresh")
+            state = check(job, {name: {None} | {p.read_text() for p in job.docs.glob(name)} for name in NAMES})
+    return f"{count} kills, {inside} of them inside a step"
+
+
+def plan() -> tuple[list[dict], list[dict]]:
+    """Steps that prepare an index, and the steps under test: each way to write."""
+    base = [{"files": {name: write_text(name, 1) for name in NAMES[:4]}}]
+    tested = [
+        {"files": {name: write_text(name, 2) for name in NAMES[2:6]}},
+        {"removed": NAMES[:1]},
+        {},
+        {"files": {NAMES[1]: write_text(NAMES[1], 3)}},
+    ]
+    return base, tested
+
+
+def faults(job: Job, work: Path, every: int, error: tuple[int, int] | None) -> str:
+    """A crash, or errors from then on, at each call that changes a file, from an empty directory and from an index."""
+    base, tested = plan()
+    died = refused = trials = 0
+    for prepared in ([], base):
+        reset(job, work, prepared)
+        before = read_state_in_child(job)
+        which = SYNCS if error and error[1] == SYNCS else EVERY_CALL
+        told, end = job.run(tested, arm=(COUNT, 0, 0, which))
+        assert end == "fine", told
+        calls = told[-1][1]["count"]
+        for call in range(1, calls + 1, every):
+            reset(job, work, prepared)
+            arm = (FAIL, call, error[0], which) if error else (CRASH, call, 0, which)
+            told, end = job.run(tested, arm=arm)
+            if end == "error":
+                sys.exit(f"WRONG: call {call}: {told[-1][1]['error']}")
+            died, refused, trials = died + (end == "killed"), refused + (end == "refused"), trials + 1
+            check(job, expect(before, told))
+            told, end = job.run(tested)
+            if end != "fine":
+                sys.exit(f"WRONG: the index can't be written to again after call {call}: {told}")
+            compare(job, work / f"fresh-{len(prepared)}")
+    how = f"{refused} refused with a clear error" if error else f"{died} crashed"
+    return f"{trials} calls, {how}"
+
+
+def reset(job: Job, work: Path, prepared: list[dict]) -> None:
+    """Put the index and the files back to where the steps under test begin."""
+    kept = work / f"kept-{len(prepared)}"
+    if not kept.exists():
+        for path in (job.index, job.docs):
+            shutil.rmtree(path, ignore_errors=True)
+        job.docs.mkdir()
+        assert job.run(prepared)[1] == "fine"
+        kept.mkdir()
+        for path in (job.index, job.docs):
+            if path.exists():
+                shutil.copytree(path, kept / path.name)
+    for path in (job.index, job.docs):
+        shutil.rmtree(path, ignore_errors=True)
+        if (kept / path.name).exists():
+            shutil.copytree(kept / path.name, path)
+
+
+def read_state_in_child(job: Job) -> State:
+    """What the index holds; the parent itself never opens it."""
+    told, _ = fork(lambda tell: tell("state", read_state(job.index)))
+    return told[-1][1]
+
+
+def preload(work: Path) -> None:
+    """Start again with the library that makes calls fail."""
+    library = work / "faults.so"
+    source = Path(__file__).with_name("faults.c")
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", "-o", str(library), str(source), "-ldl"], check=True)
+    os.environ.update(LD_PRELOAD=str(library), LMKRAG_CRASH_WORK=str(work))
+    os.execv(sys.executable, [sys.executable, *sys.argv])
+
+
+def main() -> None:
+    """Run the trials asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("what", choices=["kills", "faults", "errors"])
+    parser.add_argument("--count", type=int, default=500)
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    if options.what != "kills" and "LMKRAG_CRASH_WORK" not in os.environ:
+        preload(Path(tempfile.mkdtemp()))
+    work = Path(os.environ.get("LMKRAG_CRASH_WORK") or tempfile.mkdtemp())
+    torch.set_num_threads(1)  # a forked child must not need the parent's threads
+    faiss.omp_set_num_threads(1)
+    indexing._COMMIT_SENTENCES = 8  # many commits in one step
+    began = time.monotonic()
+    try:
+        job = Job(LandmarkEncoder.load(), work)
+        if options.what == "kills":
+            lines = [kills(job, work, options.count, random.Random(options.seed))]
+        elif options.what == "faults":
+            lines = [faults(job, work, options.every, None)]
+        else:
+            kinds = {"disk full": (errno.ENOSPC, 15), "read-only": (errno.EROFS, 15), "no sync": (errno.EIO, SYNCS)}
+            lines = [f"{name}: {faults(job, work, options.every, kind)}" for name, kind in kinds.items()]
+    finally:
+        shutil.rmtree(work, ignore_errors=True)
+    print("\n".join(lines), f"\nnothing lost, nothing wrong ({time.monotonic() - began:.0f} s)")
+
+
+if __name__ == "__main__":
+    main()
