@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
 
 from lmkrag.errors import IndexMismatch, IndexNotFound, UsageError
-from lmkrag.types import Answer, Context, Document, IndexReport, IndexStatus, Level, Mode, Span
+from lmkrag.types import Answer, Context, Document, IndexReport, IndexStatus, Level, Mode, RepairReport, Span
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
@@ -192,6 +192,28 @@ class Engine:
         """Rewrite the index without what was deleted, as its recipe says for its size."""
         with self._store.writing():
             self._store.compact()
+
+    def repair(self) -> RepairReport:
+        """Rebuild a damaged index: what is whole is kept, what is not is read from its file again, if that is there.
+
+        The damaged index is kept beside the new one, which takes its place. Only repair an index you made: the files it
+        names are read.
+
+        Raises:
+            StorageError: there is no room for a second copy, or another process writes.
+        """
+        from lmkrag.index.repair import salvage, swap
+        from lmkrag.index.store import IndexStore
+        from lmkrag.indexing import restore_files
+
+        path = self._store.path
+        found, damaged = swap(path, salvage)
+        self._store.close()
+        self._store = IndexStore.open(path)
+        self._selections.clear()
+        restored = restore_files(self._store, lambda: self.encoder, found.lost)
+        lost = tuple(item.path for item in restored.skipped)
+        return RepairReport(found.kept, restored.added, lost, found.unknown, str(damaged))
 
     # Reading
 

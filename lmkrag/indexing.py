@@ -93,6 +93,26 @@ def add_files(
     return _report(counts, len(removed), began)
 
 
+def restore_files(
+    store: IndexStore, encoder: "Callable[[], LandmarkEncoder]", rows: Sequence[DocumentRow]
+) -> IndexReport:
+    """Index the files of documents that were lost, under the names they had; those that are gone are skipped."""
+    began = time.monotonic()
+    counts = _Counts()
+    files = []
+    for row in rows:
+        path = Path(row.path)
+        if path.is_file():
+            facts = path.stat()
+            files.append(Found(path, row.doc_id, row.root, (facts.st_size, facts.st_mtime_ns)))
+        else:
+            counts.skipped.append(Skipped(row.doc_id, f"its source is gone ({row.path})"))
+    if files:
+        with store.writing(), IsolatedLoader() as loader:
+            _encode_all(store, encoder(), _load(files, loader, {}, counts, store, None), {}, counts)
+    return _report(counts, 0, began)
+
+
 def add_documents(store: IndexStore, encoder: "LandmarkEncoder", documents: Iterable[Document]) -> IndexReport:
     """Index documents given as values; one that is in the index just so is left alone.
 

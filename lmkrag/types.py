@@ -138,6 +138,20 @@ class IndexReport:
 
 
 @dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What a repair did: documents kept as they were, read from their files again, and gone, by name.
+
+    ``unknown`` counts documents whose very names are lost; ``damaged`` is where the index is kept as it was.
+    """
+
+    kept: int
+    restored: int
+    lost: tuple[str, ...]
+    unknown: int
+    damaged: str
+
+
+@dataclass(frozen=True, slots=True)
 class IndexStatus:
     """What an index holds. ``bytes`` is its size on disk, ``dead`` the sentences deleted but not compacted."""
 

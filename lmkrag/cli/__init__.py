@@ -8,7 +8,7 @@ from lmkrag import __version__
 from lmkrag.cli.ask import ask, chat
 from lmkrag.cli.evaluate import evaluate
 from lmkrag.cli.index import index
-from lmkrag.cli.manage import compact, recipes, remove, show, status, verify
+from lmkrag.cli.manage import compact, recipes, remove, repair, show, status, verify
 from lmkrag.cli.output import ErrorHandlingGroup
 from lmkrag.cli.search import search
 from lmkrag.cli.synth import synth
@@ -37,5 +37,7 @@ def main(context: click.Context) -> None:
     context.default_map = read_defaults(Path(), options)
 
 
-for command in (index, search, ask, chat, show, status, remove, compact, verify, recipes, evaluate, synth, train):
+for command in (index, search, ask, chat, show, status, remove, compact, verify, repair, recipes):
+    main.add_command(command)
+for command in (evaluate, synth, train):
     main.add_command(command)

@@ -86,6 +86,26 @@ def verify(index_path: str, as_json: bool) -> None:
         sys.exit(1)
 
 
+@click.command(epilog="Example: lmkrag repair --index indexes/handbook")
+@index_option
+@json_option
+def repair(index_path: str, as_json: bool) -> None:
+    """Rebuild a damaged index: keep what is whole, read the rest from its files again."""
+    with Engine.open(index_path) as engine:
+        report = engine.repair()
+    if as_json:
+        print_json(asdict(report))
+    else:
+        for doc_id in report.lost:
+            click.echo(f"lost: {one_line(doc_id)}")
+        unknown = f", {report.unknown} of unknown name lost: index the sources again" if report.unknown else ""
+        lost = f", {len(report.lost)} lost" if report.lost else ""
+        click.echo(f"{index_path}: {report.kept} kept, {report.restored} read again{lost}{unknown}", err=True)
+        click.echo(f"the damaged index is kept in {report.damaged}", err=True)
+    if report.lost or report.unknown:
+        sys.exit(1)
+
+
 @click.command(epilog="Example: lmkrag recipes")
 @json_option
 def recipes(as_json: bool) -> None:

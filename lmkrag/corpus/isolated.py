@@ -1,7 +1,7 @@
 """Read files of complex formats in a process of their own: one bad file can't take a run down, hang it or fill memory.
 
-Parsers of PDF, Word, HTML and the like are large libraries fed with files of unknown origin. The process they run in has
-a limit on its memory, no environment to leak, and is killed when a file takes too long; the next file gets a new one.
+Parsers of PDF, Word, HTML and the like are large libraries fed with files of unknown origin. The process they run in
+has a limit on its memory, no environment to leak, and is killed when a file takes too long; the next gets a new one.
 """
 
 import json

@@ -1,6 +1,7 @@
 """All SQL. Functions over an open SQLite connection; transactions belong to the caller (the store)."""
 
 import json
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -57,17 +58,30 @@ _COLUMNS = (
 
 
 def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
-    """Open a catalog; every commit is durable when it returns."""
-    mode = "rwc" if create else "rw"
-    connection = sqlite3.connect(
-        f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=30
-    )
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA cell_size_check = ON")
+    """Open a catalog; every commit is durable when it returns.
+
+    In a directory that can't be written to, where SQLite can't share what it needs to, the catalog is taken as it is.
+    """
+    connection = _open(path, "rwc" if create else "rw")
+    try:
+        connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
+    except sqlite3.OperationalError:
+        if os.access(path.parent, os.W_OK) or Path(f"{path}-wal").exists():
+            raise
+        connection.close()
+        connection = _open(path, "ro&immutable=1")
     if create:
         connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA foreign_keys = ON")
+    connection.execute("PRAGMA cell_size_check = ON")
     connection.execute("PRAGMA synchronous = FULL")
     return connection
+
+
+def _open(path: Path, mode: str) -> sqlite3.Connection:
+    return sqlite3.connect(
+        f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=30
+    )
 
 
 def create_schema(connection: sqlite3.Connection, meta: dict[str, str]) -> None:
@@ -359,6 +373,13 @@ def read_borders(connection: sqlite3.Connection, row: DocumentRow, first: int, s
     return found
 
 
+def read_kinds(connection: sqlite3.Connection, row: DocumentRow) -> NDArray[np.uint8]:
+    """Return the kind of each sentence of a document, a position in ``SENTENCE_KINDS``."""
+    query = "SELECT first, data FROM sentence_block WHERE document = ? ORDER BY first"
+    blocks = [unpack(data, f"sentences {row.id} {first}") for first, data in connection.execute(query, (row.id,))]
+    return np.concatenate([np.frombuffer(data, np.uint8)[-((len(data) - 8) // 5) :] for data in blocks])
+
+
 def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hashes, Ids]:
     """Return the hash of each window a document was read in, and the ordinal of its first own sentence."""
     found = connection.execute("SELECT data FROM window_list WHERE document = ?", (row.id,)).fetchone()
@@ -395,14 +416,15 @@ def delete_segment(connection: sqlite3.Connection, name: str) -> None:
     connection.execute("DELETE FROM segment WHERE name = ?", (name,))
 
 
-def read_segments(connection: sqlite3.Connection) -> list[tuple[SegmentFile, Ids]]:
-    """Return every segment with its runs ``[n, 3]``, oldest first.
+def read_segments(connection: sqlite3.Connection, key: int | None = None) -> list[tuple[SegmentFile, Ids]]:
+    """Return every segment, or the one with a row id, with its runs ``[n, 3]``; oldest first.
 
     Raises:
         IndexCorrupt: a row is damaged.
     """
     found = []
-    for name, text, packed, check in connection.execute("SELECT name, facts, runs, mark FROM segment ORDER BY id"):
+    query = "SELECT name, facts, runs, mark FROM segment WHERE ? IN (id, 0) ORDER BY id"
+    for name, text, packed, check in connection.execute(query, (key or 0,)):
         if check != mark(name, text.encode()):
             raise IndexCorrupt(f"the catalog's row of segment {name!r} is damaged (checksum); run lmkrag repair")
         facts = json.loads(text)

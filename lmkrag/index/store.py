@@ -32,11 +32,12 @@ from lmkrag.index.segments import Segment, SegmentFile, write_segment
 from lmkrag.index.snapshot import LiveSegment, Snapshot
 from lmkrag.types import Document, EncoderSpec, Recipe, Sentence
 
-_CATALOG = "catalog.sqlite"
+CATALOG = "catalog.sqlite"
 _NEW_CATALOG = "catalog.new"
 _LEFTOVERS = {"segments", "write.lock", *(_NEW_CATALOG + end for end in ("", "-wal", "-shm", "-journal"))}
 _MAX_SEGMENTS = 8  # more are merged after an add: every search visits each
 _NOTHING = Living(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
+_UNREAD: tuple[int, Living, tuple[LiveSegment, ...]] = (-1, _NOTHING, ())
 
 Vectors = NDArray[np.float32]
 
@@ -64,19 +65,19 @@ class IndexStore:
         self._connections: list[sqlite3.Connection] = []
         self._guard = threading.Lock()
         self._segments: dict[str, Segment] = {}
-        self._state: tuple[int, Living, tuple[LiveSegment, ...]] = (-1, _NOTHING, ())
+        self._state = _UNREAD
         self._lock = FileLock(str(path / "write.lock"), timeout=0, is_singleton=False)
 
     @classmethod
-    def create(cls, path: Path, *, encoder: EncoderSpec, recipe: str | None = None) -> Self:
+    def create(cls, path: Path, *, encoder: EncoderSpec, recipe: str | Recipe | None = None) -> Self:
         """Make an empty index in a new or empty directory."""
         if path.exists() and (not path.is_dir() or not {entry.name for entry in path.iterdir()} <= _LEFTOVERS):
             raise UsageError(f"{path}: not empty and not an index; choose another directory")
-        chosen = load_recipe(recipe or DEFAULT_RECIPE)
+        chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe or DEFAULT_RECIPE)
         store = cls(path, encoder, chosen)
         try:
             (path / "segments").mkdir(parents=True, exist_ok=True)
-            with store._locked():
+            with store.locked():
                 if cls.exists(path):
                     raise UsageError(f"{path}: another process has just made an index here; open it")
                 store._create_catalog()
@@ -92,7 +93,7 @@ class IndexStore:
         with contextlib.closing(catalog.connect(new, create=True)) as connection:
             catalog.create_schema(connection, meta)
         sync(new)
-        new.rename(self.path / _CATALOG)
+        new.rename(self.path / CATALOG)
         sync(self.path)
 
     @classmethod
@@ -105,7 +106,7 @@ class IndexStore:
         if not cls.exists(path):
             raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
         try:
-            with contextlib.closing(catalog.connect(path / _CATALOG)) as connection:
+            with contextlib.closing(catalog.connect(path / CATALOG)) as connection:
                 meta = catalog.read_meta(connection)
             version = int(meta["format"])
             if version > catalog.FORMAT_VERSION:
@@ -116,17 +117,21 @@ class IndexStore:
                 raise IndexMismatch(f"{path}: format {version} of an older lmkrag: index the sources again, elsewhere")
             encoder = EncoderSpec(**json.loads(meta["encoder"]))
             return cls(path, encoder, recipe_from_json(meta["recipe"]))
+        except sqlite3.OperationalError as error:
+            raise _wrapped(path, error) from error
         except (sqlite3.Error, KeyError, ValueError, TypeError, IndexCorrupt) as error:
-            raise IndexCorrupt(f"{path / _CATALOG}: the catalog can't be read ({error}); run lmkrag repair") from error
+            raise IndexCorrupt(f"{path / CATALOG}: the catalog can't be read ({error}); run lmkrag repair") from error
 
     @staticmethod
     def exists(path: Path) -> bool:
         """Return whether there is an index at ``path``."""
-        return (path / _CATALOG).is_file()
+        return (path / CATALOG).is_file()
 
     def close(self) -> None:
-        """Close every connection."""
+        """Close every connection and let go of every file."""
         with self._guard:
+            self._segments.clear()
+            self._state = _UNREAD
             for connection in self._connections:
                 connection.close()
             self._connections.clear()
@@ -189,7 +194,10 @@ class IndexStore:
     def _connection(self) -> sqlite3.Connection:
         connection: sqlite3.Connection | None = getattr(self._local, "connection", None)
         if connection is None:
-            connection = catalog.connect(self.path / _CATALOG)
+            try:
+                connection = catalog.connect(self.path / CATALOG)
+            except sqlite3.DatabaseError as error:
+                raise _wrapped(self.path, error) from error
             self._local.connection = connection
             with self._guard:
                 self._connections.append(connection)
@@ -204,7 +212,7 @@ class IndexStore:
         Raises:
             IndexLocked: another process is writing.
         """
-        with self._locked():
+        with self.locked():
             try:
                 self._collect_orphans()
                 yield
@@ -215,7 +223,12 @@ class IndexStore:
                 raise StorageError(f"{self.path}: {reason}") from error
 
     @contextlib.contextmanager
-    def _locked(self) -> Iterator[None]:
+    def locked(self) -> Iterator[None]:
+        """Hold the writer's lock.
+
+        Raises:
+            IndexLocked: another process is writing.
+        """
         try:
             self._lock.acquire()
         except Timeout:
@@ -281,7 +294,7 @@ class IndexStore:
             if len(merged) == 1 and merged[0].whole and merged[0].segment.file.recipe == wanted:
                 return
             self._merge(merged)
-        with contextlib.closing(catalog.connect(self.path / _CATALOG)) as connection:
+        with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
             connection.execute("VACUUM")
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
@@ -319,7 +332,7 @@ class IndexStore:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[sqlite3.Connection]:
-        with contextlib.closing(catalog.connect(self.path / _CATALOG)) as connection:
+        with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
@@ -330,7 +343,7 @@ class IndexStore:
                 raise
 
     def _collect_orphans(self) -> None:
-        with contextlib.closing(catalog.connect(self.path / _CATALOG)) as connection:
+        with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
             known = {name for file, _ in catalog.read_segments(connection) for name in file.names}
         for path in (self.path / "segments").iterdir():
             if path.name not in known:
@@ -365,4 +378,4 @@ def _lay_out(segments: Sequence[SegmentFile], ranges: Sequence[tuple[int, int]])
 def _wrapped(path: Path, error: sqlite3.DatabaseError) -> StorageError:
     if isinstance(error, sqlite3.OperationalError):
         return StorageError(f"{path}: the catalog can't be used ({error}); what was committed before is kept")
-    return IndexCorrupt(f"{path / _CATALOG}: the catalog is damaged ({error}); run lmkrag verify")
+    return IndexCorrupt(f"{path / CATALOG}: the catalog is damaged ({error}); run lmkrag repair")

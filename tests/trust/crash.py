@@ -6,7 +6,7 @@
     python tests/trust/crash.py errors --every 1        the disk is full, can't sync or is read-only from some call on
 
 A writer adds, changes, removes and compacts, and says when each step is done. After each death: the index opens,
-`verify` is clean, every acknowledged document is whole and found, a document whose step was not acknowledged is as it was
+`verify` is clean, every acknowledged document is whole and found, one whose step was not acknowledged is as it was
 before or as it was to be, none is there twice. In the end, a run to completion equals an index made without a death.
 Prints one line of counts; exits with 1 at the first thing that is wrong.
 """

@@ -1,0 +1,167 @@
+"""Save what is whole of a damaged index: copy it into a new one, and say what has to be read from its source again."""
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from lmkrag.errors import IndexCorrupt
+from lmkrag.index import catalog
+from lmkrag.index.catalog import DocumentRow, Ids, find_ranges
+from lmkrag.index.lexical import WordCounter
+from lmkrag.index.store import CATALOG, IndexStore, Staged, Vectors
+from lmkrag.index.vectors import VectorFile
+from lmkrag.types import SENTENCE_KINDS, Document, Sentence
+
+_BATCH = 65_536  # sentences copied at a time
+
+
+@dataclass(frozen=True, slots=True)
+class Salvage:
+    """What was found: documents copied whole, rows of those that were not, and how many rows could not be read."""
+
+    kept: int
+    lost: tuple[DocumentRow, ...]
+    unknown: int
+
+
+def salvage(old: IndexStore, new: IndexStore) -> Salvage:
+    """Copy every whole document of ``old`` into ``new``, which is empty.
+
+    A document is whole when its row, text and sentences are what was written and a sound file has its vectors. Words
+    are counted anew, so a damaged words file loses nothing.
+    """
+    kept, lost = 0, []
+    with contextlib.closing(catalog.connect(old.path / CATALOG)) as connection, new.writing():
+        parts = list(_sound_parts(old, connection))
+        rows, unknown = _rows(connection)
+        batch: list[tuple[Staged, Vectors]] = []
+        for row in rows:
+            found = _read(connection, row, parts)
+            if found is None:
+                lost.append(row)
+                continue
+            batch.append(found)
+            kept += 1
+            if sum(len(vectors) for _, vectors in batch) >= _BATCH:
+                _commit(new, batch)
+                batch = []
+        if batch:
+            _commit(new, batch)
+        new.merge_small()
+    return Salvage(kept, tuple(lost), unknown)
+
+
+def _sound_parts(store: IndexStore, connection: sqlite3.Connection) -> Iterator[tuple[VectorFile, Ids]]:
+    """Each vector file that is what was written, with its runs by sentence."""
+    for key in _keys(connection, "segment"):
+        try:
+            file, runs = catalog.read_segments(connection, key)[0]
+            path = store.path / "segments" / file.names[0]
+            yield VectorFile(path, file.vectors, file.rows, file.recipe), runs[np.argsort(runs[:, 1])]
+        except (IndexCorrupt, sqlite3.Error, IndexError):
+            continue
+
+
+def _rows(connection: sqlite3.Connection) -> tuple[list[DocumentRow], int]:
+    rows, unknown = [], 0
+    for key in _keys(connection, "document"):
+        try:
+            rows.append(catalog.read_documents(connection, [key])[key])
+        except (IndexCorrupt, sqlite3.Error):
+            unknown += 1
+    return sorted(rows, key=lambda row: row.doc_id), unknown
+
+
+def _keys(connection: sqlite3.Connection, table: str) -> list[int]:
+    """The row ids of a table, from both ends: a broken page hides only what is on it."""
+    found: set[int] = set()
+    for order in ("ASC", "DESC"):
+        with contextlib.suppress(sqlite3.Error):
+            for (key,) in connection.execute(f"SELECT id FROM {table} NOT INDEXED ORDER BY id {order}"):
+                found.add(int(key))
+    return sorted(found)
+
+
+def _read(
+    connection: sqlite3.Connection, row: DocumentRow, parts: Sequence[tuple[VectorFile, Ids]]
+) -> tuple[Staged, Vectors] | None:
+    try:
+        text = catalog.read_text(connection, row, 0, row.length)
+        borders = catalog.read_borders(connection, row, 0, row.sentences)
+        kinds = catalog.read_kinds(connection, row)
+        marks, ordinals = catalog.read_windows(connection, row)
+    except (IndexCorrupt, sqlite3.Error):
+        return None
+    vectors = _vectors(np.arange(row.first_sentence, row.first_sentence + row.sentences), parts)
+    if vectors is None or catalog.checksum_document(row.doc_id, text, borders[1:]) != row.checksum:
+        return None
+    document = Document(
+        row.doc_id, row.path, text, row.title, row.kind, row.page_starts, row.meta, fingerprint=row.fingerprint
+    )
+    sentences = [
+        Sentence(int(start), int(end), SENTENCE_KINDS[kind])
+        for start, end, kind in zip(borders[:-1], borders[1:], kinds, strict=True)
+    ]
+    windows = list(zip(marks.tolist(), ordinals.tolist(), strict=True))
+    return Staged(document, sentences, row.root, (row.size, row.mtime_ns), windows), vectors
+
+
+def _vectors(sentences: Ids, parts: Sequence[tuple[VectorFile, Ids]]) -> Vectors | None:
+    """The vectors of some sentences, None if one has none."""
+    vectors: Vectors | None = None
+    missing = np.ones(len(sentences), bool)
+    for file, runs in parts:
+        place = find_ranges(sentences, runs[:, 1], runs[:, 1] + runs[:, 2])
+        mine = place >= 0
+        if mine.any():
+            run = runs[place[mine]]
+            found = file.read(run[:, 0] + sentences[mine] - run[:, 1])
+            vectors = np.zeros((len(sentences), found.shape[1]), np.float32) if vectors is None else vectors
+            vectors[mine] = found
+            missing &= ~mine
+    return None if missing.any() else vectors
+
+
+def _commit(store: IndexStore, batch: Sequence[tuple[Staged, Vectors]]) -> None:
+    words = WordCounter()
+    for staged, _ in batch:
+        words.add(staged.document.text[sentence.start : sentence.end] for sentence in staged.sentences)
+    segment = store.stage_segment(np.concatenate([vectors for _, vectors in batch]), words.tables())
+    store.commit([staged for staged, _ in batch], [segment])
+
+
+def swap(path: Path, fill: Callable[[IndexStore, IndexStore], Salvage]) -> tuple[Salvage, Path]:
+    """Put a repaired index in the place of a damaged one, which is kept beside it.
+
+    Args:
+        path: the damaged index.
+        fill: copies what is whole from the first store to the second.
+
+    Returns:
+        What ``fill`` returned, and where the damaged index is now.
+
+    Raises:
+        IndexCorrupt: not even what the index was made with can be read.
+    """
+    old = IndexStore.open(path)
+    repaired, damaged = _beside(path, "repaired"), _beside(path, "damaged")
+    with old.locked():
+        new = IndexStore.create(repaired, encoder=old.encoder, recipe=old.recipe)
+        found = fill(old, new)
+        new.close()
+        old.close()
+        path.rename(damaged)
+        repaired.rename(path)
+    return found, damaged
+
+
+def _beside(path: Path, word: str) -> Path:
+    """A name beside ``path`` that nothing has."""
+    number = 0
+    while (place := path.with_name(f"{path.name}.{word}{number or ''}")).exists():
+        number += 1
+    return place

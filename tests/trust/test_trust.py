@@ -1,0 +1,244 @@
+"""Fast versions of the trials; the long ones are commands (docs/reliability.md)."""
+
+import importlib.util
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lmkrag import Document, Engine
+from lmkrag.errors import IndexCorrupt, StorageError
+
+HERE = Path(__file__).parent
+
+
+def command(name: str, *arguments: str) -> str:
+    """Run a trial in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, str(HERE / name), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=280,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+needs_cc = pytest.mark.skipif(
+    sys.platform != "linux" or shutil.which("cc") is None, reason="needs Linux and a C compiler"
+)
+
+
+def test_killed_at_random_instants():
+    assert "nothing lost, nothing wrong" in command("crash.py", "kills", "--count", "30")
+
+
+@needs_cc
+def test_power_lost_at_some_calls():
+    assert "nothing lost, nothing wrong" in command("crash.py", "faults", "--every", "61")
+
+
+@needs_cc
+def test_a_disk_that_is_full_or_read_only_or_can_not_sync():
+    assert "nothing lost, nothing wrong" in command("crash.py", "errors", "--every", "151")
+
+
+def test_readers_beside_a_writer_see_whole_states():
+    assert "none wrong" in command("concurrency.py", "--seconds", "5", "--processes", "2", "--threads", "2")
+
+
+# Repair
+
+
+def flip(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 1
+    path.write_bytes(data)
+
+
+def sql(index: Path, statement: str) -> None:
+    with sqlite3.connect(index / "catalog.sqlite") as connection:
+        connection.executescript(statement)
+
+
+DAMAGE = {
+    "vectors flipped": lambda index: flip(next((index / "segments").glob("*.faiss"))),
+    "vectors gone": lambda index: next((index / "segments").glob("*.faiss")).unlink(),
+    "words flipped": lambda index: flip(next((index / "segments").glob("*.words"))),
+    "text": lambda index: sql(index, "UPDATE text_block SET data = x'00' WHERE document = 2"),
+    "sentences": lambda index: sql(index, "UPDATE sentence_block SET data = x'00' WHERE document = 1"),
+    "segment row": lambda index: sql(index, "UPDATE segment SET facts = '{}'"),
+    "a document's row": lambda index: sql(index, "UPDATE document SET title = 'x' WHERE id = 3"),
+    "list of documents": lambda index: sql(index, "UPDATE meta SET value = '5' WHERE key = 'living'"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_repair_rebuilds_what_the_sources_allow(index, encoder, corpus, damage):
+    question = "How long must the lamp burn before the wick is trimmed?"
+    with Engine.open(index, encoder=encoder) as engine:
+        documents, right = engine.status().documents, engine.search(question)
+    DAMAGE[damage](index)
+    with Engine.open(index, encoder=encoder) as engine:
+        assert engine.verify()
+        report = engine.repair()
+        assert report.lost == ()
+        assert report.kept + report.restored + report.unknown == documents
+        assert report.unknown == (damage == "a document's row")
+        if report.unknown:
+            assert engine.add(corpus).added == 1
+        assert engine.verify() == ()
+        assert engine.status().documents == documents
+        found = engine.search(question)
+    assert [(s.doc_id, s.start, s.end, s.text) for s in found] == [(s.doc_id, s.start, s.end, s.text) for s in right]
+    assert Path(report.damaged) == index.with_name("index.damaged")
+    assert Path(report.damaged).is_dir()
+
+
+def test_what_has_no_source_is_named(lmkrag, encoder, tmp_path):
+    index = tmp_path / "index"
+    with Engine.open(index, create=True, encoder=encoder) as engine:
+        engine.add(
+            [Document("memo:1", "notion://1", "The first memo is about bees."), Document("memo:2", "x", "Wasps.")]
+        )
+    sql(index, "UPDATE text_block SET data = x'00' WHERE document = 1")
+    done = lmkrag("repair", "--index", index)
+    assert done.returncode == 1
+    assert "lost: memo:1" in done.stdout
+    assert "1 kept, 0 read again, 1 lost" in done.stderr
+    with Engine.open(index, encoder=encoder) as engine:
+        assert engine.verify() == ()
+        assert [span.doc_id for span in engine.search("wasps")] == ["memo:2"]
+
+
+def test_a_catalog_that_is_wholly_gone_says_what_to_do(lmkrag, index):
+    for path in index.glob("catalog.sqlite*"):
+        path.write_bytes(b"\0" * 4096)
+    for name in ("search x", "verify", "repair"):
+        done = lmkrag(*name.split(), "--index", index)
+        assert done.returncode == 1
+        assert "the catalog can't be read" in done.stderr
+        assert len(done.stderr.strip().splitlines()) == 1
+
+
+# Read-only directories
+
+
+@pytest.fixture
+def read_only(index):
+    """A sample index in a directory that can't be written to."""
+    if os.geteuid() != 0:
+        for path in [index, *index.rglob("*")]:
+            path.chmod(0o555 if path.is_dir() else 0o444)
+        yield index
+        for path in [index, *index.rglob("*")]:
+            path.chmod(0o755)
+        return
+    mounted = subprocess.run(["mount", "--bind", index, index], capture_output=True)
+    if mounted.returncode:
+        pytest.skip("root can write anywhere, and may not mount here")
+    subprocess.run(["mount", "-o", "remount,ro,bind", index], check=True)
+    yield index
+    subprocess.run(["umount", "-l", index], check=True)
+
+
+def test_a_read_only_index_is_searched_and_writing_is_refused(read_only, encoder, corpus):
+    with Engine.open(read_only, encoder=encoder) as engine:
+        assert engine.search("which stones moved?")
+        assert engine.verify() == ()
+        with pytest.raises(StorageError, match="can't be written to"):
+            engine.add(corpus)
+
+
+def test_a_full_disk_loses_nothing(tmp_path, encoder, corpus):
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "none", disk]).returncode:
+        pytest.skip("needs to mount a small file system")
+    try:
+        with Engine.open(disk / "index", create=True, encoder=encoder) as engine:
+            engine.add([Document("a", "a", "The bridge is closed on Mondays.")])
+            long = "\n\n".join(f"Line {i}: {np.random.default_rng(i).bytes(40).hex()}." for i in range(120))
+            with pytest.raises(StorageError, match=r"writing failed|can't be used"):
+                engine.add([Document("b", "b", long)])
+            assert engine.verify() == ()
+            assert engine.status().documents == 1
+            assert engine.search("when is the bridge closed?")[0].doc_id == "a"
+            subprocess.run(["mount", "-o", "remount,size=40m", disk], check=True)
+            assert engine.add([Document("b", "b", long)]).added == 1
+            assert engine.verify() == ()
+    finally:
+        subprocess.run(["umount", "-l", disk], check=True)
+
+
+# Determinism
+
+
+def contents(index: Path) -> dict:
+    with Engine.open(index) as engine, engine._store.reading() as snapshot:
+        from lmkrag.index import catalog
+
+        found = {}
+        for row in catalog.all_documents(snapshot.connection):
+            ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
+            borders = catalog.read_borders(snapshot.connection, row, 0, row.sentences).tolist()
+            found[row.doc_id] = (row.first_sentence, row.checksum, borders, snapshot.read_vectors(ids))
+        return found
+
+
+def test_batches_threads_and_the_order_of_files_change_nothing(encoder, corpus, tmp_path, monkeypatch):
+    import torch
+
+    from lmkrag import indexing
+    from lmkrag.encoder import landmark
+
+    files = sorted(path for path in corpus.rglob("*") if path.is_file())
+    threads = torch.get_num_threads()
+    with Engine.open(tmp_path / "one", create=True, encoder=encoder) as engine:
+        engine.add(files)
+    try:
+        torch.set_num_threads(1 if threads > 1 else 2)
+        monkeypatch.setattr(landmark, "_BATCH_TOKENS", 700)
+        monkeypatch.setattr(landmark, "_POOL_TOKENS", 1_500)
+        monkeypatch.setattr(indexing, "_COMMIT_SENTENCES", 50)
+        monkeypatch.setattr(indexing, "_SEGMENT_ROWS", 40)
+        with Engine.open(tmp_path / "other", create=True, encoder=encoder) as engine:
+            engine.add(files[::-1])
+            assert engine.verify() == ()
+        shutil.move(tmp_path / "other", tmp_path / "elsewhere")  # an index has no absolute paths of its own
+    finally:
+        torch.set_num_threads(threads)
+    one, other = contents(tmp_path / "one"), contents(tmp_path / "elsewhere")
+    assert list(one) == list(other)
+    for name in one:
+        assert one[name][:3] == other[name][:3]
+        np.testing.assert_allclose(one[name][3], other[name][3], atol=2e-3)
+
+
+# Security
+
+
+def test_nothing_is_unpickled_evaluated_or_fetched():
+    package = Path(importlib.util.find_spec("lmkrag").origin).parent
+    banned = ("pickle", "torch.load(", "eval(", "exec(", "yaml.load(", "allow_pickle=True", "shell=True", "os.system")
+    for path in package.rglob("*.py"):
+        text = path.read_text("utf-8").replace(".eval()", "").replace('"eval(', "")
+        assert [word for word in banned if word in text] == [], path
+
+
+def test_an_index_can_not_name_files_outside_itself(index, encoder, tmp_path):
+    secret = tmp_path / "secret"
+    secret.write_text("x")
+    sql(index, "UPDATE segment SET name = '../../secret'")
+    with pytest.raises(IndexCorrupt):
+        Engine.open(index, encoder=encoder).search("x")
+    sql(index, "DELETE FROM segment")
+    with pytest.raises(StorageError), Engine.open(index, encoder=encoder) as engine:
+        engine.search("x")
+    assert secret.read_text() == "x"
