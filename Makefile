@@ -7,8 +7,10 @@ QUESTION ?= How far have the coping stones moved?
 
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := true
+# Threads that wait for each other sleep: spinning, two jobs on one machine are many times slower.
+export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: demo test lint check-types unit clean
+.PHONY: demo test lint check-types unit audit clean
 
 $(BIN)/activate:
 	$(PYTHON) -m venv $(VENV)
@@ -39,5 +41,12 @@ check-types: $(VENV)/.installed-dev
 unit: $(VENV)/.installed-dev
 	$(BIN)/python -m pytest
 
+# Known vulnerabilities of what is installed; asks an advisory service on the network, so CI does not.
+audit: $(VENV)/.installed
+	$(PYTHON) -m venv $(VENV)-audit
+	$(VENV)-audit/bin/pip install --quiet pip-audit
+	$(VENV)-audit/bin/pip-audit --strict --path "$$($(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
+	$(BIN)/python -m pip check
+
 clean:
-	rm -rf $(VENV) $(DEMO)
+	rm -rf $(VENV) $(VENV)-audit $(DEMO)

@@ -130,10 +130,14 @@ class LandmarkEncoder:
         where = choose_device(device)
         logging.disable_progress_bar()
         try:
-            config = AutoConfig.from_pretrained(folder, local_files_only=True)
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+            config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
             model = AutoModel.from_pretrained(
-                folder, local_files_only=True, use_safetensors=True, dtype=dtype or choose_dtype(where)
+                folder,
+                local_files_only=True,
+                trust_remote_code=False,
+                use_safetensors=True,
+                dtype=dtype or choose_dtype(where),
             )
         except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
             raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error

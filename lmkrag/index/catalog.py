@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -26,6 +27,7 @@ _SENTENCES = 512  # in one row
 Ids = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
 
+_SEGMENT = re.compile("[0-9a-f]{32}")  # nothing that could lead out of segments/
 _FIXED = ("format", "encoder", "recipe")  # facts that never change, under one checksum
 _MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)  # odd: one changed value always shows in the sum
 
@@ -425,7 +427,7 @@ def read_segments(connection: sqlite3.Connection, key: int | None = None) -> lis
     found = []
     query = "SELECT name, facts, runs, mark FROM segment WHERE ? IN (id, 0) ORDER BY id"
     for name, text, packed, check in connection.execute(query, (key or 0,)):
-        if check != mark(name, text.encode()):
+        if check != mark(name, text.encode()) or not _SEGMENT.fullmatch(name):
             raise IndexCorrupt(f"the catalog's row of segment {name!r} is damaged (checksum); run lmkrag repair")
         facts = json.loads(text)
         recipe = recipe_from_json(json.dumps(facts["recipe"]))

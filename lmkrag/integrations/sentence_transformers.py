@@ -96,7 +96,7 @@ class LandmarkDocument(InputModule):  # type: ignore[misc]
             Path(output_path),
             model=self.backbone,
             pooling=self.pooling,
-            tokenizer=AutoTokenizer.from_pretrained(self._folder),
+            tokenizer=AutoTokenizer.from_pretrained(self._folder, trust_remote_code=False),
             settings=read_settings(self._folder),
         )
 

@@ -45,8 +45,10 @@ class TransformersReader(LanguageModelReader):
         if not Path(model).is_dir() and (model.startswith((".", "/", "~")) or model.count("/") != 1):
             raise UsageError(f"reader 'transformers': no such model folder: {model}")
         try:
-            self._tokenizer = AutoTokenizer.from_pretrained(model)
-            loaded = AutoModelForCausalLM.from_pretrained(model, use_safetensors=True, dtype="auto")
+            self._tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+            loaded = AutoModelForCausalLM.from_pretrained(
+                model, use_safetensors=True, trust_remote_code=False, dtype="auto"
+            )
         except (OSError, ValueError, KeyError, ImportError) as error:
             raise ReaderError(f"{model}: can't be loaded as a causal model ({error})") from error
         self._model = loaded.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()

@@ -28,6 +28,8 @@ from lmkrag.training.mining import mask_near_duplicates
 from lmkrag.training.settings import ModelSettings, StageSettings
 from lmkrag.training.stages import Step
 
+_SAFE = {"use_safetensors": True, "trust_remote_code": False}
+
 
 class Student(NamedTuple):
     """An encoder whose parts can be trained."""
@@ -48,11 +50,11 @@ def create_student(model: ModelSettings, folder: Path) -> None:
 
     source = find_model(model.base or BASE_ENCODER)
     try:
-        config = AutoConfig.from_pretrained(source)
+        config = AutoConfig.from_pretrained(source, trust_remote_code=False)
         if model.causal and not getattr(config, "is_decoder", False) and hasattr(config, "is_decoder"):
             config.is_decoder = True
-        tokenizer = AutoTokenizer.from_pretrained(source)
-        backbone = AutoModel.from_pretrained(source, config=config, dtype=torch.float32)
+        tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
+        backbone = AutoModel.from_pretrained(source, config=config, dtype=torch.float32, **_SAFE)
     except (OSError, ValueError) as error:
         raise EncoderError(f"{source}: can't be loaded as an encoder ({error})") from error
     if model.positions:
@@ -106,13 +108,15 @@ def load_student(folder: Path, *, lora: int = 0) -> Student:
     from transformers import AutoConfig, AutoModel, AutoTokenizer
 
     settings = read_settings(folder)
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    config = AutoConfig.from_pretrained(folder)
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
+    config = AutoConfig.from_pretrained(folder, trust_remote_code=False)
     # Dropout makes a step on a CPU five times slower, and a fine-tune this short gains nothing by it.
     for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout"):
         if hasattr(config, name):
             setattr(config, name, 0.0)
-    backbone = AutoModel.from_pretrained(folder, config=config, dtype=torch.float32, attn_implementation="sdpa")
+    backbone = AutoModel.from_pretrained(
+        folder, config=config, dtype=torch.float32, attn_implementation="sdpa", **_SAFE
+    )
     for name, parameter in backbone.named_parameters():
         if name.startswith("pooler."):
             parameter.requires_grad_(False)  # no vector of ours passes through it

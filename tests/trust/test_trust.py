@@ -1,6 +1,8 @@
 """Fast versions of the trials; the long ones are commands (docs/reliability.md)."""
 
+import contextlib
 import importlib.util
+import json
 import os
 import shutil
 import sqlite3
@@ -242,3 +244,52 @@ def test_an_index_can_not_name_files_outside_itself(index, encoder, tmp_path):
     with pytest.raises(StorageError), Engine.open(index, encoder=encoder) as engine:
         engine.search("x")
     assert secret.read_text() == "x"
+
+
+def test_code_and_pickles_that_come_with_a_model_are_not_run(tmp_path, encoder):
+    import torch
+
+    from lmkrag import LandmarkEncoder
+    from lmkrag.encoder.spec import find_model
+    from lmkrag.errors import EncoderError
+
+    ran = tmp_path / "ran"
+    folder = tmp_path / "model"
+    shutil.copytree(find_model(None), folder)
+    (folder / "evil.py").write_text(f"open({str(ran)!r}, 'w').write('x')\nclass Evil: pass\n")
+    config = json.loads((folder / "config.json").read_text())
+    config["auto_map"] = {"AutoModel": "evil.Evil", "AutoConfig": "evil.Evil", "AutoTokenizer": ["evil.Evil", None]}
+    (folder / "config.json").write_text(json.dumps(config))
+    with contextlib.suppress(EncoderError):
+        LandmarkEncoder.load(str(folder))
+    assert not ran.exists()
+
+    pickled = tmp_path / "pickled"
+    shutil.copytree(find_model(None), pickled)
+    (pickled / "model.safetensors").unlink()
+    torch.save(Bomb(ran), pickled / "pytorch_model.bin")
+    with pytest.raises(EncoderError):
+        LandmarkEncoder.load(str(pickled))
+    assert not ran.exists()
+
+
+class Bomb:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __reduce__(self):
+        return Path.touch, (self.path,)
+
+
+def test_a_key_is_in_no_output(lmkrag, index):
+    secret = "sk-very-secret-word"
+    for url in ("http://127.0.0.1:9/v1", "http://user@127.0.0.1:9/v1", "nonsense"):
+        done = lmkrag(
+            *("ask", "When are bonfires allowed?", "--index", index, "--reader", "openai"),
+            *("--base-url", url, "--model", "m", "--timeout", "1"),
+            env={"OPENAI_API_KEY": secret, "OPENAI_LOG": "debug", "LMKRAG_DEBUG": "1"},
+        )
+        assert done.returncode in (1, 2)
+        assert secret not in done.stdout + done.stderr
