@@ -10,6 +10,7 @@ from lmkrag.types import Answer, Context, Document, IndexReport, IndexStatus, Le
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
+    from lmkrag.encoder.questions import QuestionEncoder
     from lmkrag.index.catalog import DocumentRow
     from lmkrag.index.snapshot import Selection, Snapshot
     from lmkrag.index.store import IndexStore
@@ -37,6 +38,7 @@ class SearchOptions(AskOptions, total=False):
     front: int | None
 
 
+_FEW_QUESTIONS = 32  # more are encoded sooner in batches, the framework's import included
 _SELECTIONS = 32  # filters remembered
 _TOP_OF_BUDGET = 64  # spans looked at when only a budget limits them
 
@@ -55,6 +57,7 @@ class Engine:
         """Take an open store; the encoder is loaded when it is first needed, unless given."""
         self._store = store
         self._encoder = encoder
+        self._questions: QuestionEncoder | None = None
         self._selections: dict[str, tuple[int, Selection]] = {}
         if encoder is not None:
             self._check(encoder)
@@ -104,6 +107,15 @@ class Engine:
             self._check(loaded)
             self._encoder = loaded
         return self._encoder
+
+    @property
+    def _asker(self) -> "LandmarkEncoder | QuestionEncoder":
+        """What encodes questions: the encoder if it is loaded, else one that takes no framework, where there is one."""
+        from lmkrag.encoder.questions import QuestionEncoder
+
+        if self._encoder is None and self._questions is None:
+            self._questions = QuestionEncoder.load(self._store.encoder)
+        return self._questions if self._encoder is None and self._questions is not None else self.encoder
 
     def _check(self, encoder: "LandmarkEncoder") -> None:
         made_with = self._store.encoder
@@ -256,7 +268,8 @@ class Engine:
             raise UsageError(f"mode {mode!r}: use 'hybrid', 'dense' or 'lexical'")
         if level not in ("span", "sentence", "document"):
             raise UsageError(f"level {level!r}: use 'span', 'sentence' or 'document'")
-        vectors = self.encoder.encode_queries(queries)
+        asker = self._asker if len(queries) <= _FEW_QUESTIONS else self.encoder
+        vectors = asker.encode_queries(queries)
         results = []
         with self._store.reading() as snapshot:
             allowed = self._select(snapshot, expression) if (expression := how.get("filter")) else None
@@ -272,7 +285,7 @@ class Engine:
                     allowed=allowed,
                 )
                 if budget is not None:
-                    spans = pack_spans(spans, budget=budget, count_tokens=self.encoder.count_tokens)
+                    spans = pack_spans(spans, budget=budget, count_tokens=self._asker.count_tokens)
                 results.append(spans)
         return results
 
@@ -337,7 +350,7 @@ class Engine:
         from lmkrag.readers.prompt import lay_out_context
 
         (spans,) = self._read_for(None, [question], how)
-        return lay_out_context(question, spans, self.encoder.count_tokens)
+        return lay_out_context(question, spans, self._asker.count_tokens)
 
     def _read_for(self, reader: "Reader | None", questions: Sequence[str], how: AskOptions) -> list[list[Span]]:
         """The spans a reader gets for each question, packed to its budget."""
@@ -346,7 +359,7 @@ class Engine:
 
         def count_tokens(text: str) -> int:
             own = reader.count_tokens(text) if isinstance(reader, LanguageModelReader) else None
-            return self.encoder.count_tokens(text) if own is None else own
+            return self._asker.count_tokens(text) if own is None else own
 
         search: SearchOptions = {**how, "top": how.get("top") or DEFAULT_TOP}  # type: ignore[typeddict-item]  # a part
         budget = search.pop("budget", None) or DEFAULT_BUDGET

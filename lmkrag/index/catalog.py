@@ -261,7 +261,7 @@ def _set_mark(connection: sqlite3.Connection, facts: tuple[Any, ...]) -> None:
 
 
 def _mark_row(facts: tuple[Any, ...]) -> bytes:
-    return mark("document", repr(facts).encode("utf-8", "surrogatepass"))
+    return mark("document", json.dumps(facts).encode())
 
 
 def delete_document(connection: sqlite3.Connection, row: DocumentRow) -> None:
