@@ -40,7 +40,7 @@ class QuestionEncoder:
         """Take the parts; :meth:`load` builds them."""
         self.spec = spec
         self._weights, self._config, self._tokens = weights, config, tokens
-        self._landmark: list[int] = [tokens.token_to_id(spec.landmark)] if spec.landmark else []
+        self._landmark: list[int] = [int(tokens.token_to_id(spec.landmark) or 0)] if spec.landmark else []
         bare = tokens.encode("a", add_special_tokens=False).ids
         dressed = tokens.encode("a").ids
         place = next((i for i in range(len(dressed)) if dressed[i : i + len(bare)] == bare), 0)

@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import json
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -92,9 +93,16 @@ def hash_weights(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each weights file of a model folder."""
     found = {}
     for path in sorted(folder.glob("*.safetensors")):
-        with path.open("rb") as file:
-            found[path.name] = hashlib.file_digest(file, "sha256").hexdigest()
+        facts = path.stat()
+        found[path.name] = _hash_file(path, facts.st_size, facts.st_mtime_ns)
     return found
+
+
+@lru_cache(64)
+def _hash_file(path: Path, size: int, mtime_ns: int) -> str:
+    """The SHA-256 of a file, worked out once for each of its states."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def fingerprint_model(folder: Path, reading: str) -> str:
