@@ -2,7 +2,7 @@
 
     python benchmarks/start.py INDEX [--runs 9]
 
-Starts a process for each figure and waits for it; the medians of interleaved runs. "By the framework" is the same search
+Starts a process for each figure and waits for it; medians of interleaved runs. "By the framework" is the same search
 with the encoder of torch and transformers, as indexing uses it.
 """
 
