@@ -27,13 +27,15 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads do not outlive a fork
 
 import faiss
 import numpy as np
 import torch
 
 from lmkrag import Engine, LandmarkEncoder, indexing
+from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import StorageError
 from lmkrag.index import catalog
 from lmkrag.index.store import IndexStore
@@ -319,6 +321,7 @@ def main() -> None:
     began = time.monotonic()
     try:
         job = Job(LandmarkEncoder.load(), work)
+        split_sentences("What is imported now is not imported in every child.")
         if options.what == "kills":
             lines = [kills(job, work, options.count, random.Random(options.seed))]
         elif options.what == "faults":
