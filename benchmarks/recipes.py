@@ -19,7 +19,7 @@ from lmkrag import LandmarkEncoder
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.index.recipes import list_recipes
 from lmkrag.index.store import IndexStore
-from lmkrag.index.vectors import Segment, build_segment
+from lmkrag.index.vectors import VectorFile, write_vectors
 
 QUERIES = 1_000
 
@@ -46,9 +46,9 @@ def main() -> None:
             path = Path(folder) / "segment.faiss"
             faiss.omp_set_num_threads(2)
             began = time.perf_counter()
-            file = build_segment(path, iter(np.array_split(vectors, 8)), len(vectors), vectors.shape[1], recipe)
+            file = write_vectors(path, iter(np.array_split(vectors, 8)), len(vectors), vectors.shape[1], recipe)
             built = time.perf_counter() - began
-            segment = Segment(path, file)
+            segment = VectorFile(path, file, len(vectors), recipe)
             faiss.omp_set_num_threads(1)
             segment.search(queries[:5], 100)
             began = time.perf_counter()
@@ -59,7 +59,7 @@ def main() -> None:
                 np.mean([len(set(a[:k]) & set(b[:k])) / k for a, b in zip(rows, exact, strict=True)]) for k in (10, 100)
             ]
             print(
-                f"| {recipe.name} | {recall[0]:.3f} | {recall[1]:.3f} | {file.bytes / file.rows:.0f} "
+                f"| {recipe.name} | {recall[0]:.3f} | {recall[1]:.3f} | {file.bytes / len(vectors):.0f} "
                 f"| {built:.1f} ({built / base[0]:.1f}) | {searched:.2f} ({searched / base[1]:.3f}) |",
                 flush=True,
             )
@@ -73,7 +73,7 @@ def _set_name(folder: Path) -> str:
 def _stored(folder: Path) -> np.ndarray:
     store = IndexStore.open(folder)
     with store.reading() as snapshot:
-        parts = [part for live in snapshot.segments for part in live.segment.slices(live.rows)]
+        parts = [part for live in snapshot.segments for part in live.segment.vectors.slices(live.rows)]
     return np.concatenate(parts)
 
 

@@ -57,7 +57,9 @@ def _measure(folders: list[Path], work: Path, how: Options, changes: dict[str, o
     fused = {name: value for name, value in changes.items() if name not in ("KEEP", "JOIN")}
     with ExitStack() as changed:
         for name, value in fused.items():
-            changed.enter_context(patch.object(fusion, name, value))
+            for module in (fusion, search):
+                if hasattr(module, name):
+                    changed.enter_context(patch.object(module, name, value))
         changed.enter_context(patch.object(search, "JOIN", changes.get("JOIN", search.JOIN)))
         changed.enter_context(patch.dict(growth.grow_spans.__kwdefaults__, {"keep": keep}))
         found = compare(folders, work, how)

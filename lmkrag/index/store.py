@@ -296,6 +296,7 @@ class IndexStore:
             self._merge(merged)
         with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
             connection.execute("VACUUM")
+            connection.execute("PRAGMA busy_timeout = 0")  # while somebody reads, the log stays as it is
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def merge_small(self) -> None:
