@@ -55,6 +55,10 @@ def test_readers_beside_a_writer_see_whole_states():
     assert "none wrong" in command("concurrency.py", "--seconds", "5", "--processes", "2", "--threads", "2")
 
 
+def test_hostile_texts_are_split_without_loss():
+    assert len(command("hostile.py", "--megabytes", "0.02").splitlines()) == 23
+
+
 # Repair
 
 
