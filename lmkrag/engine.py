@@ -408,8 +408,8 @@ class Engine:
             if keep({**row.meta, **{name: getattr(row, name) for name in fields}, "path": row.doc_id})
         ]
         selection = Selection(snapshot.living, keys)
-        while len(self._selections) >= _SELECTIONS:
-            self._selections.pop(next(iter(self._selections)), None)
+        for old in list(self._selections)[: max(0, len(self._selections) - _SELECTIONS + 1)]:
+            self._selections.pop(old, None)
         self._selections[expression] = (snapshot.generation, selection)
         return selection
 
