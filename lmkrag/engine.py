@@ -214,12 +214,12 @@ class Engine:
         Raises:
             StorageError: there is no room for a second copy, or another process writes.
         """
-        from lmkrag.index.repair import salvage, swap
+        from lmkrag.index.repair import rebuild
         from lmkrag.index.store import IndexStore
         from lmkrag.indexing import restore_files
 
         path = self._store.path
-        found, damaged = swap(path, salvage)
+        found, damaged = rebuild(path)
         self._store.close()
         self._store = IndexStore.open(path)
         self._selections.clear()

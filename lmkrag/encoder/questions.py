@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 
-from lmkrag.encoder.spec import check_weights, find_model, fingerprint_model, read_settings
+from lmkrag.encoder.spec import check_weights, encodable, find_model, fingerprint_model, read_settings
 from lmkrag.errors import EncoderError
 from lmkrag.types import EncoderSpec
 
@@ -78,10 +78,10 @@ class QuestionEncoder:
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens ``text`` is, special tokens not counted."""
-        return len(self._tokens.encode(_encodable(text), add_special_tokens=False).ids)
+        return len(self._tokens.encode(encodable(text), add_special_tokens=False).ids)
 
     def _encode(self, query: str) -> Vectors:
-        text = _encodable(self.spec.query_prefix + query)
+        text = encodable(self.spec.query_prefix + query)
         ids = self._tokens.encode(text, add_special_tokens=False).ids[: self.spec.window - len(self._landmark)]
         body = ids + self._landmark
         states = self._read([*self._prefix, *body, *self._suffix])[len(self._prefix) :][: len(body)]
@@ -155,10 +155,6 @@ def _read_weights(path: Path) -> dict[str, Vectors]:
                 kept = file.get_tensor(name)
                 weights[name] = kept if "word_embeddings" in name else kept.astype(np.float32)
     return weights
-
-
-def _encodable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _gelu(x: Vectors) -> Vectors:

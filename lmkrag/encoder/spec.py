@@ -128,6 +128,11 @@ def check_weights(folder: Path, settings: dict[str, Any]) -> None:
         raise EncoderError(f"{folder}: its weights are not those that landmark.json names: get the folder again")
 
 
+def encodable(text: str) -> str:
+    """Return text of the same length that UTF-8 can hold: tokenizers refuse lone surrogates."""
+    return text.encode("utf-8", "replace").decode("utf-8")
+
+
 def write_encoder(folder: Path, *, model: Any, pooling: Any, tokenizer: Any, settings: dict[str, Any]) -> None:
     """Write an encoder folder, which lmkrag and sentence-transformers both load.
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Self
 import torch
 from torch import Tensor
 
+from lmkrag.encoder.spec import encodable
 from lmkrag.types import Sentence
 
 _BATCH = 256  # sentences
@@ -72,34 +73,34 @@ class SentenceTokenizer:
         budget = self.window - len(self._landmark)
         remaining = iter(sentences)
         while batch := list(islice(remaining, _BATCH)):
-            texts = [_encodable(text[sentence.start : sentence.end]) for sentence in batch]
+            texts = [encodable(text[sentence.start : sentence.end]) for sentence in batch]
             encodings = self._tokens.encode_batch(texts, add_special_tokens=False)
             for sentence, encoding in zip(batch, encodings, strict=True):
                 while len(encoding.ids) > budget:
                     cut = sentence.start + _cut(text[sentence.start : sentence.end], encoding.offsets, budget)
-                    head = self._tokens.encode(_encodable(text[sentence.start : cut]), add_special_tokens=False)
+                    head = self._tokens.encode(encodable(text[sentence.start : cut]), add_special_tokens=False)
                     # A piece tokenizes almost as it did in place; what little it gains is cut off its vector only.
                     yield Piece(Sentence(sentence.start, cut, sentence.kind), head.ids[:budget] + self._landmark)
                     sentence = Sentence(cut, sentence.end, sentence.kind)
-                    encoding = self._tokens.encode(_encodable(text[cut : sentence.end]), add_special_tokens=False)
+                    encoding = self._tokens.encode(encodable(text[cut : sentence.end]), add_special_tokens=False)
                 yield Piece(sentence, encoding.ids + self._landmark)
 
     def landmarks(self, text: str, sentences: Iterable[Sentence], *, interval: int = 0) -> list[list[int]]:
         """Return a text's token ids, cut after each sentence or each ``interval`` tokens, landmarks there."""
         if not interval:
             return [piece.ids for piece in self.pieces(text, sentences)]
-        ids = self._tokens.encode(_encodable(text), add_special_tokens=False).ids
+        ids = self._tokens.encode(encodable(text), add_special_tokens=False).ids
         return [ids[first : first + interval] + self._landmark for first in range(0, len(ids), interval)]
 
     def query(self, query: str) -> Piece:
         """Tokenize a question; what no window holds is cut off."""
-        text = _encodable(self._query_prefix + query)
+        text = encodable(self._query_prefix + query)
         ids = self._tokens.encode(text, add_special_tokens=False).ids[: self.window - len(self._landmark)]
         return Piece(Sentence(0, len(text)), ids + self._landmark)
 
     def count(self, text: str) -> int:
         """Return how many tokens ``text`` is, special tokens and landmarks not counted."""
-        return len(self._tokens.encode(_encodable(text), add_special_tokens=False).ids)
+        return len(self._tokens.encode(encodable(text), add_special_tokens=False).ids)
 
     def pack(self, windows: Sequence[Sequence[Sequence[int]]]) -> Batch:
         """Lay windows, each a list of sentences' token ids, side by side."""
@@ -132,11 +133,6 @@ def special_tokens(tokenizer: Any) -> tuple[list[int], list[int]]:
         if dressed[start : start + len(bare)] == bare:
             return dressed[:start], dressed[start + len(bare) :]
     return [], []
-
-
-def _encodable(text: str) -> str:
-    """Text of the same length that UTF-8 can hold: the tokenizer refuses lone surrogates."""
-    return text.encode("utf-8", "replace").decode("utf-8")
 
 
 def _cut(text: str, offsets: list[tuple[int, int]], budget: int) -> int:

@@ -2,7 +2,7 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +10,9 @@ import numpy as np
 
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index import catalog
-from lmkrag.index.catalog import DocumentRow, Ids, find_ranges
+from lmkrag.index.catalog import DocumentRow, Ids
 from lmkrag.index.lexical import WordCounter
+from lmkrag.index.snapshot import gather_vectors, sort_runs
 from lmkrag.index.store import CATALOG, IndexStore, Staged, Vectors
 from lmkrag.index.vectors import VectorFile
 from lmkrag.types import SENTENCE_KINDS, Document, Sentence
@@ -61,7 +62,7 @@ def _sound_parts(store: IndexStore, connection: sqlite3.Connection) -> Iterator[
         try:
             file, runs = catalog.read_segments(connection, key)[0]
             path = store.path / "segments" / file.names[0]
-            yield VectorFile(path, file.vectors, file.rows, file.recipe), runs[np.argsort(runs[:, 1])]
+            yield VectorFile(path, file.vectors, file.rows, file.recipe), sort_runs(runs)
         except (IndexCorrupt, sqlite3.Error, IndexError):
             continue
 
@@ -96,7 +97,7 @@ def _read(
         marks, ordinals = catalog.read_windows(connection, row)
     except (IndexCorrupt, sqlite3.Error):
         return None
-    vectors = _vectors(np.arange(row.first_sentence, row.first_sentence + row.sentences), parts)
+    vectors = gather_vectors(parts, np.arange(row.first_sentence, row.first_sentence + row.sentences))
     if vectors is None or catalog.checksum_document(row.doc_id, text, borders[1:]) != row.checksum:
         return None
     document = Document(
@@ -110,22 +111,6 @@ def _read(
     return Staged(document, sentences, row.root, (row.size, row.mtime_ns), windows), vectors
 
 
-def _vectors(sentences: Ids, parts: Sequence[tuple[VectorFile, Ids]]) -> Vectors | None:
-    """The vectors of some sentences, None if one has none."""
-    vectors: Vectors | None = None
-    missing = np.ones(len(sentences), bool)
-    for file, runs in parts:
-        place = find_ranges(sentences, runs[:, 1], runs[:, 1] + runs[:, 2])
-        mine = place >= 0
-        if mine.any():
-            run = runs[place[mine]]
-            found = file.read(run[:, 0] + sentences[mine] - run[:, 1])
-            vectors = np.zeros((len(sentences), found.shape[1]), np.float32) if vectors is None else vectors
-            vectors[mine] = found
-            missing &= ~mine
-    return None if missing.any() else vectors
-
-
 def _commit(store: IndexStore, batch: Sequence[tuple[Staged, Vectors]]) -> None:
     words = WordCounter()
     for staged, _ in batch:
@@ -134,15 +119,11 @@ def _commit(store: IndexStore, batch: Sequence[tuple[Staged, Vectors]]) -> None:
     store.commit([staged for staged, _ in batch], [segment])
 
 
-def swap(path: Path, fill: Callable[[IndexStore, IndexStore], Salvage]) -> tuple[Salvage, Path]:
-    """Put a repaired index in the place of a damaged one, which is kept beside it.
-
-    Args:
-        path: the damaged index.
-        fill: copies what is whole from the first store to the second.
+def rebuild(path: Path) -> tuple[Salvage, Path]:
+    """Put what is whole of a damaged index in its place; the damaged one is kept beside it.
 
     Returns:
-        What ``fill`` returned, and where the damaged index is now.
+        What was found, and where the damaged index is now.
 
     Raises:
         IndexCorrupt: not even what the index was made with can be read.
@@ -151,7 +132,7 @@ def swap(path: Path, fill: Callable[[IndexStore, IndexStore], Salvage]) -> tuple
     repaired, damaged = _beside(path, "repaired"), _beside(path, "damaged")
     with old.locked():
         new = IndexStore.create(repaired, encoder=old.encoder, recipe=old.recipe)
-        found = fill(old, new)
+        found = salvage(old, new)
         new.close()
         old.close()
         path.rename(damaged)

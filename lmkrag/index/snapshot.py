@@ -12,6 +12,7 @@ from lmkrag.errors import IndexCorrupt
 from lmkrag.index.catalog import Ids, Living, find_ranges
 from lmkrag.index.lexical import Posting, Words, score_rows, weigh
 from lmkrag.index.segments import Segment
+from lmkrag.index.vectors import VectorFile
 
 Vectors = NDArray[np.float32]
 Mask = NDArray[np.bool_]
@@ -32,7 +33,7 @@ class LiveSegment:
         self.segment = segment
         self.runs: Ids = runs[alive]
         self.whole = bool(alive.all())
-        self._first = np.argsort(self.runs[:, 1], kind="stable")  # runs by sentence
+        self.by_sentence = sort_runs(self.runs)
 
     @cached_property
     def alive(self) -> int:
@@ -68,14 +69,6 @@ class LiveSegment:
         """Return the sentence of each live row."""
         run = self.runs[np.searchsorted(self.runs[:, 0], rows, side="right") - 1]
         return run[..., 1] + rows - run[..., 0]
-
-    def locate(self, sentences: Ids) -> Ids:
-        """Return the row of each sentence, -1 where it is in another segment."""
-        if not len(self.runs):
-            return np.full(len(sentences), -1)
-        runs = self.runs[self._first]
-        place = find_ranges(sentences, runs[:, 1], runs[:, 1] + runs[:, 2])
-        return np.where(place >= 0, runs[place, 0] + sentences - runs[place, 1], -1)
 
 
 def _spread(first: Ids, counts: Ids) -> Ids:
@@ -186,18 +179,38 @@ class Snapshot:
         Raises:
             IndexCorrupt: there is none of one of them.
         """
-        vectors: Vectors | None = None
-        missing = np.ones(len(sentences), bool)
-        for live in self.segments:
-            rows = live.locate(sentences)
-            mine = rows >= 0
-            if not mine.any():
-                continue
-            found = live.segment.vectors.read(rows[mine])
-            if vectors is None:
-                vectors = np.zeros((len(sentences), found.shape[1]), np.float32)
-            vectors[mine] = found
-            missing &= ~mine
-        if vectors is None or missing.any():
+        vectors = gather_vectors([(live.segment.vectors, live.by_sentence) for live in self.segments], sentences)
+        if vectors is None:
             raise IndexCorrupt("no segment holds one of the sentences asked for; run lmkrag repair")
         return vectors
+
+
+def sort_runs(runs: Ids) -> Ids:
+    """Return runs ``[n, 3]`` by sentence."""
+    return runs[np.argsort(runs[:, 1], kind="stable")]
+
+
+def gather_vectors(parts: Sequence[tuple[VectorFile, Ids]], sentences: Ids) -> Vectors | None:
+    """Read the vectors of some sentences.
+
+    Args:
+        parts: vector files with their runs ``[n, 3]`` by sentence.
+        sentences: ``[k]`` ids.
+
+    Returns:
+        ``[k, dimensions]`` float32, or None if one of them has none.
+    """
+    vectors: Vectors | None = None
+    missing = np.ones(len(sentences), bool)
+    for file, runs in parts:
+        place = find_ranges(sentences, runs[:, 1], runs[:, 1] + runs[:, 2])
+        mine = place >= 0
+        if not mine.any():
+            continue
+        run = runs[place[mine]]
+        found = file.read(run[:, 0] + sentences[mine] - run[:, 1])
+        if vectors is None:
+            vectors = np.zeros((len(sentences), found.shape[1]), np.float32)
+        vectors[mine] = found
+        missing &= ~mine
+    return None if missing.any() else vectors

@@ -116,11 +116,16 @@ def _gather(
     seeds = np.unique(np.concatenate(found))
     if not len(seeds):
         return None
-    own = np.zeros(len(seeds), np.float32) if mode == "lexical" else _multiply(index.read_vectors(seeds), vector)
+    near = _multiply(index.read_vectors(seeds), vector)
+    own = np.zeros(len(seeds), np.float32) if mode == "lexical" else near.copy()
     own[np.searchsorted(seeds, matched)] += LEXICAL_SHARE * bm25 / bm25.max(initial=1e-9)
     best = np.argsort(-own, kind="stable")[: max(_GROWN, _GROWN_PER_SPAN * top)]
     sentences, documents = _with_reach(seeds, seeds[best], index.living)
-    dense = _multiply(index.read_vectors(sentences), vector)
+    dense = np.empty(len(sentences), np.float32)
+    known = np.isin(sentences, seeds)
+    dense[known] = near
+    if not known.all():
+        dense[~known] = _multiply(index.read_vectors(sentences[~known]), vector)
     lexical = np.zeros(len(sentences), np.float32)
     lexical[np.searchsorted(sentences, matched)] = bm25
     score = fuse(None if mode == "lexical" else dense, None if mode == "dense" else lexical, sentences, documents)

@@ -65,7 +65,9 @@ class Job:
     def do(self, step: dict, tell: Callable[[str, dict], None]) -> None:
         """One step: change files and add them, remove documents, or compact."""
         for name, text in step.get("files", {}).items():
-            (self.docs / name).write_text(text)
+            half = self.docs.with_name("half")
+            half.write_text(text)
+            half.replace(self.docs / name)  # a kill here leaves no empty document
         for name in step.get("removed", []):
             (self.docs / name).unlink(missing_ok=True)
         if "files" in step:  # a killed step may have left others behind
