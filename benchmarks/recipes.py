@@ -46,7 +46,7 @@ def main() -> None:
             path = Path(folder) / "segment.faiss"
             faiss.omp_set_num_threads(2)
             began = time.perf_counter()
-            file = write_vectors(path, iter(np.array_split(vectors, 8)), len(vectors), vectors.shape[1], recipe)
+            file = write_vectors(path, lambda: np.array_split(vectors, 8), len(vectors), vectors.shape[1], recipe)
             built = time.perf_counter() - began
             segment = VectorFile(path, file, len(vectors), recipe)
             faiss.omp_set_num_threads(1)

@@ -23,7 +23,8 @@ from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.index.lexical import WordCounter
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.index.store import IndexStore, Staged
+from lmkrag.index.staged import SentenceTable, Staged
+from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors import VectorFile
 from lmkrag.types import Document
 
@@ -132,12 +133,12 @@ def build(path: Path, data: Path, total: int) -> None:
                 kind = "text" if number % RARE else "rare"
                 name = f"document-{number}"
                 document = Document(name, name, text, kind=kind, fingerprint=str(number))
-                staged.append(Staged(document, sentences, "", (len(text), 0)))
+                staged.append(Staged(document, text, SentenceTable.of(sentences), "", (len(text), 0)))
                 words.add(text[sentence.start : sentence.end] for sentence in sentences)
                 rows, number = rows + len(sentences), number + 1
             vectors = rng.standard_normal((rows, store.encoder.dimensions)).astype(np.float32)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-            store.commit(staged, [store.stage_segment(vectors, words.tables())])
+            store.commit(staged, [store.stage_segment([vectors], words.tables())])
             done += rows
         store.compact()
     store.close()

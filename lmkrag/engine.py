@@ -268,8 +268,10 @@ class Engine:
             raise UsageError(f"mode {mode!r}: use 'hybrid', 'dense' or 'lexical'")
         if level not in ("span", "sentence", "document"):
             raise UsageError(f"level {level!r}: use 'span', 'sentence' or 'document'")
-        asker = self._asker if len(queries) <= _FEW_QUESTIONS else self.encoder
-        vectors = asker.encode_queries(queries)
+        vectors: Iterable[Any] = [None] * len(queries)
+        if mode != "lexical":
+            asker = self._asker if len(queries) <= _FEW_QUESTIONS else self.encoder
+            vectors = asker.encode_queries(queries)
         results = []
         with self._store.reading() as snapshot:
             allowed = self._select(snapshot, expression) if (expression := how.get("filter")) else None

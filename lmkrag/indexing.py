@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lmkrag.corpus.isolated import IsolatedLoader
-from lmkrag.corpus.load import fingerprint
+from lmkrag.corpus.load import fingerprint, is_long
+from lmkrag.corpus.long_text import load_long_text
 from lmkrag.corpus.sentences import iter_sentences
 from lmkrag.corpus.walk import Found, walk
 from lmkrag.errors import DocumentError
@@ -18,8 +19,9 @@ from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.lexical import WordCounter
 from lmkrag.index.segments import SegmentFile
-from lmkrag.index.store import IndexStore, Staged
-from lmkrag.types import Document, IndexReport, Sentence, Skipped
+from lmkrag.index.staged import SentenceTable, Staged, WindowTable
+from lmkrag.index.store import IndexStore
+from lmkrag.types import Document, IndexReport, Sentence, Skipped, Text
 
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
     from lmkrag.encoder.landmark import Encoded, LandmarkEncoder, Vectors
@@ -29,19 +31,20 @@ Progress = Callable[[str, int, int], None]
 
 _COMMIT_SENTENCES = 32_768  # a batch; what a killed run repeats
 _COMMIT_SECONDS = 30.0
-_SEGMENT_ROWS = 65_536  # a document larger than this spreads over several segments
+_SEGMENT_ROWS = 16_384  # a document larger than this spreads over several segments
 _RACY_NS = 2_000_000_000  # a file changed this recently may change again within its clock's tick
 
 
 @dataclass(slots=True)
 class _Loading:
-    """A document on its way through the encoder."""
+    """A document on its way through the encoder; ``text`` is its own, or on disk."""
 
     document: Document
+    text: Text
     root: str
     stat: tuple[int, int]
-    sentences: list[Sentence] = field(default_factory=list)
-    windows: list[tuple[int, int]] = field(default_factory=list)
+    sentences: SentenceTable = field(default_factory=SentenceTable)
+    windows: WindowTable = field(default_factory=WindowTable)
 
 
 class _Counts:
@@ -140,7 +143,7 @@ def add_documents(store: IndexStore, encoder: "LandmarkEncoder", documents: Iter
                 elif row is not None and row.fingerprint == mark:
                     counts.unchanged += 1
                 else:
-                    yield _Loading(replace(document, fingerprint=mark), "", (len(document.text), 0))
+                    yield _Loading(replace(document, fingerprint=mark), document.text, "", (len(document.text), 0))
 
         _encode_all(store, encoder, loading(), known, counts)
         store.merge_small()
@@ -208,7 +211,7 @@ def _load(
         size, changed_at = item.stat
         stat = (size, 0 if now - changed_at < _RACY_NS else changed_at)
         try:
-            document = loader.load(item.path, item.doc_id)
+            document, text = _read(item, loader)
         except DocumentError as error:
             counts.skipped.append(Skipped(item.doc_id, str(error)))
             continue
@@ -217,9 +220,16 @@ def _load(
             counts.unchanged += 1
             touched.append((row.id, stat))
             continue
-        yield _Loading(document, item.root, stat)
+        yield _Loading(document, text, item.root, stat)
     if touched:
         store.commit([], touched=touched)
+
+
+def _read(item: Found, loader: IsolatedLoader) -> tuple[Document, Text]:
+    if is_long(item.path, item.stat[0]):
+        return load_long_text(item.path, item.doc_id)
+    document = loader.load(item.path, item.doc_id)
+    return document, document.text
 
 
 def _encode_all(
@@ -232,10 +242,10 @@ def _encode_all(
     """Stream documents through the encoder, and commit what is whole in batches."""
     open_documents: dict[int, _Loading] = {}
 
-    def feed() -> Iterator[tuple[int, str, Iterable[Sentence]]]:
+    def feed() -> Iterator[tuple[int, Text, Iterable[Sentence]]]:
         for key, item in enumerate(loading):
             open_documents[key] = item
-            yield key, item.document.text, iter_sentences(item.document.text, kind=item.document.kind)
+            yield key, item.text, iter_sentences(item.text, kind=item.document.kind)
 
     memory = _Memory(store, known)
 
@@ -297,16 +307,16 @@ class _Batch:
         self._began = time.monotonic()
 
     def extend(self, item: _Loading, part: "Encoded") -> None:
-        item.windows.append((part.mark, len(item.sentences)))
+        item.windows.append(part.mark, len(item.sentences))
         item.sentences.extend(part.sentences)
         self._vectors.append(part.vectors)
-        self._words.add(item.document.text[sentence.start : sentence.end] for sentence in part.sentences)
+        self._words.add(item.text[sentence.start : sentence.end] for sentence in part.sentences)
         self._rows += len(part.vectors)
         if self._rows >= _SEGMENT_ROWS:
             self._stage()
 
     def finish(self, item: _Loading) -> None:
-        self._staged.append(Staged(item.document, item.sentences, item.root, item.stat, item.windows))
+        self._staged.append(Staged(item.document, item.text, item.sentences, item.root, item.stat, item.windows))
         self._sentences += len(item.sentences)
         if self._sentences >= _COMMIT_SENTENCES or time.monotonic() - self._began > _COMMIT_SECONDS:
             self.commit()
@@ -322,11 +332,11 @@ class _Batch:
             self._counts.added += new
             self._counts.updated += not new
             self._counts.sentences += len(item.sentences)
-            self._counts.characters += len(item.document.text)
+            self._counts.characters += len(item.text)
         self._reset()
 
     def _stage(self) -> None:
-        self._segments.append(self._store.stage_segment(np.concatenate(self._vectors), self._words.tables()))
+        self._segments.append(self._store.stage_segment(self._vectors, self._words.tables()))
         self._vectors, self._words, self._rows = [], WordCounter(), 0
 
 

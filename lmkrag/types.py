@@ -6,7 +6,7 @@ stays in NumPy arrays.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 SentenceKind = Literal["text", "heading", "item", "row", "code", "turn"]
 SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "code", "turn")
@@ -16,6 +16,14 @@ READERS = ("extractive", "openai", "vllm", "transformers")
 
 Mode = Literal["hybrid", "dense", "lexical"]
 Level = Literal["span", "sentence", "document"]
+
+
+class Text(Protocol):
+    """What slices like a string: a string, or a text that lies on disk."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: slice, /) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,6 +28,7 @@ _BY_SUFFIX = {
     for suffix in suffixes
 }
 
+_LONG = 4 << 20  # bytes
 _NOT_TEXT = frozenset(
     """.png .jpg .jpeg .gif .bmp .ico .webp .tif .tiff .heic .psd .mp3 .wav .flac .ogg .m4a .mp4 .mov .avi .mkv
     .webm .zip .gz .bz2 .xz .zst .7z .rar .tar .tgz .whl .jar .exe .dll .so .dylib .a .o .obj .class .pyc .pyo
@@ -95,6 +96,11 @@ def fingerprint(data: bytes) -> str:
 def is_plain(path: Path) -> bool:
     """Return whether a file's characters are its text, so that there is nothing to parse."""
     return path.suffix.lower() not in _BY_SUFFIX
+
+
+def is_long(path: Path, size: int) -> bool:
+    """Return whether a file of ``size`` bytes is plain text that had better stay on the disk."""
+    return size > _LONG and is_plain(path) and path.suffix.lower() not in _NOT_TEXT
 
 
 def _reader(suffix: str) -> Callable[[bytes, str], Loaded]:

@@ -5,19 +5,21 @@ splitter understands; then sentences inside running prose, by NLTK's Punkt and t
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 from typing import Literal
 
-from lmkrag.types import Sentence, SentenceKind
+from lmkrag.types import Sentence, SentenceKind, Text
 
 Splitter = Literal["punkt", "punkt_tab"]
 
 MAX_CHARS = 1_000
 """A longer sentence is cut at the best white space: no encoder window would hold it."""
 
-_PROSE_BLOCK = 50_000  # NLTK runs each regular expression under a time limit, so feed it piece by piece
+_SECTION = 1 << 20  # characters read at a time
+_LONGEST_LINE = _PROSE_BLOCK = 50_000  # NLTK runs each regular expression under a time limit: feed it piece by piece
+_LONGEST_BLOCK = 200_000  # a log of a gigabyte has no blank line
 _CODE_GROUP = 400  # characters of code that share one landmark
 _HARD_WRAP = 120  # lines longer than this are whole paragraphs, not wrapped ones
 
@@ -39,7 +41,8 @@ _BREAKS = tuple(re.compile(pattern) for pattern in (r"\n+", r"[.;!?。！？]\s+
 
 _CJK_STOP = re.compile(r"[。！？｡]+[」』”’）】]*\s*")
 
-Block = tuple[int, int, SentenceKind]
+Part = tuple[int, str, SentenceKind]
+"""Where a piece of the text starts, and the piece."""
 
 
 def split_sentences(
@@ -65,20 +68,20 @@ def split_sentences(
 
 
 def iter_sentences(
-    text: str, *, kind: str = "text", splitter: Splitter = "punkt", language: str = "english"
+    text: Text, *, kind: str = "text", splitter: Splitter = "punkt", language: str = "english"
 ) -> Iterator[Sentence]:
     """Like :func:`split_sentences`, one at a time: what is held in memory does not grow with the text."""
     find_ends = _sentence_ends(splitter, language)
-    blocks = _code_blocks(text, 0, len(text)) if kind == "code" else _blocks(text)
+    blocks = _code_blocks(0, _lines(text)) if kind == "code" else _blocks(_lines(text))
     pending: Sentence | None = None
     pending_blank = False
-    for sentence in _cut_long(text, _split_blocks(text, blocks, find_ends)):
-        blank = text[sentence.start : sentence.end].isspace()
+    for start, part, part_kind in _cut_long(_split_blocks(blocks, find_ends)):
+        sentence, blank = Sentence(start, start + len(part), part_kind), part.isspace()
         if pending is None:
             pending, pending_blank = sentence, blank
         elif blank or pending_blank:
-            kind = sentence.kind if pending_blank else pending.kind
-            pending, pending_blank = Sentence(pending.start, sentence.end, kind), blank and pending_blank
+            joined_kind = part_kind if pending_blank else pending.kind
+            pending, pending_blank = Sentence(pending.start, sentence.end, joined_kind), blank and pending_blank
         else:
             yield pending
             pending, pending_blank = sentence, blank
@@ -86,39 +89,60 @@ def iter_sentences(
         yield pending
 
 
-def _split_blocks(text: str, blocks: Iterator[Block], find_ends: Callable[[str], list[int]]) -> Iterator[Sentence]:
-    for start, end, kind in blocks:
+def _lines(text: Text) -> Iterator[str]:
+    """The lines of a text with their ends, read section by section; a very long one is cut at white space."""
+    held = ""
+    for start in range(0, len(text), _SECTION):
+        held += text[start : start + _SECTION]
+        last = start + _SECTION >= len(text)
+        done = 0
+        for match in _LINE.finditer(held):
+            position, end = match.span()
+            while end - position > _LONGEST_LINE:
+                cut = _best_break(held, position, position + _LONGEST_LINE)
+                yield held[position:cut]
+                position = done = cut
+            if end == len(held) and not last:
+                break  # it may go on in the next section
+            yield held[position:end]
+            done = end
+        held = held[done:]
+
+
+def _split_blocks(blocks: Iterable[Part], find_ends: Callable[[str], list[int]]) -> Iterator[Part]:
+    for start, block, kind in blocks:
         if kind in ("heading", "row", "code"):
-            yield Sentence(start, end, kind)
+            yield start, block, kind
             continue
-        for piece_start, piece_end in _pieces(text, start, end):
-            previous = piece_start
-            for stop in (*find_ends(text[piece_start:piece_end]), piece_end - piece_start):
-                stop += piece_start
+        for first, end in _pieces(block):
+            previous = first
+            for stop in (*find_ends(block[first:end]), end - first):
+                stop += first
                 # "1." or "—" alone says nothing: it stays with what follows it
-                if stop <= previous or (stop < piece_end and _NOTHING_TO_SAY.match(text, previous, stop)):
+                if stop <= previous or (stop < end and _NOTHING_TO_SAY.match(block, previous, stop)):
                     continue
-                yield Sentence(previous, stop, kind)
+                yield start + previous, block[previous:stop], kind
                 previous = stop
 
 
-def _pieces(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _pieces(block: str) -> Iterator[tuple[int, int]]:
     """Cut one very long block at white space, so that splitters see a bounded string."""
-    while end - start > _PROSE_BLOCK:
-        cut = _best_break(text, start, start + _PROSE_BLOCK)
+    start = 0
+    while len(block) - start > _PROSE_BLOCK:
+        cut = _best_break(block, start, start + _PROSE_BLOCK)
         yield start, cut
         start = cut
-    yield start, end
+    yield start, len(block)
 
 
-def _cut_long(text: str, sentences: Iterator[Sentence]) -> Iterator[Sentence]:
-    for sentence in sentences:
-        start = sentence.start
-        while sentence.end - start > MAX_CHARS:
-            cut = _best_break(text, start, start + MAX_CHARS)
-            yield Sentence(start, cut, sentence.kind)
-            start = cut
-        yield Sentence(start, sentence.end, sentence.kind)
+def _cut_long(parts: Iterable[Part]) -> Iterator[Part]:
+    for start, part, kind in parts:
+        done = 0
+        while len(part) - done > MAX_CHARS:
+            cut = _best_break(part, done, done + MAX_CHARS)
+            yield start + done, part[done:cut], kind
+            done = cut
+        yield start + done, part[done:], kind
 
 
 def _best_break(text: str, start: int, limit: int) -> int:
@@ -132,97 +156,89 @@ def _best_break(text: str, start: int, limit: int) -> int:
     return limit
 
 
-def _blocks(text: str) -> Iterator[Block]:
+def _blocks(lines: Iterable[str]) -> Iterator[Part]:
     """Group lines into blocks of one kind; a blank line closes a block and belongs to it."""
-    start = 0  # of the open block
+    start = position = 0  # of the open block, of the line
     kind: SentenceKind | None = None
-    lines: list[str] = []
+    block: list[str] = []
     blank = True  # was the line before blank?
     fence = ""
-    position = 0
-    for match in _LINE.finditer(text):
-        line, position = match.group(), match.start()
+    for line in lines:
+        if position - start > _LONGEST_BLOCK:
+            yield from _code_blocks(start, block) if fence else _close(start, block, kind)
+            start, block = position, []
+        end = position + len(line)
         if fence:
+            block.append(line)
             if line.lstrip().startswith(fence):
-                yield from _code_blocks(text, start, match.end())
-                start, kind, lines, fence, blank = match.end(), None, [], "", True
-            continue
-        opening = _FENCE.match(line)
-        if opening:
-            yield from _close(text, start, position, kind, lines)
-            start, kind, lines, fence = position, "code", [], opening.group(1)[:3]
-            continue
-        if line.isspace():
-            lines.append(line)
+                yield from _code_blocks(start, block)
+                start, kind, block, fence, blank = end, None, [], "", True
+        elif opening := _FENCE.match(line):
+            yield from _close(start, block, kind)
+            start, kind, block, fence = position, "code", [line], opening.group(1)[:3]
+        elif line.isspace():
+            block.append(line)
             blank = True
-            continue
-        if _UNDERLINE.match(line) and lines and not blank:
-            *before, heading = lines
-            heading_start = position - len(heading)
-            yield from _close(text, start, heading_start, kind, before)
-            yield heading_start, match.end(), "heading"
-            start, kind, lines, blank = match.end(), None, [], True
-            continue
-        found = _line_kind(line, blank, lines)
-        if found != "text" or blank:
-            yield from _close(text, start, position, kind, lines)
-            start, kind, lines = position, found, []
-        lines.append(line)
-        blank = False
-        if found in ("heading", "row"):
-            blank = True  # one line is the whole block
-    if fence:
-        yield from _code_blocks(text, start, len(text))
-    else:
-        yield from _close(text, start, len(text), kind, lines)
+        elif _UNDERLINE.match(line) and block and not blank:
+            heading = block.pop()
+            yield from _close(start, block, kind)
+            yield position - len(heading), heading + line, "heading"
+            start, kind, block, blank = end, None, [], True
+        else:
+            found = _line_kind(line, blank, block)
+            if found != "text" or blank:
+                yield from _close(start, block, kind)
+                start, kind, block = position, found, []
+            block.append(line)
+            blank = found in ("heading", "row")  # one line is the whole block
+        position = end
+    yield from _code_blocks(start, block) if fence else _close(start, block, kind)
 
 
-def _line_kind(line: str, blank: bool, lines: list[str]) -> SentenceKind:
+def _line_kind(line: str, blank: bool, block: list[str]) -> SentenceKind:
     if _HEADING.match(line):
         return "heading"
     if _ROW.match(line):
         return "row"
     if _ITEM.match(line):
         return "item"
-    if _TURN.match(line) and (blank or not lines or _ENDS_SENTENCE.search(lines[-1])):
+    if _TURN.match(line) and (blank or not block or _ENDS_SENTENCE.search(block[-1])):
         return "turn"
     return "text"
 
 
-def _close(text: str, start: int, end: int, kind: SentenceKind | None, lines: list[str]) -> Iterator[Block]:
+def _close(start: int, block: list[str], kind: SentenceKind | None) -> Iterator[Part]:
     """Yield the open block, cut where a line break ends a paragraph although no blank line follows."""
-    if end <= start:
+    if not block:
         return
     kind = kind or "text"
-    if kind in ("heading", "row") or len(lines) < 2:
-        yield start, end, kind
-        return
-    longest = max(len(line.rstrip()) for line in lines)
-    position = start
-    for line, following in pairwise(lines):
-        position += len(line)
-        short = longest > _HARD_WRAP or len(line.rstrip()) < 0.6 * longest
-        if short and not following.isspace() and _STARTS_SENTENCE.match(following):
-            yield start, position, kind
-            start = position
-    yield start, end, kind
+    group: list[str] = []
+    if kind not in ("heading", "row"):
+        longest = max(len(line.rstrip()) for line in block)
+        for line, following in pairwise(block):
+            group.append(line)
+            short = longest > _HARD_WRAP or len(line.rstrip()) < 0.6 * longest
+            if short and not following.isspace() and _STARTS_SENTENCE.match(following):
+                joined = "".join(group)
+                yield start, joined, kind
+                start, group = start + len(joined), []
+        block = block[-1:]
+    yield start, "".join([*group, *block]), kind
 
 
-def _code_blocks(text: str, start: int, end: int) -> Iterator[Block]:
+def _code_blocks(start: int, lines: Iterable[str]) -> Iterator[Part]:
     """Group lines of code: up to ``_CODE_GROUP`` characters, closed early by a blank line."""
-    position = start
-    for match in _LINE.finditer(text, start, end):
-        line = match.group()
-        full = match.end() - start > _CODE_GROUP and match.start() > start
-        if full:
-            yield start, match.start(), "code"
-            start = match.start()
-        position = match.end()
-        if line.isspace() and not text[start:position].isspace() and position - start > _CODE_GROUP // 4:
-            yield start, position, "code"
-            start = position
-    if start < end:
-        yield start, end, "code"
+    group = ""
+    for line in lines:
+        if group and len(group) + len(line) > _CODE_GROUP:
+            yield start, group, "code"
+            start, group = start + len(group), ""
+        group += line
+        if line.isspace() and len(group) > _CODE_GROUP // 4 and not group.isspace():
+            yield start, group, "code"
+            start, group = start + len(group), ""
+    if group:
+        yield start, group, "code"
 
 
 @cache

@@ -34,7 +34,7 @@ from lmkrag.encoder.spec import (
 from lmkrag.encoder.tokens import Batch, Piece, SentenceTokenizer, special_tokens
 from lmkrag.encoder.windows import plan_windows
 from lmkrag.errors import EncoderError
-from lmkrag.types import EncoderSpec, Sentence, Window
+from lmkrag.types import EncoderSpec, Sentence, Text, Window
 
 _POOL_TOKENS = 32_768  # windows sorted by length together; more sorts better, less streams better
 _BATCH_TOKENS = 4_096  # one forward pass, padding included
@@ -182,7 +182,7 @@ class LandmarkEncoder:
         return fitted, np.concatenate(vectors) if vectors else np.zeros((0, self.spec.dimensions), np.float32)
 
     def encode_stream(
-        self, documents: Iterable[tuple[int, str, Iterable[Sentence]]], *, recall: Recall | None = None
+        self, documents: Iterable[tuple[int, Text, Iterable[Sentence]]], *, recall: Recall | None = None
     ) -> Iterator[Encoded]:
         """Encode documents one after the other, windows of several in a batch.
 
@@ -207,7 +207,8 @@ class LandmarkEncoder:
             ]
             fresh = iter(self._encode_pool([job for job, found in zip(pool, known, strict=True) if found is None]))
             for job, mark, found in zip(pool, marks, known, strict=True):
-                vectors = next(fresh)[job.own] if found is None else found
+                # a copy: a view would keep the whole batch in memory
+                vectors = next(fresh)[job.own].copy() if found is None else found
                 yield Encoded(job.key, [piece.sentence for piece in job.pieces[job.own]], vectors, mark)
 
     def encode_queries(self, queries: Sequence[str]) -> Vectors:
@@ -229,7 +230,7 @@ class LandmarkEncoder:
         """Return how many tokens ``text`` is, special tokens not counted."""
         return self.tokens.count(text)
 
-    def windows(self, text: str, sentences: Iterable[Sentence]) -> Iterator[tuple[Window, list[Piece]]]:
+    def windows(self, text: Text, sentences: Iterable[Sentence]) -> Iterator[tuple[Window, list[Piece]]]:
         """Plan a document's windows: yield each with its sentences' tokens, in order, in bounded memory."""
         held: deque[Piece] = deque()
         first = 0  # the ordinal of held[0]

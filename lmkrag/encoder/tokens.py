@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from lmkrag.encoder.spec import encodable
-from lmkrag.types import Sentence
+from lmkrag.types import Sentence, Text
 
 _BATCH = 256  # sentences
 
@@ -68,7 +68,7 @@ class SentenceTokenizer:
         self._landmark = [tokenizer.convert_tokens_to_ids(landmark)] if landmark else []
         self._query_prefix = query_prefix
 
-    def pieces(self, text: str, sentences: Iterable[Sentence]) -> Iterator[Piece]:
+    def pieces(self, text: Text, sentences: Iterable[Sentence]) -> Iterator[Piece]:
         """Tokenize sentence by sentence, and split those that no window holds at white space."""
         budget = self.window - len(self._landmark)
         remaining = iter(sentences)

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -18,11 +18,15 @@ from lmkrag.errors import IndexCorrupt
 from lmkrag.index.checks import File, mark, pack, unpack
 from lmkrag.index.recipes import recipe_from_json, recipe_to_json
 from lmkrag.index.segments import SegmentFile
-from lmkrag.types import SENTENCE_KINDS, Document, Sentence
+from lmkrag.index.staged import Staged
+from lmkrag.types import Text
 
 FORMAT_VERSION = 2
 _BLOCK = 4_096  # characters of text in one row: a span is read without its whole document
 _SENTENCES = 512  # in one row
+_SLICE = 1 << 20  # characters in memory at a time
+_PAGE = 8_192  # bytes: a block of text fits one; in smaller pages the tree would be deep and half empty
+_CACHE = 8_192  # KiB of pages each connection keeps
 
 Ids = NDArray[np.int64]
 Hashes = NDArray[np.uint64]
@@ -73,7 +77,9 @@ def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
         connection.close()
         connection = _open(path, "ro&immutable=1")
     if create:
+        connection.execute(f"PRAGMA page_size = {_PAGE}")
         connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute(f"PRAGMA cache_size = -{_CACHE}")
     connection.execute("PRAGMA foreign_keys = ON")
     connection.execute("PRAGMA cell_size_check = ON")
     connection.execute("PRAGMA synchronous = FULL")
@@ -188,44 +194,27 @@ def _count_in(connection: sqlite3.Connection, facts: tuple[int, int, int], sign:
     connection.execute("UPDATE meta SET value = ? WHERE key = 'living'", (str(total),))
 
 
-def insert_document(
-    connection: sqlite3.Connection,
-    document: Document,
-    sentences: Sequence[Sentence],
-    root: str,
-    stat: tuple[int, int],
-    windows: Sequence[tuple[int, int]] = (),
-) -> int:
-    """Record a document with its text and sentences; return the id of its first sentence.
-
-    Args:
-        connection: inside a transaction.
-        document: what was loaded.
-        sentences: they tile its text.
-        root: the directory that was added, or ``""``.
-        stat: size and modification time (ns) of its source.
-        windows: hash of each window it was read in, and the ordinal of the first sentence it gave a vector to.
-    """
-    text = document.text
-    ends = np.fromiter((sentence.end for sentence in sentences), np.int64, len(sentences))
+def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
+    """Record a document with its text and sentences, inside a transaction; return the id of its first sentence."""
+    document, text, ends = staged.document, staged.text, staged.sentences.ends
     first = _number(connection, "next_sentence")
     last = connection.execute("SELECT first_sentence + sentences FROM document ORDER BY id DESC LIMIT 1").fetchone()
     if first < (last or (1,))[0]:
         raise IndexCorrupt("the catalog's next sentence id is damaged; run lmkrag repair")
-    connection.execute("UPDATE meta SET value = ? WHERE key = 'next_sentence'", (str(first + len(sentences)),))
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'next_sentence'", (str(first + len(ends)),))
     facts: tuple[Any, ...] = (
         document.doc_id,
         document.path,
-        root,
+        staged.root,
         _storable(document.title),
         document.kind,
         json.dumps(dict(document.meta), default=str, sort_keys=True),
         json.dumps(document.page_starts),
         document.fingerprint,
-        *stat,
+        *staged.stat,
         len(text),
         first,
-        len(sentences),
+        len(ends),
         checksum_document(document.doc_id, text, ends),
     )
     names = _COLUMNS.removeprefix("id, ")
@@ -234,7 +223,7 @@ def insert_document(
     key = cursor.lastrowid
     assert key is not None
     _set_mark(connection, (key, *facts))
-    _count_in(connection, (key, first, len(sentences)), 1)
+    _count_in(connection, (key, first, len(ends)), 1)
     connection.executemany(
         "INSERT INTO text_block VALUES (?, ?, ?)",
         (
@@ -243,16 +232,16 @@ def insert_document(
         ),
     )
     starts = np.concatenate([[0], ends[:-1]])
-    kinds = np.fromiter((SENTENCE_KINDS.index(sentence.kind) for sentence in sentences), np.uint8, len(sentences))
+    kinds = staged.sentences.kinds
     blocks = (slice(low, low + _SENTENCES) for low in range(0, len(ends), _SENTENCES))
     connection.executemany(
         "INSERT INTO sentence_block VALUES (?, ?, ?)",
         ((key, part.start, _pack_sentences(key, part.start, starts[part], ends[part], kinds[part])) for part in blocks),
     )
-    if windows:
-        hashes = np.fromiter((item[0] for item in windows), "<u8", len(windows)).tobytes()
-        ordinals = np.fromiter((item[1] for item in windows), "<i8", len(windows)).tobytes()
-        connection.execute("INSERT INTO window_list VALUES (?, ?)", (key, pack(hashes + ordinals, f"windows {key}")))
+    if len(staged.windows):
+        marks, ordinals = staged.windows.marks.astype("<u8"), staged.windows.ordinals.astype("<i8")
+        packed = pack(marks.tobytes() + ordinals.tobytes(), f"windows {key}")
+        connection.execute("INSERT INTO window_list VALUES (?, ?)", (key, packed))
     return first
 
 
@@ -331,10 +320,13 @@ def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end:
     return piece
 
 
-def checksum_document(doc_id: str, text: str, ends: Ids) -> str:
+def checksum_document(doc_id: str, text: Text, ends: Ids) -> str:
     """Return what ``verify`` compares: a hash of a document's name, text and sentence borders."""
     digest = xxh3_128(doc_id.encode("utf-8", "surrogatepass"))
-    digest.update(b"\0" + text.encode("utf-8", "surrogatepass") + b"\0")
+    digest.update(b"\0")
+    for start in range(0, len(text), _SLICE):
+        digest.update(text[start : start + _SLICE].encode("utf-8", "surrogatepass"))
+    digest.update(b"\0")
     digest.update(ends.astype("<i8").tobytes())
     return digest.hexdigest()
 

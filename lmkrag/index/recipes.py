@@ -48,10 +48,14 @@ def load_recipe(name: str) -> Recipe:
     raise UsageError(f"unknown recipe {name!r}: one of {known}, or a .toml file")
 
 
-def choose_recipe(recipe: Recipe, rows: int) -> Recipe:
-    """Return the recipe that a segment of ``rows`` sentences is built with: the tier for its size, exact if small."""
+def choose_recipe(recipe: Recipe, rows: int, *, of: int = 0) -> Recipe:
+    """Return the recipe that a segment of ``rows`` sentences is built with.
+
+    That is the tier for the size of the segment, or of the index it is part ``of`` if that is larger; exact if it is
+    too small for the recipe.
+    """
     for limit, name in recipe.tiers:
-        if limit == 0 or rows <= limit:
+        if limit == 0 or max(rows, of) <= limit:
             return choose_recipe(load_recipe(name), rows)
     return recipe if rows >= recipe.minimum else load_recipe("flat")
 

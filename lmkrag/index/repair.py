@@ -4,6 +4,7 @@ import contextlib
 import sqlite3
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, Ids
 from lmkrag.index.lexical import WordCounter
 from lmkrag.index.snapshot import gather_vectors, sort_runs
-from lmkrag.index.store import CATALOG, IndexStore, Staged, Vectors
+from lmkrag.index.staged import SentenceTable, Staged, WindowTable
+from lmkrag.index.store import CATALOG, IndexStore, Vectors
 from lmkrag.index.vectors import VectorFile
 from lmkrag.types import SENTENCE_KINDS, Document, Sentence
 
@@ -103,19 +105,20 @@ def _read(
     document = Document(
         row.doc_id, row.path, text, row.title, row.kind, row.page_starts, row.meta, fingerprint=row.fingerprint
     )
-    sentences = [
+    sentences = SentenceTable.of(
         Sentence(int(start), int(end), SENTENCE_KINDS[kind])
         for start, end, kind in zip(borders[:-1], borders[1:], kinds, strict=True)
-    ]
-    windows = list(zip(marks.tolist(), ordinals.tolist(), strict=True))
-    return Staged(document, sentences, row.root, (row.size, row.mtime_ns), windows), vectors
+    )
+    windows = WindowTable(marks.tolist(), ordinals.tolist())
+    return Staged(document, text, sentences, row.root, (row.size, row.mtime_ns), windows), vectors
 
 
 def _commit(store: IndexStore, batch: Sequence[tuple[Staged, Vectors]]) -> None:
     words = WordCounter()
     for staged, _ in batch:
-        words.add(staged.document.text[sentence.start : sentence.end] for sentence in staged.sentences)
-    segment = store.stage_segment(np.concatenate([vectors for _, vectors in batch]), words.tables())
+        borders = [0, *staged.sentences.ends.tolist()]
+        words.add(staged.text[start:end] for start, end in pairwise(borders))
+    segment = store.stage_segment([vectors for _, vectors in batch], words.tables())
     store.commit([staged for staged, _ in batch], [segment])
 
 

@@ -1,6 +1,5 @@
 """Segments: the vectors and words of some sentences, in two immutable files with the same rows."""
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 
 from lmkrag.index.checks import File, sync
 from lmkrag.index.lexical import Lexicon, write_words
-from lmkrag.index.vectors import VectorFile, Vectors, write_vectors
+from lmkrag.index.vectors import Slices, VectorFile, write_vectors
 from lmkrag.types import Recipe
 
 
@@ -32,7 +31,7 @@ class SegmentFile:
 def write_segment(
     folder: Path,
     name: str,
-    slices: Iterator[Vectors],
+    vectors: Slices,
     tables: dict[str, NDArray[Any]],
     *,
     dimensions: int,
@@ -43,16 +42,16 @@ def write_segment(
     Args:
         folder: ``segments/`` of the index.
         name: a fresh one.
-        slices: the vectors ``[n, dimensions]`` in order; read once.
+        vectors: yields them ``[n, dimensions]`` in order; called twice if they train anything.
         tables: of the words file, from :class:`lmkrag.index.lexical.WordCounter` or ``merge_words``.
         dimensions: of each vector.
         recipe: how to store the vectors; a factory, not tiers.
     """
     rows = len(tables["lengths"])
-    words = write_words(folder / f"{name}.words", tables)
-    vectors = write_vectors(folder / f"{name}.faiss", slices, rows, dimensions, recipe)
+    words_file = write_words(folder / f"{name}.words", tables)
+    vectors_file = write_vectors(folder / f"{name}.faiss", vectors, rows, dimensions, recipe)
     sync(folder)
-    return SegmentFile(name, rows, recipe, vectors, words)
+    return SegmentFile(name, rows, recipe, vectors_file, words_file)
 
 
 class Segment:

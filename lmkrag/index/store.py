@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import uuid
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
 
@@ -30,27 +30,19 @@ from lmkrag.index.lexical import merge_words
 from lmkrag.index.recipes import DEFAULT_RECIPE, choose_recipe, load_recipe, recipe_from_json, recipe_to_json
 from lmkrag.index.segments import Segment, SegmentFile, write_segment
 from lmkrag.index.snapshot import LiveSegment, Snapshot
-from lmkrag.types import Document, EncoderSpec, Recipe, Sentence
+from lmkrag.index.staged import Staged
+from lmkrag.index.vectors import Slices
+from lmkrag.types import EncoderSpec, Recipe
 
 CATALOG = "catalog.sqlite"
 _NEW_CATALOG = "catalog.new"
 _LEFTOVERS = {"segments", "write.lock", *(_NEW_CATALOG + end for end in ("", "-wal", "-shm", "-journal"))}
-_MAX_SEGMENTS = 8  # more are merged after an add: every search visits each
+_MAX_SEGMENTS = 8  # more small ones are merged after an add: every search visits each
+_MERGED_ROWS = 131_072  # of what an add merges: memory must not grow with the index
 _NOTHING = Living(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
 _UNREAD: tuple[int, Living, tuple[LiveSegment, ...]] = (-1, _NOTHING, ())
 
 Vectors = NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class Staged:
-    """A document ready to be committed: its sentences, where it was read from, the windows it was read in."""
-
-    document: Document
-    sentences: Sequence[Sentence]
-    root: str
-    stat: tuple[int, int]
-    windows: Sequence[tuple[int, int]] = ()
 
 
 class IndexStore:
@@ -242,14 +234,14 @@ class IndexStore:
         finally:
             self._lock.release()
 
-    def stage_segment(self, vectors: Vectors, tables: dict[str, NDArray[Any]]) -> SegmentFile:
+    def stage_segment(self, vectors: Sequence[Vectors], tables: dict[str, NDArray[Any]]) -> SegmentFile:
         """Write vectors and words to a durable segment; it exists once :meth:`commit` names it.
 
         Args:
-            vectors: ``[n, dimensions]``.
+            vectors: each ``[n, dimensions]``, end to end.
             tables: of the same sentences, from :meth:`lmkrag.index.lexical.WordCounter.tables`.
         """
-        return self._write(iter([vectors]), tables, choose_recipe(self.recipe, len(vectors)))
+        return self._write(lambda: vectors, tables, choose_recipe(self.recipe, sum(map(len, vectors))))
 
     def commit(
         self,
@@ -274,15 +266,7 @@ class IndexStore:
                     catalog.delete_document(connection, row)
             for key, stat in touched:
                 catalog.touch_document(connection, key, stat)
-            ranges = [
-                (
-                    catalog.insert_document(
-                        connection, item.document, item.sentences, item.root, item.stat, item.windows
-                    ),
-                    len(item.sentences),
-                )
-                for item in staged
-            ]
+            ranges = [(catalog.insert_document(connection, item), len(item.sentences)) for item in staged]
             for file, runs in _lay_out(segments, ranges):
                 catalog.insert_segment(connection, file, runs)
 
@@ -293,31 +277,36 @@ class IndexStore:
             wanted = choose_recipe(self.recipe, snapshot.living.sentences)
             if len(merged) == 1 and merged[0].whole and merged[0].segment.file.recipe == wanted:
                 return
-            self._merge(merged)
+            self._merge(merged, snapshot.living.sentences)
         with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
             connection.execute("VACUUM")
             connection.execute("PRAGMA busy_timeout = 0")  # while somebody reads, the log stays as it is
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def merge_small(self) -> None:
-        """Merge segments when there are many, leaving the largest alone while it outweighs the others."""
-        with self.reading() as snapshot:
-            if len(snapshot.segments) <= _MAX_SEGMENTS:
-                return
-            by_size = sorted(snapshot.segments, key=lambda live: live.alive)
-            rest = sum(live.alive for live in by_size[:-1])
-            merged = by_size[:-1] if by_size[-1].alive > 2 * rest else by_size
-            self._merge([live for live in snapshot.segments if live in merged])
+        """Merge small segments when there are many, leaving the largest alone while it outweighs the others.
 
-    def _merge(self, merged: Sequence[LiveSegment]) -> None:
+        No more are merged at once than memory allows, however large the index: :meth:`compact` makes one of all.
+        """
+        with self.reading() as snapshot:
+            small = sorted((s for s in snapshot.segments if s.alive <= _MERGED_ROWS // 2), key=lambda live: live.alive)
+            if len(small) <= _MAX_SEGMENTS:
+                return
+            if small[-1].alive > 2 * sum(live.alive for live in small[:-1]):
+                small.pop()
+            for group in _fill(small, _MERGED_ROWS):
+                self._merge([live for live in snapshot.segments if live in group], snapshot.living.sentences)
+
+    def _merge(self, merged: Sequence[LiveSegment], sentences: int) -> None:
+        """Put one segment in the place of several, in an index of so many sentences."""
         total = sum(live.alive for live in merged)
         written: list[tuple[SegmentFile, Ids]] = []
         if total:
-            slices = (vectors for live in merged for vectors in live.segment.vectors.slices(live.rows))
             tables = merge_words([(live.segment.lexicon, live.rows) for live in merged])
             runs = np.concatenate([live.runs for live in merged])
             runs[:, 0] = np.concatenate([[0], np.cumsum(runs[:-1, 2])])
-            written.append((self._write(slices, tables, choose_recipe(self.recipe, total)), runs))
+            recipe = choose_recipe(self.recipe, total, of=sentences)
+            written.append((self._write(lambda: _slices(merged), tables, recipe), runs))
         with self._transaction() as connection:
             for live in merged:
                 catalog.delete_segment(connection, live.segment.file.name)
@@ -325,10 +314,10 @@ class IndexStore:
                 catalog.insert_segment(connection, file, file_runs)
         self._collect_orphans()
 
-    def _write(self, slices: Iterator[Vectors], tables: dict[str, NDArray[Any]], recipe: Recipe) -> SegmentFile:
+    def _write(self, vectors: Slices, tables: dict[str, NDArray[Any]], recipe: Recipe) -> SegmentFile:
         dimensions = self.encoder.dimensions
         return write_segment(
-            self.path / "segments", uuid.uuid4().hex, slices, tables, dimensions=dimensions, recipe=recipe
+            self.path / "segments", uuid.uuid4().hex, vectors, tables, dimensions=dimensions, recipe=recipe
         )
 
     @contextlib.contextmanager
@@ -354,6 +343,20 @@ class IndexStore:
         """Return the catalog's row of a document."""
         with self.reading(vectors=False) as snapshot:
             return catalog.find_document(snapshot.connection, doc_id)
+
+
+def _slices(merged: Sequence[LiveSegment]) -> Iterator[Vectors]:
+    return (vectors for live in merged for vectors in live.segment.vectors.slices(live.rows))
+
+
+def _fill(segments: Sequence[LiveSegment], most: int) -> list[list[LiveSegment]]:
+    """Put segments, smallest first, into groups of at most ``most`` rows; a group of one is none."""
+    groups: list[list[LiveSegment]] = [[]]
+    for live in segments:
+        if sum(other.alive for other in groups[-1]) + live.alive > most:
+            groups.append([])
+        groups[-1].append(live)
+    return [group for group in groups if len(group) > 1]
 
 
 def _lay_out(segments: Sequence[SegmentFile], ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[SegmentFile, Ids]]:

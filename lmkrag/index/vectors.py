@@ -6,7 +6,7 @@ never removed, only masked; a memory-mapped index dies when it is changed, so a 
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -20,17 +20,20 @@ from lmkrag.types import Recipe
 
 Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]
+Slices = Callable[[], Iterable[Vectors]]
 
-_SLICE = 65_536  # vectors in memory at a time while building
+_SLICE = 16_384  # vectors in memory at a time while building
+_PER_LIST = 40  # vectors that clusters are learned from, for each; FAISS wants 39
+_LEAST_SAMPLE = 32_768
 _NARROW = 0.1  # share of the rows below which a graph is left aside: it would lose its way among those not allowed
 
 
-def write_vectors(path: Path, slices: Iterator[Vectors], rows: int, dimensions: int, recipe: Recipe) -> File:
+def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: Recipe) -> File:
     """Write a vector file and make it durable; the caller's commit makes it exist.
 
     Args:
         path: a fresh name.
-        slices: the vectors ``[n, dimensions]`` in order, ``rows`` in all; read once.
+        read: yields the vectors ``[n, dimensions]`` in order, ``rows`` in all; called twice if they train anything.
         rows: how many vectors there are.
         dimensions: of each.
         recipe: how to store them; a factory, not tiers.
@@ -38,16 +41,10 @@ def write_vectors(path: Path, slices: Iterator[Vectors], rows: int, dimensions: 
     import faiss
 
     index = faiss.index_factory(dimensions, _factory(recipe, rows, dimensions), faiss.METRIC_INNER_PRODUCT)
-    waiting: list[Vectors] = []
     if not index.is_trained:
-        wanted = recipe.train or rows
-        while sum(map(len, waiting)) < min(wanted, rows):
-            waiting.append(next(slices))
-        index.train(np.concatenate(waiting)[:wanted])
-    for vectors in waiting:
-        index.add(vectors)
-    waiting.clear()
-    for vectors in slices:
+        wanted = min(recipe.train or rows, rows, max(_LEAST_SAMPLE, _PER_LIST * _lists(rows)))
+        index.train(_sample(read(), rows, rows // wanted, dimensions))
+    for vectors in read():
         index.add(np.ascontiguousarray(vectors, dtype=np.float32))
     if index.ntotal != rows:
         raise ValueError(f"{rows} vectors were announced, {index.ntotal} came")
@@ -64,9 +61,23 @@ def write_vectors(path: Path, slices: Iterator[Vectors], rows: int, dimensions: 
     return File.of(path)
 
 
+def _sample(slices: Iterable[Vectors], rows: int, step: int, dimensions: int) -> Vectors:
+    """Every ``step``-th of so many rows."""
+    sample = np.empty((-(-rows // step), dimensions), np.float32)
+    row = filled = 0
+    for vectors in slices:
+        taken = vectors[-row % step :: step]
+        sample[filled : filled + len(taken)] = taken
+        row, filled = row + len(vectors), filled + len(taken)
+    return sample[:filled]
+
+
 def _factory(recipe: Recipe, rows: int, dimensions: int) -> str:
-    lists = 2 ** round(math.log2(max(16.0, 4 * math.sqrt(rows))))
-    return recipe.factory.replace("{lists}", str(lists)).replace("{dimensions}", str(dimensions))
+    return recipe.factory.replace("{lists}", str(_lists(rows))).replace("{dimensions}", str(dimensions))
+
+
+def _lists(rows: int) -> int:
+    return 1 << round(math.log2(max(16.0, 4 * math.sqrt(rows))))
 
 
 class VectorFile:

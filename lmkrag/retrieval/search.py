@@ -42,7 +42,7 @@ class Candidates:
 
 def search_spans(
     index: Snapshot,
-    vector: Scores,
+    vector: Scores | None,
     words: Words,
     *,
     top: int,
@@ -55,7 +55,7 @@ def search_spans(
 
     Args:
         index: a snapshot to search in.
-        vector: ``[dimensions]`` of the query, of length one.
+        vector: ``[dimensions]`` of the query, of length one; lexical mode does without.
         words: hashes of the query's words.
         top: how many spans, after merging.
         mode: which scores count.
@@ -63,6 +63,7 @@ def search_spans(
         front: grow a fixed number of sentences backward instead of adaptively.
         allowed: documents to search in; None for all.
     """
+    vector = None if mode == "lexical" else vector
     candidates = _gather(index, vector, words, max(_POOL, _POOL_PER_SPAN * top), top, mode, allowed)
     if candidates is None:
         return []
@@ -97,7 +98,7 @@ def _merge(candidates: Candidates, grown: Iterator[tuple[int, int, int]], top: i
 
 def _gather(
     index: Snapshot,
-    vector: Scores,
+    vector: Scores | None,
     words: Words,
     pool: int,
     top: int,
@@ -105,37 +106,40 @@ def _gather(
     allowed: Selection | None,
 ) -> Candidates | None:
     """Bring in what either search finds, the neighbours of the best, and the scores of all of them."""
-    found = [np.zeros(0, np.int64)]
-    if mode != "lexical":
-        _, ids = index.search_dense(vector[None], pool, allowed)
-        found.append(ids[0][ids[0] >= 0])
-    matched, bm25 = (np.zeros(0, np.int64), np.zeros(0, np.float32))
+    near, similarity = np.zeros(0, np.int64), np.zeros(0, np.float32)
+    if vector is not None:
+        scores, ids = index.search_dense(vector[None], pool, allowed)
+        found = ids[0] >= 0
+        near, similarity = ids[0][found], scores[0][found]
+    matched, bm25 = np.zeros(0, np.int64), np.zeros(0, np.float32)
     if mode != "dense":
         matched, bm25 = index.search_lexical(words, pool, allowed)
-        found.append(matched)
-    seeds = np.unique(np.concatenate(found))
+    seeds = np.union1d(near, matched)
     if not len(seeds):
         return None
-    near = _multiply(index.read_vectors(seeds), vector)
-    own = np.zeros(len(seeds), np.float32) if mode == "lexical" else near.copy()
+    dense = _score(index, vector, seeds, near, similarity)
+    own = dense.copy()
     own[np.searchsorted(seeds, matched)] += LEXICAL_SHARE * bm25 / bm25.max(initial=1e-9)
     best = np.argsort(-own, kind="stable")[: max(_GROWN, _GROWN_PER_SPAN * top)]
     sentences, documents = _with_reach(seeds, seeds[best], index.living)
-    dense = np.empty(len(sentences), np.float32)
-    known = np.isin(sentences, seeds)
-    dense[known] = near
-    if not known.all():
-        dense[~known] = _multiply(index.read_vectors(sentences[~known]), vector)
+    dense = _score(index, vector, sentences, seeds, dense)
     lexical = np.zeros(len(sentences), np.float32)
     lexical[np.searchsorted(sentences, matched)] = bm25
-    score = fuse(None if mode == "lexical" else dense, None if mode == "dense" else lexical, sentences, documents)
+    score = fuse(None if vector is None else dense, None if mode == "dense" else lexical, sentences, documents)
     return Candidates(sentences, documents, score, dense, lexical)
 
 
-def _multiply(vectors: Scores, vector: Scores) -> Scores:
-    """Inner products ``[n]``; too few for BLAS, whose threads would cost more than they save."""
-    products: Scores = np.einsum("ij,j->i", vectors, vector)
-    return products
+def _score(index: Snapshot, vector: Scores | None, sentences: Ids, known: Ids, similarity: Scores) -> Scores:
+    """The inner product with each of some sentences ``[n]``, increasing; of those ``known`` it is at hand."""
+    dense = np.zeros(len(sentences), np.float32)
+    dense[np.searchsorted(sentences, known)] = similarity
+    if vector is not None:
+        fresh = np.ones(len(sentences), bool)
+        fresh[np.searchsorted(sentences, known)] = False
+        if fresh.any():
+            # too few for BLAS, whose threads would cost more than they save
+            dense[fresh] = np.einsum("ij,j->i", index.read_vectors(sentences[fresh]), vector)
+    return dense
 
 
 def _with_reach(seeds: Ids, best: Ids, living: Living) -> tuple[Ids, Ids]:

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lmkrag.corpus import sentences as sentences_module
 from lmkrag.corpus.sentences import MAX_CHARS, split_sentences
 from lmkrag.errors import UsageError
 
@@ -37,6 +38,28 @@ def test_sentences_tile_any_text(text):
 @settings(max_examples=150, deadline=None)
 def test_code_tiles_any_text(text):
     assert_tiles(text, split_sentences(text, kind="code"))
+
+
+@given(HOSTILE, st.integers(1, 50))
+@settings(max_examples=150, deadline=None)
+def test_where_sections_end_makes_no_difference(text, section):
+    whole = split_sentences(text), split_sentences(text, kind="code")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sentences_module, "_SECTION", section)
+        assert (split_sentences(text), split_sentences(text, kind="code")) == whole
+
+
+@pytest.mark.parametrize("unit", ["one line without a stop\n", "```\ncode\n", "word ", "\n", "\r\n"])
+def test_blocks_without_end_are_cut(unit, monkeypatch):
+    monkeypatch.setattr(sentences_module, "_LONGEST_BLOCK", 3_000)
+    monkeypatch.setattr(sentences_module, "_LONGEST_LINE", 1_000)
+    text = unit * (100_000 // len(unit))
+    held: list[int] = []
+    for start, block, _ in sentences_module._blocks(sentences_module._lines(text)):
+        held.append(len(block))
+        assert text.startswith(block, start)
+    assert sum(held) == len(text)
+    assert max(held) <= 4_000 + len(unit)
 
 
 @pytest.mark.parametrize(

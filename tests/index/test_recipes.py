@@ -24,6 +24,11 @@ def test_a_small_segment_is_never_approximate(name, rows, chosen):
     assert choose_recipe(load_recipe(name), rows).name == chosen
 
 
+def test_a_part_of_a_large_index_is_stored_as_the_whole_is():
+    assert choose_recipe(load_recipe("auto"), 100_000, of=300_000).name == "ivf-sq8"
+    assert choose_recipe(load_recipe("auto"), 100, of=300_000).name == "flat"
+
+
 @pytest.mark.parametrize("recipe", list_recipes(), ids=lambda recipe: recipe.name)
 def test_json_and_back(recipe):
     assert recipe_from_json(recipe_to_json(recipe)) == recipe

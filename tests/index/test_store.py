@@ -13,8 +13,10 @@ from hypothesis import strategies as st
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog
+from lmkrag.index import store as store_module
 from lmkrag.index.lexical import WordCounter, query_words
-from lmkrag.index.store import IndexStore, Staged
+from lmkrag.index.staged import SentenceTable, Staged
+from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems, read_status
 from lmkrag.retrieval.search import search_spans
 from lmkrag.types import Document, EncoderSpec
@@ -31,7 +33,7 @@ def vector_of(text: str) -> np.ndarray:
 def stage(store: IndexStore, sentences: list[str]):
     words = WordCounter()
     words.add(sentences)
-    return store.stage_segment(np.array([vector_of(sentence) for sentence in sentences]), words.tables())
+    return store.stage_segment([np.array([vector_of(sentence) for sentence in sentences])], words.tables())
 
 
 def put(store: IndexStore, texts: dict[str, str]) -> None:
@@ -39,7 +41,7 @@ def put(store: IndexStore, texts: dict[str, str]) -> None:
     for doc_id, text in texts.items():
         sentences = split_sentences(text)
         document = Document(doc_id=doc_id, path=doc_id, text=text, fingerprint="f")
-        staged.append(Staged(document, sentences, "", (len(text), 0)))
+        staged.append(Staged(document, text, SentenceTable.of(sentences), "", (len(text), 0)))
         pieces += [text[s.start : s.end] for s in sentences]
     with store.writing():
         store.commit(staged, [stage(store, pieces)] if pieces else [])
@@ -137,11 +139,28 @@ def test_many_segments_are_merged_and_compaction_drops_the_dead(store):
     assert len(list((store.path / "segments").iterdir())) == 2
 
 
+def test_no_more_is_merged_at_once_than_memory_allows(store, monkeypatch):
+    monkeypatch.setattr(store_module, "_MERGED_ROWS", 8)
+    model = {f"d{i:02}": f"alpha no{i} here. beta no{i} there." for i in range(23)}
+    for doc_id, text in model.items():
+        put(store, {doc_id: text})
+        with store.writing():
+            store.merge_small()
+    with store.reading() as snapshot:
+        assert max(live.alive for live in snapshot.segments) == 8
+        assert len(snapshot.segments) < 15
+    check_against(store, model)
+    with store.writing():
+        store.compact()
+    assert read_status(store).segments == 1
+    check_against(store, model)
+
+
 def test_a_document_may_spread_over_segments(store):
     text = "alpha one. beta two. gamma three. alpha four."
     sentences = split_sentences(text)
     pieces = [text[s.start : s.end] for s in sentences]
-    staged = Staged(Document("a", "a", text), sentences, "", (1, 1))
+    staged = Staged(Document("a", "a", text), text, SentenceTable.of(sentences), "", (1, 1))
     with store.writing():
         store.commit([staged], [stage(store, pieces[:3]), stage(store, pieces[3:])])
     check_against(store, {"a": text})
@@ -150,7 +169,7 @@ def test_a_document_may_spread_over_segments(store):
 def test_a_commit_with_too_few_vectors_changes_nothing(store):
     put(store, {"a": "alpha."})
     text = "beta. gamma."
-    staged = Staged(Document("b", "b", text), split_sentences(text), "", (1, 1))
+    staged = Staged(Document("b", "b", text), text, SentenceTable.of(split_sentences(text)), "", (1, 1))
     with pytest.raises(ValueError, match="fewer vectors"), store.writing():
         store.commit([staged], [])
     check_against(store, {"a": "alpha."})
@@ -360,7 +379,7 @@ def test_documents_survive_whole(store):
     sentences = split_sentences(text)
     pieces = [text[s.start : s.end] for s in sentences]
     with store.writing():
-        store.commit([Staged(document, sentences, "/root", (3, 4))], [stage(store, pieces)])
+        store.commit([Staged(document, text, SentenceTable.of(sentences), "/root", (3, 4))], [stage(store, pieces)])
     row = store.find("a")
     assert (row.title, row.meta, row.page_starts, row.root, row.size, row.mtime_ns) == (
         "T",

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from lmkrag.errors import IndexCorrupt
+from lmkrag.index import vectors as vectors_module
 from lmkrag.index.recipes import list_recipes, load_recipe
 from lmkrag.index.vectors import VectorFile, write_vectors
 
@@ -29,7 +30,7 @@ def vectors():
 
 @pytest.mark.parametrize("recipe", FACTORIES, ids=lambda recipe: recipe.name)
 def test_each_recipe_finds_what_brute_force_finds(recipe, vectors, tmp_path):
-    segment = build(tmp_path / "s.faiss", iter(np.split(vectors, 3)), len(vectors), recipe)
+    segment = build(tmp_path / "s.faiss", lambda: np.split(vectors, 3), len(vectors), recipe)
     queries = clustered(40, 64, seed=1)
     scores, rows = segment.search(queries, 10)
     exact = queries @ vectors.T
@@ -41,7 +42,7 @@ def test_each_recipe_finds_what_brute_force_finds(recipe, vectors, tmp_path):
 
 @pytest.mark.parametrize("recipe", FACTORIES, ids=lambda recipe: recipe.name)
 def test_rows_read_back_and_masked_rows_are_never_found(recipe, vectors, tmp_path):
-    segment = build(tmp_path / "s.faiss", iter([vectors]), len(vectors), recipe)
+    segment = build(tmp_path / "s.faiss", lambda: [vectors], len(vectors), recipe)
     wanted = np.array([2_999, 0, 17, 1_500])
     assert ((segment.read(wanted) * vectors[wanted]).sum(1) > 0.99).all()
     alive = np.zeros(len(vectors), bool)
@@ -51,8 +52,18 @@ def test_rows_read_back_and_masked_rows_are_never_found(recipe, vectors, tmp_pat
     assert ((rows >= 0).sum(1) == 30).all(), "a narrow filter loses nothing, whatever the recipe"
 
 
+def test_clusters_are_learned_from_the_whole_file(vectors, tmp_path, monkeypatch):
+    """A prefix would be one document's sentences; here the second half lies elsewhere."""
+    monkeypatch.setattr(vectors_module, "_LEAST_SAMPLE", 100)
+    monkeypatch.setattr(vectors_module, "_PER_LIST", 2)
+    far = np.concatenate([vectors[:1_500], -vectors[:1_500]])
+    segment = build(tmp_path / "s.faiss", lambda: np.split(far, 4), len(far), load_recipe("ivf-sq8"))
+    _, rows = segment.search(far[::100], 1)
+    assert (rows[:, 0] == np.arange(0, len(far), 100)).mean() > 0.9
+
+
 def test_slices_are_all_rows_in_order(vectors, tmp_path):
-    segment = build(tmp_path / "s.faiss", iter([vectors]), len(vectors), load_recipe("flat"))
+    segment = build(tmp_path / "s.faiss", lambda: [vectors], len(vectors), load_recipe("flat"))
     rows = np.arange(0, len(vectors), 3)
     read = np.concatenate(list(segment.slices(rows)))
     np.testing.assert_allclose(read, vectors[rows], atol=1e-3)
@@ -61,7 +72,7 @@ def test_slices_are_all_rows_in_order(vectors, tmp_path):
 def test_a_flipped_byte_is_found(vectors, tmp_path):
     path = tmp_path / "s.faiss"
     recipe = load_recipe("flat")
-    file = write_vectors(path, iter([vectors]), len(vectors), 64, recipe)
+    file = write_vectors(path, lambda: [vectors], len(vectors), 64, recipe)
     data = bytearray(path.read_bytes())
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
@@ -74,4 +85,4 @@ def test_a_flipped_byte_is_found(vectors, tmp_path):
 
 def test_too_few_vectors_are_an_error(vectors, tmp_path):
     with pytest.raises(ValueError, match="3001 vectors were announced, 3000 came"):
-        build(tmp_path / "s.faiss", iter([vectors]), 3_001, load_recipe("flat"))
+        build(tmp_path / "s.faiss", lambda: [vectors], 3_001, load_recipe("flat"))

@@ -20,7 +20,8 @@ import numpy as np
 
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.index.lexical import WordCounter, query_words
-from lmkrag.index.store import IndexStore, Staged
+from lmkrag.index.staged import SentenceTable, Staged
+from lmkrag.index.store import IndexStore
 from lmkrag.retrieval.search import search_spans
 from lmkrag.types import Document, EncoderSpec
 
@@ -43,11 +44,11 @@ def commit(store: IndexStore, version: int) -> None:
             continue
         text = f"Version{version} of report {number} about the harbour. It ends with version{version}."
         sentences = split_sentences(text)
-        staged.append(Staged(Document(f"d{number}", "p", text), sentences, "", (1, 1)))
+        staged.append(Staged(Document(f"d{number}", "p", text), text, SentenceTable.of(sentences), "", (1, 1)))
         words.add(text[sentence.start : sentence.end] for sentence in sentences)
         vectors += [vector(number * 100 + place) for place in range(len(sentences))]
     removed = [f"d{number}" for number in range(DOCUMENTS)]
-    store.commit(staged, [store.stage_segment(np.array(vectors), words.tables())], removed=removed)
+    store.commit(staged, [store.stage_segment([np.array(vectors)], words.tables())], removed=removed)
 
 
 def look(store: IndexStore) -> int:

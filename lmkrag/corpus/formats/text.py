@@ -20,7 +20,12 @@ CODE = frozenset(
     .dockerfile""".split()
 )
 
-_SAMPLE = 1 << 18
+SAMPLE = 1 << 18
+"""Bytes that are looked at to tell text from other files, and to guess an encoding."""
+
+DAMAGED = "\ufffd"
+"""What stands for bytes that mean nothing in an encoding."""
+
 _SHORT = 2_000
 _MOST_FRONT_MATTER = 65_536
 _BOMS = (
@@ -37,7 +42,11 @@ _RST_TITLE = re.compile(r"^(\S.*?)[ \t]*\r?\n([=\-~^\"'#*+:.])\2{2,}[ \t]*$", re
 
 def read(data: bytes, name: str) -> Loaded:
     """Read a file whose characters are its text; ``name`` ends in the suffix that tells which kind."""
-    text = decode(data)
+    return describe(decode(data), name)
+
+
+def describe(text: str, name: str) -> Loaded:
+    """Return a text with what its name and its beginning say of it."""
     suffix = "." + name.rpartition(".")[2].lower() if "." in name else ""
     if suffix in MARKDOWN:
         meta = read_front_matter(text)
@@ -55,24 +64,42 @@ def decode(data: bytes) -> str:
     Raises:
         DocumentError: the bytes are not text.
     """
+    damaged = wide = 0
+    try:
+        data.decode("utf-8")
+        valid = True
+    except UnicodeDecodeError:
+        valid, text = False, data.decode("utf-8", "replace")
+        damaged, wide = text.count(DAMAGED), len(text) - len(text.encode("ascii", "ignore"))
+    encoding, errors = choose_encoding(data[:SAMPLE], len(data), valid=valid, damaged=damaged, wide=wide)
+    return data.decode(encoding, errors)
+
+
+def choose_encoding(sample: bytes, size: int, *, valid: bool, damaged: int, wide: int) -> tuple[str, str]:
+    """Return a text file's encoding, and how to decode bytes that are not of it.
+
+    Args:
+        sample: its first ``SAMPLE`` bytes.
+        size: of the file in bytes.
+        valid: whether it is UTF-8.
+        damaged: if not, the bytes that mean nothing in UTF-8.
+        wide: and the characters beyond ASCII, those included.
+
+    Raises:
+        DocumentError: it is not text.
+    """
     for bom, encoding in _BOMS:
-        if data.startswith(bom):
-            return data.decode(encoding, "replace")
-    sample = data[:_SAMPLE]
+        if sample.startswith(bom):
+            return encoding, "replace"
     if len(sample.translate(None, _CONTROL)) < 0.98 * len(sample):
         raise DocumentError("binary file, not text")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        text = data.decode("utf-8", "replace")
-    damaged = text.count("\ufffd")
-    if sum(1 for character in text if character > "\x7f") >= 2 * damaged:
-        return text  # UTF-8 with some bytes damaged
+    if valid or wide >= 2 * damaged:
+        return "utf-8", "replace"  # perhaps with some bytes damaged
     letters = sum(1 for byte in sample if byte >= 0x80 or chr(byte).isalpha())
-    if len(data) < _SHORT and sum(byte >= 0x80 for byte in sample) < 0.3 * letters:
-        return data.decode("cp1252", "replace")  # too short to guess from, and mostly plain Latin letters
+    if size < _SHORT and sum(byte >= 0x80 for byte in sample) < 0.3 * letters:
+        return "cp1252", "replace"  # too short to guess from, and mostly plain Latin letters
     guess = from_bytes(sample).best()
-    return data.decode(guess.encoding if guess else "cp1252", "replace")
+    return guess.encoding if guess else "cp1252", "replace"
 
 
 def read_front_matter(text: str) -> dict[str, Any]:

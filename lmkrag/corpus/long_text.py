@@ -1,0 +1,115 @@
+"""Plain text too long for memory: decoded once, onto the disk, and read from there piece by piece."""
+
+import codecs
+import hashlib
+import tempfile
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from lmkrag.corpus.formats.text import DAMAGED, SAMPLE, choose_encoding, describe
+from lmkrag.errors import DocumentError
+from lmkrag.types import Document
+
+_PIECE = 1 << 20
+_HEAD = 1 << 17  # characters that titles and front matter are looked for in
+_WIDTHS = (("latin-1", 1), ("utf-16-le", 2), ("utf-32-le", 4))  # bytes of each character; the narrowest that fits
+
+
+class TextOnDisk:
+    """A text in an unnamed temporary file, which is gone with it; slices like a string.
+
+    >>> text = TextOnDisk(lambda: iter(["It rained. ", "Then it froze — hard."]))
+    >>> len(text), text[11:24]
+    (32, 'Then it froze')
+    """
+
+    def __init__(self, read: Callable[[], Iterator[str]]) -> None:
+        """Write what ``read`` yields; it is called again when a character is wider than those before it."""
+        self.blank = False
+        for encoding, width in _WIDTHS:
+            self._file = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the text
+            self._encoding, self._width = encoding, width
+            if self._write(read()):
+                return
+            self._file.close()
+        raise ValueError("characters outside Unicode")
+
+    def _write(self, pieces: Iterator[str]) -> bool:
+        self._length, self.blank = 0, True
+        for piece in pieces:
+            try:
+                data = piece.encode(self._encoding, "strict" if self._width < 4 else "surrogatepass")
+            except UnicodeEncodeError:
+                return False
+            if len(data) != self._width * len(piece):
+                return False
+            self._file.write(data)
+            self._length += len(piece)
+            self.blank = self.blank and (not piece or piece.isspace())
+        return True
+
+    def __len__(self) -> int:
+        """Return the number of characters."""
+        return self._length
+
+    def __getitem__(self, key: slice, /) -> str:
+        """Return characters ``[start, stop)``."""
+        start, stop, _ = key.indices(self._length)
+        self._file.seek(self._width * start)
+        return self._file.read(self._width * max(0, stop - start)).decode(self._encoding, "surrogatepass")
+
+    def __del__(self) -> None:
+        """Let go of the file."""
+        self._file.close()
+
+
+def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
+    """Read a plain file; the document's own ``text`` is left empty.
+
+    Raises:
+        DocumentError: it can't be read, or is not text.
+    """
+    try:
+        encoding, errors = _choose(path)
+        digest = hashlib.sha256()
+
+        def read() -> Iterator[str]:
+            nonlocal digest
+            digest = hashlib.sha256()  # of the very bytes that make the text, even if the file changes meanwhile
+            return _decoded(path, encoding, errors, digest.update)
+
+        text = TextOnDisk(read)
+    except OSError as error:
+        raise DocumentError(f"can't be read ({error.strerror or error})") from error
+    if text.blank:
+        raise DocumentError("no text in it")
+    facts = describe(text[:_HEAD], path.name)
+    title = facts.title or path.stem
+    document = Document(doc_id, str(path), "", title, facts.kind, meta=facts.meta, fingerprint=digest.hexdigest())
+    return document, text
+
+
+def _choose(path: Path) -> tuple[str, str]:
+    """The encoding of a file, and what to do with bytes that are not of it."""
+    with path.open("rb") as file:
+        sample = file.read(SAMPLE)
+    damaged = wide = 0
+    try:
+        deque(_decoded(path, "utf-8", "strict", lambda data: None), maxlen=0)
+        valid = True
+    except UnicodeDecodeError:
+        valid = False
+        for piece in _decoded(path, "utf-8", "replace", lambda data: None):
+            damaged += piece.count(DAMAGED)
+            wide += len(piece) - len(piece.encode("ascii", "ignore"))
+    return choose_encoding(sample, path.stat().st_size, valid=valid, damaged=damaged, wide=wide)
+
+
+def _decoded(path: Path, encoding: str, errors: str, see: Callable[[bytes], None]) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder(encoding)(errors)
+    with path.open("rb") as file:
+        while data := file.read(_PIECE):
+            see(data)
+            yield decoder.decode(data)
+    yield decoder.decode(b"", final=True)

@@ -1,0 +1,93 @@
+"""A document on its way into the catalog."""
+
+from array import array
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmkrag.types import SENTENCE_KINDS, Document, Sentence, Text
+
+Ids = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
+
+
+class SentenceTable:
+    """The sentences of one document, which tile its text: nine bytes each, since there may be millions."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._ends = array("q")
+        self._kinds = bytearray()
+
+    @classmethod
+    def of(cls, sentences: Iterable[Sentence]) -> Self:
+        """Return the table of some sentences."""
+        table = cls()
+        table.extend(sentences)
+        return table
+
+    def extend(self, sentences: Iterable[Sentence]) -> None:
+        """Take the next sentences."""
+        for sentence in sentences:
+            self._ends.append(sentence.end)
+            self._kinds.append(SENTENCE_KINDS.index(sentence.kind))
+
+    def __len__(self) -> int:
+        """Return the number of sentences."""
+        return len(self._ends)
+
+    @property
+    def ends(self) -> Ids:
+        """``[n]``: the character after each."""
+        return np.array(self._ends, np.int64)
+
+    @property
+    def kinds(self) -> NDArray[np.uint8]:
+        """``[n]``: the place of each one's kind in ``SENTENCE_KINDS``."""
+        return np.frombuffer(bytes(self._kinds), np.uint8)
+
+
+class WindowTable:
+    """The windows a document was read in: of each its hash, and the ordinal of the first sentence it gives a vector."""
+
+    def __init__(self, marks: Iterable[int] = (), ordinals: Iterable[int] = ()) -> None:
+        """Take the first windows, none as a rule."""
+        self._marks, self._ordinals = array("Q", marks), array("q", ordinals)
+
+    def append(self, mark: int, ordinal: int) -> None:
+        """Take the next window."""
+        self._marks.append(mark)
+        self._ordinals.append(ordinal)
+
+    def __len__(self) -> int:
+        """Return the number of windows."""
+        return len(self._marks)
+
+    @property
+    def marks(self) -> Hashes:
+        """``[n]`` hashes."""
+        return np.array(self._marks, np.uint64)
+
+    @property
+    def ordinals(self) -> Ids:
+        """``[n]`` ordinals."""
+        return np.array(self._ordinals, np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class Staged:
+    """A document ready to be committed.
+
+    ``text`` is the document's own, or on disk, ``stat`` the size and modification time (ns) of its source, ``root`` the
+    directory that was added, or ``""``.
+    """
+
+    document: Document
+    text: Text
+    sentences: SentenceTable
+    root: str
+    stat: tuple[int, int]
+    windows: WindowTable = field(default_factory=WindowTable)
