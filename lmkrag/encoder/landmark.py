@@ -19,6 +19,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from xxhash import xxh3_64_intdigest
 
+from lmkrag.encoder.batches import Batch, pack_windows
 from lmkrag.encoder.device import choose_device, choose_dtype
 from lmkrag.encoder.pooling import Pooling, build_pooling
 from lmkrag.encoder.spec import (
@@ -31,7 +32,7 @@ from lmkrag.encoder.spec import (
     fingerprint_model,
     read_settings,
 )
-from lmkrag.encoder.tokens import Batch, Piece, SentenceTokenizer, special_tokens
+from lmkrag.encoder.tokens import Piece, SentenceTokenizer
 from lmkrag.encoder.windows import plan_windows
 from lmkrag.errors import EncoderError
 from lmkrag.types import EncoderSpec, Sentence, Text, Window
@@ -163,7 +164,13 @@ class LandmarkEncoder:
             landmark=settings.get("landmark", ""),
             query_prefix=settings.get("query_prefix", ""),
         )
-        tokens = SentenceTokenizer(tokenizer, window=chosen, landmark=spec.landmark, query_prefix=spec.query_prefix)
+        tokens = SentenceTokenizer(
+            tokenizer.backend_tokenizer,  # calling the tokenizer itself would undo what this sets
+            window=chosen,
+            landmark=spec.landmark,
+            query_prefix=spec.query_prefix,
+            pad=tokenizer.pad_token_id or 0,
+        )
         return cls(model, load_pooling(folder, spec.pooling, spec.dimensions), tokens, spec, device=where)
 
     def encode(self, text: str, sentences: Iterable[Sentence]) -> tuple[list[Sentence], Vectors]:
@@ -260,7 +267,7 @@ class LandmarkEncoder:
 
     @torch.inference_mode()
     def _forward(self, jobs: list[_Job]) -> list[Vectors]:
-        batch = self.tokens.pack([[piece.ids for piece in job.pieces] for job in jobs])
+        batch = pack_windows(self.tokens, [[piece.ids for piece in job.pieces] for job in jobs])
         vectors = read_sentences(self.model, self.pooling, batch.to(self.device))
         borders = np.cumsum([len(job.pieces) for job in jobs])[:-1]
         return np.split(vectors.cpu().numpy(), borders)
@@ -304,7 +311,7 @@ def mean_by_group(vectors: Tensor, group: Tensor, count: int) -> Tensor:
 def free_positions(config: Any, tokenizer: Any) -> int:
     """Return how many tokens a window can hold beside the special ones."""
     longest = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512))
-    return int(longest) - sum(map(len, special_tokens(tokenizer)))
+    return int(longest - tokenizer.num_special_tokens_to_add())
 
 
 def load_pooling(folder: Path, name: str, dimensions: int) -> Pooling:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 
-from lmkrag.encoder.spec import check_weights, encodable, find_model, fingerprint_model, read_settings
+from lmkrag.encoder.spec import check_weights, find_model, fingerprint_model, read_settings
+from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import EncoderError
 from lmkrag.types import EncoderSpec
 
@@ -35,16 +36,11 @@ class QuestionEncoder:
     """
 
     def __init__(
-        self, weights: dict[str, Vectors], config: dict[str, Any], tokens: Tokenizer, spec: EncoderSpec
+        self, weights: dict[str, Vectors], config: dict[str, Any], tokens: SentenceTokenizer, spec: EncoderSpec
     ) -> None:
         """Take the parts; :meth:`load` builds them."""
         self.spec = spec
         self._weights, self._config, self._tokens = weights, config, tokens
-        self._landmark: list[int] = [int(tokens.token_to_id(spec.landmark) or 0)] if spec.landmark else []
-        bare = tokens.encode("a", add_special_tokens=False).ids
-        dressed = tokens.encode("a").ids
-        place = next((i for i in range(len(dressed)) if dressed[i : i + len(bare)] == bare), 0)
-        self._prefix, self._suffix = dressed[:place], dressed[place + len(bare) :]
 
     @classmethod
     def load(cls, spec: EncoderSpec) -> Self | None:
@@ -62,13 +58,13 @@ class QuestionEncoder:
         if fingerprint_model(folder, f"{spec.window} {spec.overlap} {spec.pooling}") != spec.fingerprint:
             return None  # the framework's loader says what is wrong
         try:
-            tokens = Tokenizer.from_file(str(folder / "tokenizer.json"))
+            tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
             weights = _read_weights(folder / "model.safetensors")
         except (SafetensorError, OSError, ValueError) as error:
             raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
-        tokens.no_truncation()
-        tokens.no_padding()
-        tokens.encode_special_tokens = True
+        tokens = SentenceTokenizer(
+            tokenizer, window=spec.window, landmark=spec.landmark, query_prefix=spec.query_prefix
+        )
         return cls(weights, config, tokens, spec)
 
     def encode_queries(self, queries: Sequence[str]) -> Vectors:
@@ -78,17 +74,16 @@ class QuestionEncoder:
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens ``text`` is, special tokens not counted."""
-        return len(self._tokens.encode(encodable(text), add_special_tokens=False).ids)
+        return self._tokens.count(text)
 
     def _encode(self, query: str) -> Vectors:
-        text = encodable(self.spec.query_prefix + query)
-        ids = self._tokens.encode(text, add_special_tokens=False).ids[: self.spec.window - len(self._landmark)]
-        body = ids + self._landmark
-        states = self._read([*self._prefix, *body, *self._suffix])[len(self._prefix) :][: len(body)]
+        tokens = self._tokens
+        ids = tokens.query(query).ids
+        states = self._read([*tokens.prefix, *ids, *tokens.suffix])[len(tokens.prefix) :][: len(ids)]
         if self.spec.pooling == "lmk":
             states = states[-1:]
         elif self.spec.pooling == "mean":
-            states = states[: len(ids)]
+            states = states[: len(ids) - len(tokens.landmark)]
         vector: Vectors = states.sum(0) / max(1, len(states))
         return vector / max(float(np.linalg.norm(vector)), 1e-12)
 

@@ -7,9 +7,9 @@ from typing import Any, Self
 import torch
 
 from lmkrag.corpus.sentences import split_sentences
+from lmkrag.encoder.batches import Batch, pack_windows
 from lmkrag.encoder.landmark import LandmarkEncoder, mean_by_group, read_sentences
 from lmkrag.encoder.spec import read_settings, write_encoder
-from lmkrag.encoder.tokens import Batch
 from lmkrag.errors import MissingExtra
 
 try:
@@ -53,7 +53,7 @@ class LandmarkDocument(InputModule):  # type: ignore[misc]
         """Split texts into sentences and lay out their windows.
 
         Returns:
-            The fields of :class:`lmkrag.encoder.tokens.Batch`, and ``text_of`` ``[sentences]`` int64, the text each
+            The fields of :class:`lmkrag.encoder.batches.Batch`, and ``text_of`` ``[sentences]`` int64, the text each
             sentence stands for, ``len(inputs)`` for one that another window sees better.
         """
         windows, text_of = [], []
@@ -68,7 +68,7 @@ class LandmarkDocument(InputModule):  # type: ignore[misc]
             if not found:
                 windows.append([self._encoder.tokens.query(whole).ids])
                 text_of.append(number)
-        batch = self._encoder.tokens.pack(windows)
+        batch = pack_windows(self._encoder.tokens, windows)
         return {
             "input_ids": batch.input_ids,
             "attention_mask": batch.attention_mask,

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from lmkrag.encoder.tokens import Batch, SentenceTokenizer
+from lmkrag.encoder.batches import Batch, pack_windows
+from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import TrainingError
 from lmkrag.training.data import TokenDocument, TrainingSet
 from lmkrag.training.settings import SetSettings, StageSettings
@@ -138,8 +139,8 @@ class _Builder:
         if self._chosen.task != "documents":
             same[:] = True  # one made-up document
         return Step(
-            tokens.pack(self._rows),
-            tokens.pack([[self._data.questions[index].ids] for index in self._asked]),
+            pack_windows(tokens, self._rows),
+            pack_windows(tokens, [[self._data.questions[index].ids] for index in self._asked]),
             torch.from_numpy(weights),
             torch.from_numpy(candidate),
             torch.from_numpy(same),

@@ -230,4 +230,10 @@ class LandmarkObjective(nn.Module):
 
 def tokenizer_of(student: Student, model: ModelSettings, window: int) -> SentenceTokenizer:
     """Return the student's sentence tokenizer for windows of one length."""
-    return SentenceTokenizer(student.tokenizer, window=window, landmark=model.landmark, query_prefix=model.query_prefix)
+    return SentenceTokenizer(
+        student.tokenizer.backend_tokenizer,
+        window=window,
+        landmark=model.landmark,
+        query_prefix=model.query_prefix,
+        pad=student.tokenizer.pad_token_id or 0,
+    )

@@ -13,7 +13,7 @@ from lmkrag.training.student import create_student, load_student
 def tokens(tmp_path_factory):
     folder = tmp_path_factory.mktemp("student")
     create_student(ModelSettings(), folder)
-    return SentenceTokenizer(load_student(folder).tokenizer, window=64, landmark="<LMK>")
+    return SentenceTokenizer(load_student(folder).tokenizer.backend_tokenizer, window=64, landmark="<LMK>")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,59 @@
+"""Lay windows of tokens side by side, as the tensors a model reads."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from lmkrag.encoder.tokens import SentenceTokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Windows side by side.
+
+    ``input_ids``, ``attention_mask`` and ``owner`` are ``[windows, width]`` int64; ``is_landmark`` is the same shape,
+    bool. ``owner`` is the sentence, counted through the batch, that a token belongs to; ``count``, the number of
+    sentences, for special tokens and padding.
+    """
+
+    input_ids: Tensor
+    attention_mask: Tensor
+    owner: Tensor
+    is_landmark: Tensor
+    count: int
+
+    def to(self, device: torch.device) -> Self:
+        """Return the same on a device."""
+        return replace(
+            self,
+            input_ids=self.input_ids.to(device),
+            attention_mask=self.attention_mask.to(device),
+            owner=self.owner.to(device),
+            is_landmark=self.is_landmark.to(device),
+        )
+
+
+def pack_windows(tokens: SentenceTokenizer, windows: Sequence[Sequence[Sequence[int]]]) -> Batch:
+    """Lay windows, each a list of sentences' token ids, side by side."""
+    rows = [[*tokens.prefix, *(token for ids in window for token in ids), *tokens.suffix] for window in windows]
+    width = max(map(len, rows))
+    total = sum(map(len, windows))
+    input_ids = torch.full((len(rows), width), tokens.pad, dtype=torch.long)
+    owner = torch.full((len(rows), width), total, dtype=torch.long)
+    is_landmark = torch.zeros((len(rows), width), dtype=torch.bool)
+    sentence = 0
+    for row, (window, row_ids) in enumerate(zip(windows, rows, strict=True)):
+        input_ids[row, : len(row_ids)] = torch.tensor(row_ids)
+        column = len(tokens.prefix)
+        for ids in window:
+            end = column + len(ids)
+            owner[row, column:end] = sentence
+            if tokens.landmark:
+                is_landmark[row, end - 1] = True
+            column, sentence = end, sentence + 1
+    lengths = torch.tensor([len(row_ids) for row_ids in rows])
+    mask = (torch.arange(width)[None] < lengths[:, None]).long()
+    return Batch(input_ids, mask, owner, is_landmark, total)
