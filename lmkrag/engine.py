@@ -155,7 +155,7 @@ class Engine:
             include: globs of ``.gitignore`` form; only files that match one.
             exclude: globs; no files that match one.
             prune: remove documents whose files are gone from a directory in ``source``.
-            progress: called with (document, bytes done, bytes in all).
+            progress: called with (document, bytes done, bytes in all) as files are encoded.
 
         Returns:
             What was added, updated, unchanged, removed and skipped.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode
     from lmkrag.encoder.landmark import Encoded, LandmarkEncoder, Vectors
 
 Progress = Callable[[str, int, int], None]
-"""Called with the name of the document just read, bytes done and bytes in all."""
+"""Called with the name of the document that is being encoded, bytes done and bytes in all."""
 
 _COMMIT_SENTENCES = 32_768  # a batch; what a killed run repeats
 _COMMIT_SECONDS = 30.0
@@ -45,6 +45,31 @@ class _Loading:
     stat: tuple[int, int]
     sentences: SentenceTable = field(default_factory=SentenceTable)
     windows: WindowTable = field(default_factory=WindowTable)
+
+
+class _Meter:
+    """Tells how far a run has come, in bytes of its files."""
+
+    def __init__(self, tell: Progress | None = None, total: int = 0) -> None:
+        self._tell, self._total = tell, total
+        self._done = self._inside = 0  # of whole files, of the one being encoded
+
+    def skip(self, item: Found) -> None:
+        self._done += item.stat[0]
+        self._say(item.doc_id)
+
+    def reach(self, item: "_Loading") -> None:
+        """Part of a document is encoded."""
+        self._inside = item.stat[0] * item.sentences.length // max(1, len(item.text))
+        self._say(item.document.doc_id)
+
+    def finish(self, item: "_Loading") -> None:
+        self._done, self._inside = self._done + item.stat[0], 0
+        self._say(item.document.doc_id)
+
+    def _say(self, name: str) -> None:
+        if self._tell is not None:
+            self._tell(name, self._done + self._inside, self._total)
 
 
 class _Counts:
@@ -87,8 +112,9 @@ def add_files(
         changed = list(_changed(files, known, counts))
         if changed:
             with IsolatedLoader() as loader:
-                loading = _load(changed, loader, known, counts, store, progress)
-                _encode_all(store, encoder(), loading, known, counts)
+                meter = _Meter(progress, sum(item.stat[0] for item in changed))
+                loading = _load(changed, loader, known, counts, store, meter)
+                _encode_all(store, encoder(), loading, known, counts, meter)
             store.merge_small()
         removed = _missing(sources, found, known) if prune else []
         if removed:
@@ -112,7 +138,8 @@ def restore_files(
             counts.skipped.append(Skipped(row.doc_id, f"its source is gone ({row.path})"))
     if files:
         with store.writing(), IsolatedLoader() as loader:
-            _encode_all(store, encoder(), _load(files, loader, {}, counts, store, None), {}, counts)
+            meter = _Meter()
+            _encode_all(store, encoder(), _load(files, loader, {}, counts, store, meter), {}, counts, meter)
     return _report(counts, 0, began)
 
 
@@ -145,7 +172,7 @@ def add_documents(store: IndexStore, encoder: "LandmarkEncoder", documents: Iter
                 else:
                     yield _Loading(replace(document, fingerprint=mark), document.text, "", (len(document.text), 0))
 
-        _encode_all(store, encoder, loading(), known, counts)
+        _encode_all(store, encoder, loading(), known, counts, _Meter())
         store.merge_small()
     return _report(counts, 0, began)
 
@@ -197,28 +224,25 @@ def _load(
     known: dict[str, DocumentRow],
     counts: _Counts,
     store: IndexStore,
-    progress: Progress | None,
+    meter: _Meter,
 ) -> Iterator[_Loading]:
     """Read changed files one at a time; those that only look changed are recorded as unchanged."""
-    total = sum(item.stat[0] for item in files)
-    done = 0
     touched: list[tuple[int, tuple[int, int]]] = []
     now = time.time_ns()
     for item in files:
-        done += item.stat[0]
-        if progress is not None:
-            progress(item.doc_id, done, total)
         size, changed_at = item.stat
         stat = (size, 0 if now - changed_at < _RACY_NS else changed_at)
         try:
             document, text = _read(item, loader)
         except DocumentError as error:
             counts.skipped.append(Skipped(item.doc_id, str(error)))
+            meter.skip(item)
             continue
         row = known.get(item.doc_id)
         if row is not None and row.fingerprint == document.fingerprint and row.path == document.path:
             counts.unchanged += 1
             touched.append((row.id, stat))
+            meter.skip(item)
             continue
         yield _Loading(document, text, item.root, stat)
     if touched:
@@ -238,6 +262,7 @@ def _encode_all(
     loading: Iterable[_Loading],
     known: dict[str, DocumentRow],
     counts: _Counts,
+    meter: _Meter,
 ) -> None:
     """Stream documents through the encoder, and commit what is whole in batches."""
     open_documents: dict[int, _Loading] = {}
@@ -253,14 +278,21 @@ def _encode_all(
         return memory.recall(open_documents[key].document.doc_id, mark, count)
 
     batch = _Batch(store, known, counts)
+
+    def finish(key: int) -> None:
+        item = open_documents.pop(key)
+        batch.finish(item)
+        meter.finish(item)
+
     current: int | None = None
     for part in encoder.encode_stream(feed(), recall=recall):
         if current is not None and part.key != current:
-            batch.finish(open_documents.pop(current))
+            finish(current)
         current = part.key
         batch.extend(open_documents[current], part)
+        meter.reach(open_documents[current])
     if current is not None:
-        batch.finish(open_documents.pop(current))
+        finish(current)
     batch.commit()
 
 

@@ -40,6 +40,11 @@ class SentenceTable:
         return len(self._ends)
 
     @property
+    def length(self) -> int:
+        """How many characters of the text they cover."""
+        return self._ends[-1] if self._ends else 0
+
+    @property
     def ends(self) -> Ids:
         """``[n]``: the character after each."""
         return np.array(self._ends, np.int64)

@@ -7,6 +7,7 @@ from lmkrag.corpus import load, long_text
 from lmkrag.corpus.formats.text import decode
 from lmkrag.corpus.load import is_long, load_document
 from lmkrag.corpus.long_text import TextOnDisk, load_long_text
+from lmkrag.encoder import landmark
 from lmkrag.errors import DocumentError
 
 PROSE = "The lamp was lit at dusk — twice. Grüße aus Łódź! 東京 is far; 🜁 is air.\n\n"
@@ -75,5 +76,22 @@ def test_an_index_of_a_long_file_is_that_of_a_short_one(tmp_path, encoder, monke
             assert engine.show("notes.txt") == path.read_text()
             found.append(engine.search("Who lit the lamp as keeper number 41?"))
             assert engine.add(path).unchanged == 1
+
     assert found[0] == found[1]
     assert "number 41" in found[0][0].text
+
+
+def test_progress_is_told_inside_a_long_document(tmp_path, encoder, monkeypatch):
+    monkeypatch.setattr(landmark, "_POOL_TOKENS", 256)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.txt").write_text("The keeper slept until noon. " * 200)
+    (tmp_path / "docs" / "b.zip").write_bytes(b"no text")
+    told = []
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(tmp_path / "docs", progress=lambda *how: told.append(how))
+    size = sum(path.stat().st_size for path in (tmp_path / "docs").iterdir())
+    done = [bytes_done for _, bytes_done, _ in told]
+    assert len(done) > 4
+    assert done == sorted(done)
+    assert done[-1] == size
+    assert {total for *_, total in told} == {size}
