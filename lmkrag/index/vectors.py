@@ -22,7 +22,7 @@ Vectors = NDArray[np.float32]
 Rows = NDArray[np.int64]
 Slices = Callable[[], Iterable[Vectors]]
 
-_SLICE = 16_384  # vectors in memory at a time while building
+_SLICE = 4_096  # vectors in memory at a time while building
 _PER_LIST = 40  # vectors that clusters are learned from, for each; FAISS wants 39
 _LEAST_SAMPLE = 32_768
 _NARROW = 0.1  # share of the rows below which a graph is left aside: it would lose its way among those not allowed

@@ -35,6 +35,7 @@ import numpy as np
 import torch
 
 from lmkrag import Engine, LandmarkEncoder, indexing
+from lmkrag.corpus import load
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import StorageError
 from lmkrag.index import catalog
@@ -320,6 +321,7 @@ def main() -> None:
     torch.set_num_threads(1)  # a forked child must not need the parent's threads
     faiss.omp_set_num_threads(1)
     indexing._COMMIT_SENTENCES = 8  # many commits in one step
+    load._LONG = 90  # some texts stay on the disk
     began = time.monotonic()
     try:
         job = Job(LandmarkEncoder.load(), work)
