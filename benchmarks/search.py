@@ -3,7 +3,8 @@
     python benchmarks/search.py DATA --work DIR [--sentences 1000000]
 
 Builds an index of real text (the first 20,000 characters of documents of DATA, repeated) with random unit vectors once,
-as `auto` stores it, then asks questions of the sets one at a time. "Rest" is all but the encoder and FAISS.
+as `auto` stores it, then asks questions of the sets one at a time. "FAISS" is searching for
+vectors and reading them, "rest" all but the columns before it.
 """
 
 import argparse
@@ -79,6 +80,7 @@ class Clock:
         self.spent: dict[str, float] = defaultdict(float)
         self._watch(LandmarkEncoder, "encode_queries", "encoder")
         self._watch(VectorFile, "search", "faiss")
+        self._watch(VectorFile, "read", "faiss")
         self._watch(Snapshot, "search_lexical", "lexical")
 
     def _watch(self, owner: type, method: str, step: str) -> None:

@@ -281,10 +281,10 @@ def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[
     Raises:
         IndexCorrupt: one is not there.
     """
-    found = {}
-    for key in keys:
-        for row in _documents(connection, "WHERE id = ?", (key,)):
-            found[key] = row
+    wanted = list(keys)
+    clause = "WHERE id IN (SELECT value FROM json_each(?))"
+    found = {row.id: row for row in _documents(connection, clause, (json.dumps(wanted),))}
+    for key in wanted:
         if key not in found:
             raise IndexCorrupt(f"the catalog has lost document {key}; run lmkrag repair")
     return found

@@ -1,5 +1,6 @@
 """Segments: the vectors and words of some sentences, in two immutable files with the same rows."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,8 +33,9 @@ def write_segment(
     folder: Path,
     name: str,
     vectors: Slices,
-    tables: dict[str, NDArray[Any]],
+    words: Callable[[], dict[str, NDArray[Any]]],
     *,
+    rows: int,
     dimensions: int,
     recipe: Recipe,
 ) -> SegmentFile:
@@ -43,13 +45,13 @@ def write_segment(
         folder: ``segments/`` of the index.
         name: a fresh one.
         vectors: yields them ``[n, dimensions]`` in order; called twice if they train anything.
-        tables: of the words file, from :class:`lmkrag.index.lexical.WordCounter` or ``merge_words``.
+        words: gives the tables of the words file: one of the two is in memory at a time.
+        rows: how many sentences there are.
         dimensions: of each vector.
         recipe: how to store the vectors; a factory, not tiers.
     """
-    rows = len(tables["lengths"])
-    words_file = write_words(folder / f"{name}.words", tables)
     vectors_file = write_vectors(folder / f"{name}.faiss", vectors, rows, dimensions, recipe)
+    words_file = write_words(folder / f"{name}.words", words())
     sync(folder)
     return SegmentFile(name, rows, recipe, vectors_file, words_file)
 

@@ -13,7 +13,7 @@ import json
 import sqlite3
 import threading
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Self
@@ -241,7 +241,8 @@ class IndexStore:
             vectors: each ``[n, dimensions]``, end to end.
             tables: of the same sentences, from :meth:`lmkrag.index.lexical.WordCounter.tables`.
         """
-        return self._write(lambda: vectors, tables, choose_recipe(self.recipe, sum(map(len, vectors))))
+        rows = sum(map(len, vectors))
+        return self._write(rows, lambda: vectors, lambda: tables, choose_recipe(self.recipe, rows))
 
     def commit(
         self,
@@ -302,11 +303,11 @@ class IndexStore:
         total = sum(live.alive for live in merged)
         written: list[tuple[SegmentFile, Ids]] = []
         if total:
-            tables = merge_words([(live.segment.lexicon, live.rows) for live in merged])
             runs = np.concatenate([live.runs for live in merged])
             runs[:, 0] = np.concatenate([[0], np.cumsum(runs[:-1, 2])])
             recipe = choose_recipe(self.recipe, total, of=sentences)
-            written.append((self._write(lambda: _slices(merged), tables, recipe), runs))
+            file = self._write(total, lambda: _slices(merged), lambda: _words(merged), recipe)
+            written.append((file, runs))
         with self._transaction() as connection:
             for live in merged:
                 catalog.delete_segment(connection, live.segment.file.name)
@@ -314,10 +315,17 @@ class IndexStore:
                 catalog.insert_segment(connection, file, file_runs)
         self._collect_orphans()
 
-    def _write(self, vectors: Slices, tables: dict[str, NDArray[Any]], recipe: Recipe) -> SegmentFile:
-        dimensions = self.encoder.dimensions
+    def _write(
+        self, rows: int, vectors: Slices, words: Callable[[], dict[str, NDArray[Any]]], recipe: Recipe
+    ) -> SegmentFile:
         return write_segment(
-            self.path / "segments", uuid.uuid4().hex, vectors, tables, dimensions=dimensions, recipe=recipe
+            self.path / "segments",
+            uuid.uuid4().hex,
+            vectors,
+            words,
+            rows=rows,
+            dimensions=self.encoder.dimensions,
+            recipe=recipe,
         )
 
     @contextlib.contextmanager
@@ -347,6 +355,10 @@ class IndexStore:
 
 def _slices(merged: Sequence[LiveSegment]) -> Iterator[Vectors]:
     return (vectors for live in merged for vectors in live.segment.vectors.slices(live.rows))
+
+
+def _words(merged: Sequence[LiveSegment]) -> dict[str, NDArray[Any]]:
+    return merge_words([(live.segment.lexicon, live.rows) for live in merged])
 
 
 def _fill(segments: Sequence[LiveSegment], most: int) -> list[list[LiveSegment]]:
