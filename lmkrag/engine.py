@@ -258,6 +258,10 @@ class Engine:
 
     def search_batch(self, queries: Sequence[str], **how: Unpack[SearchOptions]) -> list[list[Span]]:
         """Like :meth:`search` for many queries, encoded together and searched in one snapshot."""
+        return self._search(queries, how, encoded=how.get("mode") != "lexical")
+
+    def _search(self, queries: Sequence[str], how: SearchOptions, *, encoded: bool) -> list[list[Span]]:
+        """Search; unless the queries are encoded, only their words are known, and hits have no similarity."""
         from lmkrag.index.lexical import query_words
         from lmkrag.retrieval.packing import pack_spans
         from lmkrag.retrieval.search import search_spans
@@ -269,7 +273,7 @@ class Engine:
         if level not in ("span", "sentence", "document"):
             raise UsageError(f"level {level!r}: use 'span', 'sentence' or 'document'")
         vectors: Iterable[Any] = [None] * len(queries)
-        if mode != "lexical":
+        if encoded:
             asker = self._asker if len(queries) <= _FEW_QUESTIONS else self.encoder
             vectors = asker.encode_queries(queries)
         results = []
@@ -366,7 +370,7 @@ class Engine:
         search: SearchOptions = {**how, "top": how.get("top") or DEFAULT_TOP}  # type: ignore[typeddict-item]  # a part
         budget = search.pop("budget", None) or DEFAULT_BUDGET
         _checked_top(search["top"], budget)
-        found = self.search_batch(questions, **search)
+        found = self._search(questions, search, encoded=True)  # readers tell by similarity whether anything answers
         return [pack_spans(spans, budget=budget, count_tokens=count_tokens) for spans in found]
 
     def show(self, doc_id: str) -> str:

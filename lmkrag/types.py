@@ -62,7 +62,10 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """One landmark (sentence) that a query found, with the parts its score was fused from."""
+    """One landmark (sentence) that a query found, with the parts its score was fused from.
+
+    A part that was not asked for is 0: ``lexical`` in dense mode, ``dense`` in lexical mode, where no query is encoded.
+    """
 
     sentence_id: int
     doc_id: str

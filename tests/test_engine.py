@@ -111,6 +111,16 @@ def test_ask_cites_exact_places(engine):
         assert answer.spans[citation.number - 1] == citation.span
 
 
+def test_words_alone_need_no_encoder_but_an_answer_does(index):
+    with Engine.open(index) as engine:
+        spans = engine.search("lamp wick", mode="lexical")
+        assert engine._encoder is None
+        assert engine._questions is None
+        assert all(hit.lexical > 0 == hit.dense for hit in spans[0].hits)
+        assert engine.ask("How long must the lamp burn before the wick is trimmed?", mode="lexical").found
+        assert not engine.ask("Who won the league of the burning lamp in basketball?", mode="lexical").found
+
+
 def test_ask_says_when_nothing_answers(engine):
     answer = engine.ask("What is the boiling point of tungsten hexafluoride?")
     assert not answer.found

@@ -55,7 +55,7 @@ def search_spans(
 
     Args:
         index: a snapshot to search in.
-        vector: ``[dimensions]`` of the query, of length one; lexical mode does without.
+        vector: ``[dimensions]`` of the query, of length one; in lexical mode None will do, and similarities are 0 then.
         words: hashes of the query's words.
         top: how many spans, after merging.
         mode: which scores count.
@@ -63,7 +63,6 @@ def search_spans(
         front: grow a fixed number of sentences backward instead of adaptively.
         allowed: documents to search in; None for all.
     """
-    vector = None if mode == "lexical" else vector
     candidates = _gather(index, vector, words, max(_POOL, _POOL_PER_SPAN * top), top, mode, allowed)
     if candidates is None:
         return []
@@ -107,7 +106,7 @@ def _gather(
 ) -> Candidates | None:
     """Bring in what either search finds, the neighbours of the best, and the scores of all of them."""
     near, similarity = np.zeros(0, np.int64), np.zeros(0, np.float32)
-    if vector is not None:
+    if mode != "lexical" and vector is not None:
         scores, ids = index.search_dense(vector[None], pool, allowed)
         found = ids[0] >= 0
         near, similarity = ids[0][found], scores[0][found]
@@ -118,14 +117,14 @@ def _gather(
     if not len(seeds):
         return None
     dense = _score(index, vector, seeds, near, similarity)
-    own = dense.copy()
+    own = np.zeros(len(seeds), np.float32) if mode == "lexical" else dense.copy()
     own[np.searchsorted(seeds, matched)] += LEXICAL_SHARE * bm25 / bm25.max(initial=1e-9)
     best = np.argsort(-own, kind="stable")[: max(_GROWN, _GROWN_PER_SPAN * top)]
     sentences, documents = _with_reach(seeds, seeds[best], index.living)
     dense = _score(index, vector, sentences, seeds, dense)
     lexical = np.zeros(len(sentences), np.float32)
     lexical[np.searchsorted(sentences, matched)] = bm25
-    score = fuse(None if vector is None else dense, None if mode == "dense" else lexical, sentences, documents)
+    score = fuse(None if mode == "lexical" else dense, None if mode == "dense" else lexical, sentences, documents)
     return Candidates(sentences, documents, score, dense, lexical)
 
 
