@@ -44,20 +44,28 @@ class SentenceTokenizer:
 
     def pieces(self, text: Text, sentences: Iterable[Sentence]) -> Iterator[Piece]:
         """Tokenize sentence by sentence, and split those that no window holds at white space."""
-        budget = self.window - len(self.landmark)
         remaining = iter(sentences)
         while batch := list(islice(remaining, _BATCH)):
             texts = [encodable(text[sentence.start : sentence.end]) for sentence in batch]
-            encodings = self._tokens.encode_batch(texts, add_special_tokens=False)
-            for sentence, encoding in zip(batch, encodings, strict=True):
-                while len(encoding.ids) > budget:
-                    cut = sentence.start + _cut(text[sentence.start : sentence.end], encoding.offsets, budget)
-                    head = self._tokens.encode(encodable(text[sentence.start : cut]), add_special_tokens=False)
-                    # A piece tokenizes almost as it did in place; what little it gains is cut off its vector only.
-                    yield Piece(Sentence(sentence.start, cut, sentence.kind), head.ids[:budget] + self.landmark)
-                    sentence = Sentence(cut, sentence.end, sentence.kind)
-                    encoding = self._tokens.encode(encodable(text[cut : sentence.end]), add_special_tokens=False)
-                yield Piece(sentence, encoding.ids + self.landmark)
+            encodings = self._tokens.encode_batch_fast(texts, add_special_tokens=False)
+            for sentence, part, encoding in zip(batch, texts, encodings, strict=True):
+                if len(encoding.ids) <= self.window - len(self.landmark):
+                    yield Piece(sentence, encoding.ids + self.landmark)
+                else:
+                    yield from self._split(sentence, part)
+
+    def _split(self, sentence: Sentence, part: str) -> Iterator[Piece]:
+        budget = self.window - len(self.landmark)
+        start = sentence.start
+        encoding = self._tokens.encode(part, add_special_tokens=False)
+        while len(encoding.ids) > budget:
+            cut = _cut(part, encoding.offsets, budget)
+            head = self._tokens.encode(part[:cut], add_special_tokens=False)
+            # A piece tokenizes almost as it did in place; what little it gains is cut off its vector only.
+            yield Piece(Sentence(start, start + cut, sentence.kind), head.ids[:budget] + self.landmark)
+            start, part = start + cut, part[cut:]
+            encoding = self._tokens.encode(part, add_special_tokens=False)
+        yield Piece(Sentence(start, sentence.end, sentence.kind), encoding.ids + self.landmark)
 
     def landmarks(self, text: str, sentences: Iterable[Sentence], *, interval: int = 0) -> list[list[int]]:
         """Return a text's token ids, cut after each sentence or each ``interval`` tokens, landmarks there."""
