@@ -3,6 +3,7 @@
 import codecs
 import hashlib
 import tempfile
+import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,17 +27,16 @@ class TextOnDisk:
 
     def __init__(self, read: Callable[[], Iterator[str]]) -> None:
         """Write what ``read`` yields; it is called again when a character is wider than those before it."""
-        self.blank = False
-        for encoding, width in _WIDTHS:
-            self._file = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the text
-            self._encoding, self._width = encoding, width
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the text
+        weakref.finalize(self, self._file.close)
+        for self._encoding, self._width in _WIDTHS:
             if self._write(read()):
-                return
-            self._file.close()
-        raise ValueError("characters outside Unicode")
+                break
 
     def _write(self, pieces: Iterator[str]) -> bool:
         self._length, self.blank = 0, True
+        self._file.seek(0)
+        self._file.truncate()
         for piece in pieces:
             try:
                 data = piece.encode(self._encoding, "strict" if self._width < 4 else "surrogatepass")
@@ -58,10 +58,6 @@ class TextOnDisk:
         start, stop, _ = key.indices(self._length)
         self._file.seek(self._width * start)
         return self._file.read(self._width * max(0, stop - start)).decode(self._encoding, "surrogatepass")
-
-    def __del__(self) -> None:
-        """Let go of the file."""
-        self._file.close()
 
 
 def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
