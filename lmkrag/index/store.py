@@ -26,7 +26,7 @@ from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFoun
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, Ids, Living
 from lmkrag.index.checks import sync
-from lmkrag.index.lexical import merge_words
+from lmkrag.index.merging import choose_groups, lay_runs, read_vectors, read_words
 from lmkrag.index.recipes import DEFAULT_RECIPE, choose_recipe, load_recipe, recipe_from_json, recipe_to_json
 from lmkrag.index.segments import Segment, SegmentFile, write_segment
 from lmkrag.index.snapshot import LiveSegment, Snapshot
@@ -37,8 +37,6 @@ from lmkrag.types import EncoderSpec, Recipe
 CATALOG = "catalog.sqlite"
 _NEW_CATALOG = "catalog.new"
 _LEFTOVERS = {"segments", "write.lock", *(_NEW_CATALOG + end for end in ("", "-wal", "-shm", "-journal"))}
-_MAX_SEGMENTS = 8  # more small ones are merged after an add: every search visits each
-_MERGED_ROWS = 131_072  # of what an add merges: memory must not grow with the index
 _NOTHING = Living(np.zeros(0, np.int64), np.zeros(0, np.int64), np.zeros(0, np.int64))
 _UNREAD: tuple[int, Living, tuple[LiveSegment, ...]] = (-1, _NOTHING, ())
 
@@ -285,29 +283,19 @@ class IndexStore:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def merge_small(self) -> None:
-        """Merge small segments when there are many, leaving the largest alone while it outweighs the others.
-
-        No more are merged at once than memory allows, however large the index: :meth:`compact` makes one of all.
-        """
+        """Merge small segments when there are many, in bounded memory; :meth:`compact` makes one of all."""
         with self.reading() as snapshot:
-            small = sorted((s for s in snapshot.segments if s.alive <= _MERGED_ROWS // 2), key=lambda live: live.alive)
-            if len(small) <= _MAX_SEGMENTS:
-                return
-            if small[-1].alive > 2 * sum(live.alive for live in small[:-1]):
-                small.pop()
-            for group in _fill(small, _MERGED_ROWS):
-                self._merge([live for live in snapshot.segments if live in group], snapshot.living.sentences)
+            for group in choose_groups(snapshot.segments):
+                self._merge(group, snapshot.living.sentences)
 
     def _merge(self, merged: Sequence[LiveSegment], sentences: int) -> None:
         """Put one segment in the place of several, in an index of so many sentences."""
         total = sum(live.alive for live in merged)
         written: list[tuple[SegmentFile, Ids]] = []
         if total:
-            runs = np.concatenate([live.runs for live in merged])
-            runs[:, 0] = np.concatenate([[0], np.cumsum(runs[:-1, 2])])
             recipe = choose_recipe(self.recipe, total, of=sentences)
-            file = self._write(total, lambda: _slices(merged), lambda: _words(merged), recipe)
-            written.append((file, runs))
+            file = self._write(total, lambda: read_vectors(merged), lambda: read_words(merged), recipe)
+            written.append((file, lay_runs(merged)))
         with self._transaction() as connection:
             for live in merged:
                 catalog.delete_segment(connection, live.segment.file.name)
@@ -351,24 +339,6 @@ class IndexStore:
         """Return the catalog's row of a document."""
         with self.reading(vectors=False) as snapshot:
             return catalog.find_document(snapshot.connection, doc_id)
-
-
-def _slices(merged: Sequence[LiveSegment]) -> Iterator[Vectors]:
-    return (vectors for live in merged for vectors in live.segment.vectors.slices(live.rows))
-
-
-def _words(merged: Sequence[LiveSegment]) -> dict[str, NDArray[Any]]:
-    return merge_words([(live.segment.lexicon, live.rows) for live in merged])
-
-
-def _fill(segments: Sequence[LiveSegment], most: int) -> list[list[LiveSegment]]:
-    """Put segments, smallest first, into groups of at most ``most`` rows; a group of one is none."""
-    groups: list[list[LiveSegment]] = [[]]
-    for live in segments:
-        if sum(other.alive for other in groups[-1]) + live.alive > most:
-            groups.append([])
-        groups[-1].append(live)
-    return [group for group in groups if len(group) > 1]
 
 
 def _lay_out(segments: Sequence[SegmentFile], ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[SegmentFile, Ids]]:

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
-from lmkrag.index import catalog
-from lmkrag.index import store as store_module
+from lmkrag.index import catalog, merging
 from lmkrag.index.lexical import WordCounter, query_words
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
@@ -140,7 +139,7 @@ def test_many_segments_are_merged_and_compaction_drops_the_dead(store):
 
 
 def test_no_more_is_merged_at_once_than_memory_allows(store, monkeypatch):
-    monkeypatch.setattr(store_module, "_MERGED_ROWS", 8)
+    monkeypatch.setattr(merging, "_MERGED_ROWS", 8)
     model = {f"d{i:02}": f"alpha no{i} here. beta no{i} there." for i in range(23)}
     for doc_id, text in model.items():
         put(store, {doc_id: text})

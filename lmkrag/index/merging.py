@@ -1,0 +1,51 @@
+"""Which segments to merge, and what the merged one holds."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmkrag.index.catalog import Ids
+from lmkrag.index.lexical import merge_words
+from lmkrag.index.snapshot import LiveSegment
+from lmkrag.index.vectors import Vectors
+
+_MOST_SMALL = 8  # more small segments are merged: every search visits each
+_MERGED_ROWS = 131_072  # memory must not grow with the index
+
+
+def choose_groups(segments: Sequence[LiveSegment]) -> list[list[LiveSegment]]:
+    """Return which segments to merge into one each: small ones, when there are many.
+
+    The largest of them is left alone while it outweighs the others, so that a row is not rewritten at every addition.
+    No group has more rows than memory allows, however large the index.
+    """
+    small = sorted((live for live in segments if live.alive <= _MERGED_ROWS // 2), key=lambda live: live.alive)
+    if len(small) <= _MOST_SMALL:
+        return []
+    if small[-1].alive > 2 * sum(live.alive for live in small[:-1]):
+        small.pop()
+    groups: list[list[LiveSegment]] = [[]]
+    for live in small:
+        if sum(other.alive for other in groups[-1]) + live.alive > _MERGED_ROWS:
+            groups.append([])
+        groups[-1].append(live)
+    return [[live for live in segments if live in group] for group in groups if len(group) > 1]
+
+
+def lay_runs(merged: Sequence[LiveSegment]) -> Ids:
+    """Return the runs of the living rows of segments laid end to end: ``[n, 3]``."""
+    runs = np.concatenate([live.runs for live in merged])
+    runs[:, 0] = np.concatenate([[0], np.cumsum(runs[:-1, 2])])
+    return runs
+
+
+def read_vectors(merged: Sequence[LiveSegment]) -> Iterator[Vectors]:
+    """Yield their vectors in order, a bounded number at a time."""
+    return (vectors for live in merged for vectors in live.segment.vectors.slices(live.rows))
+
+
+def read_words(merged: Sequence[LiveSegment]) -> dict[str, NDArray[Any]]:
+    """Return the tables of their words."""
+    return merge_words([(live.segment.lexicon, live.rows) for live in merged])
