@@ -3,8 +3,8 @@
     python benchmarks/search.py DATA --work DIR [--sentences 1000000]
 
 Builds an index of real text (the first 20,000 characters of documents of DATA, repeated) with random unit vectors once,
-as `auto` stores it, then asks questions of the sets one at a time. "FAISS" is searching for
-vectors and reading them, "rest" all but the columns before it.
+as `auto` stores it, then asks questions of the sets one at a time, as a process that only asks does. "FAISS" is
+searching for vectors and reading them, "rest" all but the columns before it.
 """
 
 import argparse
@@ -21,6 +21,7 @@ import numpy as np
 from lmkrag import Engine
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
+from lmkrag.encoder.questions import QuestionEncoder
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.index.lexical import WordCounter
 from lmkrag.index.snapshot import Snapshot
@@ -45,9 +46,8 @@ def main() -> None:
     path = options.work / f"search-{options.sentences}"
     if not IndexStore.exists(path):
         build(path, options.data, options.sentences)
-    encoder = LandmarkEncoder.load()
     began = time.perf_counter()
-    engine = Engine.open(path, encoder=encoder)
+    engine = Engine.open(path)
     opened = time.perf_counter() - began
     questions = read_questions(options.data)
     began = time.perf_counter()
@@ -55,7 +55,7 @@ def main() -> None:
     first = time.perf_counter() - began
     status = engine.status()
     print(f"{status.sentences:,} sentences, {status.documents:,} documents; open {1e3 * opened:.1f} ms, ", end="")
-    print(f"first search {1e3 * first:.0f} ms (every file's checksum), ", end="")
+    print(f"first search {1e3 * first:.0f} ms (loads the weights, checks every file), ", end="")
     print(f"{status.bytes / status.sentences:.0f} bytes a sentence\n")
     print("| search | p50 ms | p99 ms | encoder | FAISS | lexical | rest |\n|---|---|---|---|---|---|---|")
     clock = Clock()
@@ -66,6 +66,7 @@ def main() -> None:
         "hybrid, filter keeps 1 %": {"filter": "kind=rare"},
     }.items():
         print(f"| {name} | {clock.measure(lambda question, how=how: engine.search(question, **how), questions)} |")
+    engine.search_batch(questions[:256])  # loads the framework
     began = time.perf_counter()
     for start in range(0, 256 * 2, 256):
         engine.search_batch([questions[i % len(questions)] for i in range(start, start + 256)])
@@ -78,7 +79,7 @@ class Clock:
     def __init__(self) -> None:
         """Put a stop-watch around each step."""
         self.spent: dict[str, float] = defaultdict(float)
-        self._watch(LandmarkEncoder, "encode_queries", "encoder")
+        self._watch(QuestionEncoder, "encode_queries", "encoder")
         self._watch(VectorFile, "search", "faiss")
         self._watch(VectorFile, "read", "faiss")
         self._watch(Snapshot, "search_lexical", "lexical")
