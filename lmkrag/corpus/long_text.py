@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from lmkrag.corpus.formats.text import DAMAGED, SAMPLE, choose_encoding, describe
+from lmkrag.corpus.formats.text import SAMPLE, describe, guess_encoding, read_mark
 from lmkrag.errors import DocumentError
 from lmkrag.types import Document
 
@@ -67,13 +67,13 @@ def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
         DocumentError: it can't be read, or is not text.
     """
     try:
-        encoding, errors = _choose(path)
+        encoding = _choose(path)
         digest = hashlib.sha256()
 
         def read() -> Iterator[str]:
             nonlocal digest
             digest = hashlib.sha256()  # of the very bytes that make the text, even if the file changes meanwhile
-            return _decoded(path, encoding, errors, digest.update)
+            return _decoded(path, encoding, "replace", digest.update)
 
         text = TextOnDisk(read)
     except OSError as error:
@@ -86,23 +86,21 @@ def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
     return document, text
 
 
-def _choose(path: Path) -> tuple[str, str]:
-    """The encoding of a file, and what to do with bytes that are not of it."""
+def _choose(path: Path) -> str:
+    """The encoding of a file."""
     with path.open("rb") as file:
         sample = file.read(SAMPLE)
-    damaged = wide = 0
-    try:
-        deque(_decoded(path, "utf-8", "strict", lambda data: None), maxlen=0)
-        valid = True
-    except UnicodeDecodeError:
-        valid = False
-        for piece in _decoded(path, "utf-8", "replace", lambda data: None):
-            damaged += piece.count(DAMAGED)
-            wide += len(piece) - len(piece.encode("ascii", "ignore"))
-    return choose_encoding(sample, path.stat().st_size, valid=valid, damaged=damaged, wide=wide)
+    encoding = read_mark(sample)
+    if encoding is None:
+        try:
+            deque(_decoded(path, "utf-8", "strict"), maxlen=0)
+            encoding = "utf-8"
+        except UnicodeDecodeError:
+            encoding = guess_encoding(sample, path.stat().st_size, _decoded(path, "utf-8", "replace"))
+    return encoding
 
 
-def _decoded(path: Path, encoding: str, errors: str, see: Callable[[bytes], None]) -> Iterator[str]:
+def _decoded(path: Path, encoding: str, errors: str, see: Callable[[bytes], None] = lambda data: None) -> Iterator[str]:
     decoder = codecs.getincrementaldecoder(encoding)(errors)
     with path.open("rb") as file:
         while data := file.read(_PIECE):

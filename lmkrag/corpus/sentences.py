@@ -97,15 +97,11 @@ def _lines(text: Text) -> Iterator[str]:
         last = start + _SECTION >= len(text)
         done = 0
         for match in _LINE.finditer(held):
-            position, end = match.span()
-            while end - position > _LONGEST_LINE:
-                cut = _best_break(held, position, position + _LONGEST_LINE)
-                yield held[position:cut]
-                position = done = cut
-            if end == len(held) and not last:
-                break  # it may go on in the next section
-            yield held[position:end]
-            done = end
+            for first, end in _pieces(held, *match.span(), _LONGEST_LINE):
+                if end == len(held) and not last:
+                    break  # it may go on in the next section
+                yield held[first:end]
+                done = end
         held = held[done:]
 
 
@@ -114,7 +110,7 @@ def _split_blocks(blocks: Iterable[Part], find_ends: Callable[[str], list[int]])
         if kind in ("heading", "row", "code"):
             yield start, block, kind
             continue
-        for first, end in _pieces(block):
+        for first, end in _pieces(block, 0, len(block), _PROSE_BLOCK):
             previous = first
             for stop in (*find_ends(block[first:end]), end - first):
                 stop += first
@@ -125,24 +121,19 @@ def _split_blocks(blocks: Iterable[Part], find_ends: Callable[[str], list[int]])
                 previous = stop
 
 
-def _pieces(block: str) -> Iterator[tuple[int, int]]:
-    """Cut one very long block at white space, so that splitters see a bounded string."""
-    start = 0
-    while len(block) - start > _PROSE_BLOCK:
-        cut = _best_break(block, start, start + _PROSE_BLOCK)
+def _pieces(text: str, start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
+    """Cut ``text[start:end]`` at white space into pieces of at most ``most`` characters."""
+    while end - start > most:
+        cut = _best_break(text, start, start + most)
         yield start, cut
         start = cut
-    yield start, len(block)
+    yield start, end
 
 
 def _cut_long(parts: Iterable[Part]) -> Iterator[Part]:
     for start, part, kind in parts:
-        done = 0
-        while len(part) - done > MAX_CHARS:
-            cut = _best_break(part, done, done + MAX_CHARS)
-            yield start + done, part[done:cut], kind
-            done = cut
-        yield start + done, part[done:], kind
+        for first, end in _pieces(part, 0, len(part), MAX_CHARS):
+            yield start + first, part[first:end], kind
 
 
 def _best_break(text: str, start: int, limit: int) -> int:

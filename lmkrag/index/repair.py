@@ -17,7 +17,7 @@ from lmkrag.index.snapshot import gather_vectors, sort_runs
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.index.store import CATALOG, IndexStore, Vectors
 from lmkrag.index.vectors import VectorFile
-from lmkrag.types import SENTENCE_KINDS, Document, Sentence
+from lmkrag.types import Document
 
 _BATCH = 65_536  # sentences copied at a time
 
@@ -105,10 +105,7 @@ def _read(
     document = Document(
         row.doc_id, row.path, text, row.title, row.kind, row.page_starts, row.meta, fingerprint=row.fingerprint
     )
-    sentences = SentenceTable.of(
-        Sentence(int(start), int(end), SENTENCE_KINDS[kind])
-        for start, end, kind in zip(borders[:-1], borders[1:], kinds, strict=True)
-    )
+    sentences = SentenceTable(borders[1:].tolist(), kinds.tolist())
     windows = WindowTable(marks.tolist(), ordinals.tolist())
     return Staged(document, text, sentences, row.root, (row.size, row.mtime_ns), windows), vectors
 

@@ -17,10 +17,9 @@ Hashes = NDArray[np.uint64]
 class SentenceTable:
     """The sentences of one document, which tile its text: nine bytes each, since there may be millions."""
 
-    def __init__(self) -> None:
-        """Start with none."""
-        self._ends = array("q")
-        self._kinds = bytearray()
+    def __init__(self, ends: Iterable[int] = (), kinds: Iterable[int] = ()) -> None:
+        """Take the first sentences, none as a rule: the end of each, the place of its kind in ``SENTENCE_KINDS``."""
+        self._ends, self._kinds = array("q", ends), bytearray(kinds)
 
     @classmethod
     def of(cls, sentences: Iterable[Sentence]) -> Self:

@@ -2,6 +2,7 @@
 
 import codecs
 import re
+from collections.abc import Iterable
 from typing import Any
 
 import yaml
@@ -22,9 +23,6 @@ CODE = frozenset(
 
 SAMPLE = 1 << 18
 """Bytes that are looked at to tell text from other files, and to guess an encoding."""
-
-DAMAGED = "\ufffd"
-"""What stands for bytes that mean nothing in an encoding."""
 
 _SHORT = 2_000
 _MOST_FRONT_MATTER = 65_536
@@ -64,42 +62,49 @@ def decode(data: bytes) -> str:
     Raises:
         DocumentError: the bytes are not text.
     """
-    damaged = wide = 0
-    try:
-        data.decode("utf-8")
-        valid = True
-    except UnicodeDecodeError:
-        valid, text = False, data.decode("utf-8", "replace")
-        damaged, wide = text.count(DAMAGED), len(text) - len(text.encode("ascii", "ignore"))
-    encoding, errors = choose_encoding(data[:SAMPLE], len(data), valid=valid, damaged=damaged, wide=wide)
-    return data.decode(encoding, errors)
+    sample = data[:SAMPLE]
+    encoding = read_mark(sample)
+    if encoding is None:
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            encoding = guess_encoding(sample, len(data), [data.decode("utf-8", "replace")])
+    return data.decode(encoding, "replace")
 
 
-def choose_encoding(sample: bytes, size: int, *, valid: bool, damaged: int, wide: int) -> tuple[str, str]:
-    """Return a text file's encoding, and how to decode bytes that are not of it.
-
-    Args:
-        sample: its first ``SAMPLE`` bytes.
-        size: of the file in bytes.
-        valid: whether it is UTF-8.
-        damaged: if not, the bytes that mean nothing in UTF-8.
-        wide: and the characters beyond ASCII, those included.
+def read_mark(sample: bytes) -> str | None:
+    """Return the encoding that a byte order mark tells, from a file's first ``SAMPLE`` bytes; None without one.
 
     Raises:
         DocumentError: it is not text.
     """
     for bom, encoding in _BOMS:
         if sample.startswith(bom):
-            return encoding, "replace"
+            return encoding
     if len(sample.translate(None, _CONTROL)) < 0.98 * len(sample):
         raise DocumentError("binary file, not text")
-    if valid or wide >= 2 * damaged:
-        return "utf-8", "replace"  # perhaps with some bytes damaged
+    return None
+
+
+def guess_encoding(sample: bytes, size: int, decoded: Iterable[str]) -> str:
+    """Return the likely encoding of a text file that is not UTF-8 throughout.
+
+    Args:
+        sample: its first ``SAMPLE`` bytes.
+        size: of the file in bytes.
+        decoded: the file as UTF-8 with what means nothing replaced, in pieces.
+    """
+    damaged = wide = 0
+    for piece in decoded:
+        damaged += piece.count("\ufffd")
+        wide += len(piece) - len(piece.encode("ascii", "ignore"))
+    if wide >= 2 * damaged:
+        return "utf-8"  # with some bytes damaged
     letters = sum(1 for byte in sample if byte >= 0x80 or chr(byte).isalpha())
     if size < _SHORT and sum(byte >= 0x80 for byte in sample) < 0.3 * letters:
-        return "cp1252", "replace"  # too short to guess from, and mostly plain Latin letters
+        return "cp1252"  # too short to guess from, and mostly plain Latin letters
     guess = from_bytes(sample).best()
-    return guess.encoding if guess else "cp1252", "replace"
+    return guess.encoding if guess else "cp1252"
 
 
 def read_front_matter(text: str) -> dict[str, Any]:
