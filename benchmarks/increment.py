@@ -7,14 +7,13 @@ near its start, and with a line at its end. Prints seconds and windows encoded, 
 """
 
 import argparse
-import gzip
-import json
 import shutil
 import time
 from pathlib import Path
 
 from lmkrag import Engine
 from lmkrag.encoder.landmark import LandmarkEncoder
+from lmkrag.evaluation.dataset import iter_documents
 
 PARAGRAPH = (
     "The committee met again in March. It heard two engineers. Nothing was decided, and the bridge stayed closed.\n\n"
@@ -67,12 +66,13 @@ def main() -> None:
 def read_text(data: Path, size: int) -> str:
     """Real documents, one after the other."""
     parts: list[str] = []
+    total = 0
     for file in sorted(data.glob("*/docs.jsonl.gz")):
-        with gzip.open(file, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                parts.append(json.loads(line)["text"])
-                if sum(map(len, parts)) >= size:
-                    return "\n\n".join(parts)[:size]
+        for document in iter_documents(file.parent):
+            parts.append(document.text)
+            total += len(document.text)
+            if total >= size:
+                return "\n\n".join(parts)[:size]
     return "\n\n".join(parts)
 
 

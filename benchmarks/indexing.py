@@ -15,14 +15,12 @@ of some products of matrices of the model's shapes, in the type the encoder comp
 """
 
 import argparse
-import gzip
 import json
 import shutil
 import statistics
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
 from itertools import cycle, islice
 from pathlib import Path
 
@@ -83,17 +81,17 @@ def main() -> None:
 
 def write_texts(data: Path, folder: Path, characters: int) -> int:
     """Beginnings of documents of every set in turn, as files; return how many characters."""
+    from lmkrag.evaluation.dataset import iter_documents  # the peers' environment has no lmkrag
+
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     total = number = 0
-    with ExitStack() as stack:
-        paths = sorted(data.glob("*/docs.jsonl.gz"))
-        files = cycle(stack.enter_context(gzip.open(path, "rt", encoding="utf-8")) for path in paths)
-        while total < characters:
-            for line in islice(next(files), 1):
-                text = json.loads(line)["text"][:PER_DOCUMENT]
-                (folder / f"{number:05}.txt").write_text(text, "utf-8")
-                total, number = total + len(text), number + 1
+    sources = cycle([iter_documents(path.parent) for path in sorted(data.glob("*/docs.jsonl.gz"))])
+    while total < characters:
+        for document in islice(next(sources), 1):
+            text = document.text[:PER_DOCUMENT]
+            (folder / f"{number:05}.txt").write_text(text, "utf-8")
+            total, number = total + len(text), number + 1
     return total
 
 

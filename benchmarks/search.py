@@ -8,8 +8,6 @@ searching for vectors and reading them, "rest" all but the columns before it.
 """
 
 import argparse
-import gzip
-import json
 import statistics
 import time
 from collections import defaultdict
@@ -22,7 +20,7 @@ from lmkrag import Engine
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.questions import QuestionEncoder
-from lmkrag.evaluation.dataset import load_dataset
+from lmkrag.evaluation.dataset import iter_documents, load_dataset
 from lmkrag.index.lexical import WordCounter
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.staged import SentenceTable, Staged
@@ -122,8 +120,7 @@ def build(path: Path, data: Path, total: int) -> None:
     """Write an index of ``total`` sentences, documents repeated under new names."""
     texts = []
     for file in sorted(data.glob("*/docs.jsonl.gz")):
-        with gzip.open(file, "rt", encoding="utf-8") as lines:
-            texts += [json.loads(line)["text"][:CHARACTERS] for line in islice(lines, 40)]
+        texts += [document.text[:CHARACTERS] for document in islice(iter_documents(file.parent), 40)]
     documents = [(text, split_sentences(text)) for text in texts]
     rng = np.random.default_rng(0)
     store = IndexStore.create(path, encoder=LandmarkEncoder.load().spec)

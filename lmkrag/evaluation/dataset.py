@@ -38,10 +38,7 @@ def load_dataset(folder: Path) -> Dataset:
     Raises:
         UsageError: a file is missing, a line is not of the format, or a span lies outside its document.
     """
-    documents = tuple(
-        Document(doc_id=record["doc_id"], path=record["doc_id"], text=record["text"], title=record.get("title", ""))
-        for record in _records(folder / "docs.jsonl.gz", {"doc_id", "text"})
-    )
+    documents = tuple(iter_documents(folder))
     lengths = {document.doc_id: len(document.text) for document in documents}
     queries = []
     for record in _records(folder / "queries.jsonl.gz", {"query_id", "query", "doc_id", "spans"}):
@@ -58,6 +55,18 @@ def load_dataset(folder: Path) -> Dataset:
     for name in ("docs.jsonl.gz", "queries.jsonl.gz"):
         digest.update((folder / name).read_bytes())
     return Dataset(folder.resolve().name, documents, tuple(queries), digest.hexdigest())
+
+
+def iter_documents(folder: Path) -> Iterator[Document]:
+    """Yield the documents of a folder in the data format, read as they are needed.
+
+    Raises:
+        UsageError: the file is missing, or a line is not of the format.
+    """
+    for record in _records(folder / "docs.jsonl.gz", {"doc_id", "text"}):
+        yield Document(
+            doc_id=record["doc_id"], path=record["doc_id"], text=record["text"], title=record.get("title", "")
+        )
 
 
 def _records(path: Path, keys: set[str]) -> Iterator[dict[str, Any]]:
