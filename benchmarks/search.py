@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from lmkrag import Engine
+from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.questions import QuestionEncoder
@@ -134,7 +135,7 @@ def build(path: Path, data: Path, total: int) -> None:
                 name = f"document-{number}"
                 document = Document(name, name, text, kind=kind, fingerprint=str(number))
                 staged.append(Staged(document, text, SentenceTable.of(sentences), "", (len(text), 0)))
-                words.add(text[sentence.start : sentence.end] for sentence in sentences)
+                words.add((text[sentence.start : sentence.end] for sentence in sentences), ParagraphTracker())
                 rows, number = rows + len(sentences), number + 1
             vectors = rng.standard_normal((rows, store.encoder.dimensions)).astype(np.float32)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -12,6 +12,7 @@ import numpy as np
 from lmkrag.corpus.isolated import IsolatedLoader
 from lmkrag.corpus.load import fingerprint, is_long
 from lmkrag.corpus.long_text import load_long_text
+from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.corpus.sentences import iter_sentences
 from lmkrag.corpus.walk import Found, walk
 from lmkrag.errors import DocumentError
@@ -45,6 +46,7 @@ class _Loading:
     stat: tuple[int, int]
     sentences: SentenceTable = field(default_factory=SentenceTable)
     windows: WindowTable = field(default_factory=WindowTable)
+    paragraphs: ParagraphTracker = field(default_factory=ParagraphTracker)
 
 
 class _Meter:
@@ -342,7 +344,7 @@ class _Batch:
         item.windows.append(part.mark, len(item.sentences))
         item.sentences.extend(part.sentences)
         self._vectors.append(part.vectors)
-        self._words.add(item.text[sentence.start : sentence.end] for sentence in part.sentences)
+        self._words.add((item.text[sentence.start : sentence.end] for sentence in part.sentences), item.paragraphs)
         self._rows += len(part.vectors)
         if self._rows >= _SEGMENT_ROWS:
             self._stage()

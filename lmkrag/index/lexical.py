@@ -1,7 +1,8 @@
 """Lexical search: immutable postings of a segment's sentences, and BM25 over them.
 
 A words file lies beside each vector file and has the same rows. It is a safetensors file, read by memory map: words are
-their 64-bit hashes, sorted; each has its rows and how often it is in them.
+their 64-bit hashes, sorted; each has its rows and how often it is in them. Of each row it has the number of its words
+and its place in its paragraph.
 """
 
 import json
@@ -20,6 +21,7 @@ from safetensors.numpy import save
 from Stemmer import Stemmer
 from xxhash import xxh3_64_intdigest
 
+from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.checks import File, read_file, sync
 
@@ -87,13 +89,15 @@ class WordCounter:
         """Start with no rows."""
         self._words: list[Words] = []
         self._lengths: list[int] = []
+        self._places: list[int] = []
 
-    def add(self, texts: Iterable[str]) -> None:
-        """Count the words of the next rows."""
+    def add(self, texts: Iterable[str], paragraphs: ParagraphTracker) -> None:
+        """Count the words of the next rows: sentences of the one document that ``paragraphs`` follows."""
         for text in texts:
             found = list(map(_hash_word, split_words(text)))
             self._words.append(np.array(found, np.uint64))
             self._lengths.append(len(found))
+            self._places.append(paragraphs.place(text))
 
     def tables(self) -> dict[str, NDArray[Any]]:
         """Return the rows gathered as what a words file holds."""
@@ -106,10 +110,13 @@ class WordCounter:
         new[1:] = (words[1:] != words[:-1]) | (rows[1:] != rows[:-1])
         first = np.flatnonzero(new)
         counts = np.diff(np.append(first, len(words)))
-        return _tables(words[first], rows[first], np.minimum(counts, 255).astype(np.uint8), lengths)
+        places = np.array(self._places, np.int64)
+        return _tables(words[first], rows[first], np.minimum(counts, 255).astype(np.uint8), lengths, places)
 
 
-def _tables(words: Words, rows: NDArray[np.uint32], counts: NDArray[np.uint8], lengths: Rows) -> dict[str, Any]:
+def _tables(
+    words: Words, rows: NDArray[np.uint32], counts: NDArray[np.uint8], lengths: Rows, places: Rows
+) -> dict[str, Any]:
     known, starts = np.unique(words, return_index=True)
     return {
         "words": known,
@@ -117,6 +124,7 @@ def _tables(words: Words, rows: NDArray[np.uint32], counts: NDArray[np.uint8], l
         "rows": rows,
         "counts": counts,
         "lengths": np.minimum(lengths, 65_535).astype(np.uint16),
+        "places": np.minimum(places, 65_535).astype(np.uint16),
     }
 
 
@@ -142,6 +150,7 @@ class Lexicon:
             self._words: Words = tables["words"]
             self._starts, self._rows, self._counts = tables["starts"], tables["rows"], tables["counts"]
             self.lengths: NDArray[np.uint16] = tables["lengths"]
+            self.places: NDArray[np.uint16] = tables["places"]
         except (ValueError, KeyError, TypeError) as error:
             raise IndexCorrupt(f"{path}: not a words file ({error})") from error
 
@@ -170,7 +179,8 @@ def merge_words(parts: Sequence[tuple[Lexicon, Rows]]) -> dict[str, NDArray[Any]
     Args:
         parts: (lexicon, rows to keep in increasing order), laid end to end.
     """
-    words, rows, counts, lengths, before = [], [], [], [np.zeros(0, np.int64)], 0
+    words, rows, counts, before = [], [], [], 0
+    lengths, places = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
     for lexicon, kept in parts:
         place = np.full(len(lexicon.lengths), -1, np.int64)
         place[kept] = np.arange(before, before + len(kept))
@@ -181,10 +191,17 @@ def merge_words(parts: Sequence[tuple[Lexicon, Rows]]) -> dict[str, NDArray[Any]
         rows.append(moved[alive].astype(np.uint32))
         counts.append(its_counts[alive])
         lengths.append(lexicon.lengths[kept].astype(np.int64))
+        places.append(lexicon.places[kept].astype(np.int64))
         before += len(kept)
     every = np.concatenate(words)
     order = np.argsort(every, kind="stable")
-    return _tables(every[order], np.concatenate(rows)[order], np.concatenate(counts)[order], np.concatenate(lengths))
+    return _tables(
+        every[order],
+        np.concatenate(rows)[order],
+        np.concatenate(counts)[order],
+        np.concatenate(lengths),
+        np.concatenate(places),
+    )
 
 
 def weigh(matches: int, total: int) -> float:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, Ids
@@ -114,7 +115,7 @@ def _commit(store: IndexStore, batch: Sequence[tuple[Staged, Vectors]]) -> None:
     words = WordCounter()
     for staged, _ in batch:
         borders = [0, *staged.sentences.ends.tolist()]
-        words.add(staged.text[start:end] for start, end in pairwise(borders))
+        words.add((staged.text[start:end] for start, end in pairwise(borders)), ParagraphTracker())
     segment = store.stage_segment([vectors for _, vectors in batch], words.tables())
     store.commit([staged for staged, _ in batch], [segment])
 

@@ -184,6 +184,14 @@ class Snapshot:
             raise IndexCorrupt("no segment holds one of the sentences asked for; run lmkrag repair")
         return vectors
 
+    def read_paragraphs(self, sentences: Ids) -> Ids:
+        """Return the id of the first sentence of the paragraph that each of some sentences ``[k]`` stands in."""
+        first = sentences.copy()
+        for live in self.segments:
+            mine, rows = _find_rows(live.by_sentence, sentences)
+            first[mine] -= live.segment.lexicon.places[rows]
+        return first
+
 
 def sort_runs(runs: Ids) -> Ids:
     """Return runs ``[n, 3]`` by sentence."""
@@ -203,14 +211,20 @@ def gather_vectors(parts: Sequence[tuple[VectorFile, Ids]], sentences: Ids) -> V
     vectors: Vectors | None = None
     missing = np.ones(len(sentences), bool)
     for file, runs in parts:
-        place = find_ranges(sentences, runs[:, 1], runs[:, 1] + runs[:, 2])
-        mine = place >= 0
-        if not mine.any():
+        mine, rows = _find_rows(runs, sentences)
+        if not len(rows):
             continue
-        run = runs[place[mine]]
-        found = file.read(run[:, 0] + sentences[mine] - run[:, 1])
+        found = file.read(rows)
         if vectors is None:
             vectors = np.zeros((len(sentences), found.shape[1]), np.float32)
         vectors[mine] = found
         missing &= ~mine
     return None if missing.any() else vectors
+
+
+def _find_rows(runs: Ids, sentences: Ids) -> tuple[Mask, Ids]:
+    """Which of some sentences ``[k]`` are in runs ``[n, 3]`` by sentence; and the rows of those that are."""
+    place = find_ranges(sentences, runs[:, 1], runs[:, 1] + runs[:, 2])
+    mine = place >= 0
+    run = runs[place[mine]]
+    return mine, run[:, 0] + sentences[mine] - run[:, 1]

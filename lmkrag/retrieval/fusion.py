@@ -1,4 +1,4 @@
-"""Fuse dense and lexical scores of sentences, each with the best of its neighbourhood and of its document.
+"""Fuse dense and lexical scores of sentences, each with the best of its neighbourhood, paragraph and document.
 
 The weights were chosen on the development sets, every set weighing the same (``benchmarks/rules.py``, ``LOG.md``).
 """
@@ -14,29 +14,34 @@ LEXICAL_NEIGHBOUR = 0.3
 NEIGHBOURHOODS = ((2, 0.5), (6, 0.5))
 """(sentences to each side, share of the best score there)."""
 
+PARAGRAPH_SHARE = 1.0
 DOCUMENT_SHARE = 1.0
 
 
-def fuse(dense: Scores | None, lexical: Scores | None, sentences: Ids, documents: Ids) -> Scores:
+def fuse(dense: Scores | None, lexical: Scores | None, sentences: Ids, documents: Ids, paragraphs: Ids) -> Scores:
     """Return one score a sentence.
 
     A sentence's own score is the dense one and a small share of the lexical one, which gathers the next sentences' and
     is divided by the query's best. The fused score is the weighted mean of it, of the best own scores around the
-    sentence, and of the best in its document: what lies near strong evidence belongs to it more often than an
-    equally good sentence far from any.
+    sentence, and of the best in its paragraph and in its document: what lies near strong evidence belongs to it more
+    often than an equally good sentence far from any.
 
     Args:
         dense: ``[n]`` inner products, or None to leave them out.
         lexical: ``[n]`` BM25 scores, 0 where no word matches, or None to leave them out.
         sentences: ``[n]`` ids in increasing order; consecutive ids of one document are neighbours.
         documents: ``[n]`` the document each sentence is of.
+        paragraphs: ``[n]`` the paragraph each sentence is of.
     """
     own = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
     if lexical is not None and len(lexical) and lexical.max() > 0:
         gathered = _gather_next(lexical, sentences, documents)
         own += np.float32(LEXICAL_SHARE if dense is not None else 1.0) * gathered / gathered.max()
-    total: Scores = own + np.float32(DOCUMENT_SHARE) * _best_of_document(own, documents)
-    weight = 1.0 + DOCUMENT_SHARE
+    total: Scores = own.copy()
+    weight = 1.0
+    for groups, share in ((paragraphs, PARAGRAPH_SHARE), (documents, DOCUMENT_SHARE)):
+        total += np.float32(share) * _best_of_group(own, groups)
+        weight += share
     for reach, share in NEIGHBOURHOODS:
         total += np.float32(share) * _best_within(own, sentences, documents, reach)
         weight += share
@@ -65,9 +70,9 @@ def _best_within(own: Scores, sentences: Ids, documents: Ids, reach: int) -> Sco
     return best
 
 
-def _best_of_document(own: Scores, documents: Ids) -> Scores:
-    _, group = np.unique(documents, return_inverse=True)
-    best = np.full(len(documents), -np.inf, np.float32)
+def _best_of_group(own: Scores, groups: Ids) -> Scores:
+    _, group = np.unique(groups, return_inverse=True)
+    best = np.full(len(groups), -np.inf, np.float32)
     np.maximum.at(best, group, own)
     found: Scores = best[group]
     return found

@@ -121,10 +121,17 @@ def _gather(
     own[np.searchsorted(seeds, matched)] += LEXICAL_SHARE * bm25 / bm25.max(initial=1e-9)
     best = np.argsort(-own, kind="stable")[: max(_GROWN, _GROWN_PER_SPAN * top)]
     sentences, documents = _with_reach(seeds, seeds[best], index.living)
+    paragraphs = index.read_paragraphs(sentences)
     dense = _score(index, vector, sentences, seeds, dense)
     lexical = np.zeros(len(sentences), np.float32)
     lexical[np.searchsorted(sentences, matched)] = bm25
-    score = fuse(None if mode == "lexical" else dense, None if mode == "dense" else lexical, sentences, documents)
+    score = fuse(
+        None if mode == "lexical" else dense,
+        None if mode == "dense" else lexical,
+        sentences,
+        documents,
+        paragraphs,
+    )
     return Candidates(sentences, documents, score, dense, lexical)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.evaluation.dataset import Dataset, load_dataset
@@ -97,9 +98,13 @@ def sample_dataset(dataset: Dataset, characters: int, queries: int) -> Dataset:
 
 
 class Landmarks(NamedTuple):
-    """The sentences of a set: ``documents`` ``[n]``, ``bounds`` ``[n, 2]`` characters, ``vectors`` ``[n, d]``."""
+    """The sentences of a set.
+
+    ``documents`` and ``paragraphs`` are ``[n]``, ``bounds`` ``[n, 2]`` in characters, ``vectors`` ``[n, d]``.
+    """
 
     documents: NDArray[np.int64]
+    paragraphs: NDArray[np.int64]
     bounds: NDArray[np.int64]
     vectors: NDArray[np.float32]
 
@@ -107,14 +112,19 @@ class Landmarks(NamedTuple):
 def read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> Landmarks:
     """Encode a set's documents."""
     owner: list[int] = []
+    places: list[int] = []
     bounds: list[tuple[int, int]] = []
     parts = []
-    stream = ((key, document.text, split_sentences(document.text)) for key, document in enumerate(dataset.documents))
-    for encoded in encoder.encode_stream(stream):
-        owner += [encoded.key] * len(encoded.sentences)
+    texts = [document.text for document in dataset.documents]
+    trackers = [ParagraphTracker() for _ in texts]
+    for encoded in encoder.encode_stream((key, text, split_sentences(text)) for key, text in enumerate(texts)):
+        key = encoded.key
+        owner += [key] * len(encoded.sentences)
         bounds += [(sentence.start, sentence.end) for sentence in encoded.sentences]
+        places += [trackers[key].place(texts[key][sentence.start : sentence.end]) for sentence in encoded.sentences]
         parts.append(encoded.vectors)
-    return Landmarks(np.array(owner), np.array(bounds), np.concatenate(parts))
+    paragraphs = np.arange(len(places)) - places
+    return Landmarks(np.array(owner), paragraphs, np.array(bounds), np.concatenate(parts))
 
 
 def rank_sentences(
@@ -128,12 +138,12 @@ def rank_sentences(
         within: ask of the question's own document only.
         landmarks: the documents' sentences, when they are read already.
     """
-    keys, bounds, vectors = landmarks or read_landmarks(encoder, dataset)
+    keys, paragraphs, bounds, vectors = landmarks or read_landmarks(encoder, dataset)
     number = {document.doc_id: key for key, document in enumerate(dataset.documents)}
     questions = encoder.encode_queries([query.query for query in dataset.queries])
     ranked = []
     for query, question in zip(dataset.queries, questions, strict=True):
-        scores = fuse(vectors @ question, None, np.arange(len(keys)), keys)
+        scores = fuse(vectors @ question, None, np.arange(len(keys)), keys, paragraphs)
         scope = np.flatnonzero(keys == number[query.doc_id]) if within else np.arange(len(keys))
         best = scope[np.argsort(-scores[scope], kind="stable")[:_RANKED]]
         ranked.append([(dataset.documents[keys[i]].doc_id, int(bounds[i, 0]), int(bounds[i, 1])) for i in best])

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.lexical import (
     K1,
@@ -33,7 +34,7 @@ def lexicon(path, tables) -> Lexicon:
 
 def counted(sentences: list[str]) -> dict:
     words = WordCounter()
-    words.add(sentences)
+    words.add(sentences, ParagraphTracker())
     return words.tables()
 
 
@@ -76,6 +77,7 @@ def test_merged_words_are_those_of_the_rows_kept(tmp_path_factory, parts):
     opened = [lexicon(folder / f"{i}.words", counted(s)) for i, (s, _) in enumerate(parts)]
     merged = merge_words(list(zip(opened, kept, strict=True)))
     expected = counted([s[i] for (s, _), rows in zip(parts, kept, strict=True) for i in rows])
+    expected["places"] = np.concatenate([part.places[rows] for part, rows in zip(opened, kept, strict=True)])
     for name, table in expected.items():
         np.testing.assert_array_equal(merged[name], table)
         assert merged[name].dtype == table.dtype

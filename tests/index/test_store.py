@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog, merging
@@ -29,10 +30,17 @@ def vector_of(text: str) -> np.ndarray:
     return vector / np.linalg.norm(vector)
 
 
-def stage(store: IndexStore, sentences: list[str]):
+def stage(store: IndexStore, *documents: list[str], paragraphs: ParagraphTracker | None = None):
     words = WordCounter()
-    words.add(sentences)
-    return store.stage_segment([np.array([vector_of(sentence) for sentence in sentences])], words.tables())
+    for sentences in documents:
+        words.add(sentences, paragraphs or ParagraphTracker())
+    vectors = np.array([vector_of(sentence) for sentences in documents for sentence in sentences])
+    return store.stage_segment([vectors], words.tables())
+
+
+def first_of_paragraphs(sentences: list[str]) -> list[int]:
+    tracker = ParagraphTracker()
+    return [number - tracker.place(sentence) for number, sentence in enumerate(sentences)]
 
 
 def put(store: IndexStore, texts: dict[str, str]) -> None:
@@ -41,9 +49,9 @@ def put(store: IndexStore, texts: dict[str, str]) -> None:
         sentences = split_sentences(text)
         document = Document(doc_id=doc_id, path=doc_id, text=text, fingerprint="f")
         staged.append(Staged(document, text, SentenceTable.of(sentences), "", (len(text), 0)))
-        pieces += [text[s.start : s.end] for s in sentences]
+        pieces.append([text[s.start : s.end] for s in sentences])
     with store.writing():
-        store.commit(staged, [stage(store, pieces)] if pieces else [])
+        store.commit(staged, [stage(store, *pieces)] if pieces else [])
 
 
 def contents(store: IndexStore) -> dict[str, str]:
@@ -58,10 +66,13 @@ def check_against(store: IndexStore, model: dict[str, str]) -> None:
     assert contents(store) == model
     with store.reading() as snapshot:
         for row in catalog.all_documents(snapshot.connection):
-            sentences = split_sentences(model[row.doc_id])
+            text = model[row.doc_id]
+            sentences = [text[s.start : s.end] for s in split_sentences(text)]
             ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
-            expected = np.array([vector_of(model[row.doc_id][s.start : s.end]) for s in sentences])
+            expected = np.array([vector_of(sentence) for sentence in sentences])
             np.testing.assert_allclose(snapshot.read_vectors(ids), expected, atol=2e-3)
+            paragraphs = snapshot.read_paragraphs(ids) - row.first_sentence
+            np.testing.assert_array_equal(paragraphs, first_of_paragraphs(sentences))
             _, found = snapshot.search_dense(expected[:1], 1)
             assert snapshot.living.owners(found[0])[0] >= 0
         for word in ("alpha", "beta", "gamma"):
@@ -79,7 +90,7 @@ def store(tmp_path):
 
 
 TEXTS = st.lists(
-    st.sampled_from(["alpha one.", "beta two!", "gamma — three?", "日本語。", "\ud800 x.", "a\0b."]),
+    st.sampled_from(["alpha one.", "beta two!", "gamma — three?", "日本語。", "\ud800 x.", "a\0b.", "\n\n"]),
     min_size=1,
     max_size=6,
 ).map(" ".join)
@@ -160,8 +171,10 @@ def test_a_document_may_spread_over_segments(store):
     sentences = split_sentences(text)
     pieces = [text[s.start : s.end] for s in sentences]
     staged = Staged(Document("a", "a", text), text, SentenceTable.of(sentences), "", (1, 1))
+    tracker = ParagraphTracker()
     with store.writing():
-        store.commit([staged], [stage(store, pieces[:3]), stage(store, pieces[3:])])
+        parts = [stage(store, part, paragraphs=tracker) for part in (pieces[:3], pieces[3:])]
+        store.commit([staged], parts)
     check_against(store, {"a": text})
 
 

@@ -21,6 +21,7 @@ import numpy as np
 
 with atheris.instrument_imports(include=["lmkrag", "csv", "nbformat", "docx", "zipfile", "charset_normalizer"]):
     from lmkrag.corpus.load import load_bytes
+    from lmkrag.corpus.paragraphs import ParagraphTracker
     from lmkrag.corpus.sentences import split_sentences
     from lmkrag.encoder.windows import plan_windows
     from lmkrag.errors import DocumentError, UsageError
@@ -90,7 +91,7 @@ def check_words(data: bytes) -> None:
     """Words of any text are counted, and a question about it finds some of them."""
     text = atheris.FuzzedDataProvider(data).ConsumeUnicode(1 << 14)
     words = WordCounter()
-    words.add([text, ""])
+    words.add([text, ""], ParagraphTracker())
     tables = words.tables()
     assert tables["starts"][-1] == len(tables["rows"]) == len(tables["counts"])
     assert set(query_words(text).tolist()) <= set(tables["words"].tolist())

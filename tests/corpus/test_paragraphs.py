@@ -1,0 +1,54 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lmkrag.corpus.paragraphs import ParagraphTracker
+from lmkrag.corpus.sentences import split_sentences
+
+LONG = "The smoker calms the colony before the lid is lifted, " * 3
+
+
+def paragraphs(sentences: list[str]) -> list[list[str]]:
+    tracker, found = ParagraphTracker(), []
+    for sentence in sentences:
+        place = tracker.place(sentence)
+        if place == 0:
+            found.append([])
+        assert place == len(found[-1])
+        found[-1].append(sentence)
+    return found
+
+
+def test_a_blank_line_ends_a_paragraph():
+    assert paragraphs(["One. ", "Two.\n\n", "Three."]) == [["One. ", "Two.\n\n"], ["Three."]]
+
+
+@pytest.mark.parametrize("blank", ["\n\n", "\n \t\n", "\r\n\r\n", "\r\r", "\n\n\n\n"])
+def test_blank_lines_of_every_kind(blank):
+    assert len(paragraphs([f"One.{blank}", "Two."])) == 2
+
+
+def test_wrapped_lines_go_on():
+    assert len(paragraphs(["A line that is\nwrapped. ", "Its end.\n", "The next line.\n", "Windows.\r\n", "End."])) == 1
+
+
+def test_a_long_line_is_a_paragraph():
+    assert paragraphs(["Title\n", LONG, "And then.\n", "Next."]) == [["Title\n", LONG, "And then.\n"], ["Next."]]
+
+
+def test_what_is_long_is_cut_at_the_next_line():
+    turns = [f"Ana: turn {number} of the meeting.\n" for number in range(200)]
+    found = paragraphs(turns)
+    assert len(found) > 5
+    assert all(1_000 < len("".join(part)) < 1_050 for part in found[:-1])
+    assert len(paragraphs([f"Sentence {number}. " for number in range(200)])) == 1
+
+
+@settings(deadline=None)  # the first one loads NLTK
+@given(st.lists(st.sampled_from(["Aye. ", "No!\n", "So it is.\n\n", "Wrapped\nhere. ", LONG, "\n"])).map("".join))
+def test_paragraphs_of_any_text_tile_its_sentences(text):
+    sentences = [text[s.start : s.end] for s in split_sentences(text)]
+    found = paragraphs(sentences)
+    assert [sentence for part in found for sentence in part] == sentences
+    for part in found[:-1]:
+        assert part[-1].endswith("\n")
