@@ -20,8 +20,10 @@ from lmkrag.retrieval import fusion, growth, search
 RULES = {
     "shipped": {},
     "no neighbourhoods": {"NEIGHBOURHOODS": ()},
-    "neighbourhoods 1 and 4": {"NEIGHBOURHOODS": ((1, 0.5), (4, 0.5))},
-    "neighbourhoods 2, 6 and 8": {"NEIGHBOURHOODS": ((2, 0.5), (6, 0.5), (8, 0.5))},
+    "neighbourhoods 2 and 6": {"NEIGHBOURHOODS": ((2, 0.5), (6, 0.5))},
+    "neighbourhoods 3, 8 and 20": {"NEIGHBOURHOODS": ((3, 0.5), (8, 0.5), (20, 0.5))},
+    "no paragraphs": {"PARAGRAPH_SHARE": 0.0},
+    "paragraph share 2": {"PARAGRAPH_SHARE": 2.0},
     "no document share": {"DOCUMENT_SHARE": 0.0},
     "document share 2": {"DOCUMENT_SHARE": 2.0},
     "lexical share 0.05": {"LEXICAL_SHARE": 0.05},

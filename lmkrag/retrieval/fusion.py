@@ -11,7 +11,7 @@ Ids = NDArray[np.int64]
 
 LEXICAL_SHARE = 0.15
 LEXICAL_NEIGHBOUR = 0.3
-NEIGHBOURHOODS = ((2, 0.5), (6, 0.5))
+NEIGHBOURHOODS = ((4, 0.7), (12, 0.5))
 """(sentences to each side, share of the best score there)."""
 
 PARAGRAPH_SHARE = 1.0
