@@ -60,8 +60,7 @@ class StageSettings:
 
     ``alpha``: of the position weights exp(-alpha (n - i)). ``mixing``: share of the softmax inside the document.
     ``anchor``: weight of the distance to the base's own vectors. ``duplicate``: cosine, by the base, above which a
-    sentence counts as a near duplicate of the evidence and is no negative. ``memory``: how many sentences of a set's
-    earlier steps are negatives too.
+    sentence counts as a near duplicate of the evidence and is no negative.
     """
 
     name: str
@@ -77,7 +76,6 @@ class StageSettings:
     temperature: float = 0.05
     anchor: float = 0.0
     duplicate: float = 0.95
-    memory: int = 0
     warmup: float = 0.05
     evaluate_every: int = 0
     patience: int = 0
@@ -189,7 +187,6 @@ def _check(settings: TrainSettings, path: Path) -> None:
         require(bool(stage.sets), f"{where}: no sets")
         require(0 <= stage.mixing <= 1, f"{where}: mixing must be in [0, 1]")
         require(stage.temperature > 0, f"{where}: temperature must be above 0")
-        require(stage.memory >= 0, f"{where}: memory must not be below 0")
         require(bool(stage.windows) and min(stage.windows) > 0, f"{where}: windows must be token counts")
         for chosen in stage.sets:
             require(chosen.task in TASKS, f"{where}: unknown task {chosen.task!r}: one of {', '.join(TASKS)}")

@@ -31,9 +31,6 @@ class Step:
     ``candidate``: ``[q, n]`` bool, the sentences that may be negatives of a question.
     ``same``: ``[q, n]`` bool, the sentence is of the question's document.
     ``mixing``: the share of the softmax inside the document.
-    ``owners``: ``[n]`` int64, the document each sentence is of, by its number in the set.
-    ``excluded``: ``[q, k]`` int64, documents of which no sentence remembered is a negative of a question; -1 for none.
-    ``source``: the set, when sentences of its other steps may be negatives; else None.
     ``passage``: ``[sentences]`` int64, the passage each sentence of the windows is of, when whole passages are compared
     (the ``n`` above), by the mean of their landmarks; else None.
     """
@@ -44,10 +41,7 @@ class Step:
     candidate: Tensor
     same: Tensor
     mixing: float
-    owners: Tensor
-    excluded: Tensor
     passage: Tensor | None = None
-    source: str | None = None
 
     def to(self, device: torch.device) -> "Step":
         """Return the same on a device."""
@@ -58,8 +52,6 @@ class Step:
             weights=self.weights.to(device),
             candidate=self.candidate.to(device),
             same=self.same.to(device),
-            owners=self.owners.to(device),
-            excluded=self.excluded.to(device),
             passage=None if self.passage is None else self.passage.to(device),
         )
 
@@ -153,19 +145,8 @@ class _Builder:
             torch.from_numpy(candidate),
             torch.from_numpy(same),
             1.0 if self._chosen.within or self._chosen.task != "documents" else self._stage.mixing,
-            torch.from_numpy(documents),
-            self._excluded(),
             torch.tensor(self._passage_of) if self._chosen.task == "passages" else None,
-            None if self._chosen.within or self._chosen.task in ("pairs", "passages") else self._chosen.path,
         )
-
-    def _excluded(self) -> Tensor:
-        """The documents that are asked the same, the question's own among them."""
-        asked = [self._data.documents_of[self._data.questions[index].text] for index in self._asked]
-        table = torch.full((len(asked), max(map(len, asked))), -1)
-        for row, documents in enumerate(asked):
-            table[row, : len(documents)] = torch.tensor(sorted(documents))
-        return table
 
     def _position_weights(self, index: int, documents: np.ndarray, ordinals: np.ndarray) -> np.ndarray:
         """exp(-alpha (n - i)) over each span s_1..s_n of the evidence that is in the step."""

@@ -24,7 +24,6 @@ from lmkrag.encoder.spec import (
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.training.losses import anchor_loss, landmark_loss
-from lmkrag.training.memory import Remembered, SentenceMemory
 from lmkrag.training.mining import mask_near_duplicates
 from lmkrag.training.settings import ModelSettings, StageSettings
 from lmkrag.training.stages import Step
@@ -196,7 +195,6 @@ class LandmarkObjective(nn.Module):
         self.pooling = student.pooling
         self._stage = stage
         self._teacher = [teacher] if teacher else []  # in a list: no submodule, so no checkpoint holds it
-        self._memory = SentenceMemory(stage.memory) if stage.memory else None
         if teacher:
             teacher.backbone.eval().requires_grad_(False)
 
@@ -204,36 +202,24 @@ class LandmarkObjective(nn.Module):
         """Return ``{"loss": scalar}``."""
         sentences = self._read(self.backbone, self.pooling, step)
         questions = read_sentences(self.backbone, self.pooling, step.questions)
-        fixed = sentences.detach()
+        candidate = step.candidate
         anchor = sentences.new_zeros(())
         if self._teacher:
             held = self._teacher[0]
             with torch.no_grad():
                 fixed = self._read(held.backbone, held.pooling, step)
                 asked = read_sentences(held.backbone, held.pooling, step.questions)
+            candidate = mask_near_duplicates(candidate, step.weights, fixed, self._stage.duplicate)
             anchor = anchor_loss(torch.cat([sentences, questions]), torch.cat([fixed, asked]))
-        loss = self._contrast(step, questions, sentences, fixed)
-        return {"loss": loss + self._stage.anchor * anchor}
-
-    def _contrast(self, step: Step, questions: Tensor, sentences: Tensor, fixed: Tensor) -> Tensor:
-        """The loss against the sentences of the step and those remembered, ``fixed`` being the base's vectors."""
-        vectors, weights, candidate, same, mixing = sentences, step.weights, step.candidate, step.same, step.mixing
-        anchors = fixed
-        if self._memory and step.source:
-            if earlier := self._memory.recall(step.source):
-                more = (0, len(earlier.owners))
-                vectors = torch.cat([vectors, earlier.vectors])
-                anchors = torch.cat([anchors, earlier.anchors])
-                weights, same = nn.functional.pad(weights, more), nn.functional.pad(same, more)
-                foreign = (earlier.owners[None, :, None] != step.excluded[:, None, :]).all(-1)
-                candidate = torch.cat([candidate, foreign], dim=1)
-                mixing = self._stage.mixing
-            self._memory.keep(step.source, Remembered(sentences.detach(), fixed, step.owners))
-        if self._teacher:
-            candidate = mask_near_duplicates(candidate, weights, anchors, self._stage.duplicate)
-        return landmark_loss(
-            questions @ vectors.T, weights, candidate, same, mixing=mixing, temperature=self._stage.temperature
+        loss = landmark_loss(
+            questions @ sentences.T,
+            step.weights,
+            candidate,
+            step.same,
+            mixing=step.mixing,
+            temperature=self._stage.temperature,
         )
+        return {"loss": loss + self._stage.anchor * anchor}
 
     @staticmethod
     def _read(backbone: Any, pooling: Pooling, step: Step) -> Tensor:
