@@ -1,15 +1,18 @@
 """What do pooling, position weights, direction of attention and each stage give? The papers' claims in miniature.
 
     python benchmarks/objectives.py ../shared/data --work DIR [--steps 100]
+    python benchmarks/objectives.py ../shared/data --work DIR --settings
     python benchmarks/objectives.py ../shared/data --work DIR --stages OUT   (OUT: of `lmkrag train`)
 
 Trains each variant for the same few steps on the same windows and questions (same seed), then ranks the sentences of
 samples of the development sets by their landmarks alone. Prints recall (mean over 500, 1,000 and 2,000 characters) and
 how often the best sentence is the last of its evidence, with paired bootstrap intervals of the difference to
-``lmk+mean``, and draws DIR/objectives.png. With ``--stages``: what each stage of a finished run adds to the one before.
+``lmk+mean``, and draws DIR/objectives.png. With ``--settings``: the same for the settings of training. With
+``--stages``: what each stage of a finished run adds to the one before.
 """
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 
 import matplotlib
@@ -50,6 +53,19 @@ VARIANTS: dict[str, tuple[dict, dict]] = {
     "steep weights (alpha 1)": ({}, {"alpha": 1.0}),
     "causal attention": ({"causal": True}, {}),
 }
+SETTINGS: dict[str, tuple[dict, dict]] = {
+    "as shipped": ({}, {}),
+    "temperature 0.02": ({}, {"temperature": 0.02}),
+    "temperature 0.1": ({}, {"temperature": 0.1}),
+    "learning rate 1e-5": ({}, {"learning_rate": 1e-5}),
+    "learning rate 1e-4": ({}, {"learning_rate": 1e-4}),
+    "[SEP] as the landmark": ({"landmark": "[SEP]"}, {}),
+    "softmax of the document alone": ({}, {"mixing": 1.0}),
+    "softmax of other documents alone": ({}, {"mixing": 0.0}),
+    "sets by the root of their size": ({}, {"sets": "root of size"}),
+    "windows of 510": ({"window": 510}, {"windows": [510]}),
+    "windows of 1022, positions stretched": ({"window": 1022, "positions": 1_024}, {"windows": [1_022]}),
+}
 
 
 def main() -> None:
@@ -58,6 +74,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--steps", type=int, default=100)
+    parser.add_argument("--settings", action="store_true")
     parser.add_argument("--stages", type=Path)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
@@ -67,8 +84,10 @@ def main() -> None:
         folders |= {path.parent.name: path for path in finished}
         folders["averaged with the start"] = options.stages / "encoder"
     else:
-        folders = {name: _train(name, options) for name in VARIANTS}
-        folders["lmk+mean, untrained"] = folders["lmk+mean"].parent / "start"
+        variants = SETTINGS if options.settings else VARIANTS
+        folders = {name: _train(name, *changes, options) for name, changes in variants.items()}
+        first = next(iter(folders))
+        folders[f"{first}, untrained"] = folders[first].parent / "start"
     measured = {name: _measure(folder, options.data / "dev") for name, folder in folders.items()}
     names = list(measured)
     against = {name: names[max(0, i - 1)] if options.stages else names[0] for i, name in enumerate(names)}
@@ -80,19 +99,28 @@ def main() -> None:
             cells.append(f"{100 * np.mean([rows.mean() for rows in mine]):.1f}")
             cells.append("" if against[name] == name else f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]")
         print(f"| {' | '.join(cells)} |", flush=True)
-    _draw(measured, options.work / ("stages.png" if options.stages else "objectives.png"))
+    _draw(
+        measured,
+        options.work / f"{'stages' if options.stages else 'settings' if options.settings else 'objectives'}.png",
+    )
 
 
-def _train(name: str, options: argparse.Namespace) -> Path:
-    model, stage = VARIANTS[name]
+def _train(name: str, model: dict, stage: dict, options: argparse.Namespace) -> Path:
     folder = "".join(letter if letter.isalnum() else "-" for letter in name)
+    values = {"sets": TRAINING, "steps": options.steps, "tokens": 2_048, "duplicate": 1.0, **stage}
+    if values["sets"] == "root of size":
+        values["sets"] = [_by_size(chosen, options.data / "train") for chosen in TRAINING]
     settings = TrainSettings(
         out=str(options.work.resolve() / folder),
         data=str((options.data / "train").resolve()),
         model=ModelSettings(**model),
-        stages=[StageSettings("documents", TRAINING, steps=options.steps, tokens=2_048, duplicate=1.0, **stage)],
+        stages=[StageSettings("documents", **values)],
     )
     return train(settings)
+
+
+def _by_size(chosen: SetSettings, data: Path) -> SetSettings:
+    return replace(chosen, weight=len(load_dataset(data / chosen.path).queries) ** 0.5)
 
 
 def _measure(folder: Path, data: Path) -> tuple[list[np.ndarray], list[np.ndarray]]:

@@ -3,6 +3,8 @@
 The weights were chosen on the development sets, every set weighing the same (``benchmarks/rules.py``, ``LOG.md``).
 """
 
+from collections.abc import Iterator
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -42,9 +44,10 @@ def fuse(dense: Scores | None, lexical: Scores | None, sentences: Ids, documents
     for groups, share in ((paragraphs, PARAGRAPH_SHARE), (documents, DOCUMENT_SHARE)):
         total += np.float32(share) * _best_of_group(own, groups)
         weight += share
-    for reach, share in NEIGHBOURHOODS:
-        total += np.float32(share) * _best_within(own, sentences, documents, reach)
-        weight += share
+    shares = dict(NEIGHBOURHOODS)
+    for reach, best in _best_within(own, sentences, documents, max(shares, default=0)):
+        total += np.float32(shares.get(reach, 0)) * best
+        weight += shares.get(reach, 0)
     fused: Scores = total / np.float32(weight)
     return fused
 
@@ -58,16 +61,14 @@ def _gather_next(lexical: Scores, sentences: Ids, documents: Ids) -> Scores:
     return total
 
 
-def _best_within(own: Scores, sentences: Ids, documents: Ids, reach: int) -> Scores:
-    """The best score at most ``reach`` sentences away in the same document."""
+def _best_within(own: Scores, sentences: Ids, documents: Ids, most: int) -> Iterator[tuple[int, Scores]]:
+    """Of every reach up to ``most``: the best scores at most so many sentences away in the same document."""
     best = own.copy()
-    for distance in range(1, min(reach, len(own) - 1) + 1):
-        near = (sentences[distance:] - sentences[:-distance] == distance) & (
-            documents[distance:] == documents[:-distance]
-        )
-        np.maximum(best[distance:], own[:-distance], out=best[distance:], where=near)
-        np.maximum(best[:-distance], own[distance:], out=best[:-distance], where=near)
-    return best
+    for reach in range(1, most + 1):
+        near = (sentences[reach:] - sentences[:-reach] == reach) & (documents[reach:] == documents[:-reach])
+        np.maximum(best[reach:], own[:-reach], out=best[reach:], where=near)
+        np.maximum(best[:-reach], own[reach:], out=best[:-reach], where=near)
+        yield reach, best
 
 
 def _best_of_group(own: Scores, groups: Ids) -> Scores:
