@@ -17,12 +17,12 @@ from pathlib import Path
 import numpy as np
 
 from lmkrag import Engine
-from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.questions import QuestionEncoder
 from lmkrag.evaluation.dataset import iter_documents, load_dataset
 from lmkrag.index.lexical import WordCounter
+from lmkrag.index.paragraphs import ParagraphTracker
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore

@@ -12,13 +12,13 @@ import numpy as np
 from lmkrag.corpus.isolated import IsolatedLoader
 from lmkrag.corpus.load import fingerprint, is_long
 from lmkrag.corpus.long_text import load_long_text
-from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.corpus.sentences import iter_sentences
 from lmkrag.corpus.walk import Found, walk
 from lmkrag.errors import DocumentError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.lexical import WordCounter
+from lmkrag.index.paragraphs import ParagraphTracker
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.index.store import IndexStore

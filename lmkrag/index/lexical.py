@@ -21,9 +21,9 @@ from safetensors.numpy import save
 from Stemmer import Stemmer
 from xxhash import xxh3_64_intdigest
 
-from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.checks import File, read_file, sync
+from lmkrag.index.paragraphs import ParagraphTracker
 
 Scores = NDArray[np.float32]
 Rows = NDArray[np.int64]

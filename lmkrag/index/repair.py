@@ -9,11 +9,11 @@ from pathlib import Path
 
 import numpy as np
 
-from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, Ids
 from lmkrag.index.lexical import WordCounter
+from lmkrag.index.paragraphs import ParagraphTracker
 from lmkrag.index.snapshot import gather_vectors, sort_runs
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.index.store import CATALOG, IndexStore, Vectors

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import Piece, overlap_at
+from lmkrag.index.paragraphs import ParagraphTracker
 from lmkrag.retrieval.fusion import fuse
 from lmkrag.training.settings import TrainSettings
 from lmkrag.training.student import Student, tokenizer_of

@@ -6,7 +6,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.lexical import (
     K1,
@@ -20,6 +19,7 @@ from lmkrag.index.lexical import (
     weigh,
     write_words,
 )
+from lmkrag.index.paragraphs import ParagraphTracker
 
 SENTENCES = st.lists(
     st.lists(st.sampled_from(["alpha", "beta", "betas", "the", "Gamma", "delta"]), max_size=6).map(" ".join),

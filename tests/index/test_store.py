@@ -10,11 +10,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog, merging
 from lmkrag.index.lexical import WordCounter, query_words
+from lmkrag.index.paragraphs import ParagraphTracker
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems, read_status

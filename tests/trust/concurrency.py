@@ -18,9 +18,9 @@ from pathlib import Path
 
 import numpy as np
 
-from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.index.lexical import WordCounter, query_words
+from lmkrag.index.paragraphs import ParagraphTracker
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.retrieval.search import search_spans

@@ -21,11 +21,11 @@ import numpy as np
 
 with atheris.instrument_imports(include=["lmkrag", "csv", "nbformat", "docx", "zipfile", "charset_normalizer"]):
     from lmkrag.corpus.load import load_bytes
-    from lmkrag.corpus.paragraphs import ParagraphTracker
     from lmkrag.corpus.sentences import split_sentences
     from lmkrag.encoder.windows import plan_windows
     from lmkrag.errors import DocumentError, UsageError
     from lmkrag.index.lexical import WordCounter, query_words
+    from lmkrag.index.paragraphs import ParagraphTracker
     from lmkrag.retrieval.filters import parse_filter
     from lmkrag.retrieval.growth import grow_spans
 from lmkrag.types import SENTENCE_KINDS

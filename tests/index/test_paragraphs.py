@@ -2,8 +2,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmkrag.corpus.paragraphs import ParagraphTracker
 from lmkrag.corpus.sentences import split_sentences
+from lmkrag.index.paragraphs import ParagraphTracker
 
 LONG = "The smoker calms the colony before the lid is lifted, " * 3
 
