@@ -134,6 +134,24 @@ def test_values_are_frozen(engine):
         span.start = 0
 
 
+def test_a_question_that_names_a_document_is_about_it(tmp_path, encoder):
+    text = "The fee is paid at the gate. Children under six pay nothing. Dogs must be on a lead."
+    names = {"a": "Elm Park", "b": "Harbour Museum", "c": "", "d": "Rules"}
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add([Document(doc_id, doc_id, text, title=title) for doc_id, title in names.items()])
+        for mode in ("hybrid", "lexical"):
+            for doc_id, title in names.items():
+                if title:
+                    found = engine.search(f"{title}: who pays nothing?", top=4, level="sentence", mode=mode)
+                    assert found[0].doc_id == doc_id
+                    assert "nothing" in found[0].text
+        plain = engine.search("who pays nothing?", top=4, level="sentence")
+        assert len({round(span.score, 5) for span in plain}) == 1
+        engine.add(Document("a", "a", text, title="Town Hall"))
+        assert engine.search("Town Hall: who pays nothing?", level="sentence")[0].doc_id == "a"
+        assert engine.search("Elm Park: who pays nothing?", mode="dense", top=4)
+
+
 def test_documents_as_values(engine):
     text = "The ferry to Inchmore leaves at nine. It carries bicycles free of charge."
     report = engine.add([Document("memo:1", "notion://1", text, meta={"team": "ops"}), Document("memo:2", "x", "  ")])

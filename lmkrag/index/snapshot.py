@@ -9,13 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmkrag.errors import IndexCorrupt
+from lmkrag.index import catalog
 from lmkrag.index.catalog import Ids, Living, find_ranges
-from lmkrag.index.lexical import Posting, Words, score_rows, weigh
+from lmkrag.index.lexical import Posting, Words, query_words, score_rows, weigh
 from lmkrag.index.segments import Segment
 from lmkrag.index.vectors import VectorFile
 
 Vectors = NDArray[np.float32]
 Mask = NDArray[np.bool_]
+
+_TITLES = 100_000  # whose words are kept at most: some 500 bytes each
 
 
 class LiveSegment:
@@ -108,6 +111,8 @@ class Snapshot:
     generation: int
     living: Living
     segments: tuple[LiveSegment, ...]
+    titles: dict[int, frozenset[int]]
+    """Words of documents' titles, by document; filled as they are asked for, and good for every later snapshot."""
 
     def search_dense(self, queries: Vectors, top: int, allowed: Selection | None = None) -> tuple[Vectors, Ids]:
         """Find the sentences nearest to each query by inner product.
@@ -172,6 +177,29 @@ class Snapshot:
             return posting
         alive = live.mask[posting.rows]
         return Posting(posting.rows[alive], posting.counts[alive])
+
+    def share_named(self, documents: Ids, words: Words) -> Vectors:
+        """Return which share of the words of each document's title are among some words.
+
+        Args:
+            documents: ``[k]`` their row ids, all different.
+            words: from :func:`lmkrag.index.lexical.query_words`.
+
+        Returns:
+            ``[k]`` float32; 0 without a title.
+        """
+        titles = {key: self.titles.get(key) for key in documents.tolist()}
+        unknown = [key for key, title in titles.items() if title is None]
+        if unknown:
+            rows = catalog.read_documents(self.connection, unknown)
+            read = {key: frozenset(query_words(row.title).tolist()) for key, row in rows.items()}
+            if len(self.titles) + len(read) > _TITLES:
+                self.titles.clear()
+            self.titles.update(read)
+            titles |= read
+        asked = frozenset(words.tolist())
+        shares = [len(title & asked) / len(title) if title else 0.0 for title in titles.values()]
+        return np.array(shares, np.float32)
 
     def read_vectors(self, sentences: Ids) -> Vectors:
         """Return the stored vectors ``[len(sentences), dimensions]`` of some sentences.

@@ -54,6 +54,7 @@ class IndexStore:
         self._local = threading.local()
         self._connections: list[sqlite3.Connection] = []
         self._guard = threading.Lock()
+        self._titles: dict[int, frozenset[int]] = {}
         self._segments: dict[str, Segment] = {}
         self._state = _UNREAD
         self._lock = FileLock(str(path / "write.lock"), timeout=0, is_singleton=False)
@@ -138,7 +139,7 @@ class IndexStore:
             if not nested:
                 connection.execute("BEGIN")
             state = self._load_state(connection, nested) if vectors else (0, _NOTHING, ())
-            yield Snapshot(connection, *state)
+            yield Snapshot(connection, *state, self._titles)
         except sqlite3.DatabaseError as error:
             raise _wrapped(self.path, error) from error
         finally:

@@ -19,6 +19,9 @@ NEIGHBOURHOODS = ((4, 0.7), (12, 0.5))
 PARAGRAPH_SHARE = 1.0
 DOCUMENT_SHARE = 1.0
 
+TITLE_SHARE = 0.1
+"""What all sentences of a document gain when a question names all of its title."""
+
 
 def fuse(dense: Scores | None, lexical: Scores | None, sentences: Ids, documents: Ids, paragraphs: Ids) -> Scores:
     """Return one score a sentence.

@@ -11,7 +11,7 @@ from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, Living
 from lmkrag.index.lexical import Words
 from lmkrag.index.snapshot import Selection, Snapshot
-from lmkrag.retrieval.fusion import LEXICAL_SHARE, fuse
+from lmkrag.retrieval.fusion import LEXICAL_SHARE, TITLE_SHARE, fuse
 from lmkrag.retrieval.growth import JOIN, REACH, grow_spans
 from lmkrag.types import Hit, Level, Mode, Span
 
@@ -132,6 +132,9 @@ def _gather(
         documents,
         paragraphs,
     )
+    if mode != "dense":
+        keys, place = np.unique(documents, return_inverse=True)
+        score += np.float32(TITLE_SHARE) * index.share_named(keys, words)[place]
     return Candidates(sentences, documents, score, dense, lexical)
 
 

@@ -166,6 +166,20 @@ def test_no_more_is_merged_at_once_than_memory_allows(store, monkeypatch):
     check_against(store, model)
 
 
+def test_titles_are_known_by_their_words(store, monkeypatch):
+    monkeypatch.setattr("lmkrag.index.snapshot._TITLES", 2)
+    titles = ["Elm Park", "the Rules of Elm Park", "", "Ω"]
+    with store.writing():
+        for number, title in enumerate(titles):
+            document = Document(f"d{number}", "p", "One.", title=title)
+            sentences = SentenceTable.of(split_sentences("One."))
+            store.commit([Staged(document, "One.", sentences, "", (1, 1))], [stage(store, ["One."])])
+    for asked, expected in [("parks of elm", [1, 2 / 3, 0, 0]), ("rule", [0, 1 / 3, 0, 0]), ("", [0, 0, 0, 0])]:
+        with store.reading() as snapshot:
+            shares = snapshot.share_named(snapshot.living.keys, query_words(asked))
+        np.testing.assert_allclose(shares, expected, rtol=1e-6)
+
+
 def test_a_document_may_spread_over_segments(store):
     text = "alpha one. beta two. gamma three. alpha four."
     sentences = split_sentences(text)
