@@ -99,10 +99,8 @@ def main() -> None:
             cells.append(f"{100 * np.mean([rows.mean() for rows in mine]):.1f}")
             cells.append("" if against[name] == name else f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]")
         print(f"| {' | '.join(cells)} |", flush=True)
-    _draw(
-        measured,
-        options.work / f"{'stages' if options.stages else 'settings' if options.settings else 'objectives'}.png",
-    )
+    plot = "stages" if options.stages else "settings" if options.settings else "objectives"
+    _draw(measured, options.work / f"{plot}.png")
 
 
 def _train(name: str, model: dict, stage: dict, options: argparse.Namespace) -> Path:

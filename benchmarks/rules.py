@@ -24,6 +24,7 @@ RULES = {
     "neighbourhoods 3, 8 and 20": {"NEIGHBOURHOODS": ((3, 0.5), (8, 0.5), (20, 0.5))},
     "no paragraphs": {"PARAGRAPH_SHARE": 0.0},
     "paragraph share 2": {"PARAGRAPH_SHARE": 2.0},
+    "no titles": {"TITLE_SHARE": 0.0},
     "no document share": {"DOCUMENT_SHARE": 0.0},
     "document share 2": {"DOCUMENT_SHARE": 2.0},
     "lexical share 0.05": {"LEXICAL_SHARE": 0.05},

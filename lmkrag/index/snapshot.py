@@ -182,7 +182,7 @@ class Snapshot:
         """Return which share of the words of each document's title are among some words.
 
         Args:
-            documents: ``[k]`` their row ids, all different.
+            documents: ``[k]`` their row ids.
             words: from :func:`lmkrag.index.lexical.query_words`.
 
         Returns:
@@ -198,8 +198,8 @@ class Snapshot:
             self.titles.update(read)
             titles |= read
         asked = frozenset(words.tolist())
-        shares = [len(title & asked) / len(title) if title else 0.0 for title in titles.values()]
-        return np.array(shares, np.float32)
+        shares = {key: len(title & asked) / len(title) if title else 0.0 for key, title in titles.items()}
+        return np.array([shares[key] for key in documents.tolist()], np.float32)
 
     def read_vectors(self, sentences: Ids) -> Vectors:
         """Return the stored vectors ``[len(sentences), dimensions]`` of some sentences.

@@ -23,13 +23,20 @@ TITLE_SHARE = 0.1
 """What all sentences of a document gain when a question names all of its title."""
 
 
-def fuse(dense: Scores | None, lexical: Scores | None, sentences: Ids, documents: Ids, paragraphs: Ids) -> Scores:
+def fuse(
+    dense: Scores | None,
+    lexical: Scores | None,
+    sentences: Ids,
+    documents: Ids,
+    paragraphs: Ids,
+    named: Scores | None = None,
+) -> Scores:
     """Return one score a sentence.
 
     A sentence's own score is the dense one and a small share of the lexical one, which gathers the next sentences' and
     is divided by the query's best. The fused score is the weighted mean of it, of the best own scores around the
     sentence, and of the best in its paragraph and in its document: what lies near strong evidence belongs to it more
-    often than an equally good sentence far from any.
+    often than an equally good sentence far from any. A document that the query names gains on top of that.
 
     Args:
         dense: ``[n]`` inner products, or None to leave them out.
@@ -37,6 +44,7 @@ def fuse(dense: Scores | None, lexical: Scores | None, sentences: Ids, documents
         sentences: ``[n]`` ids in increasing order; consecutive ids of one document are neighbours.
         documents: ``[n]`` the document each sentence is of.
         paragraphs: ``[n]`` the paragraph each sentence is of.
+        named: ``[n]`` how much of the title of each sentence's document the query names, from 0 to 1; None for nothing.
     """
     own = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
     if lexical is not None and len(lexical) and lexical.max() > 0:
@@ -49,10 +57,13 @@ def fuse(dense: Scores | None, lexical: Scores | None, sentences: Ids, documents
         weight += share
     shares = dict(NEIGHBOURHOODS)
     for reach, best in _best_within(own, sentences, documents, max(shares, default=0)):
-        total += np.float32(shares.get(reach, 0)) * best
-        weight += shares.get(reach, 0)
-    fused: Scores = total / np.float32(weight)
-    return fused
+        if reach in shares:
+            total += np.float32(shares[reach]) * best
+            weight += shares[reach]
+    total /= np.float32(weight)
+    if named is not None:
+        total += np.float32(TITLE_SHARE) * named
+    return total
 
 
 def _gather_next(lexical: Scores, sentences: Ids, documents: Ids) -> Scores:

@@ -11,7 +11,7 @@ from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, Living
 from lmkrag.index.lexical import Words
 from lmkrag.index.snapshot import Selection, Snapshot
-from lmkrag.retrieval.fusion import LEXICAL_SHARE, TITLE_SHARE, fuse
+from lmkrag.retrieval.fusion import LEXICAL_SHARE, fuse
 from lmkrag.retrieval.growth import JOIN, REACH, grow_spans
 from lmkrag.types import Hit, Level, Mode, Span
 
@@ -121,7 +121,6 @@ def _gather(
     own[np.searchsorted(seeds, matched)] += LEXICAL_SHARE * bm25 / bm25.max(initial=1e-9)
     best = np.argsort(-own, kind="stable")[: max(_GROWN, _GROWN_PER_SPAN * top)]
     sentences, documents = _with_reach(seeds, seeds[best], index.living)
-    paragraphs = index.read_paragraphs(sentences)
     dense = _score(index, vector, sentences, seeds, dense)
     lexical = np.zeros(len(sentences), np.float32)
     lexical[np.searchsorted(sentences, matched)] = bm25
@@ -130,11 +129,9 @@ def _gather(
         None if mode == "dense" else lexical,
         sentences,
         documents,
-        paragraphs,
+        index.read_paragraphs(sentences),
+        None if mode == "dense" else index.share_named(documents, words),
     )
-    if mode != "dense":
-        keys, place = np.unique(documents, return_inverse=True)
-        score += np.float32(TITLE_SHARE) * index.share_named(keys, words)[place]
     return Candidates(sentences, documents, score, dense, lexical)
 
 
