@@ -105,13 +105,13 @@ def main() -> None:
 
 def _train(name: str, model: dict, stage: dict, options: argparse.Namespace) -> Path:
     folder = "".join(letter if letter.isalnum() else "-" for letter in name)
-    values = {"sets": TRAINING, "steps": options.steps, "tokens": 2_048, "duplicate": 1.0, **stage}
+    values = {"sets": TRAINING, "steps": options.steps, "tokens": 2_048, "duplicate": 1.0, "titles": 0.0, **stage}
     if values["sets"] == "root of size":
         values["sets"] = [_by_size(chosen, options.data / "train") for chosen in TRAINING]
     settings = TrainSettings(
         out=str(options.work.resolve() / folder),
         data=str((options.data / "train").resolve()),
-        model=ModelSettings(**model),
+        model=ModelSettings(title_tokens=0, **model),
         stages=[StageSettings("documents", **values)],
     )
     return train(settings)

@@ -4,12 +4,14 @@
 
 Reads samples of the development sets with other windows and overlaps than the encoder was made for, ranks their
 sentences by landmarks alone and prints recall (mean over 500, 1,000 and 2,000 characters), the difference to the
-encoder's own way with a paired bootstrap interval, and the time it took against it. Then the same for sums of what it
-says of a sentence in context and alone (SitEmb, arXiv 2508.01959), and for the mean of the vectors of three windows.
+encoder's own way with a paired bootstrap interval, and the time it took against it. Then the same without titles before
+the windows, for sums of what it says of a sentence in context and alone (SitEmb, arXiv 2508.01959), and for the mean of
+the vectors of three windows.
 """
 
 import argparse
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +26,7 @@ SETS = ("qmsum", "covidqa", "cuad", "squad", "fairytaleqa_sent", "medquad", "pep
 OWN = (254, 0.5)
 READINGS = [OWN, (254, 0.25), (254, 0.1), (254, 0.0), (126, 0.5), (510, 0.5), (510, 0.25)]
 SUMS = {"in context + 0.25 alone": 0.25, "in context + 0.5 alone": 0.5, "in context + 1.0 alone": 1.0, "alone": None}
+UNTITLED = "without titles"
 TOGETHER = "mean of windows 126, 254 and 510"
 
 
@@ -48,6 +51,11 @@ def main() -> None:
             seconds[label] = seconds.get(label, 0.0) + time.perf_counter() - began
             rows.setdefault(label, []).append(_recall(encoders[OWN], dataset, read[reading]))
         own = read[OWN]
+        untitled = replace(dataset, documents=tuple(replace(document, title="") for document in dataset.documents))
+        began = time.perf_counter()
+        read_untitled = read_landmarks(encoders[OWN], untitled)
+        seconds[UNTITLED] = seconds.get(UNTITLED, 0.0) + time.perf_counter() - began
+        rows.setdefault(UNTITLED, []).append(_recall(encoders[OWN], dataset, read_untitled))
         alone = _read_alone(encoders[OWN], dataset, own)
         for label, share in SUMS.items():
             vectors = alone.vectors if share is None else own.vectors + share * alone.vectors
@@ -74,10 +82,15 @@ def _mean(own: Landmarks, others: list[Landmarks]) -> Landmarks:
     """The mean of vectors of the same sentences; those that another window splits differently keep their own."""
     vectors = own.vectors.copy()
     for other in others:
-        at = {(int(key), int(start)): i for i, (key, (start, _)) in enumerate(zip(*other[:2], strict=True))}
-        places = [at.get((int(key), int(start)), -1) for key, (start, _) in zip(*own[:2], strict=True)]
+        at = {place: row for row, place in enumerate(_starts(other))}
+        places = [at.get(place, -1) for place in _starts(own)]
         vectors += np.where(np.array(places)[:, None] >= 0, other.vectors[places], own.vectors)
     return own._replace(vectors=vectors)
+
+
+def _starts(landmarks: Landmarks) -> list[tuple[int, int]]:
+    """Document and first character of each sentence."""
+    return list(zip(landmarks.documents.tolist(), landmarks.bounds[:, 0].tolist(), strict=True))
 
 
 def _recall(encoder: LandmarkEncoder, dataset: Dataset, landmarks: Landmarks) -> np.ndarray:

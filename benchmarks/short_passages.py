@@ -19,6 +19,7 @@ from lmkrag.evaluation.baselines import Baseline
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import rank_queries
 from lmkrag.evaluation.significance import macro_interval
+from lmkrag.types import Document
 
 SETS = ("squad", "clapnq", "covidqa", "fairytaleqa_sent", "medquad", "hotpot_small", "rustbook")
 SIZE = 500
@@ -74,7 +75,12 @@ def _passage(dataset: Dataset, doc_id: str, start: int) -> str:
 
 def _base(questions: list[str], passages: list[str]) -> np.ndarray:
     model = Baseline("recursive:500")  # longer than any passage
-    vectors = np.concatenate([units.vectors[:1] for units in model.encode_documents(passages)])
+    vectors = np.concatenate(
+        [
+            units.vectors[:1]
+            for units in model.encode_documents([Document(str(n), "", text) for n, text in enumerate(passages)])
+        ]
+    )
     return model.encode_queries(questions) @ vectors.T
 
 

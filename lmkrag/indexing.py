@@ -22,10 +22,10 @@ from lmkrag.index.paragraphs import ParagraphTracker
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.index.store import IndexStore
-from lmkrag.types import Document, IndexReport, Sentence, Skipped, Text
+from lmkrag.types import Document, IndexReport, Skipped, Text
 
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
-    from lmkrag.encoder.landmark import Encoded, LandmarkEncoder, Vectors
+    from lmkrag.encoder.landmark import Encoded, EncoderInput, LandmarkEncoder, Vectors
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of the document that is being encoded, bytes done and bytes in all."""
@@ -269,10 +269,13 @@ def _encode_all(
     """Stream documents through the encoder, and commit what is whole in batches."""
     open_documents: dict[int, _Loading] = {}
 
-    def feed() -> Iterator[tuple[int, Text, Iterable[Sentence]]]:
+    def feed() -> "Iterator[EncoderInput]":
+        from lmkrag.encoder.landmark import EncoderInput
+
         for key, item in enumerate(loading):
             open_documents[key] = item
-            yield key, item.text, iter_sentences(item.text, kind=item.document.kind)
+            sentences = iter_sentences(item.text, kind=item.document.kind)
+            yield EncoderInput(key, item.text, sentences, item.document.title)
 
     memory = _Memory(store, known)
 

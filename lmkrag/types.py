@@ -187,6 +187,7 @@ class EncoderSpec:
 
     ``window`` and ``overlap`` are in tokens and as a share of the window. ``pooling`` is what makes a sentence's
     vector of its token states. ``landmark`` is the token inserted after each sentence, empty for none.
+    ``title_tokens``: how much of a document's title each of its windows begins with, 0 for none.
     """
 
     name: str
@@ -197,6 +198,7 @@ class EncoderSpec:
     overlap: float = 0.5
     landmark: str = ""
     query_prefix: str = ""
+    title_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -145,11 +145,23 @@ def test_a_question_that_names_a_document_is_about_it(tmp_path, encoder):
                     found = engine.search(f"{title}: who pays nothing?", top=4, level="sentence", mode=mode)
                     assert found[0].doc_id == doc_id
                     assert "nothing" in found[0].text
-        plain = engine.search("who pays nothing?", top=4, level="sentence")
+        plain = engine.search("who pays nothing?", top=4, level="sentence", mode="lexical")
         assert len({round(span.score, 5) for span in plain}) == 1
         engine.add(Document("a", "a", text, title="Town Hall"))
         assert engine.search("Town Hall: who pays nothing?", level="sentence")[0].doc_id == "a"
         assert engine.search("Elm Park: who pays nothing?", mode="dense", top=4)
+
+
+def test_titles_are_in_the_vectors(tmp_path, encoder):
+    """What tells two leases of the same text apart is what they are called; a new name makes new vectors."""
+    text = "The deposit is two months' rent. It is due when the keys are handed over. Pets need a letter from the owner."
+    question = "How much is the deposit at Beech Mill?"
+    with Engine.open(tmp_path / "ix", create=True, encoder=encoder) as engine:
+        for alder, beech in (("a", "b"), ("b", "a")):
+            engine.add([Document(alder, alder, text, title="Lease of Alder Cottage")])
+            engine.add([Document(beech, beech, text, title="Lease of Beech Mill")])
+            best, *_ = engine.search(question, mode="dense")
+            assert best.doc_id == beech
 
 
 def test_documents_as_values(engine):

@@ -11,7 +11,12 @@ from lmkrag.cli.output import json_option, mode_option, print_json
 
 @click.command("eval", epilog="Example: lmkrag eval data/dev/* --against recursive:200,sentence:3 --out report")
 @click.argument("datasets", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DATASET...")
-@click.option("--against", default="", metavar="NAMES", help="recursive:TOKENS, sentence:NEIGHBOURS, late:TOKENS.")
+@click.option(
+    "--against",
+    default="",
+    metavar="NAMES",
+    help="recursive:TOKENS, sentence:NEIGHBOURS (both also with +title), late:TOKENS.",
+)
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("report"), show_default=True)
 @click.option("--within", default="", metavar="SETS", help="Sets whose questions are asked of their own document only.")
 @click.option("--queries", type=click.IntRange(min=1), metavar="N", help="Questions of each set, at most.")

@@ -36,18 +36,32 @@ class Batch:
         )
 
 
-def pack_windows(tokens: SentenceTokenizer, windows: Sequence[Sequence[Sequence[int]]]) -> Batch:
-    """Lay windows, each a list of sentences' token ids, side by side."""
-    rows = [[*tokens.prefix, *(token for ids in window for token in ids), *tokens.suffix] for window in windows]
+def pack_windows(
+    tokens: SentenceTokenizer,
+    windows: Sequence[Sequence[Sequence[int]]],
+    titles: Sequence[Sequence[int]] | None = None,
+) -> Batch:
+    """Lay windows, each a list of sentences' token ids, side by side.
+
+    Args:
+        tokens: knows the special tokens.
+        windows: the sentences of each.
+        titles: the token ids each window begins with, which are no sentence's; none without.
+    """
+    titles = titles or [()] * len(windows)
+    rows = [
+        [*tokens.prefix, *title, *(token for ids in window for token in ids), *tokens.suffix]
+        for title, window in zip(titles, windows, strict=True)
+    ]
     width = max(map(len, rows))
     total = sum(map(len, windows))
     input_ids = torch.full((len(rows), width), tokens.pad, dtype=torch.long)
     owner = torch.full((len(rows), width), total, dtype=torch.long)
     is_landmark = torch.zeros((len(rows), width), dtype=torch.bool)
     sentence = 0
-    for row, (window, row_ids) in enumerate(zip(windows, rows, strict=True)):
+    for row, (title, window, row_ids) in enumerate(zip(titles, windows, rows, strict=True)):
         input_ids[row, : len(row_ids)] = torch.tensor(row_ids)
-        column = len(tokens.prefix)
+        column = len(tokens.prefix) + len(title)
         for ids in window:
             end = column + len(ids)
             owner[row, column:end] = sentence

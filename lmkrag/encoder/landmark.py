@@ -43,6 +43,15 @@ _BATCH_TOKENS = 4_096  # one forward pass, padding included
 Vectors = NDArray[np.float32]
 
 
+class EncoderInput(NamedTuple):
+    """A document to encode: sentences that tile its text, read as they are needed; ``key`` names what comes of it."""
+
+    key: int
+    text: Text
+    sentences: Iterable[Sentence]
+    title: str = ""
+
+
 Recall = Callable[[int, int, int], Vectors | None]
 """Called with a document's key, a window's mark and how many vectors are wanted; returns them if they are known."""
 
@@ -50,7 +59,7 @@ Recall = Callable[[int, int, int], Vectors | None]
 class Encoded(NamedTuple):
     """The next sentences of document ``key``, and their vectors ``[len(sentences), dimensions]``.
 
-    ``mark`` is a hash of all that the vectors were made from: the tokens of their window.
+    ``mark`` is a hash of all that the vectors were made from: the tokens of their window, its title among them.
     """
 
     key: int
@@ -62,7 +71,13 @@ class Encoded(NamedTuple):
 class _Job(NamedTuple):
     key: int
     window: Window
+    title: list[int]
     pieces: list[Piece]
+
+    @property
+    def tokens(self) -> int:
+        """How long it is, special tokens not counted."""
+        return len(self.title) + self.window.tokens
 
     @property
     def own(self) -> slice:
@@ -71,9 +86,10 @@ class _Job(NamedTuple):
 
     @property
     def mark(self) -> int:
-        tokens = array("q", (self.own.start, self.own.stop, *map(len, (piece.ids for piece in self.pieces))))
-        for piece in self.pieces:
-            tokens.extend(piece.ids)
+        parts = [self.title, *(piece.ids for piece in self.pieces)]
+        tokens = array("q", (self.own.start, self.own.stop, *map(len, parts)))
+        for part in parts:
+            tokens.extend(part)
         return xxh3_64_intdigest(tokens.tobytes())
 
 
@@ -163,49 +179,46 @@ class LandmarkEncoder:
             overlap=share,
             landmark=settings.get("landmark", ""),
             query_prefix=settings.get("query_prefix", ""),
+            title_tokens=settings.get("title_tokens", 0),
         )
         tokens = SentenceTokenizer(
             tokenizer.backend_tokenizer,  # calling the tokenizer itself would undo what this sets
             window=chosen,
             landmark=spec.landmark,
             query_prefix=spec.query_prefix,
+            title_tokens=spec.title_tokens,
             pad=tokenizer.pad_token_id or 0,
         )
         return cls(model, load_pooling(folder, spec.pooling, spec.dimensions), tokens, spec, device=where)
 
-    def encode(self, text: str, sentences: Iterable[Sentence]) -> tuple[list[Sentence], Vectors]:
+    def encode(self, text: str, sentences: Iterable[Sentence], *, title: str = "") -> tuple[list[Sentence], Vectors]:
         """Encode one document.
 
         Args:
             text: the document.
             sentences: sentences that tile it.
+            title: what the document is called; an encoder trained for it reads it before every window.
 
         Returns:
             The sentences (those longer than a window split), and their vectors ``[n, dimensions]`` of length one.
         """
-        parts = list(self.encode_stream([(0, text, sentences)]))
+        parts = list(self.encode_stream([EncoderInput(0, text, sentences, title)]))
         fitted = [sentence for part in parts for sentence in part.sentences]
         vectors = [part.vectors for part in parts]
         return fitted, np.concatenate(vectors) if vectors else np.zeros((0, self.spec.dimensions), np.float32)
 
-    def encode_stream(
-        self, documents: Iterable[tuple[int, Text, Iterable[Sentence]]], *, recall: Recall | None = None
-    ) -> Iterator[Encoded]:
+    def encode_stream(self, documents: Iterable[EncoderInput], *, recall: Recall | None = None) -> Iterator[Encoded]:
         """Encode documents one after the other, windows of several in a batch.
 
         Args:
-            documents: (key, text, sentences that tile it); read as they are needed.
+            documents: read as they are needed.
             recall: gives the vectors of a window that was encoded before, or None.
 
         Yields:
             The sentences of each document in order, documents in order; a long document comes in many parts. What is
             held in memory does not grow with the document.
         """
-        jobs = (
-            _Job(key, window, pieces)
-            for key, text, sentences in documents
-            for window, pieces in self.windows(text, sentences)
-        )
+        jobs = (job for document in documents for job in self._jobs(document))
         for pool in _pools(job for job in jobs if job.own.stop > job.own.start):
             marks = [job.mark for job in pool]
             known = [
@@ -223,7 +236,7 @@ class LandmarkEncoder:
         jobs = []
         for key, query in enumerate(queries):
             piece = self.tokens.query(query)
-            jobs.append(_Job(key, Window(0, 1, 0, 1, len(piece.ids)), [piece]))
+            jobs.append(_Job(key, Window(0, 1, 0, 1, len(piece.ids)), [], [piece]))
         parts = [self._encode_pool(pool) for pool in _pools(iter(jobs))]
         vectors = [vector for part in parts for vector in part]
         return np.concatenate(vectors) if vectors else np.zeros((0, self.spec.dimensions), np.float32)
@@ -237,17 +250,30 @@ class LandmarkEncoder:
         """Return how many tokens ``text`` is, special tokens not counted."""
         return self.tokens.count(text)
 
-    def windows(self, text: Text, sentences: Iterable[Sentence]) -> Iterator[tuple[Window, list[Piece]]]:
-        """Plan a document's windows: yield each with its sentences' tokens, in order, in bounded memory."""
+    def _jobs(self, document: EncoderInput) -> Iterator[_Job]:
+        title = self.tokens.title(document.title)
+        for window, pieces in self.windows(document.text, document.sentences, taken=len(title)):
+            yield _Job(document.key, window, title, pieces)
+
+    def windows(
+        self, text: Text, sentences: Iterable[Sentence], *, taken: int = 0
+    ) -> Iterator[tuple[Window, list[Piece]]]:
+        """Plan a document's windows: yield each with its sentences' tokens, in order, in bounded memory.
+
+        Args:
+            text: the document.
+            sentences: sentences that tile it.
+            taken: tokens of each window that are not for sentences.
+        """
         held: deque[Piece] = deque()
         first = 0  # the ordinal of held[0]
 
         def count() -> Iterator[int]:
-            for piece in self.tokens.pieces(text, sentences):
+            for piece in self.tokens.pieces(text, sentences, taken=taken):
                 held.append(piece)
                 yield max(1, len(piece.ids))
 
-        for window in plan_windows(count(), budget=self.spec.window, overlap=self.spec.overlap):
+        for window in plan_windows(count(), budget=self.spec.window - taken, overlap=self.spec.overlap):
             while first < window.first:
                 held.popleft()
                 first += 1
@@ -256,9 +282,9 @@ class LandmarkEncoder:
     def _encode_pool(self, pool: list[_Job]) -> list[Vectors]:
         """Encode windows, those of like length together; the vectors come in the order of the windows."""
         results: list[Vectors] = [np.empty(0, np.float32)] * len(pool)
-        order = sorted(range(len(pool)), key=lambda i: pool[i].window.tokens, reverse=True)
+        order = sorted(range(len(pool)), key=lambda i: pool[i].tokens, reverse=True)
         while order:
-            longest = pool[order[0]].window.tokens + len(self.tokens.prefix) + len(self.tokens.suffix)
+            longest = pool[order[0]].tokens + len(self.tokens.prefix) + len(self.tokens.suffix)
             size = max(1, _BATCH_TOKENS // longest)
             batch, order = order[:size], order[size:]
             for index, vectors in zip(batch, self._forward([pool[i] for i in batch]), strict=True):
@@ -267,7 +293,8 @@ class LandmarkEncoder:
 
     @torch.inference_mode()
     def _forward(self, jobs: list[_Job]) -> list[Vectors]:
-        batch = pack_windows(self.tokens, [[piece.ids for piece in job.pieces] for job in jobs])
+        windows = [[piece.ids for piece in job.pieces] for job in jobs]
+        batch = pack_windows(self.tokens, windows, [job.title for job in jobs])
         vectors = read_sentences(self.model, self.pooling, batch.to(self.device))
         borders = np.cumsum([len(job.pieces) for job in jobs])[:-1]
         return np.split(vectors.cpu().numpy(), borders)
@@ -278,7 +305,7 @@ def _pools(jobs: Iterator[_Job]) -> Iterator[list[_Job]]:
     tokens = 0
     for job in jobs:
         pool.append(job)
-        tokens += job.window.tokens
+        tokens += job.tokens
         if tokens >= _POOL_TOKENS:
             yield pool
             pool, tokens = [], 0

@@ -10,6 +10,7 @@ from lmkrag.encoder.spec import encodable
 from lmkrag.types import Sentence, Text
 
 _BATCH = 256  # sentences
+_TITLE = 1_000  # characters of a title that are looked at; a foreign file may call itself anything
 
 
 class Piece(NamedTuple):
@@ -27,11 +28,19 @@ class SentenceTokenizer:
         window: tokens a window, special tokens not counted; no piece is longer.
         landmark: the token that ends each sentence, none if empty.
         query_prefix: what comes before a question.
+        title_tokens: the most tokens of a title, its landmark not counted.
         pad: the token that fills windows up; RoBERTa counts positions by it.
     """
 
     def __init__(
-        self, tokenizer: Tokenizer, *, window: int, landmark: str = "", query_prefix: str = "", pad: int = 0
+        self,
+        tokenizer: Tokenizer,
+        *,
+        window: int,
+        landmark: str = "",
+        query_prefix: str = "",
+        title_tokens: int = 0,
+        pad: int = 0,
     ) -> None:
         self.window, self.pad = window, pad
         self._tokens = tokenizer
@@ -41,21 +50,33 @@ class SentenceTokenizer:
         self.prefix, self.suffix = _special_tokens(tokenizer)
         self.landmark: list[int] = [int(tokenizer.token_to_id(landmark) or 0)] if landmark else []
         self._query_prefix = query_prefix
+        self._title_tokens = min(title_tokens, window // 4)
 
-    def pieces(self, text: Text, sentences: Iterable[Sentence]) -> Iterator[Piece]:
-        """Tokenize sentence by sentence, and split those that no window holds at white space."""
+    def title(self, title: str) -> list[int]:
+        """Return the token ids that the windows of a document begin with: its title, cut short, and a landmark."""
+        ids = self._tokens.encode(encodable(title[:_TITLE]), add_special_tokens=False).ids[: self._title_tokens]
+        return ids + self.landmark if ids else []
+
+    def pieces(self, text: Text, sentences: Iterable[Sentence], *, taken: int = 0) -> Iterator[Piece]:
+        """Tokenize sentence by sentence, and split those that no window holds at white space.
+
+        Args:
+            text: the document.
+            sentences: of it.
+            taken: tokens of each window that are not for sentences.
+        """
+        budget = self.window - taken - len(self.landmark)
         remaining = iter(sentences)
         while batch := list(islice(remaining, _BATCH)):
             texts = [encodable(text[sentence.start : sentence.end]) for sentence in batch]
             encodings = self._tokens.encode_batch_fast(texts, add_special_tokens=False)
             for sentence, part, encoding in zip(batch, texts, encodings, strict=True):
-                if len(encoding.ids) <= self.window - len(self.landmark):
+                if len(encoding.ids) <= budget:
                     yield Piece(sentence, encoding.ids + self.landmark)
                 else:
-                    yield from self._split(sentence, part)
+                    yield from self._split(sentence, part, budget)
 
-    def _split(self, sentence: Sentence, part: str) -> Iterator[Piece]:
-        budget = self.window - len(self.landmark)
+    def _split(self, sentence: Sentence, part: str, budget: int) -> Iterator[Piece]:
         start = sentence.start
         encoding = self._tokens.encode(part, add_special_tokens=False)
         while len(encoding.ids) > budget:

@@ -15,7 +15,7 @@ from lmkrag.encoder.device import choose_device, choose_dtype
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.spec import BASE_ENCODER, find_model
 from lmkrag.errors import MissingExtra, UsageError
-from lmkrag.types import Sentence
+from lmkrag.types import Document, Sentence
 
 Vectors = NDArray[np.float32]
 
@@ -34,6 +34,7 @@ class Baseline:
     ``recursive:N``: LangChain's RecursiveCharacterTextSplitter, chunks of N tokens, no overlap, each embedded alone.
     ``sentence:N``: sentences embedded alone, returned with N neighbours on each side (LlamaIndex's sentence window).
     ``late:N``: chunks of about N tokens, mean-pooled from a context as long as the model reads (Günther et al., 2024).
+    The first two with ``+title`` put the document's title before each text embedded (contextual chunk headers).
 
     Raises:
         UsageError: a name of another form. MissingExtra: LangChain's splitters are not installed.
@@ -42,10 +43,15 @@ class Baseline:
     def __init__(self, name: str, *, model: str = BASE_ENCODER) -> None:
         """Load ``model`` (all-MiniLM-L6-v2 without one) to read it the baseline's way."""
         self.name = name
-        kind, _, size = name.partition(":")
-        if kind not in ("recursive", "sentence", "late") or not size.isdigit():
-            raise UsageError(f"unknown baseline {name!r}: use recursive:TOKENS, sentence:NEIGHBOURS or late:TOKENS")
-        self._kind, self._size = kind, int(size)
+        plain, _, extra = name.partition("+")
+        kind, _, size = plain.partition(":")
+        known = kind in ("recursive", "sentence", "late") and size.isdigit() and extra in ("", "title")
+        if not known or (kind == "late" and extra):
+            raise UsageError(
+                f"unknown baseline {name!r}: use recursive:TOKENS, sentence:NEIGHBOURS or late:TOKENS, the first two "
+                "also with +title"
+            )
+        self._kind, self._size, self._titled = kind, int(size), bool(extra)
         self._model = _load_model(model)
         self._late_encoder = LandmarkEncoder.load(model, window=510, overlap=0.0) if kind == "late" else None
         self._splitter = _recursive_splitter(self._model.tokenizer, self._size) if kind == "recursive" else None
@@ -54,19 +60,26 @@ class Baseline:
         """Encode questions: ``[len(queries), dimensions]`` float32 of length one."""
         return self._embed(list(queries))
 
-    def encode_documents(self, texts: Sequence[str]) -> Iterator[Units]:
+    def encode_documents(self, documents: Sequence[Document]) -> Iterator[Units]:
         """Split and encode documents, in order."""
         if self._late_encoder is not None:
-            for text in texts:
-                yield self._late(self._late_encoder, text)
+            for document in documents:
+                yield self._late(self._late_encoder, document.text)
             return
-        embedded = [self._split(text) for text in texts]
-        pieces = [text[u.start : u.end] for text, units in zip(texts, embedded, strict=True) for u in units]
+        embedded = [self._split(document.text) for document in documents]
+        pieces = [
+            self._head(document) + document.text[unit.start : unit.end]
+            for document, units in zip(documents, embedded, strict=True)
+            for unit in units
+        ]
         vectors = self._embed(pieces)
         first = 0
-        for text, units in zip(texts, embedded, strict=True):
-            yield Units(self._returned(text, units), vectors[first : first + len(units)])
+        for document, units in zip(documents, embedded, strict=True):
+            yield Units(self._returned(document.text, units), vectors[first : first + len(units)])
             first += len(units)
+
+    def _head(self, document: Document) -> str:
+        return f"{document.title}\n\n" if self._titled and document.title else ""
 
     def _embed(self, texts: list[str]) -> Vectors:
         vectors: Vectors = self._model.encode(texts, normalize_embeddings=True, show_progress_bar=False)

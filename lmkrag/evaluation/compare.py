@@ -160,7 +160,7 @@ def _baseline(name: str, dataset: Dataset, queries: list[Query], work: Path, opt
 
 def _encode(name: str, dataset: Dataset, path: Path) -> None:
     baseline = Baseline(name)
-    units = list(baseline.encode_documents([document.text for document in dataset.documents]))
+    units = list(baseline.encode_documents(dataset.documents))
     path.parent.mkdir(parents=True, exist_ok=True)
     np.savez(
         path,

@@ -36,6 +36,8 @@ class Question(NamedTuple):
 class TrainingSet:
     """A folder in the data format, tokenized as it is needed.
 
+    ``titles`` are the token ids that windows of its documents may begin with.
+
     Raises:
         UsageError: as :func:`lmkrag.evaluation.dataset.load_dataset`, or no question has evidence.
     """
@@ -45,6 +47,7 @@ class TrainingSet:
         dataset = load_dataset(folder)
         self._tokens = tokens
         self._texts = [document.text for document in dataset.documents]
+        self.titles = [tokens.title(document.title) for document in dataset.documents]
         number = {document.doc_id: index for index, document in enumerate(dataset.documents)}
         self.questions = [
             Question(query.query, tokens.query(query.query).ids, number[query.doc_id], query.spans)

@@ -24,12 +24,14 @@ class ModelSettings:
     ``base``: a folder, a hub name, or empty for the packaged all-MiniLM-L6-v2. ``causal``: let a token see only what
     is before it. ``lora``: rank of low-rank adapters, 0 to train every weight. ``positions``: stretch a table of
     absolute positions to so many by interpolation (Zhu et al., "LongEmbed", arXiv 2404.12096), 0 to leave it.
+    ``title_tokens``: how much of its title each window of a document begins with.
     """
 
     base: str = ""
     pooling: str = "lmk+mean"
     landmark: str = "<LMK>"
     query_prefix: str = ""
+    title_tokens: int = 24
     window: int = 254
     overlap: float = 0.5
     causal: bool = False
@@ -60,7 +62,8 @@ class StageSettings:
 
     ``alpha``: of the position weights exp(-alpha (n - i)). ``mixing``: share of the softmax inside the document.
     ``anchor``: weight of the distance to the base's own vectors. ``duplicate``: cosine, by the base, above which a
-    sentence counts as a near duplicate of the evidence and is no negative.
+    sentence counts as a near duplicate of the evidence and is no negative. ``titles``: share of the documents that are
+    read with their titles.
     """
 
     name: str
@@ -76,6 +79,7 @@ class StageSettings:
     temperature: float = 0.05
     anchor: float = 0.0
     duplicate: float = 0.95
+    titles: float = 0.5
     warmup: float = 0.05
     evaluate_every: int = 0
     patience: int = 0
@@ -186,6 +190,7 @@ def _check(settings: TrainSettings, path: Path) -> None:
         require(stage.steps > 0, f"{where}: steps must be above 0")
         require(bool(stage.sets), f"{where}: no sets")
         require(0 <= stage.mixing <= 1, f"{where}: mixing must be in [0, 1]")
+        require(0 <= stage.titles <= 1, f"{where}: titles must be in [0, 1]")
         require(stage.temperature > 0, f"{where}: temperature must be above 0")
         require(bool(stage.windows) and min(stage.windows) > 0, f"{where}: windows must be token counts")
         for chosen in stage.sets:

@@ -99,6 +99,7 @@ class _Builder:
         self._stage, self._chosen, self._data, self._rng = stage, chosen, data, rng
         self._window = int(rng.choice(stage.windows))
         self._rows: list[Row] = []
+        self._titles: list[list[int]] = []  # of each row
         self._document: list[int] = []  # of each sentence
         self._ordinal: list[int] = []
         self._words: list[int] = []
@@ -139,7 +140,7 @@ class _Builder:
         if self._chosen.task != "documents":
             same[:] = True  # one made-up document
         return Step(
-            pack_windows(tokens, self._rows),
+            pack_windows(tokens, self._rows, self._titles or None),
             pack_windows(tokens, [[self._data.questions[index].ids] for index in self._asked]),
             torch.from_numpy(weights),
             torch.from_numpy(candidate),
@@ -237,43 +238,47 @@ class _Builder:
 
     def _windows_of(self, number: int, index: int, count: int) -> None:
         document = self._data.document(number)
+        named = self._stage.titles > 0 and self._rng.random() < self._stage.titles
+        title = self._data.titles[number] if named else []
+        size = self._window - len(title)
         others = [other for other in self._data.by_document[number] if other != index]
         self._rng.shuffle(others)
         taken: list[tuple[int, int]] = []
         for candidate in [index, *others]:
             if len(taken) == count:
                 break
-            if span := self._window_around(document, candidate, taken):
+            if span := self._window_around(document, candidate, taken, size):
                 taken.append(span)
         for _ in range(4 * count):  # a document with few questions: windows from anywhere in it
             if len(taken) == count:
                 break
-            if span := self._free_window(document, int(self._rng.integers(len(document.ids))), taken):
+            if span := self._free_window(document, int(self._rng.integers(len(document.ids))), taken, size):
                 taken.append(span)
         for first, stop in taken:
             self._rows.append(self._take(number, document, first, stop))
+            self._titles.append(title)
         if taken:
             self._ask(number, taken)
 
     def _window_around(
-        self, document: TokenDocument, index: int, taken: list[tuple[int, int]]
+        self, document: TokenDocument, index: int, taken: list[tuple[int, int]], size: int
     ) -> tuple[int, int] | None:
-        """A window with a sentence of the question's evidence anywhere in it, the end of a span most often."""
+        """A window of ``size`` tokens, a sentence of the evidence anywhere in it, the end of a span most often."""
         runs = self._data.evidence(index)
         if not runs:
             return None
         first, stop = runs[int(self._rng.integers(len(runs)))]
         weights = np.exp(-self._stage.alpha * np.arange(stop - first)[::-1])
         target = first + int(self._rng.choice(stop - first, p=weights / weights.sum()))
-        return self._free_window(document, target, taken)
+        return self._free_window(document, target, taken, size)
 
     def _free_window(
-        self, document: TokenDocument, target: int, taken: list[tuple[int, int]]
+        self, document: TokenDocument, target: int, taken: list[tuple[int, int]], size: int
     ) -> tuple[int, int] | None:
         """A full window that holds the target sentence at a random place and touches none of the others."""
         low = max((stop for first, stop in taken if stop <= target), default=0)
         high = min((first for first, stop in taken if first > target), default=len(document.ids))
-        room = self._window - len(document.ids[target])
+        room = size - len(document.ids[target])
         if room < 0 or any(first <= target < stop for first, stop in taken):
             return None  # too long for this step's windows, or taken
         first = stop = target

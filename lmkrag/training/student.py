@@ -73,6 +73,7 @@ def create_student(model: ModelSettings, folder: Path) -> None:
         "window": model.window,
         "overlap": model.overlap,
         "query_prefix": model.query_prefix,
+        "title_tokens": model.title_tokens,
         "dimensions": config.hidden_size,
     }
     save_student(Student(backbone, pooling, tokenizer), settings, folder)
@@ -235,5 +236,6 @@ def tokenizer_of(student: Student, model: ModelSettings, window: int) -> Sentenc
         window=window,
         landmark=model.landmark,
         query_prefix=model.query_prefix,
+        title_tokens=model.title_tokens,
         pad=student.tokenizer.pad_token_id or 0,
     )

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.encoder.landmark import LandmarkEncoder
+from lmkrag.encoder.landmark import EncoderInput, LandmarkEncoder
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import Piece, overlap_at
 from lmkrag.index.paragraphs import ParagraphTracker
@@ -56,6 +56,7 @@ class RecallWatch:
             overlap=model.overlap,
             landmark=model.landmark,
             query_prefix=model.query_prefix,
+            title_tokens=model.title_tokens,
         )
         device = next(backbone.parameters()).device
         encoder = LandmarkEncoder(
@@ -117,7 +118,11 @@ def read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> Landmarks:
     parts = []
     texts = [document.text for document in dataset.documents]
     trackers = [ParagraphTracker() for _ in texts]
-    for encoded in encoder.encode_stream((key, text, split_sentences(text)) for key, text in enumerate(texts)):
+    inputs = (
+        EncoderInput(key, document.text, split_sentences(document.text), document.title)
+        for key, document in enumerate(dataset.documents)
+    )
+    for encoded in encoder.encode_stream(inputs):
         key = encoded.key
         owner += [key] * len(encoded.sentences)
         bounds += [(sentence.start, sentence.end) for sentence in encoded.sentences]

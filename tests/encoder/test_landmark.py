@@ -5,11 +5,15 @@ import shutil
 import numpy as np
 import pytest
 import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lmkrag import LandmarkEncoder, split_sentences
+from lmkrag.encoder.landmark import EncoderInput
 from lmkrag.encoder.pooling import POOLINGS, build_pooling
 from lmkrag.encoder.spec import BASE_ENCODER, find_model, hash_weights
 from lmkrag.errors import EncoderError, UsageError
+from lmkrag.types import Sentence
 
 TEXT = "The lamp is lit at dusk. Nobody may trim the wick. Bees swarm in May. " * 40
 
@@ -42,7 +46,8 @@ def test_batching_changes_nothing(exact):
     sentences = split_sentences(TEXT)
     _, alone = exact.encode(TEXT, sentences)
     short = "A short text. It has two sentences."
-    parts = list(exact.encode_stream([(0, short, split_sentences(short)), (1, TEXT, sentences)]))
+    inputs = [EncoderInput(0, short, split_sentences(short)), EncoderInput(1, TEXT, sentences)]
+    parts = list(exact.encode_stream(inputs))
     together = np.concatenate([part.vectors for part in parts if part.key == 1])
     np.testing.assert_allclose(together, alone, atol=1e-5)
     assert [part.key for part in parts] == sorted(part.key for part in parts)
@@ -62,6 +67,53 @@ def test_a_sentence_sees_its_context(exact):
     _, inside = exact.encode(text, split_sentences(text))
     query = exact.encode_query("When does the swarm leave the hive?")
     assert inside[1] @ query > alone[0] @ query
+
+
+def test_a_title_stands_before_each_window(trained_folder):
+    """Against the same window whose first sentence is the title."""
+    path = trained_folder / "landmark.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"title_tokens": 4}))
+    encoder = LandmarkEncoder.load(str(trained_folder), dtype=torch.float32, device="cpu")
+    title, text = "Rules of Elm Park", "Dogs stay out. The gate shuts at noon. "
+    joined = title + ". " + text
+    _, vectors = encoder.encode(text, split_sentences(text), title=title + " and of the other parks")
+    first, *rest = [Sentence(0, len(title)), *split_sentences(text)]
+    shifted = [Sentence(s.start + len(title) + 2, s.end + len(title) + 2) for s in rest]
+    _, expected = encoder.encode(joined, [first, *shifted])
+    np.testing.assert_allclose(vectors, expected[1:], atol=1e-5)
+    _, untitled = encoder.encode(text, split_sentences(text))
+    assert float((vectors * untitled).sum(1).max()) < 0.99
+    assert np.array_equal(encoder.encode(text, split_sentences(text), title=" ")[1], untitled)
+
+
+def test_the_mark_of_a_window_tells_its_title(encoder):
+    def marks(title):
+        return [part.mark for part in encoder.encode_stream([EncoderInput(0, TEXT, split_sentences(TEXT), title)])]
+
+    assert marks("Elm Park") == marks("Elm Park")
+    assert not set(marks("Elm Park")) & set(marks("Elm Street"))
+
+
+def test_an_encoder_not_made_for_titles_reads_none(exact):
+    sentences = split_sentences(TEXT)
+    assert np.array_equal(exact.encode(TEXT, sentences, title="Bees")[1], exact.encode(TEXT, sentences)[1])
+
+
+@given(
+    st.text(alphabet=st.characters(codec="utf-8"), max_size=300),
+    st.lists(st.sampled_from(["Bees swarm. ", "qx7 " * 90])),
+)
+@settings(max_examples=20, deadline=None)
+def test_windows_with_any_title_hold_all_sentences(encoder, title, parts):
+    text = "".join(parts)
+    fitted, vectors = encoder.encode(text, split_sentences(text), title=title)
+    assert "".join(text[s.start : s.end] for s in fitted) == text
+    assert len(vectors) == len(fitted)
+    assert np.isfinite(vectors).all()
+    ids = encoder.tokens.title(title)
+    for window, pieces in encoder.windows(text, split_sentences(text), taken=len(ids)):
+        assert len(ids) + window.tokens <= encoder.spec.window
+        assert window.tokens == sum(len(piece.ids) for piece in pieces)
 
 
 def test_a_sentence_longer_than_a_window_is_split_never_cut(exact):

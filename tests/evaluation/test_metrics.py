@@ -1,3 +1,5 @@
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -8,6 +10,7 @@ from lmkrag.evaluation.baselines import Baseline
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.evaluation.metrics import overlap_at
 from lmkrag.evaluation.significance import paired_interval
+from lmkrag.types import Document
 
 PIECES = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 50), st.integers(1, 30)), max_size=6).map(
     lambda items: [(doc, start, start + size) for doc, start, size in items]
@@ -71,7 +74,7 @@ def test_a_bad_set_says_where(write_set, tmp_path, docs, queries, message):
 def test_baselines_return_places_in_the_text(name, corpus):
     text = (corpus / "glass-river.txt").read_text()
     baseline = Baseline(name)
-    (units,) = baseline.encode_documents([text])
+    (units,) = baseline.encode_documents([Document("a", "a", text, title="Glass River")])
     assert len(units.bounds) == len(units.vectors) > 10
     np.testing.assert_allclose(np.linalg.norm(units.vectors, axis=1), 1, atol=1e-2)
     (query,) = baseline.encode_queries(["Why was the low street empty when the water came?"])
@@ -81,6 +84,18 @@ def test_baselines_return_places_in_the_text(name, corpus):
     assert all(i in covered for i, character in enumerate(text) if not character.isspace())
 
 
-def test_unknown_baseline():
-    with pytest.raises(UsageError, match="unknown baseline 'magic:3'"):
-        Baseline("magic:3")
+def test_a_baseline_may_read_titles(corpus):
+    text = (corpus / "glass-river.txt").read_text()
+    documents = [Document(name, name, text, title=title) for name, title in [("a", ""), ("b", "The Seville oranges")]]
+    untitled, titled = Baseline("recursive:100+title").encode_documents(documents)
+    (plain, _) = Baseline("recursive:100").encode_documents(documents)
+    assert untitled.bounds == titled.bounds == plain.bounds
+    np.testing.assert_allclose(untitled.vectors, plain.vectors, atol=1e-2)
+    (query,) = Baseline("recursive:100").encode_queries(["oranges from Seville"])
+    assert float((titled.vectors @ query).mean()) > float((untitled.vectors @ query).mean()) + 0.1
+
+
+@pytest.mark.parametrize("name", ["magic:3", "recursive:", "late:256+title", "recursive:100+context"])
+def test_unknown_baseline(name):
+    with pytest.raises(UsageError, match=re.escape(f"unknown baseline {name!r}")):
+        Baseline(name)
