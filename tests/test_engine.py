@@ -154,7 +154,9 @@ def test_a_question_that_names_a_document_is_about_it(tmp_path, encoder):
 
 def test_titles_are_in_the_vectors(tmp_path, encoder):
     """What tells two leases of the same text apart is what they are called; a new name makes new vectors."""
-    text = "The deposit is two months' rent. It is due when the keys are handed over. Pets need a letter from the owner."
+    text = (
+        "The deposit is two months' rent. It is due when the keys are handed over. Pets need a letter from the owner."
+    )
     question = "How much is the deposit at Beech Mill?"
     with Engine.open(tmp_path / "ix", create=True, encoder=encoder) as engine:
         for alder, beech in (("a", "b"), ("b", "a")):
