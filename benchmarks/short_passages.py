@@ -75,12 +75,8 @@ def _passage(dataset: Dataset, doc_id: str, start: int) -> str:
 
 def _base(questions: list[str], passages: list[str]) -> np.ndarray:
     model = Baseline("recursive:500")  # longer than any passage
-    vectors = np.concatenate(
-        [
-            units.vectors[:1]
-            for units in model.encode_documents([Document(str(n), "", text) for n, text in enumerate(passages)])
-        ]
-    )
+    documents = [Document(str(number), "", passage) for number, passage in enumerate(passages)]
+    vectors = np.concatenate([units.vectors[:1] for units in model.encode_documents(documents)])
     return model.encode_queries(questions) @ vectors.T
 
 

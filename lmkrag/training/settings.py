@@ -182,6 +182,7 @@ def _check(settings: TrainSettings, path: Path) -> None:
     require(settings.precision in PRECISIONS, f"precision must be one of {', '.join(PRECISIONS)}")
     require(0 <= settings.keep_base < 1, "keep_base must be in [0, 1)")
     require(0 <= model.overlap < 1, "model.overlap must be in [0, 1)")
+    require(model.title_tokens >= 0, "model.title_tokens must be 0 or more")
     require(bool(settings.stages), "no stages")
     names = [stage.name for stage in settings.stages]
     require(len(set(names)) == len(names), "two stages have the same name")
