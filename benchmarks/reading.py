@@ -43,24 +43,21 @@ def main() -> None:
     }
     for name in SETS:
         dataset = sample_dataset(load_dataset(options.data / name), 60_000, 60)
-        read: dict[tuple[int, float], Landmarks] = {}
-        for reading, encoder in encoders.items():
-            began = time.perf_counter()
-            read[reading] = read_landmarks(encoder, dataset)
-            label = f"window {reading[0]}, overlap {reading[1]:.0%}"
-            seconds[label] = seconds.get(label, 0.0) + time.perf_counter() - began
-            rows.setdefault(label, []).append(_recall(encoders[OWN], dataset, read[reading]))
-        own = read[OWN]
         untitled = replace(dataset, documents=tuple(replace(document, title="") for document in dataset.documents))
-        began = time.perf_counter()
-        read_untitled = read_landmarks(encoders[OWN], untitled)
-        seconds[UNTITLED] = seconds.get(UNTITLED, 0.0) + time.perf_counter() - began
-        rows.setdefault(UNTITLED, []).append(_recall(encoders[OWN], dataset, read_untitled))
+        tasks = {_label(reading): (encoder, dataset) for reading, encoder in encoders.items()}
+        tasks[UNTITLED] = (encoders[OWN], untitled)
+        read: dict[str, Landmarks] = {}
+        for label, (encoder, documents) in tasks.items():
+            began = time.perf_counter()
+            read[label] = read_landmarks(encoder, documents)
+            seconds[label] = seconds.get(label, 0.0) + time.perf_counter() - began
+            rows.setdefault(label, []).append(_recall(encoders[OWN], dataset, read[label]))
+        own = read[_label(OWN)]
         alone = _read_alone(encoders[OWN], dataset, own)
         for label, share in SUMS.items():
             vectors = alone.vectors if share is None else own.vectors + share * alone.vectors
             rows.setdefault(label, []).append(_recall(encoders[OWN], dataset, own._replace(vectors=vectors)))
-        together = _mean(own, [read[126, 0.5], read[510, 0.5]])
+        together = _mean(own, [read[_label((126, 0.5))], read[_label((510, 0.5))]])
         rows.setdefault(TOGETHER, []).append(_recall(encoders[OWN], dataset, together))
     first = next(iter(rows))
     print("| reading | recall | minus the first | time |\n|---|---|---|---|")
@@ -69,6 +66,10 @@ def main() -> None:
         ratio = f"{seconds[label] / seconds[first]:.2f}" if label in seconds else ""
         recall = 100 * np.mean([one.mean() for one in values])
         print(f"| {label} | {recall:.1f} | {mean:+.1f} [{low:+.1f}, {high:+.1f}] | {ratio} |")
+
+
+def _label(reading: tuple[int, float]) -> str:
+    return f"window {reading[0]}, overlap {reading[1]:.0%}"
 
 
 def _read_alone(encoder: LandmarkEncoder, dataset: Dataset, own: Landmarks) -> Landmarks:

@@ -39,14 +39,14 @@ class Batch:
 def pack_windows(
     tokens: SentenceTokenizer,
     windows: Sequence[Sequence[Sequence[int]]],
-    titles: Sequence[Sequence[int]] | None = None,
+    titles: Sequence[Sequence[int]] = (),
 ) -> Batch:
     """Lay windows, each a list of sentences' token ids, side by side.
 
     Args:
         tokens: knows the special tokens.
         windows: the sentences of each.
-        titles: the token ids each window begins with, which are no sentence's; none without.
+        titles: the token ids each window begins with, which are no sentence's; empty when none has a title.
     """
     titles = titles or [()] * len(windows)
     rows = [

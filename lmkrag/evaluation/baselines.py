@@ -3,6 +3,7 @@
 Each reads the same weights as our encoder's base model, searches exactly, and returns its units best first.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,8 @@ from lmkrag.errors import MissingExtra, UsageError
 from lmkrag.types import Document, Sentence
 
 Vectors = NDArray[np.float32]
+
+_NAME = re.compile(r"(?P<kind>recursive|sentence|late):(?P<size>\d+)(?P<title>\+title)?")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,18 +46,16 @@ class Baseline:
     def __init__(self, name: str, *, model: str = BASE_ENCODER) -> None:
         """Load ``model`` (all-MiniLM-L6-v2 without one) to read it the baseline's way."""
         self.name = name
-        plain, _, extra = name.partition("+")
-        kind, _, size = plain.partition(":")
-        known = kind in ("recursive", "sentence", "late") and size.isdigit() and extra in ("", "title")
-        if not known or (kind == "late" and extra):
+        form = _NAME.fullmatch(name)
+        if form is None or (form["kind"] == "late" and form["title"]):
             raise UsageError(
                 f"unknown baseline {name!r}: use recursive:TOKENS, sentence:NEIGHBOURS or late:TOKENS, the first two "
                 "also with +title"
             )
-        self._kind, self._size, self._titled = kind, int(size), bool(extra)
+        self._kind, self._size, self._titled = form["kind"], int(form["size"]), form["title"] is not None
         self._model = _load_model(model)
-        self._late_encoder = LandmarkEncoder.load(model, window=510, overlap=0.0) if kind == "late" else None
-        self._splitter = _recursive_splitter(self._model.tokenizer, self._size) if kind == "recursive" else None
+        self._late_encoder = LandmarkEncoder.load(model, window=510, overlap=0.0) if self._kind == "late" else None
+        self._splitter = _recursive_splitter(self._model.tokenizer, self._size) if self._kind == "recursive" else None
 
     def encode_queries(self, queries: Sequence[str]) -> Vectors:
         """Encode questions: ``[len(queries), dimensions]`` float32 of length one."""

@@ -99,7 +99,7 @@ class _Builder:
         self._stage, self._chosen, self._data, self._rng = stage, chosen, data, rng
         self._window = int(rng.choice(stage.windows))
         self._rows: list[Row] = []
-        self._titles: list[list[int]] = []  # of each row
+        self._titles: list[list[int]] = []  # of each row, when documents are read
         self._document: list[int] = []  # of each sentence
         self._ordinal: list[int] = []
         self._words: list[int] = []
@@ -140,7 +140,7 @@ class _Builder:
         if self._chosen.task != "documents":
             same[:] = True  # one made-up document
         return Step(
-            pack_windows(tokens, self._rows, self._titles or None),
+            pack_windows(tokens, self._rows, self._titles),
             pack_windows(tokens, [[self._data.questions[index].ids] for index in self._asked]),
             torch.from_numpy(weights),
             torch.from_numpy(candidate),

@@ -95,7 +95,7 @@ def test_a_baseline_may_read_titles(corpus):
     assert float((titled.vectors @ query).mean()) > float((untitled.vectors @ query).mean()) + 0.1
 
 
-@pytest.mark.parametrize("name", ["magic:3", "recursive:", "late:256+title", "recursive:100+context"])
+@pytest.mark.parametrize("name", ["magic:3", "recursive:", "late:256+title", "recursive:100+context", "recursive:100+"])
 def test_unknown_baseline(name):
     with pytest.raises(UsageError, match=re.escape(f"unknown baseline {name!r}")):
         Baseline(name)
