@@ -25,6 +25,8 @@ RULES = {
     "no paragraphs": {"PARAGRAPH_SHARE": 0.0},
     "paragraph share 2": {"PARAGRAPH_SHARE": 2.0},
     "no titles": {"TITLE_SHARE": 0.0},
+    "no words of documents": {"ABOUT_SHARE": 0.0},
+    "words of documents 0.4": {"ABOUT_SHARE": 0.4},
     "no document share": {"DOCUMENT_SHARE": 0.0},
     "document share 2": {"DOCUMENT_SHARE": 2.0},
     "lexical share 0.05": {"LEXICAL_SHARE": 0.05},

@@ -82,6 +82,7 @@ class Clock:
         self._watch(VectorFile, "search", "faiss")
         self._watch(VectorFile, "read", "faiss")
         self._watch(Snapshot, "search_lexical", "lexical")
+        self._watch(Snapshot, "score_documents", "lexical")
 
     def _watch(self, owner: type, method: str, step: str) -> None:
         inner = getattr(owner, method)

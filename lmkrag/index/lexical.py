@@ -209,6 +209,24 @@ def weigh(matches: int, total: int) -> float:
     return max(1e-6, float(np.log((total - matches + 0.5) / (matches + 0.5))))
 
 
+def score_texts(
+    counts: NDArray[np.float32], lengths: NDArray[np.float32], average: float, matches: NDArray[np.int64], total: int
+) -> Scores:
+    """Return the BM25 scores ``[k]`` of whole texts, with weights that stay above zero for a word of most of them.
+
+    Args:
+        counts: ``[words, k]`` how often each word of a question is in each text.
+        lengths: ``[k]`` words of each text.
+        average: words of a text, of all there are.
+        matches: ``[words]`` how many of all texts have each word.
+        total: how many texts there are.
+    """
+    weights = np.log1p((total - matches + 0.5) / (matches + 0.5))
+    norm = K1 * (1 - B + B * lengths / average)
+    scores: Scores = (weights @ ((K1 + 1) * counts / (counts + norm))).astype(np.float32)
+    return scores
+
+
 def score_rows(
     postings: Sequence[Posting], weights: Sequence[float], lengths: NDArray[np.uint16], average: float
 ) -> tuple[Rows, Scores]:

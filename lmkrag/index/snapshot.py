@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index import catalog
 from lmkrag.index.catalog import Ids, Living, find_ranges
-from lmkrag.index.lexical import Posting, Words, query_words, score_rows, weigh
+from lmkrag.index.lexical import Posting, Words, query_words, score_rows, score_texts, weigh
 from lmkrag.index.segments import Segment
 from lmkrag.index.vectors import VectorFile
 
@@ -32,9 +32,11 @@ class LiveSegment:
             runs: ``[n, 3]`` row, id of the first sentence, count; they tile the rows.
             living: sentences of other documents are dead.
         """
-        alive = living.owners(runs[:, 1]) >= 0
+        owners = living.owners(runs[:, 1])
+        alive = owners >= 0
         self.segment = segment
         self.runs: Ids = runs[alive]
+        self._owners: Ids = owners[alive]
         self.whole = bool(alive.all())
         self.by_sentence = sort_runs(self.runs)
 
@@ -52,6 +54,13 @@ class LiveSegment:
     def mask(self) -> Mask:
         """``[rows of the file]``: which are alive."""
         return self._mask(self.runs)
+
+    @cached_property
+    def documents(self) -> NDArray[np.int32]:
+        """``[rows of the file]``: the position in ``living`` of the document each row is of, -1 for a dead one."""
+        documents = np.full(self.segment.file.rows, -1, np.int32)
+        documents[self.rows] = np.repeat(self._owners, self.runs[:, 2])
+        return documents
 
     @cached_property
     def words(self) -> int:
@@ -177,6 +186,48 @@ class Snapshot:
             return posting
         alive = live.mask[posting.rows]
         return Posting(posting.rows[alive], posting.counts[alive])
+
+    def score_documents(self, documents: Ids, words: Words) -> Vectors:
+        """Return the BM25 scores of some documents, each read as one text without its title.
+
+        A passage of a document that is about the question as a whole is more often the one that is meant (Callan,
+        "Passage-level evidence in document retrieval", SIGIR 1994).
+
+        Args:
+            documents: ``[k]`` their positions in ``living``, each once.
+            words: from :func:`lmkrag.index.lexical.query_words`.
+
+        Returns:
+            ``[k]`` float32.
+        """
+        total = len(self.living.keys)
+        place = np.full(total, -1)
+        place[documents] = np.arange(len(documents))
+        counts = np.zeros((len(words), len(documents)), np.float32)
+        matches = np.zeros(len(words), np.int64)
+        for number, word in enumerate(words.tolist()):
+            having = np.zeros(total, bool)
+            for live in self.segments:
+                posting = self._posting(live, word)
+                owners = live.documents[posting.rows]
+                having[owners] = True
+                mine = place[owners]
+                asked = mine >= 0
+                counts[number] += np.bincount(mine[asked], posting.counts[asked], len(documents))
+            matches[number] = np.count_nonzero(having)
+        lengths = self._document_words
+        average = max(1.0, float(lengths.sum()) / max(1, total))
+        return score_texts(counts, lengths[documents].astype(np.float32), average, matches, total)
+
+    @cached_property
+    def _document_words(self) -> NDArray[np.float64]:
+        """``[documents]``: how many words each has."""
+        total = np.zeros(len(self.living.keys))
+        for live in self.segments:
+            lengths = live.segment.lexicon.lengths
+            rows = slice(None) if live.whole else live.mask
+            total += np.bincount(live.documents[rows], lengths[rows], len(total))
+        return total
 
     def share_named(self, documents: Ids, words: Words) -> Vectors:
         """Return which share of the words of each document's title are among some words.

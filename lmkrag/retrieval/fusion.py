@@ -22,6 +22,9 @@ DOCUMENT_SHARE = 1.0
 TITLE_SHARE = 0.1
 """What all sentences of a document gain when a question names all of its title."""
 
+ABOUT_SHARE = 0.2
+"""The share of their scores that sentences lose when their document has none of a question's words."""
+
 
 def fuse(
     dense: Scores | None,
@@ -30,13 +33,15 @@ def fuse(
     documents: Ids,
     paragraphs: Ids,
     named: Scores | None = None,
+    about: Scores | None = None,
 ) -> Scores:
     """Return one score a sentence.
 
     A sentence's own score is the dense one and a small share of the lexical one, which gathers the next sentences' and
     is divided by the query's best. The fused score is the weighted mean of it, of the best own scores around the
     sentence, and of the best in its paragraph and in its document: what lies near strong evidence belongs to it more
-    often than an equally good sentence far from any. A document that the query names gains on top of that.
+    often than an equally good sentence far from any. A document that the query names gains on top of that, and one
+    whose words, all together, fit it less than the best document's loses.
 
     Args:
         dense: ``[n]`` inner products, or None to leave them out.
@@ -45,6 +50,7 @@ def fuse(
         documents: ``[n]`` the document each sentence is of.
         paragraphs: ``[n]`` the paragraph each sentence is of.
         named: ``[n]`` how much of the title of each sentence's document the query names, from 0 to 1; None for nothing.
+        about: ``[n]`` BM25 score of each sentence's document as one text; None for nothing.
     """
     own = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
     if lexical is not None and len(lexical) and lexical.max() > 0:
@@ -63,6 +69,8 @@ def fuse(
     total /= np.float32(weight)
     if named is not None:
         total += np.float32(TITLE_SHARE) * named
+    if about is not None and len(about) and about.max() > 0:
+        total *= 1 - np.float32(ABOUT_SHARE) * (1 - about / about.max())
     return total
 
 

@@ -131,8 +131,15 @@ def _gather(
         documents,
         index.read_paragraphs(sentences),
         None if mode == "dense" else index.share_named(documents, words),
+        None if mode == "dense" else _score_documents(index, sentences, words),
     )
     return Candidates(sentences, documents, score, dense, lexical)
+
+
+def _score_documents(index: Snapshot, sentences: Ids, words: Words) -> Scores:
+    """What BM25 says of the whole document that each sentence is of."""
+    documents, place = np.unique(index.living.owners(sentences), return_inverse=True)
+    return index.score_documents(documents, words)[place]
 
 
 def _score(index: Snapshot, vector: Scores | None, sentences: Ids, known: Ids, similarity: Scores) -> Scores:

@@ -1,3 +1,4 @@
+import math
 import multiprocessing
 import os
 import shutil
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog, merging
-from lmkrag.index.lexical import WordCounter, query_words
+from lmkrag.index.lexical import K1, B, WordCounter, query_words, split_words
 from lmkrag.index.paragraphs import ParagraphTracker
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
@@ -178,6 +179,50 @@ def test_titles_are_known_by_their_words(store, monkeypatch):
         with store.reading() as snapshot:
             shares = snapshot.share_named(snapshot.living.keys, query_words(asked))
         np.testing.assert_allclose(shares, expected, rtol=1e-6)
+
+
+def bm25_of_texts(texts: list[str], query: str) -> list[float]:
+    """The textbook formula, text by text."""
+    split = [[hash_word(word) for word in split_words(text)] for text in texts]
+    average = max(1, sum(map(len, split)) / max(1, len(split)))
+    scores = [0.0] * len(texts)
+    for word in query_words(query).tolist():
+        matches = sum(word in words for words in split)
+        weight = math.log(1 + (len(texts) - matches + 0.5) / (matches + 0.5))
+        for number, words in enumerate(split):
+            norm = K1 * (1 - B + B * len(words) / average)
+            scores[number] += weight * words.count(word) * (K1 + 1) / (words.count(word) + norm)
+    return scores
+
+
+def hash_word(word: str) -> int:
+    return int(query_words(word)[0])
+
+
+def test_documents_are_scored_as_one_text_whatever_the_segments(store):
+    model = {
+        "a": "The heron waits. The heron eats. Herons nest in trees.",
+        "b": "The otter swims. It eats crabs and otters eat fish.",
+        "c": "One heron met one otter. They ate fish. Fish swim.",
+        "d": "",
+        "e": "Nothing at all.",
+    }
+    put(store, {"a": model["a"], "b": "To be replaced. The heron eats."})
+    put(store, {"b": model["b"], "x": "heron heron heron"})
+    put(store, {"c": model["c"], "d": model["d"], "e": model["e"]})
+    with store.writing():
+        store.commit([], removed=["x"])
+    for _ in range(2):
+        with store.reading() as snapshot:
+            rows = {row.doc_id: row for row in catalog.all_documents(snapshot.connection)}
+            order = [rows[doc_id].id for doc_id in model]
+            places = np.array([snapshot.living.keys.tolist().index(key) for key in order])
+            for query in ("heron", "otters eat fish", "nothing here is known", ""):
+                found = snapshot.score_documents(places, query_words(query))
+                np.testing.assert_allclose(found, bm25_of_texts(list(model.values()), query), rtol=1e-5)
+                np.testing.assert_array_equal(snapshot.score_documents(places[1:3], query_words(query)), found[1:3])
+        with store.writing():
+            store.compact()
 
 
 def test_a_document_may_spread_over_segments(store):

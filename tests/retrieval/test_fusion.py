@@ -2,11 +2,13 @@ import numpy as np
 import pytest
 
 from lmkrag.retrieval.fusion import (
+    ABOUT_SHARE,
     DOCUMENT_SHARE,
     LEXICAL_NEIGHBOUR,
     LEXICAL_SHARE,
     NEIGHBOURHOODS,
     PARAGRAPH_SHARE,
+    TITLE_SHARE,
     fuse,
 )
 
@@ -56,6 +58,17 @@ def test_the_order_inside_a_paragraph_is_that_of_the_own_scores():
     dense = np.random.default_rng(0).random(5).astype(np.float32)
     fused = fuse(dense, None, np.arange(5), np.zeros(5, int), np.zeros(5, int))
     assert np.argmax(fused) == np.argmax(dense)
+
+
+def test_documents_that_are_named_gain_and_those_that_fit_less_lose():
+    dense = np.array([0.9, 0.0, 0.0, 0.0, 0.2, 0.5, 0.4], np.float32)
+    named = np.array([0, 0, 0, 0, 0, 0.5, 0.5], np.float32)
+    about = np.array([3, 3, 3, 3, 3, 12, 12], np.float32)
+    fused = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, named, about)
+    left = np.where(about == 12, 1, 1 - 0.75 * ABOUT_SHARE)
+    np.testing.assert_allclose(fused, left * (weighted(dense) + TITLE_SHARE * named), rtol=1e-6)
+    without = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, named * 0, about * 0)
+    np.testing.assert_allclose(without, weighted(dense), rtol=1e-6)
 
 
 def test_no_word_matched():
