@@ -209,21 +209,17 @@ def weigh(matches: int, total: int) -> float:
     return max(1e-6, float(np.log((total - matches + 0.5) / (matches + 0.5))))
 
 
-def score_texts(
-    counts: NDArray[np.float32], lengths: NDArray[np.float32], average: float, matches: NDArray[np.int64], total: int
-) -> Scores:
-    """Return the BM25 scores ``[k]`` of whole texts, with weights that stay above zero for a word of most of them.
+def score_texts(counts: NDArray[np.float64], weights: Sequence[float], lengths: Rows, average: float) -> Scores:
+    """Return the BM25 scores ``[k]`` of some texts.
 
     Args:
         counts: ``[words, k]`` how often each word of a question is in each text.
+        weights: of the words.
         lengths: ``[k]`` words of each text.
         average: words of a text, of all there are.
-        matches: ``[words]`` how many of all texts have each word.
-        total: how many texts there are.
     """
-    weights = np.log1p((total - matches + 0.5) / (matches + 0.5))
     norm = K1 * (1 - B + B * lengths / average)
-    scores: Scores = (weights @ ((K1 + 1) * counts / (counts + norm))).astype(np.float32)
+    scores: Scores = (np.array(weights) @ ((K1 + 1) * counts / (counts + norm))).astype(np.float32)
     return scores
 
 

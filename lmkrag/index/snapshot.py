@@ -31,12 +31,14 @@ class LiveSegment:
             segment: opened.
             runs: ``[n, 3]`` row, id of the first sentence, count; they tile the rows.
             living: sentences of other documents are dead.
+
+        ``owners`` are the positions in ``living`` of the documents that the live runs are of.
         """
         owners = living.owners(runs[:, 1])
         alive = owners >= 0
         self.segment = segment
         self.runs: Ids = runs[alive]
-        self._owners: Ids = owners[alive]
+        self.owners: Ids = owners[alive]
         self.whole = bool(alive.all())
         self.by_sentence = sort_runs(self.runs)
 
@@ -56,17 +58,15 @@ class LiveSegment:
         return self._mask(self.runs)
 
     @cached_property
-    def documents(self) -> NDArray[np.int32]:
-        """``[rows of the file]``: the position in ``living`` of the document each row is of, -1 for a dead one."""
-        documents = np.full(self.segment.file.rows, -1, np.int32)
-        documents[self.rows] = np.repeat(self._owners, self.runs[:, 2])
-        return documents
-
-    @cached_property
     def words(self) -> int:
         """The words of all live sentences together."""
         lexicon = self.segment.lexicon
         return lexicon.length if self.whole else int(lexicon.lengths[self.mask].sum(dtype=np.int64))
+
+    @cached_property
+    def words_before(self) -> Ids:
+        """``[rows of the file + 1]``: the words of all rows before each."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.segment.lexicon.lengths, dtype=np.int64)])
 
     def allowed(self, ranges: Ids) -> Mask:
         """Return ``[rows of the file]``: which are alive and in one of the ranges ``[n, 2]`` of sentence ids."""
@@ -162,8 +162,7 @@ class Snapshot:
         total = self.living.sentences
         if not total:
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
-        postings = [[self._posting(live, int(word)) for word in words] for live in self.segments]
-        weights = [weigh(sum(len(posting.rows) for posting in column), total) for column in zip(*postings, strict=True)]
+        postings, weights = self._find(words)
         average = max(1, sum(live.words for live in self.segments)) / total
         ids, scores = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
         for live, mine in zip(self.segments, postings, strict=True):
@@ -179,6 +178,13 @@ class Snapshot:
         all_ids, all_scores = np.concatenate(ids), np.concatenate(scores)
         order = np.lexsort((all_ids, -all_scores))[:top]
         return all_ids[order], all_scores[order]
+
+    def _find(self, words: Words) -> tuple[list[list[Posting]], list[float]]:
+        """Where some words are, segment by segment, and what each weighs."""
+        postings = [[self._posting(live, int(word)) for word in words] for live in self.segments]
+        total = self.living.sentences
+        weights = [weigh(sum(len(posting.rows) for posting in column), total) for column in zip(*postings, strict=True)]
+        return postings, weights
 
     def _posting(self, live: LiveSegment, word: int) -> Posting:
         posting = live.segment.lexicon.find(word)
@@ -200,34 +206,26 @@ class Snapshot:
         Returns:
             ``[k]`` float32.
         """
-        total = len(self.living.keys)
-        place = np.full(total, -1)
+        postings, weights = self._find(words)
+        place = np.full(len(self.living.keys), -1)
         place[documents] = np.arange(len(documents))
-        counts = np.zeros((len(words), len(documents)), np.float32)
-        matches = np.zeros(len(words), np.int64)
-        for number, word in enumerate(words.tolist()):
-            having = np.zeros(total, bool)
-            for live in self.segments:
-                posting = self._posting(live, word)
-                owners = live.documents[posting.rows]
-                having[owners] = True
-                mine = place[owners]
-                asked = mine >= 0
-                counts[number] += np.bincount(mine[asked], posting.counts[asked], len(documents))
-            matches[number] = np.count_nonzero(having)
-        lengths = self._document_words
-        average = max(1.0, float(lengths.sum()) / max(1, total))
-        return score_texts(counts, lengths[documents].astype(np.float32), average, matches, total)
-
-    @cached_property
-    def _document_words(self) -> NDArray[np.float64]:
-        """``[documents]``: how many words each has."""
-        total = np.zeros(len(self.living.keys))
-        for live in self.segments:
-            lengths = live.segment.lexicon.lengths
-            rows = slice(None) if live.whole else live.mask
-            total += np.bincount(live.documents[rows], lengths[rows], len(total))
-        return total
+        counts = np.zeros((len(words), len(documents)))
+        lengths = np.zeros(len(documents), np.int64)
+        for live, mine in zip(self.segments, postings, strict=True):
+            owners = place[live.owners]
+            kept = owners >= 0
+            owners, starts = owners[kept], live.runs[kept, 0]
+            stops = starts + live.runs[kept, 2]
+            borders = np.array([starts, stops], np.uint32)  # of another type, each posting would be copied
+            np.add.at(lengths, owners, live.words_before[stops] - live.words_before[starts])
+            for number, posting in enumerate(mine):
+                first, stop = np.searchsorted(posting.rows, borders)
+                having = stop > first
+                found = posting.counts[_spread(first[having], (stop - first)[having])]
+                of = np.repeat(owners[having], (stop - first)[having])
+                counts[number] += np.bincount(of, found, len(documents))
+        average = max(1, sum(live.words for live in self.segments)) / max(1, len(self.living.keys))
+        return score_texts(counts, weights, lengths, average)
 
     def share_named(self, documents: Ids, words: Words) -> Vectors:
         """Return which share of the words of each document's title are among some words.

@@ -19,10 +19,10 @@ NEIGHBOURHOODS = ((4, 0.7), (12, 0.5))
 PARAGRAPH_SHARE = 1.0
 DOCUMENT_SHARE = 1.0
 
-TITLE_SHARE = 0.1
-"""What all sentences of a document gain when a question names all of its title."""
+TITLE_SHARE = 0.3
+"""The share of their scores that sentences gain when a question names all of their document's title."""
 
-ABOUT_SHARE = 0.2
+ABOUT_SHARE = 0.25
 """The share of their scores that sentences lose when their document has none of a question's words."""
 
 
@@ -40,8 +40,8 @@ def fuse(
     A sentence's own score is the dense one and a small share of the lexical one, which gathers the next sentences' and
     is divided by the query's best. The fused score is the weighted mean of it, of the best own scores around the
     sentence, and of the best in its paragraph and in its document: what lies near strong evidence belongs to it more
-    often than an equally good sentence far from any. A document that the query names gains on top of that, and one
-    whose words, all together, fit it less than the best document's loses.
+    often than an equally good sentence far from any. A document that the query names counts more, and one whose words
+    all together fit it less than the best document's counts less: by a factor, so that spans grow as in any other.
 
     Args:
         dense: ``[n]`` inner products, or None to leave them out.
@@ -68,7 +68,7 @@ def fuse(
             weight += shares[reach]
     total /= np.float32(weight)
     if named is not None:
-        total += np.float32(TITLE_SHARE) * named
+        total *= 1 + np.float32(TITLE_SHARE) * named
     if about is not None and len(about) and about.max() > 0:
         total *= 1 - np.float32(ABOUT_SHARE) * (1 - about / about.max())
     return total

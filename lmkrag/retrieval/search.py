@@ -136,10 +136,10 @@ def _gather(
     return Candidates(sentences, documents, score, dense, lexical)
 
 
-def _score_documents(index: Snapshot, sentences: Ids, words: Words) -> Scores:
-    """What BM25 says of the whole document that each sentence is of."""
+def _score_documents(index: Snapshot, sentences: Ids, words: Words) -> Scores | None:
+    """What BM25 says of the whole document that each sentence is of; None where there is but one."""
     documents, place = np.unique(index.living.owners(sentences), return_inverse=True)
-    return index.score_documents(documents, words)[place]
+    return index.score_documents(documents, words)[place] if len(documents) > 1 else None
 
 
 def _score(index: Snapshot, vector: Scores | None, sentences: Ids, known: Ids, similarity: Scores) -> Scores:

@@ -1,4 +1,3 @@
-import math
 import multiprocessing
 import os
 import shutil
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog, merging
-from lmkrag.index.lexical import K1, B, WordCounter, query_words, split_words
+from lmkrag.index.lexical import K1, B, WordCounter, query_words, split_words, weigh
 from lmkrag.index.paragraphs import ParagraphTracker
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
@@ -182,13 +181,13 @@ def test_titles_are_known_by_their_words(store, monkeypatch):
 
 
 def bm25_of_texts(texts: list[str], query: str) -> list[float]:
-    """The textbook formula, text by text."""
+    """The textbook formula, text by text; words weigh as in sentences."""
+    sentences = [[hash_word(w) for w in split_words(t[s.start : s.end])] for t in texts for s in split_sentences(t)]
     split = [[hash_word(word) for word in split_words(text)] for text in texts]
     average = max(1, sum(map(len, split)) / max(1, len(split)))
     scores = [0.0] * len(texts)
     for word in query_words(query).tolist():
-        matches = sum(word in words for words in split)
-        weight = math.log(1 + (len(texts) - matches + 0.5) / (matches + 0.5))
+        weight = weigh(sum(word in words for words in sentences), len(sentences))
         for number, words in enumerate(split):
             norm = K1 * (1 - B + B * len(words) / average)
             scores[number] += weight * words.count(word) * (K1 + 1) / (words.count(word) + norm)
