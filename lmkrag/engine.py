@@ -70,6 +70,7 @@ class Engine:
         create: bool = False,
         encoder: "str | LandmarkEncoder | None" = None,
         recipe: str | None = None,
+        overlap: float | None = None,
     ) -> Self:
         """Open an index directory.
 
@@ -78,9 +79,12 @@ class Engine:
             create: make it if it is not there.
             encoder: a model folder, hub name or loaded encoder. An existing index knows its own.
             recipe: how vectors are stored, a name or ``.toml`` file; only when the index is made.
+            overlap: share of each window that the next repeats, in ``[0, 1)``; what the encoder was made for without
+                one. Less is faster, and embeds sentences at a window's edge worse. Only when the index is made.
 
         Raises:
-            IndexNotFound: there is none and ``create`` is false. UsageError: a ``recipe`` for an existing index.
+            IndexNotFound: there is none and ``create`` is false. UsageError: another ``recipe`` or ``overlap`` than the
+            index has or the loaded encoder was made with.
             IndexMismatch: the index was made with another encoder, or a newer lmkrag. IndexCorrupt: it is damaged.
         """
         from lmkrag.index.store import IndexStore
@@ -92,10 +96,17 @@ class Engine:
                 raise UsageError(
                     f"{path}: made with recipe {store.recipe.name!r}; index into a new directory for {recipe!r}"
                 )
-            return cls(store, _load_encoder(encoder) if encoder is not None else None)
+            spec = store.encoder
+            if overlap is not None and overlap != spec.overlap:
+                raise UsageError(f"{path}: made with overlap {spec.overlap}; index into a new directory for {overlap}")
+            if encoder is None:
+                return cls(store)
+            return cls(store, _load_encoder(encoder, window=spec.window, overlap=spec.overlap))
         if not create:
             raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
-        loaded = _load_encoder(encoder)
+        loaded = _load_encoder(encoder, overlap=overlap)
+        if overlap is not None and overlap != loaded.spec.overlap:
+            raise UsageError(f"the encoder given was loaded with overlap {loaded.spec.overlap}, not {overlap}")
         return cls(IndexStore.create(path, encoder=loaded.spec, recipe=recipe), loaded)
 
     @property

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from lmkrag import Document, Engine
+from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import IndexMismatch, IndexNotFound, UsageError
 
 QUESTIONS = {
@@ -253,6 +254,29 @@ def test_opening(tmp_path, built_index, encoder):
         Engine.open(built_index, encoder=other)
     with pytest.raises(UsageError, match="add paths or Documents, not both"):
         Engine.open(built_index).add(["x", Document("a", "a", "b")])
+
+
+def test_less_overlap_reads_fewer_windows_and_is_remembered(tmp_path, encoder, corpus):
+    text = (corpus / "glass-river.txt").read_text()
+    path = tmp_path / "index"
+    with Engine.open(path, create=True, overlap=0.0) as engine:
+        engine.add(Document("a", "a", text))
+        single = engine.encoder
+    windows = [list(one.windows(text, split_sentences(text))) for one in (single, encoder)]
+    assert len(windows[0]) < 0.7 * len(windows[1])
+    assert all(window.first == window.own_first for window, _ in windows[0])
+    for how in ({}, {"overlap": 0.0}, {"encoder": "landmark-mini"}, {"encoder": single}):
+        with Engine.open(path, **how) as engine:
+            assert engine.encoder.spec.overlap == 0.0
+            engine.add(Document("b", "b", "The heron waits."))
+            assert engine.search("Who waits?", top=1)[0].doc_id == "b"
+    with pytest.raises(UsageError, match=r"made with overlap 0\.0; index into a new directory for 0\.5"):
+        Engine.open(path, overlap=0.5)
+    with pytest.raises(UsageError, match=r"the encoder given was loaded with overlap 0\.5, not 0\.25"):
+        Engine.open(tmp_path / "new", create=True, encoder=encoder, overlap=0.25)
+    with pytest.raises(UsageError, match=r"overlap must be in \[0, 1\), not 1\.0"):
+        Engine.open(tmp_path / "new", create=True, overlap=1.0)
+    assert not (tmp_path / "new").exists()
 
 
 def test_threads_search_at_once(engine):

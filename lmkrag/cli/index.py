@@ -16,6 +16,13 @@ _LISTED = 20  # skipped files shown one by one
 @index_option
 @click.option("--recipe", metavar="NAME|FILE", envvar="LMKRAG_RECIPE", help="How vectors are stored; new indexes only.")
 @click.option("--encoder", metavar="NAME|DIR", envvar="LMKRAG_ENCODER", help="The model; new indexes only.")
+@click.option(
+    "--overlap",
+    type=click.FloatRange(0, 1, max_open=True),
+    metavar="SHARE",
+    envvar="LMKRAG_OVERLAP",
+    help="How much of each window the next repeats (the shipped model: 0.5). Less is faster; new indexes only.",
+)
 @click.option("--include", multiple=True, metavar="GLOB", help="Only files that match; may be repeated.")
 @click.option("--exclude", multiple=True, metavar="GLOB", help="No files that match; may be repeated.")
 @click.option("--prune", is_flag=True, help="Remove documents whose files are gone from the directories given.")
@@ -26,6 +33,7 @@ def index(
     index_path: str,
     recipe: str | None,
     encoder: str | None,
+    overlap: float | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     prune: bool,
@@ -44,7 +52,7 @@ def index(
         if not Path(path).exists():
             raise UsageError(f"{path}: no such file or directory")
     with (
-        Engine.open(index_path, create=True, recipe=recipe, encoder=encoder) as engine,
+        Engine.open(index_path, create=True, recipe=recipe, encoder=encoder, overlap=overlap) as engine,
         tqdm(unit="B", unit_scale=True, disable=None, file=sys.stderr, leave=False) as bar,
     ):
 

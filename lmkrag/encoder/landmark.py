@@ -34,7 +34,7 @@ from lmkrag.encoder.spec import (
 )
 from lmkrag.encoder.tokens import Piece, SentenceTokenizer
 from lmkrag.encoder.windows import plan_windows
-from lmkrag.errors import EncoderError
+from lmkrag.errors import EncoderError, UsageError
 from lmkrag.types import EncoderSpec, Sentence, Text, Window
 
 _POOL_TOKENS = 32_768  # windows sorted by length together; more sorts better, less streams better
@@ -133,10 +133,10 @@ class LandmarkEncoder:
             device: a torch device; CUDA when there is a card, else the CPU.
             dtype: weights and activations; the fastest that is correct on the device.
             window: tokens a window, special tokens not counted; what the model was made for without one.
-            overlap: share of a window repeated in the next.
+            overlap: share of a window repeated in the next; what the model was made for without one.
 
         Raises:
-            UsageError: no such folder. EncoderError: it can't be loaded.
+            UsageError: no such folder, or an overlap out of range. EncoderError: it can't be loaded.
         """
         from transformers import AutoConfig, AutoModel, AutoTokenizer
         from transformers.utils import logging
@@ -169,7 +169,9 @@ class LandmarkEncoder:
                 f"a window of {chosen} tokens is longer than the {free} that {folder.name} has positions for"
             )
         pooling = settings.get("pooling", "mean")
-        share = settings.get("overlap", DEFAULT_OVERLAP) if overlap is None else overlap
+        share = float(settings.get("overlap", DEFAULT_OVERLAP) if overlap is None else overlap)
+        if not 0 <= share < 1:
+            raise UsageError(f"overlap must be in [0, 1), not {share}")
         spec = EncoderSpec(
             name=str(folder.resolve()) if name and Path(name).is_dir() else name or DEFAULT_ENCODER,
             fingerprint=fingerprint_model(folder, f"{chosen} {share} {pooling}"),

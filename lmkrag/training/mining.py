@@ -7,7 +7,7 @@ def mask_near_duplicates(candidate: Tensor, weights: Tensor, teacher: Tensor, th
     """Drop candidates that the teacher holds for near duplicates of the evidence.
 
     Negatives are all sentences of the sampled windows, not the ones a model ranks first: mined negatives are biased to
-    what the miner's pooling confuses, and hold the most unlabelled answers.
+    what the miner's pooling confuses and hold the most unlabelled answers; tried, they gained nothing.
 
     Args:
         candidate: ``[q, n]`` bool.
