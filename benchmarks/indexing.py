@@ -4,7 +4,7 @@
 
 Systems, each in a process of its own, in turn, round after round; imports and loading of models are not counted:
 
-- lmkrag: `Engine.add`, defaults;
+- lmkrag: `Engine.add`, defaults; and the same with windows that do not overlap;
 - langchain: DirectoryLoader, RecursiveCharacterTextSplitter (200 tokens), HuggingFaceEmbeddings, FAISS, `save_local`;
 - langchain int8: the same by sentence-transformers' ONNX backend with its own int8 export for this CPU;
 - llamaindex: SimpleDirectoryReader, SentenceWindowNodeParser, HuggingFaceEmbedding, VectorStoreIndex, `persist`.
@@ -59,7 +59,7 @@ def main() -> None:
     facts: dict = {}
     for _ in range(options.rounds):
         for name in SYSTEMS:
-            python = sys.executable if name == "lmkrag" else str(peers)
+            python = sys.executable if SYSTEMS[name] in OURS else str(peers)
             shutil.rmtree(work / "index", ignore_errors=True)
             command = [python, __file__, str(options.data), "--work", str(work), "--run", name]
             done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
@@ -105,11 +105,11 @@ def install(folder: Path) -> Path:
     return python
 
 
-def run_lmkrag(work: Path) -> dict:
+def run_lmkrag(work: Path, overlap: float | None = None) -> dict:
     """Index, and count what the model computes."""
     from lmkrag import Engine, LandmarkEncoder, split_sentences
 
-    encoder = LandmarkEncoder.load()
+    encoder = LandmarkEncoder.load(overlap=overlap)
     encoder.encode("Warm up.", split_sentences("Warm up."))
     counted = {"tokens": 0, "flops": 0.0, "encoding": 0.0}
     config, forward = encoder.model.config, encoder._forward
@@ -120,7 +120,7 @@ def run_lmkrag(work: Path) -> dict:
         counted["encoding"] += time.perf_counter() - began
         wide, inner = config.hidden_size, config.intermediate_size
         for job in jobs:
-            tokens = job.window.tokens + 2
+            tokens = job.tokens + 2
             counted["tokens"] += tokens
             layer = 2 * tokens * (4 * wide * wide + 2 * wide * inner) + 4 * tokens * tokens * wide
             counted["flops"] += config.num_hidden_layers * layer
@@ -137,6 +137,11 @@ def run_lmkrag(work: Path) -> dict:
     kind = str(next(encoder.model.parameters()).dtype).removeprefix("torch.")
     facts = {"seconds": seconds, "source tokens": source, "ceiling": ceiling / 1e9, "share": share, "type": kind}
     return {**facts, **counted}
+
+
+def run_lmkrag_once(work: Path) -> dict:
+    """The same, each sentence read once."""
+    return run_lmkrag(work, overlap=0.0)
 
 
 def measure_ceiling(dtype, config) -> float:
@@ -214,10 +219,12 @@ def run_llamaindex(work: Path) -> dict:
 
 SYSTEMS = {
     "lmkrag": run_lmkrag,
+    "lmkrag, overlap 0": run_lmkrag_once,
     "langchain": run_langchain,
     "langchain int8": run_langchain_int8,
     "llamaindex": run_llamaindex,
 }
+OURS = (run_lmkrag, run_lmkrag_once)
 
 if __name__ == "__main__":
     main()
