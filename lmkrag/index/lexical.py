@@ -218,7 +218,7 @@ def score_texts(counts: NDArray[np.float64], weights: Sequence[float], lengths: 
         lengths: ``[k]`` words of each text.
         average: words of a text, of all there are.
     """
-    norm = K1 * (1 - B + B * lengths / average)
+    norm = _norm(lengths, average)
     scores: Scores = (np.array(weights) @ ((K1 + 1) * counts / (counts + norm))).astype(np.float32)
     return scores
 
@@ -238,12 +238,17 @@ def score_rows(
     found = [np.zeros(0, np.uint32)]
     for posting, weight in zip(postings, weights, strict=True):
         rows, counts = posting.rows, posting.counts.astype(np.float32)
-        norm = np.float32(K1 * (1 - B)) + np.float32(K1 * B / average) * lengths[rows]
+        norm = _norm(lengths[rows], average)
         before = total[rows]
         found.append(rows[before == 0])
         total[rows] = before + np.float32(weight * (K1 + 1)) * counts / (counts + norm)
     every = np.concatenate(found).astype(np.int64)
     return every, total[every]
+
+
+def _norm(lengths: NDArray[Any], average: float) -> NDArray[Any]:
+    """What BM25 adds to the count of a word in texts of some lengths."""
+    return np.float32(K1 * (1 - B)) + np.float32(K1 * B / average) * lengths
 
 
 def _map_tables(data: memoryview) -> dict[str, NDArray[Any]]:

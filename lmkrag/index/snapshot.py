@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -112,6 +113,13 @@ class Selection:
         return self._masks[name]
 
 
+class FoundWords(NamedTuple):
+    """Where the words of a question are, segment by segment, and what each word weighs."""
+
+    postings: list[list[Posting]]
+    weights: list[float]
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """One committed state of the index, for as long as the reader holds it."""
@@ -148,11 +156,30 @@ class Snapshot:
         order = np.lexsort((all_ids, -all_scores), axis=1)[:, :top]
         return np.take_along_axis(all_scores, order, 1), np.take_along_axis(all_ids, order, 1)
 
-    def search_lexical(self, words: Words, top: int, allowed: Selection | None = None) -> tuple[Ids, Vectors]:
+    def find_words(self, words: Words) -> FoundWords:
+        """Look up some words, from :func:`lmkrag.index.lexical.query_words`."""
+        postings = [[self._posting(live, int(word)) for word in words] for live in self.segments]
+        total = self.living.sentences
+        weights = [weigh(sum(len(posting.rows) for posting in column), total) for column in zip(*postings, strict=True)]
+        return FoundWords(postings, weights)
+
+    def _posting(self, live: LiveSegment, word: int) -> Posting:
+        posting = live.segment.lexicon.find(word)
+        if live.whole or not len(posting.rows):
+            return posting
+        alive = live.mask[posting.rows]
+        return Posting(posting.rows[alive], posting.counts[alive])
+
+    @property
+    def _words(self) -> int:
+        """The words of all sentences together, at least one."""
+        return max(1, sum(live.words for live in self.segments))
+
+    def search_lexical(self, words: FoundWords, top: int, allowed: Selection | None = None) -> tuple[Ids, Vectors]:
         """Find sentences by BM25 over any of some words.
 
         Args:
-            words: from :func:`lmkrag.index.lexical.query_words`.
+            words: those of the question, looked up here.
             top: how many sentences, at most.
             allowed: documents to search in; None for all. Words weigh the same either way.
 
@@ -162,11 +189,10 @@ class Snapshot:
         total = self.living.sentences
         if not total:
             return np.zeros(0, np.int64), np.zeros(0, np.float32)
-        postings, weights = self._find(words)
-        average = max(1, sum(live.words for live in self.segments)) / total
+        average = self._words / total
         ids, scores = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
-        for live, mine in zip(self.segments, postings, strict=True):
-            rows, found = score_rows(mine, weights, live.segment.lexicon.lengths, average)
+        for live, mine in zip(self.segments, words.postings, strict=True):
+            rows, found = score_rows(mine, words.weights, live.segment.lexicon.lengths, average)
             if allowed is not None:
                 kept = allowed.rows(live)[rows]
                 rows, found = rows[kept], found[kept]
@@ -179,21 +205,7 @@ class Snapshot:
         order = np.lexsort((all_ids, -all_scores))[:top]
         return all_ids[order], all_scores[order]
 
-    def _find(self, words: Words) -> tuple[list[list[Posting]], list[float]]:
-        """Where some words are, segment by segment, and what each weighs."""
-        postings = [[self._posting(live, int(word)) for word in words] for live in self.segments]
-        total = self.living.sentences
-        weights = [weigh(sum(len(posting.rows) for posting in column), total) for column in zip(*postings, strict=True)]
-        return postings, weights
-
-    def _posting(self, live: LiveSegment, word: int) -> Posting:
-        posting = live.segment.lexicon.find(word)
-        if live.whole or not len(posting.rows):
-            return posting
-        alive = live.mask[posting.rows]
-        return Posting(posting.rows[alive], posting.counts[alive])
-
-    def score_documents(self, documents: Ids, words: Words) -> Vectors:
+    def score_documents(self, documents: Ids, words: FoundWords) -> Vectors:
         """Return the BM25 scores of some documents, each read as one text without its title.
 
         A passage of a document that is about the question as a whole is more often the one that is meant (Callan,
@@ -201,17 +213,16 @@ class Snapshot:
 
         Args:
             documents: ``[k]`` their positions in ``living``, each once.
-            words: from :func:`lmkrag.index.lexical.query_words`.
+            words: those of the question, looked up here.
 
         Returns:
             ``[k]`` float32.
         """
-        postings, weights = self._find(words)
         place = np.full(len(self.living.keys), -1)
         place[documents] = np.arange(len(documents))
-        counts = np.zeros((len(words), len(documents)))
+        counts = np.zeros((len(words.weights), len(documents)))
         lengths = np.zeros(len(documents), np.int64)
-        for live, mine in zip(self.segments, postings, strict=True):
+        for live, mine in zip(self.segments, words.postings, strict=True):
             owners = place[live.owners]
             kept = owners >= 0
             owners, starts = owners[kept], live.runs[kept, 0]
@@ -224,8 +235,7 @@ class Snapshot:
                 found = posting.counts[_spread(first[having], (stop - first)[having])]
                 of = np.repeat(owners[having], (stop - first)[having])
                 counts[number] += np.bincount(of, found, len(documents))
-        average = max(1, sum(live.words for live in self.segments)) / max(1, len(self.living.keys))
-        return score_texts(counts, weights, lengths, average)
+        return score_texts(counts, words.weights, lengths, self._words / max(1, len(self.living.keys)))
 
     def share_named(self, documents: Ids, words: Words) -> Vectors:
         """Return which share of the words of each document's title are among some words.

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, Living
 from lmkrag.index.lexical import Words
-from lmkrag.index.snapshot import Selection, Snapshot
+from lmkrag.index.snapshot import FoundWords, Selection, Snapshot
 from lmkrag.retrieval.fusion import LEXICAL_SHARE, fuse
 from lmkrag.retrieval.growth import JOIN, REACH, grow_spans
 from lmkrag.types import Hit, Level, Mode, Span
@@ -111,8 +111,9 @@ def _gather(
         found = ids[0] >= 0
         near, similarity = ids[0][found], scores[0][found]
     matched, bm25 = np.zeros(0, np.int64), np.zeros(0, np.float32)
-    if mode != "dense":
-        matched, bm25 = index.search_lexical(words, pool, allowed)
+    found_words = None if mode == "dense" else index.find_words(words)
+    if found_words is not None:
+        matched, bm25 = index.search_lexical(found_words, pool, allowed)
     seeds = np.union1d(near, matched)
     if not len(seeds):
         return None
@@ -120,7 +121,8 @@ def _gather(
     own = np.zeros(len(seeds), np.float32) if mode == "lexical" else dense.copy()
     own[np.searchsorted(seeds, matched)] += LEXICAL_SHARE * bm25 / bm25.max(initial=1e-9)
     best = np.argsort(-own, kind="stable")[: max(_GROWN, _GROWN_PER_SPAN * top)]
-    sentences, documents = _with_reach(seeds, seeds[best], index.living)
+    sentences, owners = _with_reach(seeds, seeds[best], index.living)
+    documents = index.living.keys[owners]
     dense = _score(index, vector, sentences, seeds, dense)
     lexical = np.zeros(len(sentences), np.float32)
     lexical[np.searchsorted(sentences, matched)] = bm25
@@ -131,14 +133,14 @@ def _gather(
         documents,
         index.read_paragraphs(sentences),
         None if mode == "dense" else index.share_named(documents, words),
-        None if mode == "dense" else _score_documents(index, sentences, words),
+        None if found_words is None else _score_documents(index, owners, found_words),
     )
     return Candidates(sentences, documents, score, dense, lexical)
 
 
-def _score_documents(index: Snapshot, sentences: Ids, words: Words) -> Scores | None:
+def _score_documents(index: Snapshot, owners: Ids, words: FoundWords) -> Scores | None:
     """What BM25 says of the whole document that each sentence is of; None where there is but one."""
-    documents, place = np.unique(index.living.owners(sentences), return_inverse=True)
+    documents, place = np.unique(owners, return_inverse=True)
     return index.score_documents(documents, words)[place] if len(documents) > 1 else None
 
 
@@ -156,12 +158,12 @@ def _score(index: Snapshot, vector: Scores | None, sentences: Ids, known: Ids, s
 
 
 def _with_reach(seeds: Ids, best: Ids, living: Living) -> tuple[Ids, Ids]:
-    """The seeds, the ``REACH`` neighbours of the best ones in their documents; and the document of each sentence."""
+    """The seeds, the ``REACH`` neighbours of the best ones in their documents; and the position of each document."""
     owner = living.owners(best)
     near = best[:, None] + np.arange(-REACH, REACH + 1)
     inside = (near >= living.first[owner][:, None]) & (near < living.stop[owner][:, None])
     sentences = np.union1d(seeds, near[inside])
-    return sentences, living.keys[living.owners(sentences)]
+    return sentences, living.owners(sentences)
 
 
 def _touch(candidates: Candidates, one: Run, other: Run) -> bool:

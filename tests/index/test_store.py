@@ -76,7 +76,7 @@ def check_against(store: IndexStore, model: dict[str, str]) -> None:
             _, found = snapshot.search_dense(expected[:1], 1)
             assert snapshot.living.owners(found[0])[0] >= 0
         for word in ("alpha", "beta", "gamma"):
-            ids, _ = snapshot.search_lexical(query_words(word), 10_000)
+            ids, _ = snapshot.search_lexical(snapshot.find_words(query_words(word)), 10_000)
             keys = snapshot.living.keys[snapshot.living.owners(ids)]
             names = {row.doc_id for row in catalog.read_documents(snapshot.connection, set(keys.tolist())).values()}
             assert names == {doc_id for doc_id, text in model.items() if word in text}
@@ -217,9 +217,10 @@ def test_documents_are_scored_as_one_text_whatever_the_segments(store):
             order = [rows[doc_id].id for doc_id in model]
             places = np.array([snapshot.living.keys.tolist().index(key) for key in order])
             for query in ("heron", "otters eat fish", "nothing here is known", ""):
-                found = snapshot.score_documents(places, query_words(query))
+                words = snapshot.find_words(query_words(query))
+                found = snapshot.score_documents(places, words)
                 np.testing.assert_allclose(found, bm25_of_texts(list(model.values()), query), rtol=1e-5)
-                np.testing.assert_array_equal(snapshot.score_documents(places[1:3], query_words(query)), found[1:3])
+                np.testing.assert_array_equal(snapshot.score_documents(places[1:3], words), found[1:3])
         with store.writing():
             store.compact()
 
@@ -432,13 +433,13 @@ def test_a_flipped_byte_anywhere_is_never_a_wrong_answer(store, tmp_path):
 def test_query_syntax_is_only_words(store, query):
     put(store, {"a": "alpha drop a b. 日本語です。"})
     with store.reading() as snapshot:
-        snapshot.search_lexical(query_words(query), 5)
+        snapshot.search_lexical(snapshot.find_words(query_words(query)), 5)
 
 
 def test_cjk_words_are_found_inside_a_run(store):
     put(store, {"a": "東京都に住む。", "b": "alpha."})
     with store.reading() as snapshot:
-        ids, scores = snapshot.search_lexical(query_words("京都"), 5)
+        ids, scores = snapshot.search_lexical(snapshot.find_words(query_words("京都")), 5)
         assert len(ids) == 1
         assert scores[0] > 0
 
