@@ -1,6 +1,7 @@
 """``lmkrag train``: train an encoder from a configuration."""
 
 import logging
+import os
 from pathlib import Path
 
 import click
@@ -22,5 +23,8 @@ def train(config: Path, report_to: str) -> None:
     settings = load_settings(config)
     from lmkrag.training.trainer import train as run
 
-    logging.basicConfig(level=logging.INFO, format="%(message)s")
-    click.echo(run(settings, report_to=report_to))
+    first = os.environ.get("RANK", "0") == "0"  # torchrun starts this once a card
+    logging.basicConfig(level=logging.INFO if first else logging.WARNING, format="%(message)s")
+    folder = run(settings, report_to=report_to)
+    if first:
+        click.echo(folder)

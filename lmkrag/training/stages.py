@@ -60,19 +60,26 @@ class StageData(Dataset[Step]):
     """The steps of a stage. Step ``i`` is a function of the seed and ``i``, so a resumed run sees the same ones."""
 
     def __init__(
-        self, stage: StageSettings, sets: Sequence[TrainingSet], tokens: SentenceTokenizer, *, seed: int
+        self,
+        stage: StageSettings,
+        sets: Sequence[TrainingSet],
+        tokens: SentenceTokenizer,
+        *,
+        seed: int,
+        processes: int = 1,
     ) -> None:
-        """Take the stage's sets in the order of its settings."""
+        """Take the stage's sets in the order of its settings; ``processes`` share the steps among them."""
         self._stage = stage
         self._sets = sets
         self._tokens = tokens
         self._seed = seed
+        self._processes = processes
         weights = np.array([chosen.weight for chosen in stage.sets])
         self._shares = weights / weights.sum()
 
     def __len__(self) -> int:
-        """Return how many forward passes the stage has."""
-        return self._stage.steps * self._stage.accumulate
+        """Return how many forward passes the stage has, those of all processes."""
+        return self._stage.steps * self._stage.accumulate * self._processes
 
     def __getitem__(self, index: int) -> Step:
         """Build one.

@@ -33,7 +33,8 @@ log = logging.getLogger(__name__)
 def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
     """Train an encoder, and return its folder.
 
-    A stage that is done is not run again, one that was interrupted goes on from its last checkpoint.
+    A stage that is done is not run again, one that was interrupted goes on from its last checkpoint. Under
+    ``torchrun`` every process takes steps of its own, whose gradients are averaged.
 
     Args:
         settings: the run.
@@ -46,13 +47,16 @@ def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
     """
     if importlib.util.find_spec("accelerate") is None:
         raise MissingExtra("train", "accelerate")
+    from accelerate import PartialState
+
     if settings.threads:
         torch.set_num_threads(settings.threads)
     out = settings.resolve(settings.out)
-    _claim(settings, out)
     start = out / "start"
-    if not (start / "landmark.json").is_file():
-        create_student(settings.model, start)
+    with PartialState(cpu=not torch.cuda.is_available()).main_process_first():
+        _claim(settings, out)
+        if not (start / "landmark.json").is_file():
+            create_student(settings.model, start)
     latest = start
     for number, stage in enumerate(settings.stages):
         done = out / stage.name / "encoder"
@@ -60,7 +64,8 @@ def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
             log.info("stage %s: %d steps", stage.name, stage.steps)
             _run_stage(settings, stage, number, start=start, latest=latest, report_to=report_to)
         latest = done
-    average_encoders([start, latest], [settings.keep_base, 1 - settings.keep_base], out / "encoder")
+    if PartialState().is_main_process:
+        average_encoders([start, latest], [settings.keep_base, 1 - settings.keep_base], out / "encoder")
     return out / "encoder"
 
 
@@ -95,7 +100,6 @@ def _run_stage(
     for chosen in stage.sets:
         if chosen.path not in known:
             known[chosen.path] = TrainingSet(settings.resolve(settings.data) / chosen.path, tokens)
-    data = StageData(stage, [known[chosen.path] for chosen in stage.sets], tokens, seed=settings.seed * 1_000 + number)
     watch = RecallWatch(settings, student) if settings.evaluation.sets and stage.evaluate_every else None
     arguments = TrainingArguments(
         output_dir=str(folder),
@@ -124,6 +128,14 @@ def _run_stage(
         dataloader_pin_memory=False,
         disable_tqdm=True,  # its bar and prints go to standard output, which is for the result
         train_sampling_strategy="sequential",
+    )
+    arguments._n_gpu = min(1, arguments.n_gpu)  # else Trainer splits a step among the cards that this process sees
+    data = StageData(
+        stage,
+        [known[chosen.path] for chosen in stage.sets],
+        tokens,
+        seed=settings.seed * 1_000 + number,
+        processes=arguments.world_size,
     )
 
     class LogCallback(TrainerCallback):  # type: ignore[misc]
@@ -165,13 +177,14 @@ def _run_stage(
     )
     trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None)
-    (folder / "log.json").write_text(json.dumps(trainer.state.log_history, indent=1) + "\n", "utf-8")
     if trainer.is_world_process_zero():
+        (folder / "log.json").write_text(json.dumps(trainer.state.log_history, indent=1) + "\n", "utf-8")
         partial = folder / "encoder.partial"
         save_student(student, read_settings(latest), partial)
         partial.rename(folder / "encoder")  # whole or not there
         for checkpoint in folder.glob("checkpoint-*"):
             shutil.rmtree(checkpoint)
+    trainer.accelerator.wait_for_everyone()
 
 
 def _only(steps: list[Step]) -> dict[str, Step]:
