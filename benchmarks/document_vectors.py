@@ -19,7 +19,7 @@ from lmkrag.corpus.sentences import split_sentences
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.evaluation.metrics import rank_queries
 from lmkrag.evaluation.significance import macro_interval
-from lmkrag.retrieval.documents import score_documents
+from lmkrag.retrieval.documents import pool_scores
 from lmkrag.training.settings import ModelSettings, SetSettings, StageSettings, TrainSettings
 from lmkrag.training.trainer import train
 from lmkrag.types import Sentence
@@ -123,8 +123,8 @@ def _score(encoder: LandmarkEncoder, name: str, questions: Excerpts, length: int
     scores = {name: asked @ means.T}
     if name == REFERENCE:
         each, of = asked @ np.concatenate(vectors).T, np.array(owner)
-        scores[SOFTMAX] = np.array([list(score_documents(row, of, temperature=TEMPERATURE).values()) for row in each])
-        scores[BEST] = np.array([list(score_documents(row, of, temperature=1e-4).values()) for row in each])
+        scores[SOFTMAX] = np.array([list(pool_scores(row, of, temperature=TEMPERATURE).values()) for row in each])
+        scores[BEST] = np.array([list(pool_scores(row, of, temperature=1e-4).values()) for row in each])
     return scores
 
 

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 Scores = NDArray[np.float32]
 
 
-def score_documents(scores: Scores, documents: NDArray[np.int64], *, temperature: float) -> dict[int, float]:
+def pool_scores(scores: Scores, documents: NDArray[np.int64], *, temperature: float) -> dict[int, float]:
     """Return each document's score: its landmarks' scores, averaged by their own softmax.
 
     What answers the question counts, the rest of the document does not dilute it, unlike in one mean vector; a low
@@ -17,7 +17,7 @@ def score_documents(scores: Scores, documents: NDArray[np.int64], *, temperature
         documents: ``[n]`` the document each landmark is of.
         temperature: what the scores are divided by in the softmax, above 0.
 
-    >>> score_documents(np.float32([0.9, 0.1, 0.5]), np.array([1, 1, 2]), temperature=0.01)
+    >>> pool_scores(np.float32([0.9, 0.1, 0.5]), np.array([1, 1, 2]), temperature=0.01)
     {1: 0.9, 2: 0.5}
     """
     found = {}
