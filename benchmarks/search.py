@@ -137,7 +137,7 @@ def build(path: Path, data: Path, total: int) -> None:
                 name = f"document-{number}"
                 document = Document(name, name, text, kind=kind, fingerprint=str(number))
                 staged.append(Staged(document, text, SentenceTable.of(sentences), "", (len(text), 0)))
-                words.add((text[sentence.start : sentence.end] for sentence in sentences), ParagraphTracker())
+                words.add(((text[s.start : s.end], s.kind) for s in sentences), ParagraphTracker())
                 rows, number = rows + len(sentences), number + 1
             vectors = rng.standard_normal((rows, store.encoder.dimensions)).astype(np.float32)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)

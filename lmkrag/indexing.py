@@ -347,7 +347,7 @@ class _Batch:
         item.windows.append(part.mark, len(item.sentences))
         item.sentences.extend(part.sentences)
         self._vectors.append(part.vectors)
-        self._words.add((item.text[sentence.start : sentence.end] for sentence in part.sentences), item.paragraphs)
+        self._words.add(((item.text[s.start : s.end], s.kind) for s in part.sentences), item.paragraphs)
         self._rows += len(part.vectors)
         if self._rows >= _SEGMENT_ROWS:
             self._stage()

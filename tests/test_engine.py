@@ -153,6 +153,23 @@ def test_a_question_that_names_a_document_is_about_it(tmp_path, encoder):
         assert engine.search("Elm Park: who pays nothing?", mode="dense", top=4)
 
 
+def test_a_heading_is_found_with_what_it_heads(tmp_path, encoder):
+    text = (
+        "# The club\n\nWe meet on Fridays in the old mill.\n\n## How to join\n\nSend a card to the secretary. "
+        "The fee is nine shillings.\n\n## Boats\n\n| boat | oars |\n|------|------|\n| Ida | four |\n"
+    )
+    outline = "# Rowing in winter\n\n## Ice on the slipway\n\n## Lamps for boats\n"
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add([Document("club", "club", text), Document("outline", "outline", outline)])
+        for level in ("span", "sentence"):
+            for query in ("How to join", "the club", "boats and oars"):
+                for span in engine.search(query, top=20, level=level, filter="path=club"):
+                    lines = [line for line in span.text.splitlines() if line]
+                    assert not lines[-1].startswith(("#", "|--")), (level, query, span.text)
+        assert "Send a card" in engine.search("How do I join?", top=1)[0].text
+        assert engine.search("ice on the slipway", top=1)[0].text == "## Ice on the slipway"
+
+
 def test_titles_are_in_the_vectors(tmp_path, encoder):
     """What tells two leases of the same text apart is what they are called; a new name makes new vectors."""
     text = (

@@ -21,7 +21,7 @@ from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import Staged
 from lmkrag.types import Text
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 _BLOCK = 4_096  # characters of text in one row: a span is read without its whole document
 _SENTENCES = 512  # in one row
 _SLICE = 1 << 20  # characters in memory at a time

@@ -1,8 +1,8 @@
 """Lexical search: immutable postings of a segment's sentences, and BM25 over them.
 
 A words file lies beside each vector file and has the same rows. It is a safetensors file, read by memory map: words are
-their 64-bit hashes, sorted; each has its rows and how often it is in them. Of each row it has the number of its words
-and its place in its paragraph.
+their 64-bit hashes, sorted; each has its rows and how often it is in them. Of each row it has the number of its words,
+its place in its paragraph, and whether it leads: a heading that text follows.
 """
 
 import json
@@ -24,6 +24,7 @@ from xxhash import xxh3_64_intdigest
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.checks import File, read_file, sync
 from lmkrag.index.paragraphs import ParagraphTracker
+from lmkrag.types import SentenceKind
 
 Scores = NDArray[np.float32]
 Rows = NDArray[np.int64]
@@ -90,14 +91,28 @@ class WordCounter:
         self._words: list[Words] = []
         self._lengths: list[int] = []
         self._places: list[int] = []
+        self._leads: list[bool] = []
+        self._headings: list[int] = []  # rows without text after them so far
 
-    def add(self, texts: Iterable[str], paragraphs: ParagraphTracker) -> None:
+    def add(self, sentences: Iterable[tuple[str, SentenceKind]], paragraphs: ParagraphTracker) -> None:
         """Count the words of the next rows: sentences of the one document that ``paragraphs`` follows."""
-        for text in texts:
+        for text, kind in sentences:
             found = list(map(_hash_word, split_words(text)))
             self._words.append(np.array(found, np.uint64))
             self._lengths.append(len(found))
-            self._places.append(paragraphs.place(text))
+            self._place(paragraphs.place(text, heading=kind == "heading"), kind == "heading")
+
+    def _place(self, place: int, heading: bool) -> None:
+        if place == 0:
+            self._headings = []
+        if heading:
+            self._headings.append(len(self._places))
+        else:
+            for row in self._headings:
+                self._leads[row] = True
+            self._headings = []
+        self._places.append(place)
+        self._leads.append(False)
 
     def tables(self) -> dict[str, NDArray[Any]]:
         """Return the rows gathered as what a words file holds."""
@@ -110,12 +125,23 @@ class WordCounter:
         new[1:] = (words[1:] != words[:-1]) | (rows[1:] != rows[:-1])
         first = np.flatnonzero(new)
         counts = np.diff(np.append(first, len(words)))
-        places = np.array(self._places, np.int64)
-        return _tables(words[first], rows[first], np.minimum(counts, 255).astype(np.uint8), lengths, places)
+        return _tables(
+            words[first],
+            rows[first],
+            np.minimum(counts, 255).astype(np.uint8),
+            lengths,
+            np.array(self._places, np.int64),
+            np.array(self._leads, np.uint8),
+        )
 
 
 def _tables(
-    words: Words, rows: NDArray[np.uint32], counts: NDArray[np.uint8], lengths: Rows, places: Rows
+    words: Words,
+    rows: NDArray[np.uint32],
+    counts: NDArray[np.uint8],
+    lengths: Rows,
+    places: Rows,
+    leads: NDArray[np.uint8],
 ) -> dict[str, Any]:
     known, starts = np.unique(words, return_index=True)
     return {
@@ -125,6 +151,7 @@ def _tables(
         "counts": counts,
         "lengths": np.minimum(lengths, 65_535).astype(np.uint16),
         "places": np.minimum(places, 65_535).astype(np.uint16),
+        "leads": leads,
     }
 
 
@@ -151,6 +178,7 @@ class Lexicon:
             self._starts, self._rows, self._counts = tables["starts"], tables["rows"], tables["counts"]
             self.lengths: NDArray[np.uint16] = tables["lengths"]
             self.places: NDArray[np.uint16] = tables["places"]
+            self.leads: NDArray[np.uint8] = tables["leads"]
         except (ValueError, KeyError, TypeError) as error:
             raise IndexCorrupt(f"{path}: not a words file ({error})") from error
 
@@ -180,7 +208,7 @@ def merge_words(parts: Sequence[tuple[Lexicon, Rows]]) -> dict[str, NDArray[Any]
         parts: (lexicon, rows to keep in increasing order), laid end to end.
     """
     words, rows, counts, before = [], [], [], 0
-    lengths, places = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+    lengths, places, leads = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)], [np.zeros(0, np.uint8)]
     for lexicon, kept in parts:
         place = np.full(len(lexicon.lengths), -1, np.int64)
         place[kept] = np.arange(before, before + len(kept))
@@ -192,6 +220,7 @@ def merge_words(parts: Sequence[tuple[Lexicon, Rows]]) -> dict[str, NDArray[Any]
         counts.append(its_counts[alive])
         lengths.append(lexicon.lengths[kept].astype(np.int64))
         places.append(lexicon.places[kept].astype(np.int64))
+        leads.append(lexicon.leads[kept])
         before += len(kept)
     every = np.concatenate(words)
     order = np.argsort(every, kind="stable")
@@ -201,6 +230,7 @@ def merge_words(parts: Sequence[tuple[Lexicon, Rows]]) -> dict[str, NDArray[Any]
         np.concatenate(counts)[order],
         np.concatenate(lengths),
         np.concatenate(places),
+        np.concatenate(leads),
     )
 
 

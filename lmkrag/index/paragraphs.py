@@ -11,23 +11,36 @@ _LINE_END = re.compile(r"\r\n|\r|\n")
 class ParagraphTracker:
     r"""Follows the sentences of one document, and says where each stands in its paragraph.
 
-    A paragraph ends at a blank line, after a long line, and, once it is long itself, after any line.
+    A paragraph ends at a blank line, after a long line, and, once it is long itself, after any line. A heading begins
+    one, with what it heads, a blank line between them or not.
 
     >>> tracker = ParagraphTracker()
     >>> [tracker.place(sentence) for sentence in ("Honey\n", "Bees make it. ", "It keeps.\n\n", "Wax is next.\n")]
     [0, 1, 2, 0]
+    >>> [tracker.place("# Wax\n\n", heading=True), tracker.place("It is next.\n")]
+    [0, 1]
     """
 
     def __init__(self) -> None:
         """Begin before a document's first sentence."""
         self._place = self._length = self._line = 0
+        self._heading = False  # whether the sentence before was one
 
-    def place(self, sentence: str) -> int:
+    def place(self, sentence: str, *, heading: bool = False) -> int:
         """Return how many sentences of its paragraph stand before the next sentence of the document.
 
         Args:
             sentence: its text, with the white space after it.
+            heading: it is a heading.
         """
+        if heading:
+            if not self._heading:
+                self._place = 0
+            self._heading = True
+            self._length = self._line = 0
+            self._place += 1
+            return self._place - 1
+        self._heading = False
         place = self._place
         body = sentence.rstrip()
         self._length += len(sentence)

@@ -18,7 +18,7 @@ from lmkrag.index.snapshot import gather_vectors, sort_runs
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.index.store import CATALOG, IndexStore, Vectors
 from lmkrag.index.vectors import VectorFile
-from lmkrag.types import Document
+from lmkrag.types import SENTENCE_KINDS, Document
 
 _BATCH = 65_536  # sentences copied at a time
 
@@ -114,8 +114,10 @@ def _read(
 def _commit(store: IndexStore, batch: Sequence[tuple[Staged, Vectors]]) -> None:
     words = WordCounter()
     for staged, _ in batch:
-        borders = [0, *staged.sentences.ends.tolist()]
-        words.add((staged.text[start:end] for start, end in pairwise(borders)), ParagraphTracker())
+        borders = pairwise([0, *staged.sentences.ends.tolist()])
+        kinds = [SENTENCE_KINDS[kind] for kind in staged.sentences.kinds.tolist()]
+        texts = (staged.text[start:end] for start, end in borders)
+        words.add(zip(texts, kinds, strict=True), ParagraphTracker())
     segment = store.stage_segment([vectors for _, vectors in batch], words.tables())
     store.commit([staged for staged, _ in batch], [segment])
 

@@ -1,4 +1,4 @@
--- The catalog of an lmkrag index: the single source of truth. Format version 3.
+-- The catalog of an lmkrag index: the single source of truth. Format version 4.
 -- A segment that no row names does not exist; a document whose row is gone is gone.
 -- Every value a search reads is under a checksum: "packed" is 8 bytes of XXH3, then zlib (docs/index-format.md).
 

@@ -120,6 +120,16 @@ class FoundWords(NamedTuple):
     weights: list[float]
 
 
+class Described(NamedTuple):
+    """Of some sentences, each ``[k]``: the first sentence of the paragraph; whether it tells something by itself.
+
+    A heading that text follows does not, it says what comes; neither does one without a word, such as a table's rule.
+    """
+
+    paragraphs: Ids
+    telling: Mask
+
+
 @dataclass(frozen=True)
 class Snapshot:
     """One committed state of the index, for as long as the reader holds it."""
@@ -271,13 +281,16 @@ class Snapshot:
             raise IndexCorrupt("no segment holds one of the sentences asked for; run lmkrag repair")
         return vectors
 
-    def read_paragraphs(self, sentences: Ids) -> Ids:
-        """Return the id of the first sentence of the paragraph that each of some sentences ``[k]`` stands in."""
-        first = sentences.copy()
+    def describe(self, sentences: Ids) -> Described:
+        """Return what the index knows of some sentences ``[k]``, their words and vectors aside."""
+        paragraphs = sentences.copy()
+        telling = np.ones(len(sentences), bool)
         for live in self.segments:
             mine, rows = _find_rows(live.by_sentence, sentences)
-            first[mine] -= live.segment.lexicon.places[rows]
-        return first
+            lexicon = live.segment.lexicon
+            paragraphs[mine] -= lexicon.places[rows]
+            telling[mine] = (lexicon.leads[rows] == 0) & (lexicon.lengths[rows] > 0)
+        return Described(paragraphs, telling)
 
 
 def sort_runs(runs: Ids) -> Ids:

@@ -19,7 +19,13 @@ Ids = NDArray[np.int64]
 
 
 def grow_spans(
-    scores: Scores, sentences: Ids, documents: Ids, *, front: int | None = None, keep: float = KEEP
+    scores: Scores,
+    sentences: Ids,
+    documents: Ids,
+    *,
+    hits: NDArray[np.bool_] | None = None,
+    front: int | None = None,
+    keep: float = KEEP,
 ) -> Iterator[tuple[int, int, int]]:
     """Grow from the best sentence down; what one span took, no other takes.
 
@@ -31,6 +37,7 @@ def grow_spans(
         scores: ``[n]`` of sentences.
         sentences: ``[n]`` their ids, increasing.
         documents: ``[n]`` the document each is of.
+        hits: ``[n]`` which sentences spans may grow from, and end with; None for all.
         front: a fixed number of sentences before the hit.
         keep: how near to the hit's score its neighbours must be.
 
@@ -45,7 +52,7 @@ def grow_spans(
     joined = (np.diff(sentences) == 1) & (np.diff(documents) == 0)  # position i and i + 1 are neighbours
     taken = np.zeros(len(scores), bool)
     for hit in np.argsort(-scores, kind="stable").tolist():
-        if taken[hit]:
+        if taken[hit] or (hits is not None and not hits[hit]):
             continue
         if front is None:
             gains = scores - keep * scores[hit] if scores[hit] > 0 else np.full(len(scores), -1.0)
@@ -53,6 +60,8 @@ def grow_spans(
             last = _edge(hit, 1, REACH, joined, taken, gains)
         else:
             first, last = _edge(hit, -1, front, joined, taken, None), hit
+        while hits is not None and not hits[last]:
+            last -= 1  # a heading goes with what it heads
         taken[first : last + 1] = True
         yield first, last + 1, hit
 

@@ -31,13 +31,14 @@ _GROWN_PER_SPAN = 4
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Sentences near anything a query found, by increasing id, with their scores."""
+    """Sentences near anything a query found, by increasing id, with their scores; ``telling`` ones may be hits."""
 
     sentences: Ids
     documents: Ids
     score: Scores
     dense: Scores
     lexical: Scores
+    telling: NDArray[np.bool_]
 
 
 def search_spans(
@@ -69,9 +70,12 @@ def search_spans(
     if level == "document":
         return _documents(index, candidates, top)
     if level == "sentence":
-        order = np.argsort(-candidates.score, kind="stable")[:top].tolist()
+        telling = np.flatnonzero(candidates.telling)
+        order = telling[np.argsort(-candidates.score[telling], kind="stable")[:top]].tolist()
         return _spans(index, candidates, [(position, position + 1, (position,)) for position in order])
-    grown = grow_spans(candidates.score, candidates.sentences, candidates.documents, front=front)
+    grown = grow_spans(
+        candidates.score, candidates.sentences, candidates.documents, hits=candidates.telling, front=front
+    )
     return _spans(index, candidates, _merge(candidates, grown, top))
 
 
@@ -126,16 +130,17 @@ def _gather(
     dense = _score(index, vector, sentences, seeds, dense)
     lexical = np.zeros(len(sentences), np.float32)
     lexical[np.searchsorted(sentences, matched)] = bm25
+    described = index.describe(sentences)
     score = fuse(
         None if mode == "lexical" else dense,
         None if mode == "dense" else lexical,
         sentences,
         documents,
-        index.read_paragraphs(sentences),
+        described.paragraphs,
         None if mode == "dense" else index.share_named(documents, words),
         None if found_words is None else _score_documents(index, owners, found_words),
     )
-    return Candidates(sentences, documents, score, dense, lexical)
+    return Candidates(sentences, documents, score, dense, lexical, described.telling)
 
 
 def _score_documents(index: Snapshot, owners: Ids, words: FoundWords) -> Scores | None:

@@ -126,7 +126,10 @@ def read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> Landmarks:
         key = encoded.key
         owner += [key] * len(encoded.sentences)
         bounds += [(sentence.start, sentence.end) for sentence in encoded.sentences]
-        places += [trackers[key].place(texts[key][sentence.start : sentence.end]) for sentence in encoded.sentences]
+        places += [
+            trackers[key].place(texts[key][sentence.start : sentence.end], heading=sentence.kind == "heading")
+            for sentence in encoded.sentences
+        ]
         parts.append(encoded.vectors)
     paragraphs = np.arange(len(places)) - places
     return Landmarks(np.array(owner), paragraphs, np.array(bounds), np.concatenate(parts))

@@ -34,7 +34,8 @@ def lexicon(path, tables) -> Lexicon:
 
 def counted(sentences: list[str]) -> dict:
     words = WordCounter()
-    words.add(sentences, ParagraphTracker())
+    kinds = ("heading" if "the" in sentence else "text" for sentence in sentences)
+    words.add(zip(sentences, kinds, strict=True), ParagraphTracker())
     return words.tables()
 
 
@@ -77,7 +78,8 @@ def test_merged_words_are_those_of_the_rows_kept(tmp_path_factory, parts):
     opened = [lexicon(folder / f"{i}.words", counted(s)) for i, (s, _) in enumerate(parts)]
     merged = merge_words(list(zip(opened, kept, strict=True)))
     expected = counted([s[i] for (s, _), rows in zip(parts, kept, strict=True) for i in rows])
-    expected["places"] = np.concatenate([part.places[rows] for part, rows in zip(opened, kept, strict=True)])
+    for name in ("places", "leads"):  # of what was there, whatever is left of it
+        expected[name] = np.concatenate([getattr(part, name)[rows] for part, rows in zip(opened, kept, strict=True)])
     for name, table in expected.items():
         np.testing.assert_array_equal(merged[name], table)
         assert merged[name].dtype == table.dtype

@@ -11,7 +11,7 @@ LONG = "The smoker calms the colony before the lid is lifted, " * 3
 def paragraphs(sentences: list[str]) -> list[list[str]]:
     tracker, found = ParagraphTracker(), []
     for sentence in sentences:
-        place = tracker.place(sentence)
+        place = tracker.place(sentence, heading=sentence.lstrip().startswith("#"))
         if place == 0:
             found.append([])
         assert place == len(found[-1])
@@ -26,6 +26,15 @@ def test_a_blank_line_ends_a_paragraph():
 @pytest.mark.parametrize("blank", ["\n\n", "\n \t\n", "\r\n\r\n", "\r\r", "\n\n\n\n"])
 def test_blank_lines_of_every_kind(blank):
     assert len(paragraphs([f"One.{blank}", "Two."])) == 2
+
+
+def test_headings_begin_the_paragraph_they_head():
+    assert paragraphs(["One.\n", "# Hive\n\n", "## Lid\n\n\n", "Two.\n\n", "Three."]) == [
+        ["One.\n"],
+        ["# Hive\n\n", "## Lid\n\n\n", "Two.\n\n"],
+        ["Three."],
+    ]
+    assert paragraphs(["# Hive\n\n", "# Lid"]) == [["# Hive\n\n", "# Lid"]]
 
 
 def test_wrapped_lines_go_on():

@@ -30,17 +30,33 @@ def vector_of(text: str) -> np.ndarray:
     return vector / np.linalg.norm(vector)
 
 
+def with_kinds(sentences: list[str]) -> list[tuple[str, str]]:
+    return [(sentence, "heading" if sentence.lstrip().startswith("#") else "text") for sentence in sentences]
+
+
+def tell_something(sentences: list[str]) -> list[bool]:
+    """Those with a word, but no heading that text follows."""
+    kinds = [kind for _, kind in with_kinds(sentences)]
+    return [
+        bool(split_words(sentence)) and not (kind == "heading" and "text" in kinds[number:])
+        for number, (sentence, kind) in enumerate(zip(sentences, kinds, strict=True))
+    ]
+
+
 def stage(store: IndexStore, *documents: list[str], paragraphs: ParagraphTracker | None = None):
     words = WordCounter()
     for sentences in documents:
-        words.add(sentences, paragraphs or ParagraphTracker())
+        words.add(with_kinds(sentences), paragraphs or ParagraphTracker())
     vectors = np.array([vector_of(sentence) for sentences in documents for sentence in sentences])
     return store.stage_segment([vectors], words.tables())
 
 
 def first_of_paragraphs(sentences: list[str]) -> list[int]:
     tracker = ParagraphTracker()
-    return [number - tracker.place(sentence) for number, sentence in enumerate(sentences)]
+    return [
+        number - tracker.place(sentence, heading=kind == "heading")
+        for number, (sentence, kind) in enumerate(with_kinds(sentences))
+    ]
 
 
 def put(store: IndexStore, texts: dict[str, str]) -> None:
@@ -71,8 +87,10 @@ def check_against(store: IndexStore, model: dict[str, str]) -> None:
             ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
             expected = np.array([vector_of(sentence) for sentence in sentences])
             np.testing.assert_allclose(snapshot.read_vectors(ids), expected, atol=2e-3)
-            paragraphs = snapshot.read_paragraphs(ids) - row.first_sentence
+            described = snapshot.describe(ids)
+            paragraphs = described.paragraphs - row.first_sentence
             np.testing.assert_array_equal(paragraphs, first_of_paragraphs(sentences))
+            assert described.telling.tolist() == tell_something(sentences)
             _, found = snapshot.search_dense(expected[:1], 1)
             assert snapshot.living.owners(found[0])[0] >= 0
         for word in ("alpha", "beta", "gamma"):
@@ -90,7 +108,19 @@ def store(tmp_path):
 
 
 TEXTS = st.lists(
-    st.sampled_from(["alpha one.", "beta two!", "gamma — three?", "日本語。", "\ud800 x.", "a\0b.", "\n\n"]),
+    st.sampled_from(
+        [
+            "alpha one.",
+            "beta two!",
+            "gamma — three?",
+            "日本語。",
+            "\ud800 x.",
+            "a\0b.",
+            "\n\n",
+            "\n# alpha\n",
+            "\n# —\n\n",
+        ]
+    ),
     min_size=1,
     max_size=6,
 ).map(" ".join)

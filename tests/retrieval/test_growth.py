@@ -48,6 +48,12 @@ def test_the_first_span_has_the_greatest_sum(scores):
             assert gains[low:high].sum() <= chosen + 1e-4
 
 
+def test_spans_neither_grow_from_nor_end_with_what_is_no_hit():
+    hits = np.array([False, True, True, False, False])
+    assert grown([2.0, 1.0, 1.0, 1.0, 2.0], hits=hits) == [(0, 3, 1)]
+    assert grown([1.0, 1.0], hits=np.array([False, False])) == []
+
+
 def test_a_poor_neighbour_is_left_out():
     assert grown([0.1, 1.0, 0.99, 0.2], keep=0.95)[0] == (1, 3, 1)
 

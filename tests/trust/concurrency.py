@@ -46,7 +46,7 @@ def commit(store: IndexStore, version: int) -> None:
         text = f"Version{version} of report {number} about the harbour. It ends with version{version}."
         sentences = split_sentences(text)
         staged.append(Staged(Document(f"d{number}", "p", text), text, SentenceTable.of(sentences), "", (1, 1)))
-        words.add((text[sentence.start : sentence.end] for sentence in sentences), ParagraphTracker())
+        words.add(((text[s.start : s.end], s.kind) for s in sentences), ParagraphTracker())
         vectors += [vector(number * 100 + place) for place in range(len(sentences))]
     removed = [f"d{number}" for number in range(DOCUMENTS)]
     store.commit(staged, [store.stage_segment([np.array(vectors)], words.tables())], removed=removed)

@@ -91,7 +91,7 @@ def check_words(data: bytes) -> None:
     """Words of any text are counted, and a question about it finds some of them."""
     text = atheris.FuzzedDataProvider(data).ConsumeUnicode(1 << 14)
     words = WordCounter()
-    words.add([text, ""], ParagraphTracker())
+    words.add([(text, "text"), ("", "heading")], ParagraphTracker())
     tables = words.tables()
     assert tables["starts"][-1] == len(tables["rows"]) == len(tables["counts"])
     assert set(query_words(text).tolist()) <= set(tables["words"].tolist())

@@ -1,0 +1,99 @@
+"""Do headings lead to what they head?
+
+    python benchmarks/headings.py ../shared/data/dev [--sets peps,rfcs,eips,rustbook] [--characters 350000]
+
+The questions of these sets are headings that were taken out of their documents; here they are put back where they stood
+(as Markdown), so that the heading itself is found first and what it heads is the evidence. Prints the recall of the
+evidence at 500, 1,000, 2,000 and 4,000 characters through the engine, and how many first spans are only a heading.
+"""
+
+import argparse
+import tempfile
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from unittest.mock import patch
+
+import numpy as np
+
+from lmkrag import Document, Engine
+from lmkrag.evaluation.dataset import Dataset, load_dataset
+from lmkrag.evaluation.metrics import overlap_at
+from lmkrag.evaluation.significance import macro_interval
+from lmkrag.index.catalog import Ids
+from lmkrag.index.snapshot import Described, Snapshot
+from lmkrag.training.watch import sample_dataset
+
+
+def every_hit(snapshot: Snapshot, sentences: Ids, describe: Callable[..., Described] = Snapshot.describe) -> Described:
+    """As if each sentence told something by itself."""
+    described = describe(snapshot, sentences)
+    return described._replace(telling=np.ones_like(described.telling))
+
+
+RULES = {"no span from a heading (shipped)": Snapshot.describe, "spans from every sentence": every_hit}
+
+
+def put_back(dataset: Dataset) -> Dataset:
+    """Return the set with each question's heading before its evidence."""
+    documents, moved = [], {}
+    for document in dataset.documents:
+        text, pieces, done = document.text, [], 0
+        asked = sorted((q for q in dataset.queries if q.doc_id == document.doc_id), key=lambda q: q.spans[0])
+        for query in asked:
+            ((start, end),) = query.spans
+            heading = query.query.removeprefix(f"{document.title}: ")
+            pieces += [text[done:start], f"## {heading}\n\n"] if start >= done else []
+            done = max(done, start)
+            added = sum(map(len, pieces)) - done
+            moved[query.query_id] = replace(query, spans=((start + added, end + added),))
+        documents.append(Document(document.doc_id, document.path, "".join(pieces) + text[done:], document.title))
+    return replace(
+        dataset, documents=tuple(documents), queries=tuple(moved[query.query_id] for query in dataset.queries)
+    )
+
+
+def measure(engine: Engine, dataset: Dataset) -> tuple[np.ndarray, float]:
+    """Return the recall ``[questions, budgets]``, and the share of first spans that are headings and nothing else."""
+    rows, bare = [], 0
+    for query in dataset.queries:
+        spans = engine.search(query.query, top=60)
+        bare += all(line.startswith("#") for line in spans[0].text.splitlines() if line.strip())
+        found = [(span.doc_id, span.start, span.end) for span in spans]
+        rows.append([overlap.recall for overlap in overlap_at(found, [(query.doc_id, *query.spans[0])])])
+    return np.array(rows), bare / len(rows)
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--sets", default="peps,rfcs,eips,rustbook")
+    parser.add_argument("--characters", type=int, default=350_000)
+    parser.add_argument("--questions", type=int, default=100)
+    options = parser.parse_args()
+    table: list[list[np.ndarray]] = [[] for _ in RULES]
+    print("| set | rule | recall | first spans that are a heading alone |\n|---|---|---|---|")
+    for name in options.sets.split(","):
+        sample = sample_dataset(load_dataset(options.data / name), options.characters, options.questions)
+        dataset = put_back(sample)
+        with tempfile.TemporaryDirectory() as folder, Engine.open(f"{folder}/index", create=True) as engine:
+            engine.add(dataset.documents)
+            for (rule, describe), rows in zip(RULES.items(), table, strict=True):
+                with patch.object(Snapshot, "describe", describe):
+                    recall, bare = measure(engine, dataset)
+                rows.append(recall)
+                print(f"| {name} | {rule} | {_cells(recall.mean(0))} | {bare:.0%} |", flush=True)
+    for rule, rows in zip(RULES, table, strict=True):
+        print(f"| all | {rule} | {_cells(np.mean([row.mean(0) for row in rows], axis=0))} | |")
+    gains = [100 * (one - other)[:, :3].mean(1) for one, other in zip(*table, strict=True)]
+    mean, low, high = macro_interval(gains)
+    print(f"\nMean of the first three budgets: {mean:+.1f} [{low:+.1f}, {high:+.1f}] (paired bootstrap, 95 %)")
+
+
+def _cells(recall: np.ndarray) -> str:
+    return " / ".join(f"{100 * value:.1f}" for value in recall)
+
+
+if __name__ == "__main__":
+    main()
