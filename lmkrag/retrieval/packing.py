@@ -10,7 +10,7 @@ def pack_spans(spans: Sequence[Span], *, budget: int, count_tokens: Callable[[st
     """Keep the best spans that fit.
 
     A span that does not fit whole is cut after a whole sentence or word, if it is the first; else it is left out and
-    smaller ones after it may still fit.
+    smaller ones after it may still fit. So is one that says, word for word, what a better one says elsewhere.
 
     Args:
         spans: best first.
@@ -21,14 +21,19 @@ def pack_spans(spans: Sequence[Span], *, budget: int, count_tokens: Callable[[st
         Spans in the order given, at most ``budget`` tokens in all.
     """
     packed: list[Span] = []
+    said: set[str] = set()
     left = budget
     for span in spans:
+        words = " ".join(span.text.split())
+        if words in said:
+            continue
         cost = count_tokens(span.text)
         if cost > left and not packed:
             span = _shorten(span, left, count_tokens)
             cost = count_tokens(span.text)
         if span.text and cost <= left:
             packed.append(span)
+            said.add(words)
             left -= cost
     return packed
 

@@ -27,6 +27,11 @@ def test_never_above_the_budget_and_always_exact(texts, budget):
         assert whole.text[: one.end - one.start] == one.text
 
 
+def test_what_is_said_twice_is_packed_once():
+    spans = [span("the gate\nis shut"), span("at noon", 50), span("the gate is  shut", doc_id="copy"), span("gate", 90)]
+    assert pack_spans(spans, budget=20, count_tokens=words) == [spans[0], spans[1], spans[3]]
+
+
 def test_the_first_is_cut_at_a_word_later_ones_are_left_out():
     spans = [span("one two three four"), span("five six seven", 50), span("eight", 90)]
     assert [s.text for s in pack_spans(spans, budget=2, count_tokens=words)] == ["one two"]
