@@ -28,10 +28,10 @@ from lmkrag.training.watch import sample_dataset
 def every_hit(snapshot: Snapshot, sentences: Ids, describe: Callable[..., Described] = Snapshot.describe) -> Described:
     """As if each sentence told something by itself."""
     described = describe(snapshot, sentences)
-    return described._replace(telling=np.ones_like(described.telling))
+    return described._replace(telling=np.ones_like(described.telling), introducing=np.zeros_like(described.introducing))
 
 
-RULES = {"no span from a heading (shipped)": Snapshot.describe, "spans from every sentence": every_hit}
+RULES = {"headings and colons lead (shipped)": Snapshot.describe, "any sentence alone": every_hit}
 
 
 def put_back(dataset: Dataset) -> Dataset:

@@ -156,7 +156,8 @@ def test_a_question_that_names_a_document_is_about_it(tmp_path, encoder):
 def test_a_heading_is_found_with_what_it_heads(tmp_path, encoder):
     text = (
         "# The club\n\nWe meet on Fridays in the old mill.\n\n## How to join\n\nSend a card to the secretary. "
-        "The fee is nine shillings.\n\n## Boats\n\n| boat | oars |\n|------|------|\n| Ida | four |\n"
+        "The fee is nine shillings.\n\n## Boats\n\n| boat | oars |\n|------|------|\n| Ida | four |\n\n"
+        "These are under repair until the spring:\n\n- Ruth\n- Eleanor\n"
     )
     outline = "# Rowing in winter\n\n## Ice on the slipway\n\n## Lamps for boats\n"
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
@@ -166,6 +167,8 @@ def test_a_heading_is_found_with_what_it_heads(tmp_path, encoder):
                 for span in engine.search(query, top=20, level=level, filter="path=club"):
                     lines = [line for line in span.text.splitlines() if line]
                     assert not lines[-1].startswith(("#", "|--")), (level, query, span.text)
+        (repair,) = engine.search("What is under repair until the spring?", top=1)
+        assert repair.text == "These are under repair until the spring:\n\n- Ruth"
         assert "Send a card" in engine.search("How do I join?", top=1)[0].text
         assert engine.search("ice on the slipway", top=1)[0].text == "## Ice on the slipway"
 

@@ -2,7 +2,7 @@
 
 A words file lies beside each vector file and has the same rows. It is a safetensors file, read by memory map: words are
 their 64-bit hashes, sorted; each has its rows and how often it is in them. Of each row it has the number of its words,
-its place in its paragraph, and whether it leads: a heading that text follows.
+its place in its paragraph, and whether it leads to what follows.
 """
 
 import json
@@ -23,7 +23,7 @@ from xxhash import xxh3_64_intdigest
 
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.checks import File, read_file, sync
-from lmkrag.index.paragraphs import ParagraphTracker
+from lmkrag.index.paragraphs import ParagraphTracker, introduces
 from lmkrag.types import SentenceKind
 
 Scores = NDArray[np.float32]
@@ -43,6 +43,9 @@ _STOP_WORDS = frozenset(
     were what when where which while who whom why will with would you your""".split()
 )
 _LONGEST = 64  # characters of a word that count
+
+HEADS, INTRODUCES = 1, 2
+"""How a sentence leads to what follows: a heading that text follows in its paragraph; one that ends in a colon."""
 
 
 def split_words(text: str) -> list[str]:
@@ -91,7 +94,7 @@ class WordCounter:
         self._words: list[Words] = []
         self._lengths: list[int] = []
         self._places: list[int] = []
-        self._leads: list[bool] = []
+        self._leads: list[int] = []
         self._headings: list[int] = []  # rows without text after them so far
 
     def add(self, sentences: Iterable[tuple[str, SentenceKind]], paragraphs: ParagraphTracker) -> None:
@@ -100,19 +103,19 @@ class WordCounter:
             found = list(map(_hash_word, split_words(text)))
             self._words.append(np.array(found, np.uint64))
             self._lengths.append(len(found))
-            self._place(paragraphs.place(text, heading=kind == "heading"), kind == "heading")
+            self._places.append(paragraphs.place(text, heading=kind == "heading"))
+            self._leads.append(INTRODUCES if introduces(text) else 0)
+            self._note_heading(len(self._places) - 1, kind == "heading")
 
-    def _place(self, place: int, heading: bool) -> None:
-        if place == 0:
+    def _note_heading(self, row: int, heading: bool) -> None:
+        if self._places[row] == 0:
             self._headings = []
         if heading:
-            self._headings.append(len(self._places))
-        else:
-            for row in self._headings:
-                self._leads[row] = True
-            self._headings = []
-        self._places.append(place)
-        self._leads.append(False)
+            self._headings.append(row)
+            return
+        for above in self._headings:
+            self._leads[above] = HEADS
+        self._headings = []
 
     def tables(self) -> dict[str, NDArray[Any]]:
         """Return the rows gathered as what a words file holds."""

@@ -8,11 +8,16 @@ _ENOUGH = 1_000  # characters: a list, a transcript or a contract without blank 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 
 
+def introduces(sentence: str) -> bool:
+    """Tell whether a sentence ends in a colon, so that what follows belongs to it."""
+    return sentence.rstrip().endswith((":", "："))
+
+
 class ParagraphTracker:
     r"""Follows the sentences of one document, and says where each stands in its paragraph.
 
-    A paragraph ends at a blank line, after a long line, and, once it is long itself, after any line. A heading begins
-    one, with what it heads, a blank line between them or not.
+    A paragraph ends at a blank line, after a long line, and, once it is long itself, after any line; but not after a
+    colon. A heading begins one, with what it heads, a blank line between them or not.
 
     >>> tracker = ParagraphTracker()
     >>> [tracker.place(sentence) for sentence in ("Honey\n", "Bees make it. ", "It keeps.\n\n", "Wax is next.\n")]
@@ -47,7 +52,8 @@ class ParagraphTracker:
         last_end = max(body.rfind("\n"), body.rfind("\r"))
         self._line = len(body) - last_end - 1 if last_end >= 0 else self._line + len(body)
         line_ends = len(_LINE_END.findall(sentence, len(body)))
-        if line_ends > 1 or (line_ends and (self._line > _WRAPPED or self._length > _ENOUGH)):
+        ends = line_ends > 1 or (line_ends and (self._line > _WRAPPED or self._length > _ENOUGH))
+        if ends and not introduces(sentence):
             self._place = self._length = self._line = 0
             return place
         self._place += 1

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index import catalog
 from lmkrag.index.catalog import Ids, Living, find_ranges
-from lmkrag.index.lexical import Posting, Words, query_words, score_rows, score_texts, weigh
+from lmkrag.index.lexical import HEADS, INTRODUCES, Posting, Words, query_words, score_rows, score_texts, weigh
 from lmkrag.index.segments import Segment
 from lmkrag.index.vectors import VectorFile
 
@@ -121,13 +121,15 @@ class FoundWords(NamedTuple):
 
 
 class Described(NamedTuple):
-    """Of some sentences, each ``[k]``: the first sentence of the paragraph; whether it tells something by itself.
+    """Of some sentences, each ``[k]``.
 
-    A heading that text follows does not, it says what comes; neither does one without a word, such as a table's rule.
+    ``paragraphs`` are their paragraphs' first sentences. Those not ``telling`` say nothing by themselves: headings that
+    text follows, and what has no word, such as a table's rule. The ``introducing`` ones end in a colon.
     """
 
     paragraphs: Ids
     telling: Mask
+    introducing: Mask
 
 
 @dataclass(frozen=True)
@@ -284,13 +286,14 @@ class Snapshot:
     def describe(self, sentences: Ids) -> Described:
         """Return what the index knows of some sentences ``[k]``, their words and vectors aside."""
         paragraphs = sentences.copy()
-        telling = np.ones(len(sentences), bool)
+        telling, introducing = np.ones(len(sentences), bool), np.zeros(len(sentences), bool)
         for live in self.segments:
             mine, rows = _find_rows(live.by_sentence, sentences)
             lexicon = live.segment.lexicon
             paragraphs[mine] -= lexicon.places[rows]
-            telling[mine] = (lexicon.leads[rows] == 0) & (lexicon.lengths[rows] > 0)
-        return Described(paragraphs, telling)
+            telling[mine] = (lexicon.leads[rows] != HEADS) & (lexicon.lengths[rows] > 0)
+            introducing[mine] = lexicon.leads[rows] == INTRODUCES
+        return Described(paragraphs, telling, introducing)
 
 
 def sort_runs(runs: Ids) -> Ids:

@@ -24,6 +24,7 @@ def grow_spans(
     documents: Ids,
     *,
     hits: NDArray[np.bool_] | None = None,
+    introducing: NDArray[np.bool_] | None = None,
     front: int | None = None,
     keep: float = KEEP,
 ) -> Iterator[tuple[int, int, int]]:
@@ -38,6 +39,7 @@ def grow_spans(
         sentences: ``[n]`` their ids, increasing.
         documents: ``[n]`` the document each is of.
         hits: ``[n]`` which sentences spans may grow from, and end with; None for all.
+        introducing: ``[n]`` sentences that a span does not end with either: it takes the next one, too. None for none.
         front: a fixed number of sentences before the hit.
         keep: how near to the hit's score its neighbours must be.
 
@@ -60,6 +62,8 @@ def grow_spans(
             last = _edge(hit, 1, REACH, joined, taken, gains)
         else:
             first, last = _edge(hit, -1, front, joined, taken, None), hit
+        if introducing is not None and introducing[last]:
+            last = _edge(last, 1, 1, joined, taken, None)
         while hits is not None and not hits[last]:
             last -= 1  # a heading goes with what it heads
         taken[first : last + 1] = True

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, Living
 from lmkrag.index.lexical import Words
-from lmkrag.index.snapshot import FoundWords, Selection, Snapshot
+from lmkrag.index.snapshot import Described, FoundWords, Selection, Snapshot
 from lmkrag.retrieval.fusion import LEXICAL_SHARE, fuse
 from lmkrag.retrieval.growth import JOIN, REACH, grow_spans
 from lmkrag.types import Hit, Level, Mode, Span
@@ -31,14 +31,14 @@ _GROWN_PER_SPAN = 4
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Sentences near anything a query found, by increasing id, with their scores; ``telling`` ones may be hits."""
+    """Sentences near anything a query found, by increasing id, with their scores and what the index knows of them."""
 
     sentences: Ids
     documents: Ids
     score: Scores
     dense: Scores
     lexical: Scores
-    telling: NDArray[np.bool_]
+    described: Described
 
 
 def search_spans(
@@ -70,11 +70,16 @@ def search_spans(
     if level == "document":
         return _documents(index, candidates, top)
     if level == "sentence":
-        telling = np.flatnonzero(candidates.telling)
+        telling = np.flatnonzero(candidates.described.telling)
         order = telling[np.argsort(-candidates.score[telling], kind="stable")[:top]].tolist()
         return _spans(index, candidates, [(position, position + 1, (position,)) for position in order])
     grown = grow_spans(
-        candidates.score, candidates.sentences, candidates.documents, hits=candidates.telling, front=front
+        candidates.score,
+        candidates.sentences,
+        candidates.documents,
+        hits=candidates.described.telling,
+        introducing=candidates.described.introducing,
+        front=front,
     )
     return _spans(index, candidates, _merge(candidates, grown, top))
 
@@ -140,7 +145,7 @@ def _gather(
         None if mode == "dense" else index.share_named(documents, words),
         None if found_words is None else _score_documents(index, owners, found_words),
     )
-    return Candidates(sentences, documents, score, dense, lexical, described.telling)
+    return Candidates(sentences, documents, score, dense, lexical, described)
 
 
 def _score_documents(index: Snapshot, owners: Ids, words: FoundWords) -> Scores | None:

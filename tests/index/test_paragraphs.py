@@ -28,6 +28,13 @@ def test_blank_lines_of_every_kind(blank):
     assert len(paragraphs([f"One.{blank}", "Two."])) == 2
 
 
+def test_what_a_colon_introduces_is_of_its_paragraph():
+    assert paragraphs(["We need:\n\n", "- smoke\n\n", "- gloves\n"]) == [
+        ["We need:\n\n", "- smoke\n\n"],
+        ["- gloves\n"],
+    ]
+
+
 def test_headings_begin_the_paragraph_they_head():
     assert paragraphs(["One.\n", "# Hive\n\n", "## Lid\n\n\n", "Two.\n\n", "Three."]) == [
         ["One.\n"],

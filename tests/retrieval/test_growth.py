@@ -54,6 +54,13 @@ def test_spans_neither_grow_from_nor_end_with_what_is_no_hit():
     assert grown([1.0, 1.0], hits=np.array([False, False])) == []
 
 
+def test_spans_do_not_end_with_what_introduces_the_next():
+    introducing = np.array([False, True, False, True])
+    assert grown([0.1, 1.0, 0.1, 0.1], introducing=introducing) == [(1, 3, 1), (0, 1, 0), (3, 4, 3)]
+    assert grown([1.0, 0.1], introducing=introducing[1:3], documents=[0, 1])[0] == (0, 1, 0)
+    assert grown([0.1, 1.0, 0.1], introducing=introducing[:3], front=1)[0] == (0, 3, 1)
+
+
 def test_a_poor_neighbour_is_left_out():
     assert grown([0.1, 1.0, 0.99, 0.2], keep=0.95)[0] == (1, 3, 1)
 
