@@ -38,16 +38,17 @@ def put_back(dataset: Dataset) -> Dataset:
     """Return the set with each question's heading before its evidence."""
     documents, moved = [], {}
     for document in dataset.documents:
-        text, pieces, done = document.text, [], 0
-        asked = sorted((q for q in dataset.queries if q.doc_id == document.doc_id), key=lambda q: q.spans[0])
+        asked = [query for query in dataset.queries if query.doc_id == document.doc_id]
+        headings = {query.spans[0][0]: f"## {query.query.removeprefix(f'{document.title}: ')}\n\n" for query in asked}
+        text = document.text
+        for place in sorted(headings, reverse=True):
+            text = text[:place] + headings[place] + text[place:]
+        documents.append(Document(document.doc_id, document.path, text, document.title))
         for query in asked:
             ((start, end),) = query.spans
-            heading = query.query.removeprefix(f"{document.title}: ")
-            pieces += [text[done:start], f"## {heading}\n\n"] if start >= done else []
-            done = max(done, start)
-            added = sum(map(len, pieces)) - done
-            moved[query.query_id] = replace(query, spans=((start + added, end + added),))
-        documents.append(Document(document.doc_id, document.path, "".join(pieces) + text[done:], document.title))
+            before = sum(len(heading) for place, heading in headings.items() if place <= start)
+            inside = sum(len(heading) for place, heading in headings.items() if start < place < end)
+            moved[query.query_id] = replace(query, spans=((start + before, end + before + inside),))
     return replace(
         dataset, documents=tuple(documents), queries=tuple(moved[query.query_id] for query in dataset.queries)
     )
