@@ -207,8 +207,6 @@ class LandmarkObjective(nn.Module):
         anchor = sentences.new_zeros(())
         if self._teacher:
             held = self._teacher[0]
-            held.backbone.to(sentences.device)
-            held.pooling.to(sentences.device)
             with torch.no_grad():
                 fixed = self._read(held.backbone, held.pooling, step)
                 asked = read_sentences(held.backbone, held.pooling, step.questions)

@@ -129,6 +129,9 @@ def _run_stage(
         disable_tqdm=True,  # its bar and prints go to standard output, which is for the result
         train_sampling_strategy="sequential",
     )
+    if teacher:  # Trainer moves the student only
+        teacher.backbone.to(arguments.device)
+        teacher.pooling.to(arguments.device)
     arguments._n_gpu = min(1, arguments.n_gpu)  # else Trainer splits a step among the cards that this process sees
     data = StageData(
         stage,

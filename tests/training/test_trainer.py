@@ -16,7 +16,14 @@ from safetensors.torch import load_file, save_file
 from lmkrag import LandmarkEncoder
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import EncoderError, TrainingError, UsageError
-from lmkrag.training.settings import EvaluationSettings, ModelSettings, SetSettings, StageSettings, TrainSettings
+from lmkrag.training.settings import (
+    EvaluationSettings,
+    ModelSettings,
+    SetSettings,
+    StageSettings,
+    TrainSettings,
+    load_settings,
+)
 from lmkrag.training.student import average_encoders
 from lmkrag.training.trainer import train
 
@@ -108,12 +115,14 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(settings, monkeypatch):
     assert_trained_alike(weights(train(one_stage)), whole, weights(out / "start"))
 
 
-def test_two_processes_train_as_one_that_accumulates(settings, sample_set, tmp_path):
+def test_two_processes_train_as_one_that_accumulates(sample_set, tmp_path):
     """Two stages, so that the second process has to wait for what the first one writes."""
-    stages = [replace(stage, steps=2, accumulate=2) for stage in (settings.stages[0], settings.stages[2])]
-    alone = train(replace(settings, stages=stages, precision="float32"))
     config = tmp_path / "two.toml"
-    config.write_text(TWO_STAGES.format(data=json.dumps(str(sample_set.parent))))
+    stages = [STAGE.format(task=task, anchor=anchor) for task, anchor in (("pairs", 0.0), ("documents", 0.1))]
+    config.write_text(RUN.format(data=json.dumps(str(sample_set.parent))) + "".join(stages))
+    settings = load_settings(config)
+    accumulating = [replace(stage, accumulate=2) for stage in settings.stages]
+    alone = train(replace(settings, out="one", stages=accumulating))
     done = subprocess.run(
         [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node=2", "-m", "lmkrag", "train", str(config)],
         capture_output=True,
@@ -126,7 +135,7 @@ def test_two_processes_train_as_one_that_accumulates(settings, sample_set, tmp_p
     assert_trained_alike(weights(tmp_path / "two" / "encoder"), weights(alone), weights(alone.parent / "start"))
 
 
-TWO_STAGES = """
+RUN = """
 out = "two"
 data = {data}
 precision = "float32"
@@ -135,25 +144,17 @@ checkpoint_every = 2
 
 [model]
 window = 64
-
+"""
+STAGE = """
 [[stages]]
-name = "distant"
-sets = [{{path = "sample", task = "pairs", documents = 2}}]
+name = "{task}"
+sets = [{{path = "sample", task = "{task}", documents = 2}}]
 steps = 2
 tokens = 256
 windows = [64]
 learning_rate = 5e-5
 duplicate = 0.98
-
-[[stages]]
-name = "real"
-sets = [{{path = "sample", task = "documents", documents = 2}}]
-steps = 2
-tokens = 256
-windows = [64]
-learning_rate = 5e-5
-duplicate = 0.98
-anchor = 0.1
+anchor = {anchor}
 """
 
 
