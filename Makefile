@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO := indexes/demo
 QUESTION ?= How far have the coping stones moved?
+WORKERS ?= 2
 
 export HF_HUB_OFFLINE := 1
 export TOKENIZERS_PARALLELISM := true
@@ -39,7 +40,7 @@ check-types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.installed-dev
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 
 # Known vulnerabilities of what is installed; asks an advisory service on the network, so CI does not.
 audit: $(VENV)/.installed
