@@ -1,10 +1,11 @@
 """Do headings lead to what they head?
 
-    python benchmarks/headings.py ../shared/data/dev [--sets peps,rfcs,eips,rustbook] [--characters 350000]
+    python benchmarks/headings.py ../shared/data/dev [--plain] [--sets peps,rfcs,eips,rustbook] [--characters 350000]
 
-The questions of these sets are headings that were taken out of their documents; here they are put back where they stood
-(as Markdown), so that the heading itself is found first and what it heads is the evidence. Prints the recall of the
-evidence at 500, 1,000, 2,000 and 4,000 characters through the engine, and how many first spans are only a heading.
+The questions of these sets are headings that were taken out of their documents; here they are put back where they were,
+as Markdown or (``--plain``) as lines like any other, so that the heading itself is found first and what it heads is the
+evidence. Prints the recall of the evidence at 500, 1,000, 2,000 and 4,000 characters through the engine, and how many
+first spans are only a heading.
 """
 
 import argparse
@@ -34,12 +35,15 @@ def every_hit(snapshot: Snapshot, sentences: Ids, describe: Callable[..., Descri
 RULES = {"headings and colons lead (shipped)": Snapshot.describe, "any sentence alone": every_hit}
 
 
-def put_back(dataset: Dataset) -> Dataset:
-    """Return the set with each question's heading before its evidence."""
-    documents, moved = [], {}
+def put_back(dataset: Dataset, markup: str) -> tuple[Dataset, set[str]]:
+    """Return the set with each question's heading before its evidence, and the headings."""
+    documents, moved, every = [], {}, set()
     for document in dataset.documents:
         asked = [query for query in dataset.queries if query.doc_id == document.doc_id]
-        headings = {query.spans[0][0]: f"## {query.query.removeprefix(f'{document.title}: ')}\n\n" for query in asked}
+        headings = {
+            query.spans[0][0]: f"{markup}{query.query.removeprefix(f'{document.title}: ')}\n\n" for query in asked
+        }
+        every.update(heading.strip() for heading in headings.values())
         text = document.text
         for place in sorted(headings, reverse=True):
             text = text[:place] + headings[place] + text[place:]
@@ -49,17 +53,16 @@ def put_back(dataset: Dataset) -> Dataset:
             before = sum(len(heading) for place, heading in headings.items() if place <= start)
             inside = sum(len(heading) for place, heading in headings.items() if start < place < end)
             moved[query.query_id] = replace(query, spans=((start + before, end + before + inside),))
-    return replace(
-        dataset, documents=tuple(documents), queries=tuple(moved[query.query_id] for query in dataset.queries)
-    )
+    queries = tuple(moved[query.query_id] for query in dataset.queries)
+    return replace(dataset, documents=tuple(documents), queries=queries), every
 
 
-def measure(engine: Engine, dataset: Dataset) -> tuple[np.ndarray, float]:
+def measure(engine: Engine, dataset: Dataset, headings: set[str]) -> tuple[np.ndarray, float]:
     """Return the recall ``[questions, budgets]``, and the share of first spans that are headings and nothing else."""
     rows, bare = [], 0
     for query in dataset.queries:
         spans = engine.search(query.query, top=60)
-        bare += all(line.startswith("#") for line in spans[0].text.splitlines() if line.strip())
+        bare += all(line.strip() in headings for line in spans[0].text.splitlines() if line.strip())
         found = [(span.doc_id, span.start, span.end) for span in spans]
         rows.append([overlap.recall for overlap in overlap_at(found, [(query.doc_id, *query.spans[0])])])
     return np.array(rows), bare / len(rows)
@@ -70,6 +73,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--sets", default="peps,rfcs,eips,rustbook")
+    parser.add_argument("--plain", action="store_true")
     parser.add_argument("--characters", type=int, default=350_000)
     parser.add_argument("--questions", type=int, default=100)
     options = parser.parse_args()
@@ -77,12 +81,12 @@ def main() -> None:
     print("| set | rule | recall | first spans that are a heading alone |\n|---|---|---|---|")
     for name in options.sets.split(","):
         sample = sample_dataset(load_dataset(options.data / name), options.characters, options.questions)
-        dataset = put_back(sample)
+        dataset, headings = put_back(sample, "" if options.plain else "## ")
         with tempfile.TemporaryDirectory() as folder, Engine.open(f"{folder}/index", create=True) as engine:
             engine.add(dataset.documents)
             for (rule, describe), rows in zip(RULES.items(), table, strict=True):
                 with patch.object(Snapshot, "describe", describe):
-                    recall, bare = measure(engine, dataset)
+                    recall, bare = measure(engine, dataset, headings)
                 rows.append(recall)
                 print(f"| {name} | {rule} | {_cells(recall.mean(0))} | {bare:.0%} |", flush=True)
     for rule, rows in zip(RULES, table, strict=True):

@@ -173,6 +173,35 @@ def test_a_heading_is_found_with_what_it_heads(tmp_path, encoder):
         assert engine.search("ice on the slipway", top=1)[0].text == "## Ice on the slipway"
 
 
+def test_a_heading_without_markup_is_found_with_what_it_heads(tmp_path, encoder):
+    text = (
+        "QUESTIONS TO THE LIBRARY\n\nHow do I get a new card?\n\nBring a photograph to the desk. It takes a minute.\n\n"
+        "How long may I keep a book?\n\nFour weeks, unless another reader waits for it.\n\nRenewals\n"
+        "Three are possible. Ask by telephone."
+    )
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add([Document("faq", "faq", text)])
+        for question, answer in (
+            ("How do I get a new card?", "Bring a photograph"),
+            ("How long may I keep a book?", "Four weeks"),
+            ("Renewals", "Three are possible"),
+        ):
+            for level in ("span", "sentence"):
+                (best,) = engine.search(question, top=1, level=level)
+                assert answer in best.text, (question, level)
+
+
+def test_a_question_is_found_with_its_answer(tmp_path, encoder):
+    text = (
+        "Q: How do I join the club?\nA: Send a card to the secretary.\n\n"
+        "Q: What does a boat cost?\nA: Nine shillings an hour, oars included.\n"
+    )
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add([Document("club", "club", text)])
+        assert "Nine shillings" in engine.search("What does a boat cost?", top=1)[0].text
+        assert "a card" in engine.search("How do I join the club?", top=1)[0].text
+
+
 def test_titles_are_in_the_vectors(tmp_path, encoder):
     """What tells two leases of the same text apart is what they are called; a new name makes new vectors."""
     text = (

@@ -1,7 +1,8 @@
 """Split text into sentences that tile it: joined in order, they are the text, to the last character.
 
 Block structure first (headings, list items, table rows, code, speaker turns, blank lines), which no sentence
-splitter understands; then sentences inside running prose, by NLTK's Punkt and the full stops of Chinese and Japanese.
+splitter understands; then sentences inside running prose, by NLTK's Punkt and the full stops of Chinese and Japanese;
+last, which of them are headings that no markup shows.
 """
 
 import re
@@ -10,6 +11,7 @@ from functools import cache
 from itertools import pairwise
 from typing import Literal
 
+from lmkrag.corpus.headings import mark_headings
 from lmkrag.types import Sentence, SentenceKind, Text
 
 Splitter = Literal["punkt", "punkt_tab"]
@@ -26,7 +28,7 @@ _HARD_WRAP = 120  # lines longer than this are whole paragraphs, not wrapped one
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
 _HEADING = re.compile(r"\s{0,3}#{1,6}\s+\S")
-_UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{3,}|\^{3,}|\*{3,}|\"{3,}|\+{3,})\s*$")
+_UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\+{3,})\s*$")
 _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S", re.IGNORECASE
 )
@@ -73,18 +75,25 @@ def iter_sentences(
     """Like :func:`split_sentences`, one at a time: what is held in memory does not grow with the text."""
     find_ends = _sentence_ends(splitter, language)
     blocks = _code_blocks(0, _lines(text)) if kind == "code" else _blocks(_lines(text))
-    pending: Sentence | None = None
-    pending_blank = False
-    for start, part, part_kind in _cut_long(_split_blocks(blocks, find_ends)):
-        sentence, blank = Sentence(start, start + len(part), part_kind), part.isspace()
-        if pending is None:
-            pending, pending_blank = sentence, blank
-        elif blank or pending_blank:
-            joined_kind = part_kind if pending_blank else pending.kind
-            pending, pending_blank = Sentence(pending.start, sentence.end, joined_kind), blank and pending_blank
-        else:
-            yield pending
-            pending, pending_blank = sentence, blank
+    sentences = _join_blanks(_cut_long(_split_blocks(blocks, find_ends)))
+    return (sentence for sentence, _ in sentences) if kind == "code" else mark_headings(sentences)
+
+
+def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
+    """Yield sentences and their texts; what is blank belongs to the one before it, at the start to the first."""
+    pending: tuple[Sentence, str] | None = None
+    for start, part, kind in parts:
+        sentence, text = Sentence(start, start + len(part), kind), part
+        if pending is not None:
+            before, held = pending
+            if text.isspace():
+                sentence = Sentence(before.start, sentence.end, before.kind)
+                text = held + text if len(held) <= 2 * MAX_CHARS else held  # of a gigabyte of blanks some will do
+            elif held.isspace():
+                sentence = Sentence(before.start, sentence.end, kind)
+            else:
+                yield pending
+        pending = sentence, text
     if pending is not None:
         yield pending
 
@@ -164,17 +173,17 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
             if line.lstrip().startswith(fence):
                 yield from _code_blocks(start, block)
                 start, kind, block, fence, blank = end, None, [], "", True
+        elif block and not blank and _underlines(line, block[-1]):
+            heading = block.pop()
+            yield from _close(start, block, kind)
+            yield position - len(heading), heading + line, "heading"
+            start, kind, block, blank = end, None, [], True
         elif opening := _FENCE.match(line):
             yield from _close(start, block, kind)
             start, kind, block, fence = position, "code", [line], opening.group(1)[:3]
         elif line.isspace():
             block.append(line)
             blank = True
-        elif _UNDERLINE.match(line) and block and not blank:
-            heading = block.pop()
-            yield from _close(start, block, kind)
-            yield position - len(heading), heading + line, "heading"
-            start, kind, block, blank = end, None, [], True
         else:
             found = _line_kind(line, blank, block)
             if found != "text" or blank:
@@ -184,6 +193,13 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
             blank = found in ("heading", "row")  # one line is the whole block
         position = end
     yield from _code_blocks(start, block) if fence else _close(start, block, kind)
+
+
+def _underlines(line: str, title: str) -> bool:
+    """Whether a line makes a heading of the one before it."""
+    found = _UNDERLINE.match(line)
+    # "~~~~" may open code: under a title it is as long, as reStructuredText has it
+    return found is not None and (found[1][0] not in "~`" or len(found[1]) >= len(title.strip()))
 
 
 def _line_kind(line: str, blank: bool, block: list[str]) -> SentenceKind:

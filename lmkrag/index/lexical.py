@@ -45,7 +45,7 @@ _STOP_WORDS = frozenset(
 _LONGEST = 64  # characters of a word that count
 
 HEADS, INTRODUCES = 1, 2
-"""How a sentence leads to what follows: a heading that text follows in its paragraph; one that ends in a colon."""
+"""How a sentence leads to what follows: a heading that text follows in its paragraph; a colon or a question."""
 
 
 def split_words(text: str) -> list[str]:

@@ -6,18 +6,19 @@ _WRAPPED = 120  # a longer line is a paragraph in itself, no line of a wrapped o
 _ENOUGH = 1_000  # characters: a list, a transcript or a contract without blank lines is cut at the next line's end
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
+_INTRODUCES = re.compile(r"[:：]$|[?？][\"'”’»)\]]*$")
 
 
 def introduces(sentence: str) -> bool:
-    """Tell whether a sentence ends in a colon, so that what follows belongs to it."""
-    return sentence.rstrip().endswith((":", "："))
+    """Tell whether a sentence ends in a colon or asks a question, so that what follows belongs to it."""
+    return _INTRODUCES.search(sentence.rstrip()) is not None
 
 
 class ParagraphTracker:
     r"""Follows the sentences of one document, and says where each stands in its paragraph.
 
     A paragraph ends at a blank line, after a long line, and, once it is long itself, after any line; but not after a
-    colon. A heading begins one, with what it heads, a blank line between them or not.
+    colon or a question. A heading begins one, with what it heads, a blank line between them or not.
 
     >>> tracker = ParagraphTracker()
     >>> [tracker.place(sentence) for sentence in ("Honey\n", "Bees make it. ", "It keeps.\n\n", "Wax is next.\n")]

@@ -124,7 +124,7 @@ class Described(NamedTuple):
     """Of some sentences, each ``[k]``.
 
     ``paragraphs`` are their paragraphs' first sentences. Those not ``telling`` say nothing by themselves: headings that
-    text follows, and what has no word, such as a table's rule. The ``introducing`` ones end in a colon.
+    text follows, and what has no word, such as a table's rule. The ``introducing`` ones end in a colon or ask.
     """
 
     paragraphs: Ids

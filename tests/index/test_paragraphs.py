@@ -28,9 +28,10 @@ def test_blank_lines_of_every_kind(blank):
     assert len(paragraphs([f"One.{blank}", "Two."])) == 2
 
 
-def test_what_a_colon_introduces_is_of_its_paragraph():
-    assert paragraphs(["We need:\n\n", "- smoke\n\n", "- gloves\n"]) == [
-        ["We need:\n\n", "- smoke\n\n"],
+@pytest.mark.parametrize("lead", ["We need:", "我们需要：", "What do we need?", "“What do we need?”", "需要什么？"])
+def test_what_a_colon_or_a_question_introduces_is_of_its_paragraph(lead):
+    assert paragraphs([f"{lead}\n\n", "- smoke\n\n", "- gloves\n"]) == [
+        [f"{lead}\n\n", "- smoke\n\n"],
         ["- gloves\n"],
     ]
 

@@ -91,8 +91,8 @@ def check_against(store: IndexStore, model: dict[str, str]) -> None:
             paragraphs = described.paragraphs - row.first_sentence
             np.testing.assert_array_equal(paragraphs, first_of_paragraphs(sentences))
             assert described.telling.tolist() == tell_something(sentences)
-            colons = [s.rstrip().endswith(":") and kind != "heading" for s, kind in with_kinds(sentences)]
-            assert described.introducing.tolist() == colons
+            introducing = [s.rstrip().endswith((":", "?")) and kind != "heading" for s, kind in with_kinds(sentences)]
+            assert described.introducing.tolist() == introducing
             _, found = snapshot.search_dense(expected[:1], 1)
             assert snapshot.living.owners(found[0])[0] >= 0
         for word in ("alpha", "beta", "gamma"):
