@@ -3,8 +3,9 @@
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import NamedTuple
 
-from lmkrag.types import Sentence, SentenceKind
+from lmkrag.types import Sentence
 
 _LONGEST = 100  # characters of a heading
 _MOST_WORDS = 16
@@ -16,6 +17,18 @@ _CLOSING = r"[\"'”’»)\]]*$"
 _ENDS_SENTENCE = re.compile(r"[.!?…。！？]" + _CLOSING)
 _ENDS = re.compile(r"[.!?…。！？:;,：；，、]" + _CLOSING)
 _OPENS_QUOTE = re.compile(r"[\"'“‘«「]")
+
+
+class _Line(NamedTuple):
+    """A sentence: ``body`` is its text without white space around it, nor Markdown's emphasis.
+
+    ``single`` if it is on one line; ``line_ends`` are those after it.
+    """
+
+    sentence: Sentence
+    body: str
+    single: bool
+    line_ends: int
 
 
 def mark_headings(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[Sentence]:
@@ -31,34 +44,35 @@ def mark_headings(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[Sentenc
     >>> [s.kind for s in mark_headings((Sentence(0, 0), text) for text in texts)]
     ['heading', 'text', 'heading', 'text']
     """
-    lines: list[tuple[Sentence, str]] = []  # that may be headings of what comes next
+    lines: list[_Line] = []  # that may be headings of what comes next
     complete = True  # is what comes before them?
-    for sentence, text in sentences:
-        if _may_head(sentence.kind, text):
-            lines.append((sentence, text))
+    for line in (_read(sentence, text) for sentence, text in sentences):
+        if _may_head(line):
+            lines.append(line)
             if len(lines) > _DEEPEST:
                 complete = False
-                yield lines.pop(0)[0]
+                yield lines.pop(0).sentence
             continue
-        head = complete and lines and _heads([line for _, line in lines], sentence.kind, text)
-        yield from (replace(line, kind="heading") if head else line for line, _ in lines)
+        head = complete and lines and _heads(lines, line)
+        yield from (replace(above.sentence, kind="heading") if head else above.sentence for above in lines)
         lines = []
-        yield sentence
-        complete = _is_complete(sentence.kind, text)
-    yield from (line for line, _ in lines)
+        yield line.sentence
+        complete = _is_complete(line)
+    yield from (line.sentence for line in lines)
 
 
-def _may_head(kind: SentenceKind, text: str) -> bool:
-    """Whether a sentence is a line that could be a heading, whatever stands around it."""
-    body = _body(text)
-    if (
-        kind not in ("text", "item")
-        or not 0 < len(body) <= _LONGEST
-        or len(body.split()) > _MOST_WORDS
-        or _LINE_END.search(text.strip())
-    ):
+def _read(sentence: Sentence, text: str) -> _Line:
+    stripped = text.strip()
+    line_ends = len(_LINE_END.findall(text, len(text.rstrip())))
+    return _Line(sentence, stripped.strip("*_").strip(), _LINE_END.search(stripped) is None, line_ends)
+
+
+def _may_head(line: _Line) -> bool:
+    """Whether a sentence could be a heading, whatever stands around it."""
+    kind, body = line.sentence.kind, line.body
+    if kind not in ("text", "item") or not line.single or not line.line_ends:
         return False
-    if not _LINE_END.search(text, len(text.rstrip())):
+    if not 0 < len(body) <= _LONGEST or len(body.split()) > _MOST_WORDS:
         return False
     asks = body.endswith(("?", "？")) and not _OPENS_QUOTE.match(body)  # else someone speaks
     if _ENDS.search(body) and not asks:
@@ -69,22 +83,18 @@ def _may_head(kind: SentenceKind, text: str) -> bool:
     return body[0].isalnum() and not body[0].islower() and 2 * letters >= len(body.replace(" ", ""))
 
 
-def _heads(lines: list[str], kind: SentenceKind, text: str) -> bool:
+def _heads(lines: list[_Line], following: _Line) -> bool:
     """Whether lines that may be headings are followed by what they head."""
-    numbers = [found.group(1) for line in lines if (found := _NUMBER.match(_body(line)))]
-    following = _NUMBER.match(_body(text))
-    if len(numbers) > 1 or (numbers and following and numbers[0].count(".") == following.group(1).count(".")):
+    numbers = [found.group(1) for line in lines if (found := _NUMBER.match(line.body))]
+    next_number = _NUMBER.match(following.body)
+    if len(numbers) > 1 or (numbers and next_number and numbers[0].count(".") == next_number.group(1).count(".")):
         return False  # a numbered list
-    body = _body(text)
+    kind, body = following.sentence.kind, following.body
     return kind != "heading" and (kind != "text" or len(body) > _LONGEST or bool(_ENDS.search(body)))
 
 
-def _is_complete(kind: SentenceKind, text: str) -> bool:
+def _is_complete(line: _Line) -> bool:
     """Whether nothing of a sentence can be on the next line."""
-    line_ends = len(_LINE_END.findall(text, len(text.rstrip())))
-    return kind in ("heading", "row", "code") or line_ends > 1 or bool(line_ends and _ENDS_SENTENCE.search(_body(text)))
-
-
-def _body(text: str) -> str:
-    """A line without white space around it, nor Markdown's emphasis."""
-    return text.strip().strip("*_").strip()
+    if line.sentence.kind in ("heading", "row", "code") or line.line_ends > 1:
+        return True
+    return line.line_ends == 1 and _ENDS_SENTENCE.search(line.body) is not None
