@@ -21,18 +21,17 @@ from lmkrag import Document, Engine
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import overlap_at
 from lmkrag.evaluation.significance import macro_interval
-from lmkrag.index.catalog import Ids
-from lmkrag.index.snapshot import Described, Snapshot
+from lmkrag.index.snapshot import Description, Snapshot
 from lmkrag.training.watch import sample_dataset
 
 
-def every_hit(snapshot: Snapshot, sentences: Ids, describe: Callable[..., Described] = Snapshot.describe) -> Described:
-    """As if each sentence told something by itself."""
-    described = describe(snapshot, sentences)
-    return described._replace(telling=np.ones_like(described.telling), introducing=np.zeros_like(described.introducing))
+def without_roles(*asked, describe: Callable[..., Description] = Snapshot.describe) -> Description:
+    """As if each sentence had content of its own and none led to the next."""
+    described = describe(*asked)
+    return described._replace(roles=np.zeros_like(described.roles))
 
 
-RULES = {"headings and colons lead (shipped)": Snapshot.describe, "any sentence alone": every_hit}
+RULES = {"headings and colons lead (shipped)": Snapshot.describe, "any sentence alone": without_roles}
 
 
 def put_back(dataset: Dataset, markup: str) -> tuple[Dataset, set[str]]:
@@ -61,7 +60,7 @@ def measure(engine: Engine, dataset: Dataset, headings: set[str]) -> tuple[np.nd
     """Return the recall ``[questions, budgets]``, and the share of first spans that are headings and nothing else."""
     rows, bare = [], 0
     for query in dataset.queries:
-        spans = engine.search(query.query, top=60)
+        spans = engine.search(query.query, top_k=60)
         bare += all(line.strip() in headings for line in spans[0].text.splitlines() if line.strip())
         found = [(span.doc_id, span.start, span.end) for span in spans]
         rows.append([overlap.recall for overlap in overlap_at(found, [(query.doc_id, *query.spans[0])])])

@@ -72,7 +72,7 @@ def _set_name(folder: Path) -> str:
 
 def _stored(folder: Path) -> np.ndarray:
     store = IndexStore.open(folder)
-    with store.reading() as snapshot:
+    with store.reader.snapshot() as snapshot:
         parts = [part for live in snapshot.segments for part in live.segment.vectors.slices(live.rows)]
     return np.concatenate(parts)
 

@@ -15,7 +15,7 @@ from unittest.mock import patch
 import numpy as np
 
 from lmkrag.evaluation.compare import OURS, Options, compare
-from lmkrag.retrieval import fusion, growth, search
+from lmkrag.retrieval import fusion, gather, growth, search
 
 RULES = {
     "shipped": {},
@@ -25,8 +25,8 @@ RULES = {
     "no paragraphs": {"PARAGRAPH_SHARE": 0.0},
     "paragraph share 2": {"PARAGRAPH_SHARE": 2.0},
     "no titles": {"TITLE_SHARE": 0.0},
-    "no words of documents": {"ABOUT_SHARE": 0.0},
-    "words of documents 0.4": {"ABOUT_SHARE": 0.4},
+    "no words of documents": {"DOCUMENT_WORDS_SHARE": 0.0},
+    "words of documents 0.4": {"DOCUMENT_WORDS_SHARE": 0.4},
     "no document share": {"DOCUMENT_SHARE": 0.0},
     "document share 2": {"DOCUMENT_SHARE": 2.0},
     "lexical share 0.05": {"LEXICAL_SHARE": 0.05},
@@ -62,7 +62,7 @@ def _measure(folders: list[Path], work: Path, how: Options, changes: dict[str, o
     fused = {name: value for name, value in changes.items() if name not in ("KEEP", "JOIN")}
     with ExitStack() as changed:
         for name, value in fused.items():
-            for module in (fusion, search):
+            for module in (fusion, gather):
                 if hasattr(module, name):
                     changed.enter_context(patch.object(module, name, value))
         changed.enter_context(patch.object(search, "JOIN", changes.get("JOIN", search.JOIN)))

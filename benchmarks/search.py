@@ -21,12 +21,12 @@ from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.questions import QuestionEncoder
 from lmkrag.evaluation.dataset import iter_documents, load_dataset
-from lmkrag.index.lexical import WordCounter
-from lmkrag.index.paragraphs import ParagraphTracker
+from lmkrag.index.postings import PostingsBuilder
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors import VectorFile
+from lmkrag.repairing import read_structure
 from lmkrag.types import Document
 
 BATCH = 65_536
@@ -55,7 +55,7 @@ def main() -> None:
     status = engine.status()
     print(f"{status.sentences:,} sentences, {status.documents:,} documents; open {1e3 * opened:.1f} ms, ", end="")
     print(f"first search {1e3 * first:.0f} ms (loads the weights, checks every file), ", end="")
-    print(f"{status.bytes / status.sentences:.0f} bytes a sentence\n")
+    print(f"{status.bytes / status.sentences:.0f} bytes per sentence\n")
     print("| search | p50 ms | p99 ms | encoder | FAISS | lexical | rest |\n|---|---|---|---|---|---|---|")
     clock = Clock()
     for name, how in {
@@ -69,7 +69,7 @@ def main() -> None:
     began = time.perf_counter()
     for start in range(0, 256 * 2, 256):
         engine.search_batch([questions[i % len(questions)] for i in range(start, start + 256)])
-    print(f"\nbatches of 256, hybrid: {1e3 * (time.perf_counter() - began) / 512:.2f} ms a question")
+    print(f"\nbatches of 256, hybrid: {1e3 * (time.perf_counter() - began) / 512:.2f} ms per question")
 
 
 class Clock:
@@ -130,18 +130,20 @@ def build(path: Path, data: Path, total: int) -> None:
     done = number = 0
     with store.writing():
         while done < total:
-            staged, words, rows = [], WordCounter(), 0
+            staged, texts, rows = [], [], 0
             while rows < BATCH and done + rows < total:
                 text, sentences = documents[number % len(documents)]
                 kind = "text" if number % RARE else "rare"
                 name = f"document-{number}"
                 document = Document(name, name, text, kind=kind, fingerprint=str(number))
                 staged.append(Staged(document, text, SentenceTable.of(sentences), "", (len(text), 0)))
-                words.add(((text[s.start : s.end], s.kind) for s in sentences), ParagraphTracker())
+                texts.append([(text[s.start : s.end], s.kind) for s in sentences])
                 rows, number = rows + len(sentences), number + 1
             vectors = rng.standard_normal((rows, store.encoder.dimensions)).astype(np.float32)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-            store.commit(staged, [store.stage_segment([vectors], words.tables())])
+            words = PostingsBuilder()
+            words.add(text for document in texts for text, _ in document)
+            store.commit(staged, [store.stage_segment([vectors], words.take(len(words)), read_structure(texts))])
             done += rows
         store.compact()
     store.close()

@@ -15,7 +15,7 @@ import time
 QUESTION = "how is leave accrued?"
 FRAMEWORK = (
     "import sys; from lmkrag import Engine, LandmarkEncoder; "
-    "print(Engine.open(sys.argv[1], encoder=LandmarkEncoder.load()).search(sys.argv[2], top=1)[0].text)"
+    "print(Engine.open(sys.argv[1], encoder=LandmarkEncoder.load()).search(sys.argv[2], top_k=1)[0].text)"
 )
 
 

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 from typing import Unpack
 
-from lmkrag.engine import AskOptions, Engine
+from lmkrag.engine import Engine
 from lmkrag.readers.base import AnswerStream, Exchange, LanguageModelReader, Reader
+from lmkrag.retrieval.request import AskOptions, SearchRequest
 from lmkrag.types import Answer
 
 _REMEMBERED = 6  # exchanges a follow-up is rewritten from
@@ -21,11 +22,12 @@ class Conversation:
     >>> conversation.ask("And for how long?").text  # doctest: +SKIP
     """
 
-    def __init__(self, engine: Engine, *, reader: Reader | None = None, **how: Unpack[AskOptions]) -> None:
+    def __init__(self, engine: Engine, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> None:
         """Take an open engine, what answers, and how to search (see :meth:`lmkrag.Engine.ask`)."""
+        SearchRequest(**options)  # wrong options are refused now, not at the first question
         self._engine = engine
         self._reader = reader
-        self._how = how
+        self._options = options
         self._history: list[Exchange] = []
 
     @property
@@ -43,11 +45,11 @@ class Conversation:
 
     def ask(self, question: str) -> Answer:
         """Answer the next question, and remember it."""
-        return self.remember(question, self.stream(question).answer)
+        return self.remember(question, self.stream(question).answer())
 
     def stream(self, question: str) -> AnswerStream:
         """Answer piece by piece; call :meth:`remember` with the whole."""
-        return self._engine.ask_stream(self.standalone(question), reader=self._reader, **self._how)
+        return self._engine.ask_stream(self.standalone(question), reader=self._reader, **self._options)
 
     def remember(self, question: str, answer: Answer) -> Answer:
         """Keep an exchange for the questions that follow, and return the answer."""

@@ -1,64 +1,67 @@
 """The front door: composes the parts, computes nothing itself."""
 
 import asyncio
-from collections.abc import Iterable, Sequence
+import contextlib
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from lmkrag.errors import IndexMismatch, IndexNotFound, UsageError
-from lmkrag.types import Answer, Context, Document, IndexReport, IndexStatus, Level, Mode, RepairReport, Span
+from lmkrag.errors import IndexClosed, IndexMismatch, IndexNotFound, LmkragError, ReaderError, UsageError
+from lmkrag.retrieval.request import AskOptions, SearchOptions, SearchRequest, check_query
+from lmkrag.types import (
+    Answer,
+    Context,
+    Document,
+    DocumentInfo,
+    IndexReport,
+    IndexStatus,
+    Level,
+    Mode,
+    RepairReport,
+    Span,
+)
 
 if TYPE_CHECKING:
+    from lmkrag.arrays import Scores
     from lmkrag.encoder.landmark import LandmarkEncoder
     from lmkrag.encoder.questions import QuestionEncoder
     from lmkrag.index.catalog import DocumentRow
-    from lmkrag.index.snapshot import Selection, Snapshot
+    from lmkrag.index.snapshot import Snapshot
     from lmkrag.index.store import IndexStore
     from lmkrag.indexing import Progress
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
+    from lmkrag.retrieval.packing import Cost
 
-DEFAULT_TOP = 8
 DEFAULT_BUDGET = 2_000
 """Tokens of context a reader gets."""
 
-
-class AskOptions(TypedDict, total=False):
-    """How to search for a reader: see :meth:`Engine.ask`."""
-
-    top: int | None
-    budget: int | None
-    mode: Mode
-    filter: str | None
-
-
-class SearchOptions(AskOptions, total=False):
-    """How to search: see :meth:`Engine.search`."""
-
-    level: Level
-    front: int | None
-
-
 _FEW_QUESTIONS = 32  # more are encoded sooner in batches, the framework's import included
-_SELECTIONS = 32  # filters remembered
-_TOP_OF_BUDGET = 64  # spans looked at when only a budget limits them
 
 
 class Engine:
     """An index and the encoder that made it.
 
-    Reading methods may be called from any thread; one process at a time may write.
+    Reading methods may be called from any thread and after a fork; one process at a time may write. A closed engine
+    refuses further calls; those that are running end as if it were open.
 
     >>> engine = Engine.open("indexes/handbook", create=True)  # doctest: +SKIP
     >>> engine.add("docs/")  # doctest: +SKIP
-    >>> engine.search("how is leave accrued?", top=8)  # doctest: +SKIP
+    >>> engine.search("how is leave accrued?", top_k=8)  # doctest: +SKIP
     """
 
     def __init__(self, store: "IndexStore", encoder: "LandmarkEncoder | None" = None) -> None:
         """Take an open store; the encoder is loaded when it is first needed, unless given."""
+        from lmkrag.retrieval.selecting import FilterCache
+
         self._store = store
         self._encoder = encoder
         self._questions: QuestionEncoder | None = None
-        self._selections: dict[str, tuple[int, Selection]] = {}
+        self._filters = FilterCache()
+        self._switch = threading.Lock()  # held while another store takes the place of this one
+        self._loading = threading.Lock()
         if encoder is not None:
             self._check(encoder)
 
@@ -87,12 +90,16 @@ class Engine:
             index has or the loaded encoder was made with.
             IndexMismatch: the index was made with another encoder, or a newer lmkrag. IndexCorrupt: it is damaged.
         """
+        from lmkrag.index.recipes import DEFAULT_RECIPE, load_recipe
         from lmkrag.index.store import IndexStore
+        from lmkrag.system import check_platform, set_wait_policy
 
+        check_platform()
+        set_wait_policy()
         path = Path(path)
         if IndexStore.exists(path):
             store = IndexStore.open(path)
-            if recipe is not None and recipe != store.recipe.name:
+            if recipe is not None and recipe != store.recipe.name and load_recipe(recipe) != store.recipe:
                 raise UsageError(
                     f"{path}: made with recipe {store.recipe.name!r}; index into a new directory for {recipe!r}"
                 )
@@ -104,29 +111,33 @@ class Engine:
             return cls(store, _load_encoder(encoder, window=spec.window, overlap=spec.overlap))
         if not create:
             raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
+        made_with = load_recipe(recipe or DEFAULT_RECIPE)
         loaded = _load_encoder(encoder, overlap=overlap)
         if overlap is not None and overlap != loaded.spec.overlap:
             raise UsageError(f"the encoder given was loaded with overlap {loaded.spec.overlap}, not {overlap}")
-        return cls(IndexStore.create(path, encoder=loaded.spec, recipe=recipe), loaded)
+        return cls(IndexStore.create(path, encoder=loaded.spec, recipe=made_with), loaded)
 
     @property
     def encoder(self) -> "LandmarkEncoder":
         """The encoder that made the index, loaded at first use."""
-        if self._encoder is None:
-            spec = self._store.encoder
-            loaded = _load_encoder(spec.name, window=spec.window, overlap=spec.overlap)
-            self._check(loaded)
-            self._encoder = loaded
-        return self._encoder
+        with self._loading:
+            if self._encoder is None:
+                spec = self._store.encoder
+                loaded = _load_encoder(spec.name, window=spec.window, overlap=spec.overlap)
+                self._check(loaded)
+                self._encoder = loaded
+            return self._encoder
 
     @property
     def _asker(self) -> "LandmarkEncoder | QuestionEncoder":
         """What encodes questions: the encoder if it is loaded, else one that takes no framework, where there is one."""
         from lmkrag.encoder.questions import QuestionEncoder
 
-        if self._encoder is None and self._questions is None:
-            self._questions = QuestionEncoder.load(self._store.encoder)
-        return self._questions if self._encoder is None and self._questions is not None else self.encoder
+        with self._loading:
+            if self._encoder is None and self._questions is None:
+                self._questions = QuestionEncoder.load(self._store.encoder)
+            chosen = self._questions if self._encoder is None else self._encoder
+        return self.encoder if chosen is None else chosen
 
     def _check(self, encoder: "LandmarkEncoder") -> None:
         made_with = self._store.encoder
@@ -137,7 +148,7 @@ class Engine:
             )
 
     def close(self) -> None:
-        """Close the index's files."""
+        """Close the index's files, once nobody reads them any more; further calls are refused."""
         self._store.close()
 
     def __enter__(self) -> Self:
@@ -147,6 +158,23 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         """Close the engine."""
         self.close()
+
+    def __repr__(self) -> str:
+        """Return where the index is."""
+        return f"Engine({str(self._store.path)!r})"
+
+    @contextlib.contextmanager
+    def _reading(self, *, segments: bool = True) -> "Iterator[Snapshot]":
+        with contextlib.ExitStack() as held:
+            store = self._store
+            try:
+                snapshot = held.enter_context(store.reader.snapshot(segments=segments))
+            except IndexClosed:
+                with self._switch:  # a repair puts another index in this one's place
+                    if self._store is store:
+                        raise
+                snapshot = held.enter_context(self._store.reader.snapshot(segments=segments))
+            yield snapshot
 
     # Writing
 
@@ -162,41 +190,41 @@ class Engine:
         """Index files, directories or documents.
 
         Args:
-            source: a path, several, or documents: ours, LangChain's or LlamaIndex's.
+            source: a path, several, or documents: ours, LangChain's or LlamaIndex's; an iterator of documents is read
+                as they are needed.
             include: globs of ``.gitignore`` form; only files that match one.
             exclude: globs; no files that match one.
             prune: remove documents whose files are gone from a directory in ``source``.
-            progress: called with (document, bytes done, bytes in all) as files are encoded.
+            progress: called with (document, bytes done, bytes in all or 0) as documents are encoded.
 
         Returns:
             What was added, updated, unchanged, removed and skipped.
 
         Raises:
-            UsageError: a path does not exist. IndexLocked: another process writes. StorageError: writing failed.
+            UsageError: a path does not exist, or options for files are given with documents.
+            IndexLocked: somebody writes. StorageError: writing failed.
         """
-        from lmkrag.corpus.foreign import from_foreign, is_foreign
+        from lmkrag.corpus.foreign import is_foreign
         from lmkrag.indexing import add_documents, add_files
 
         one = isinstance(source, str | Path | Document) or is_foreign(source)
-        items: list[Any] = [source] if one else list(source)  # type: ignore[arg-type]  # told apart above
-        foreign = [item for item in items if is_foreign(item)]
-        documents = [*(item for item in items if isinstance(item, Document)), *from_foreign(foreign)]
-        paths = [Path(item) for item in items if isinstance(item, str | Path)]
-        if len(documents) + len(paths) < len(items):
-            raise UsageError("add paths, or documents of lmkrag, LangChain or LlamaIndex")
-        if documents and paths:
-            raise UsageError("add paths or Documents, not both in one call")
-        if documents:
-            return add_documents(self._store, self.encoder, documents)
-        return add_files(
-            self._store,
-            lambda: self.encoder,
-            paths,
-            include=include,
-            exclude=exclude,
-            prune=prune,
-            progress=progress,
-        )
+        items: Iterator[Any] = iter([source] if one else source)  # type: ignore[arg-type]  # told apart above
+        first = next(items, None)
+        if first is None or isinstance(first, str | Path):
+            paths = [_as_path(item) for item in chain([] if first is None else [first], items)]
+            return add_files(
+                self._store,
+                lambda: self.encoder,
+                paths,
+                include=include,
+                exclude=exclude,
+                prune=prune,
+                progress=progress,
+            )
+        if include or exclude or prune:
+            raise UsageError("include, exclude and prune are for files: documents given as values have none")
+        documents = map(_as_document, chain([first], items))
+        return add_documents(self._store, lambda: self.encoder, documents, progress=progress)
 
     def remove(self, doc_ids: str | Iterable[str]) -> int:
         """Remove documents; return how many.
@@ -205,9 +233,10 @@ class Engine:
             UsageError: one is not in the index; nothing is removed then.
         """
         wanted = list(dict.fromkeys([doc_ids] if isinstance(doc_ids, str) else doc_ids))
-        for doc_id in wanted:
-            self._find(doc_id)
         with self._store.writing():
+            for doc_id in wanted:
+                with self._reading(segments=False) as snapshot:
+                    _find(snapshot, doc_id, self._store.path)
             self._store.commit([], removed=wanted)
         return len(wanted)
 
@@ -219,24 +248,26 @@ class Engine:
     def repair(self) -> RepairReport:
         """Rebuild a damaged index: what is whole is kept, what is not is read from its file again, if that is there.
 
-        The damaged index is kept beside the new one, which takes its place. Only repair an index you made: the files it
-        names are read.
+        The damaged index is kept beside the new one, which takes its place; nothing is done to one without problems.
+        Searches go on meanwhile. Only repair an index you made: the files it names are read.
 
         Raises:
-            StorageError: there is no room for a second copy, or another process writes.
+            StorageError: there is no room for a second copy, or somebody writes.
         """
-        from lmkrag.index.repair import rebuild
-        from lmkrag.index.store import IndexStore
-        from lmkrag.indexing import restore_files
+        from lmkrag.repairing import repair_index
 
-        path = self._store.path
-        found, damaged = rebuild(path)
-        self._store.close()
-        self._store = IndexStore.open(path)
-        self._selections.clear()
-        restored = restore_files(self._store, lambda: self.encoder, found.lost)
-        lost = tuple(item.path for item in restored.skipped)
-        return RepairReport(found.kept, restored.added, lost, found.unknown, str(damaged))
+        return repair_index(self._store.path, encoder=lambda: self.encoder, switch=self._switching)
+
+    @contextlib.contextmanager
+    def _switching(self) -> Iterator[None]:
+        """Let another index take the place of this one: nobody reads meanwhile."""
+        from lmkrag.index.store import IndexStore
+
+        with self._switch:
+            self._store.reader.close(wait=True)
+            yield
+            self._store = IndexStore.open(self._store.path)
+            self._filters.clear()
 
     # Reading
 
@@ -244,74 +275,46 @@ class Engine:
         self,
         query: str,
         *,
-        top: int | None = None,
+        top_k: int | None = None,
         budget: int | None = None,
         mode: Mode = "hybrid",
         level: Level = "span",
         filter: str | None = None,
-        front: int | None = None,
+        sentences_before: int | None = None,
     ) -> list[Span]:
         """Find the spans that answer ``query``, best first.
 
         Args:
             query: a question or words.
-            top: how many spans; 8 unless a budget is given.
+            top_k: number of spans; defaults to 8, or with a budget to as many as fit.
             budget: tokens (of the encoder's tokenizer) the spans may add up to.
             mode: ``"hybrid"``, ``"dense"`` or ``"lexical"``.
             level: ``"span"``, ``"sentence"`` or ``"document"``.
             filter: which documents to search, such as ``kind=pdf and path=docs/*``.
-            front: grow each hit this many sentences backward, instead of adaptively.
+            sentences_before: grow each hit by this many sentences before it, instead of adaptively.
 
         Raises:
             UsageError: an argument is out of range, or the filter can't be parsed.
         """
-        return self.search_batch([query], top=top, budget=budget, mode=mode, level=level, filter=filter, front=front)[0]
+        request = SearchRequest(
+            top_k=top_k, budget=budget, mode=mode, level=level, filter=filter, sentences_before=sentences_before
+        )
+        return self._search([query], request)[0]
 
-    def search_batch(self, queries: Sequence[str], **how: Unpack[SearchOptions]) -> list[list[Span]]:
+    async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
+        """Like :meth:`search`, without blocking the event loop."""
+        return (await asyncio.to_thread(self._search, [query], SearchRequest(**options)))[0]
+
+    def search_batch(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
         """Like :meth:`search` for many queries, encoded together and searched in one snapshot."""
-        return self._search(queries, how, encoded=how.get("mode") != "lexical")
-
-    def _search(self, queries: Sequence[str], how: SearchOptions, *, encoded: bool) -> list[list[Span]]:
-        """Search; unless the queries are encoded, only their words are known, and hits have no similarity."""
-        from lmkrag.index.lexical import query_words
-        from lmkrag.retrieval.packing import pack_spans
-        from lmkrag.retrieval.search import search_spans
-
-        budget, mode, level = how.get("budget"), how.get("mode", "hybrid"), how.get("level", "span")
-        count = _checked_top(how.get("top"), budget)
-        if mode not in ("hybrid", "dense", "lexical"):
-            raise UsageError(f"mode {mode!r}: use 'hybrid', 'dense' or 'lexical'")
-        if level not in ("span", "sentence", "document"):
-            raise UsageError(f"level {level!r}: use 'span', 'sentence' or 'document'")
-        vectors: Iterable[Any] = [None] * len(queries)
-        if encoded:
-            asker = self._asker if len(queries) <= _FEW_QUESTIONS else self.encoder
-            vectors = asker.encode_queries(queries)
-        results = []
-        with self._store.reading() as snapshot:
-            allowed = self._select(snapshot, expression) if (expression := how.get("filter")) else None
-            for query, vector in zip(queries, vectors, strict=True):
-                spans = search_spans(
-                    snapshot,
-                    vector,
-                    query_words(query),
-                    top=count,
-                    mode=mode,
-                    level=level,
-                    front=how.get("front"),
-                    allowed=allowed,
-                )
-                if budget is not None:
-                    spans = pack_spans(spans, budget=budget, count_tokens=self._asker.count_tokens)
-                results.append(spans)
-        return results
+        return self._search(queries, SearchRequest(**options))
 
     def ask(
         self,
         question: str,
         *,
         reader: "Reader | None" = None,
-        top: int | None = None,
+        top_k: int | None = None,
         budget: int | None = None,
         mode: Mode = "hybrid",
         filter: str | None = None,
@@ -321,68 +324,99 @@ class Engine:
         Args:
             question: in words.
             reader: what answers; without one the spans themselves, their best sentences cited.
-            top: how many spans the reader gets, at most.
-            budget: tokens of context the reader gets (2,000 without), counted with its own tokenizer where it has one.
+            top_k: number of spans the reader gets, at most; defaults to as many as fit the budget.
+            budget: tokens of context the reader gets; defaults to 2,000, counted with its own tokenizer where it has
+                one. For a language model the source that frames each span counts, too.
             mode: see :meth:`search`.
             filter: see :meth:`search`.
 
         Raises:
             UsageError: as :meth:`search`. ReaderError: the reader failed.
         """
-        return self.ask_batch([question], reader=reader, top=top, budget=budget, mode=mode, filter=filter)[0]
+        options: AskOptions = {"top_k": top_k, "budget": budget, "mode": mode, "filter": filter}
+        return self.ask_batch([question], reader=reader, **options)[0]
 
     def ask_batch(
-        self, questions: Sequence[str], *, reader: "Reader | None" = None, **how: Unpack[AskOptions]
+        self, questions: Sequence[str], *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
     ) -> list[Answer]:
         """Like :meth:`ask` for many questions, searched together and read as many at a time as the reader can."""
+        answers = []
+        for answer in self.ask_each(questions, reader=reader, **options):
+            if isinstance(answer, LmkragError):
+                raise answer
+            answers.append(answer)
+        return answers
+
+    def ask_each(
+        self, questions: Sequence[str], *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
+    ) -> Iterator[Answer | ReaderError]:
+        """Like :meth:`ask_batch`, but yield answers as they come, and the error of a question the reader fails at."""
         from lmkrag.readers.base import LanguageModelReader
 
         reader = reader or _default_reader()
-        spans = self._read_for(reader, questions, how)
+        spans = self._retrieve(reader, questions, SearchRequest(**options))
         if isinstance(reader, LanguageModelReader):
-            return reader.answer_batch(questions, spans)
-        return [reader.answer(question, mine) for question, mine in zip(questions, spans, strict=True)]
+            return reader.answer_each(questions, spans)
+        return (reader.answer(question, its_spans) for question, its_spans in zip(questions, spans, strict=True))
 
-    def ask_stream(self, question: str, *, reader: "Reader | None" = None, **how: Unpack[AskOptions]) -> "AnswerStream":
-        """Like :meth:`ask`, piece by piece: iterate over the text, then take ``.answer``."""
+    def ask_stream(
+        self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
+    ) -> "AnswerStream":
+        """Like :meth:`ask`, piece by piece: iterate over the text, then call ``.answer()``."""
         reader = reader or _default_reader()
-        (spans,) = self._read_for(reader, [question], how)
+        (spans,) = self._retrieve(reader, [question], SearchRequest(**options))
         return reader.stream(question, spans)
 
-    async def aask(self, question: str, *, reader: "Reader | None" = None, **how: Unpack[AskOptions]) -> Answer:
+    async def aask(self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]) -> Answer:
         """Like :meth:`ask`, without blocking the event loop."""
-        stream = await self.aask_stream(question, reader=reader, **how)
-        return await stream.answer()
+        async with await self.aask_stream(question, reader=reader, **options) as stream:
+            return await stream.answer()
 
     async def aask_stream(
-        self, question: str, *, reader: "Reader | None" = None, **how: Unpack[AskOptions]
+        self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
     ) -> "AsyncAnswerStream":
         """Like :meth:`ask_stream`, for ``async for``."""
         reader = reader or _default_reader()
-        (spans,) = await asyncio.to_thread(self._read_for, reader, [question], how)
+        (spans,) = await asyncio.to_thread(self._retrieve, reader, [question], SearchRequest(**options))
         return reader.astream(question, spans)
 
-    def context(self, question: str, **how: Unpack[AskOptions]) -> Context:
+    def build_context(self, question: str, **options: Unpack[AskOptions]) -> Context:
         """Return the spans for a question laid out for a prompt of your own: numbered, with their sources."""
-        from lmkrag.readers.prompt import lay_out_context
+        (context,) = self._build_contexts([question], SearchRequest(**options), self._asker.count_tokens)
+        return context
 
-        (spans,) = self._read_for(None, [question], how)
-        return lay_out_context(question, spans, self._asker.count_tokens)
+    def documents(self, *, filter: str | None = None) -> list[DocumentInfo]:
+        """Return what the index knows of its documents, by ``doc_id``.
 
-    def _read_for(self, reader: "Reader | None", questions: Sequence[str], how: AskOptions) -> list[list[Span]]:
-        """The spans a reader gets for each question, packed to its budget."""
-        from lmkrag.readers.base import LanguageModelReader
-        from lmkrag.retrieval.packing import pack_spans
+        Args:
+            filter: which, such as ``kind=pdf and path=docs/*``.
 
-        def count_tokens(text: str) -> int:
-            own = reader.count_tokens(text) if isinstance(reader, LanguageModelReader) else None
-            return self._asker.count_tokens(text) if own is None else own
+        Raises:
+            UsageError: the filter can't be parsed.
+        """
+        from lmkrag.retrieval.selecting import list_documents
 
-        search: SearchOptions = {**how, "top": how.get("top") or DEFAULT_TOP}  # type: ignore[typeddict-item]  # a part
-        budget = search.pop("budget", None) or DEFAULT_BUDGET
-        _checked_top(search["top"], budget)
-        found = self._search(questions, search, encoded=True)  # readers tell by similarity whether anything answers
-        return [pack_spans(spans, budget=budget, count_tokens=count_tokens) for spans in found]
+        with self._reading(segments=False) as snapshot:
+            return list_documents(snapshot, filter)
+
+    def document(self, doc_id: str) -> Document:
+        """Return a document with its text exactly as indexed, and its metadata.
+
+        Raises:
+            UsageError: it is not in the index.
+        """
+        with self._reading(segments=False) as snapshot:
+            row = _find(snapshot, doc_id, self._store.path)
+            return Document(
+                doc_id=row.doc_id,
+                path=row.path,
+                text=snapshot.read_text(row),
+                title=row.title,
+                kind=row.kind,
+                page_starts=row.page_starts,
+                meta=row.meta,
+                fingerprint=row.fingerprint,
+            )
 
     def show(self, doc_id: str) -> str:
         """Return a document's text exactly as indexed.
@@ -390,11 +424,7 @@ class Engine:
         Raises:
             UsageError: it is not in the index.
         """
-        from lmkrag.index import catalog
-
-        row = self._find(doc_id)
-        with self._store.reading(vectors=False) as snapshot:
-            return catalog.read_text(snapshot.connection, row, 0, row.length)
+        return self.document(doc_id).text
 
     def status(self) -> IndexStatus:
         """Return what the index holds."""
@@ -408,33 +438,105 @@ class Engine:
 
         return find_problems(self._store)
 
-    def _select(self, snapshot: "Snapshot", expression: str) -> "Selection":
-        """What a filter keeps of a snapshot; the filters used last are remembered."""
-        from lmkrag.index import catalog
-        from lmkrag.index.snapshot import Selection
-        from lmkrag.retrieval.filters import parse_filter
+    # Composing
 
-        known = self._selections.get(expression)
-        if known is not None and known[0] == snapshot.generation:
-            return known[1]
-        keep = parse_filter(expression)
-        fields = ("doc_id", "path", "title", "kind", "root")
-        keys = [
-            row.id
-            for row in catalog.all_documents(snapshot.connection)
-            if keep({**row.meta, **{name: getattr(row, name) for name in fields}, "path": row.doc_id})
-        ]
-        selection = Selection(snapshot.living, keys)
-        for old in list(self._selections)[: max(0, len(self._selections) - _SELECTIONS + 1)]:
-            self._selections.pop(old, None)
-        self._selections[expression] = (snapshot.generation, selection)
-        return selection
+    def _search(
+        self, queries: Sequence[str], request: SearchRequest, *, cost: "Cost | None" = None, encoded: bool | None = None
+    ) -> list[list[Span]]:
+        """Search in one snapshot, and pack to the request's budget by ``cost``, or by the tokens of each span's text.
 
-    def _find(self, doc_id: str) -> "DocumentRow":
-        row = self._store.find(doc_id)
-        if row is None:
-            raise UsageError(f"no document {doc_id!r} in {self._store.path}")
-        return row
+        Unless the queries are encoded, only their words are known, and hits have no similarity.
+        """
+        from lmkrag.index.words import query_words
+        from lmkrag.retrieval.packing import fill_budget
+        from lmkrag.retrieval.search import search_spans
+
+        queries = [check_query(query) for query in queries]
+        vectors: Iterable[Scores | None] = [None] * len(queries)
+        if request.mode != "lexical" if encoded is None else encoded:
+            asker = self._asker if len(queries) <= _FEW_QUESTIONS else self.encoder
+            vectors = asker.encode_queries(queries)
+        results = []
+        with self._reading() as snapshot:
+            allowed = self._filters.select(snapshot, request.filter) if request.filter else None
+            for query, vector in zip(queries, vectors, strict=True):
+                words = query_words(query)
+
+                def find(count: int, vector: "Scores | None" = vector, words: Any = words) -> list[Span]:
+                    return search_spans(
+                        snapshot,
+                        vector,
+                        words,
+                        top_k=count,
+                        mode=request.mode,
+                        level=request.level,
+                        sentences_before=request.sentences_before,
+                        allowed=allowed,
+                    )
+
+                if request.budget is None:
+                    results.append(find(request.limit or 0))
+                else:
+                    by_text = cost or self._text_cost
+                    results.append(fill_budget(find, limit=request.limit, budget=request.budget, cost=by_text))
+        return results
+
+    def _text_cost(self, number: int, span: Span) -> int:
+        return self._asker.count_tokens(span.text)
+
+    def _retrieve(self, reader: "Reader", questions: Sequence[str], request: SearchRequest) -> list[list[Span]]:
+        """The spans a reader gets for each question, within its budget."""
+        from lmkrag.readers.base import LanguageModelReader
+
+        if not isinstance(reader, LanguageModelReader):
+            within = replace(request, budget=request.budget or DEFAULT_BUDGET)
+            return self._search(questions, within, encoded=True)  # it tells by similarity whether anything answers
+
+        def count_tokens(text: str) -> int:
+            own = reader.count_tokens(text)
+            return self._asker.count_tokens(text) if own is None else own
+
+        return [list(context.spans) for context in self._build_contexts(questions, request, count_tokens)]
+
+    def _build_contexts(
+        self, questions: Sequence[str], request: SearchRequest, count_tokens: Callable[[str], int]
+    ) -> list[Context]:
+        """What a language model is shown for each question, within its budget."""
+        from lmkrag.readers.prompt import build_context, framed_cost
+
+        budget = request.budget or DEFAULT_BUDGET
+        found = self._search(questions, replace(request, budget=budget), cost=framed_cost(count_tokens))
+        contexts = []
+        for question, spans in zip(questions, found, strict=True):
+            if not spans:  # is there nothing, or nothing that fits?
+                (spans,) = self._search([question], replace(request, budget=None, top_k=1))
+            contexts.append(build_context(question, spans, budget=budget, count_tokens=count_tokens))
+        return contexts
+
+
+def _find(snapshot: "Snapshot", doc_id: str, path: Path) -> "DocumentRow":
+    row = snapshot.find_document(doc_id)
+    if row is None:
+        raise UsageError(f"no document {doc_id!r} in {path}")
+    return row
+
+
+def _as_path(item: object) -> Path:
+    if not isinstance(item, str | Path):
+        raise UsageError("add paths or documents, not both in one call")
+    return Path(item)
+
+
+def _as_document(item: object) -> Document:
+    from lmkrag.corpus.foreign import from_foreign, is_foreign
+
+    if isinstance(item, Document):
+        return item
+    if isinstance(item, str | Path):
+        raise UsageError("add paths or documents, not both in one call")
+    if not is_foreign(item):
+        raise UsageError("add paths, or documents of lmkrag, LangChain or LlamaIndex")
+    return from_foreign(item)
 
 
 def _default_reader() -> "Reader":
@@ -451,11 +553,3 @@ def _load_encoder(
     if isinstance(encoder, LandmarkEncoder):
         return encoder
     return LandmarkEncoder.load(encoder, window=window, overlap=overlap)
-
-
-def _checked_top(top: int | None, budget: int | None) -> int:
-    if top is not None and top < 1:
-        raise UsageError(f"top must be at least 1, not {top}")
-    if budget is not None and budget < 1:
-        raise UsageError(f"budget must be at least 1 token, not {budget}")
-    return top or (DEFAULT_TOP if budget is None else _TOP_OF_BUDGET)

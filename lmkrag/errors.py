@@ -1,14 +1,17 @@
 """The error tree. Every error that crosses the package's border is one of these.
 
 LmkragError
-  UsageError(ValueError)                what the caller asked can't be meant
+  UsageError(ValueError)                an invalid argument
+    IndexClosed                         the index was closed
   DocumentError                         one file; collected in the report, never stops a run
+    EmptyDocument                       a file without text
   StorageError                          the index directory
     IndexNotFound(FileNotFoundError)    there is none
     IndexLocked                         another process is writing
     IndexMismatch                       made by another encoder or a newer lmkrag
     IndexCorrupt                        a file is damaged or gone
   EncoderError                          a model folder that can't be used
+  TrainingError                         a training run that can't go on
   ReaderError                           the thing that answers failed
   MissingExtra(ImportError)             an optional package is not installed
 """
@@ -19,11 +22,26 @@ class LmkragError(Exception):
 
 
 class UsageError(LmkragError, ValueError):
-    """What the caller asked for can't be meant; the message says what to do instead."""
+    """Invalid argument; the message says what to do instead."""
+
+
+class IndexClosed(UsageError):
+    """The index was closed; open it again."""
 
 
 class DocumentError(LmkragError):
-    """One file can't be read. Collected in the report of a run, never stops it."""
+    """One file can't be read. Collected in the report of a run, never stops it.
+
+    ``lasting`` tells that reading it again is no use until the file changes.
+    """
+
+    def __init__(self, message: str, *, lasting: bool = True) -> None:
+        super().__init__(message)
+        self.lasting = lasting
+
+
+class EmptyDocument(DocumentError):
+    """A file without text."""
 
 
 class StorageError(LmkragError):

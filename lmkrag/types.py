@@ -11,9 +11,6 @@ from typing import Any, Literal, Protocol
 SentenceKind = Literal["text", "heading", "item", "row", "code", "turn"]
 SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "code", "turn")
 
-READERS = ("extractive", "openai", "vllm", "transformers")
-"""What can answer, by name."""
-
 Mode = Literal["hybrid", "dense", "lexical"]
 Level = Literal["span", "sentence", "document"]
 
@@ -38,6 +35,21 @@ class Document:
     page_starts: tuple[int, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentInfo:
+    """What an index knows of a document, its text aside. ``root`` is the directory it was found from, if any."""
+
+    doc_id: str
+    path: str
+    title: str
+    kind: str
+    root: str
+    meta: Mapping[str, Any]
+    characters: int
+    sentences: int
+    pages: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +91,10 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An exact piece of a document: ``document.text[start:end] == text``. ``page`` counts from 1."""
+    """An exact piece of a document: ``document.text[start:end] == text``. ``page`` counts from 1.
+
+    ``title``, ``kind`` and ``meta`` are the document's.
+    """
 
     doc_id: str
     path: str
@@ -89,6 +104,9 @@ class Span:
     score: float
     page: int | None = None
     hits: tuple[Hit, ...] = ()
+    title: str = ""
+    kind: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +170,8 @@ class IndexReport:
 class RepairReport:
     """What a repair did: documents kept as they were, read from their files again, and gone, by name.
 
-    ``unknown`` counts documents whose very names are lost; ``damaged`` is where the index is kept as it was.
+    ``unknown`` counts documents whose very names are lost; ``damaged`` is where the index is kept as it was, empty when
+    there was nothing to repair.
     """
 
     kept: int

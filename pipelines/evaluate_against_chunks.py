@@ -38,7 +38,18 @@ def main() -> None:
     folder.mkdir(parents=True, exist_ok=True)
     _write(folder / "docs.jsonl.gz", [{"doc_id": name, "title": name, "text": text} for name, text in texts.items()])
     _write(folder / "queries.jsonl.gz", queries)
-    command = [sys.executable, "-m", "lmkrag", "eval", str(folder), "--against", options.against, "--out", options.out]
+    command = [
+        sys.executable,
+        "-P",
+        "-m",
+        "lmkrag",
+        "eval",
+        str(folder),
+        "--against",
+        options.against,
+        "--out",
+        options.out,
+    ]
     sys.exit(subprocess.run(command, check=False).returncode)
 
 

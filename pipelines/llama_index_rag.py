@@ -28,7 +28,7 @@ def main() -> None:
     parser.add_argument("question")
     parser.add_argument("--base-url", required=True)
     parser.add_argument("--model", required=True)
-    parser.add_argument("--top", type=int, default=4)
+    parser.add_argument("--top-k", type=int, default=4)
     options = parser.parse_args()
     model = OpenAILike(
         model=options.model,
@@ -40,7 +40,7 @@ def main() -> None:
     )
     with tempfile.TemporaryDirectory() as scratch, Engine.open(Path(scratch) / "index", create=True) as engine:
         engine.add(options.directory)
-        retriever = LandmarkRetriever(engine, top=options.top)
+        retriever = LandmarkRetriever(engine, similarity_top_k=options.top_k)
         response = RetrieverQueryEngine.from_args(retriever=retriever, llm=model).query(options.question)
         print(response)
         for found in response.source_nodes:

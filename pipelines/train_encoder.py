@@ -57,7 +57,7 @@ def main() -> None:
     configuration = options.out.resolve().with_suffix(".toml")
     configuration.parent.mkdir(parents=True, exist_ok=True)
     configuration.write_text(CONFIGURATION.format(steps=options.steps, **quoted), "utf-8")
-    command = [sys.executable, "-m", "lmkrag", "train", str(configuration)]
+    command = [sys.executable, "-P", "-m", "lmkrag", "train", str(configuration)]
     sys.exit(subprocess.run(command, check=False).returncode)
 
 

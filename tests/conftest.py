@@ -8,6 +8,7 @@ import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from pathlib import Path
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="lmkrag-tests-")  # no settings of whoever runs the tests
 
 DATA = Path(__file__).parent / "data"
 

@@ -3,12 +3,14 @@
 import pytest
 
 from lmkrag.conversation import Conversation
+from lmkrag.errors import UsageError
 from lmkrag.readers.openai import OpenAIReader
+from lmkrag.readers.prompt import lay_out
 from lmkrag.readers.transformers import TransformersReader
 
 
 def test_without_a_model_the_last_question_is_searched_too(engine):
-    conversation = Conversation(engine, top=3)
+    conversation = Conversation(engine, top_k=3)
     assert conversation.standalone("And how often?") == "And how often?"
     first = conversation.ask("When must the fog horn sound?")
     assert conversation.standalone("And how often?") == "When must the fog horn sound? And how often?"
@@ -30,22 +32,26 @@ def test_a_model_rewrites_the_follow_up(engine, causal_model):
 
 async def test_the_engine_asks_without_blocking(engine, chat_server, causal_model):
     reader = OpenAIReader(model=str(causal_model), base_url=chat_server, max_tokens=60)
-    stream = await engine.aask_stream("Where are bonfires allowed?", reader=reader, top=2)
+    stream = await engine.aask_stream("Where are bonfires allowed?", reader=reader, top_k=2)
     assert len([piece async for piece in stream]) > 3
-    assert await stream.answer() == await engine.aask("Where are bonfires allowed?", reader=reader, top=2)
+    assert await stream.answer() == await engine.aask("Where are bonfires allowed?", reader=reader, top_k=2)
     assert (await engine.aask("Where are bonfires allowed?")).reader == "extractive"
 
 
-@pytest.mark.parametrize("budget", [20, 60])
+@pytest.mark.parametrize("budget", [300, 900])
 def test_the_budget_is_counted_by_the_readers_own_tokenizer(engine, causal_model, budget):
     reader = TransformersReader(str(causal_model), max_tokens=5)
     answer = engine.ask("Where are bonfires allowed?", reader=reader, budget=budget)
-    assert 0 < sum(reader.count_tokens(span.text) for span in answer.spans) <= budget
+    shown = lay_out(answer.spans, "0" * 12)
+    assert 0.5 * budget < reader.count_tokens(shown) <= 1.1 * budget
+    with pytest.raises(UsageError, match="a budget of 20 tokens holds no span with its source: give at least"):
+        engine.ask("Where are bonfires allowed?", reader=reader, budget=20)
 
 
 def test_context_for_a_prompt_of_ones_own(engine):
-    context = engine.context("Where are bonfires allowed?", budget=200)
-    assert context.tokens > 0
+    context = engine.build_context("Where are bonfires allowed?", budget=200)
+    assert context.tokens == engine.encoder.count_tokens(context.text)
+    assert 100 < context.tokens <= 200
     for number, span in enumerate(context.spans, 1):
         assert f"<<<SPAN {number} " in context.text
         assert span.text in context.text

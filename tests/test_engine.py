@@ -20,7 +20,7 @@ QUESTIONS = {
 @pytest.mark.parametrize("question", QUESTIONS)
 def test_each_format_answers_its_question(engine, question):
     doc_id, words = QUESTIONS[question]
-    best = engine.search(question, top=3)
+    best = engine.search(question, top_k=3)
     assert best[0].doc_id == doc_id
     assert words in " ".join(" ".join(span.text for span in best).split())
 
@@ -29,7 +29,7 @@ def test_each_format_answers_its_question(engine, question):
 @pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
 @pytest.mark.parametrize("level", ["span", "sentence", "document"])
 def test_spans_are_exact_ordered_and_apart(engine, question, mode, level):
-    spans = engine.search(question, top=6, mode=mode, level=level)
+    spans = engine.search(question, top_k=6, mode=mode, level=level)
     assert 1 <= len(spans) <= 6
     for span in spans:
         assert engine.show(span.doc_id)[span.start : span.end] == span.text
@@ -44,7 +44,7 @@ def test_spans_are_exact_ordered_and_apart(engine, question, mode, level):
 
 
 def test_pages_are_those_of_the_pdf(engine):
-    spans = engine.search("coping stones moved by frost, cost of resetting them", top=8, filter="kind=pdf")
+    spans = engine.search("coping stones moved by frost, cost of resetting them", top_k=8, filter="kind=pdf")
     text = engine.show("reports/viaduct-inspection.pdf")
     for span in spans:
         later = [text.index("Findings"), text.index("Recommendations and cost")]
@@ -54,7 +54,7 @@ def test_pages_are_those_of_the_pdf(engine):
 
 def test_top_is_the_number_of_spans_after_merging(engine):
     for top in (1, 2, 5, 10):
-        assert len(engine.search("the water of the river", top=top)) == top
+        assert len(engine.search("the water of the river", top_k=top)) == top
 
 
 def test_a_budget_is_kept_and_used(engine):
@@ -64,10 +64,10 @@ def test_a_budget_is_kept_and_used(engine):
         assert budget * 0.5 <= used <= budget
 
 
-def test_front_grows_backward(engine):
+def test_sentences_before_grows_backward(engine):
     question = "How long must the lamp burn before the wick is trimmed?"
-    (alone,) = engine.search(question, top=1, front=0)
-    (grown,) = engine.search(question, top=1, front=1)
+    (alone,) = engine.search(question, top_k=1, sentences_before=0)
+    (grown,) = engine.search(question, top_k=1, sentences_before=1)
     assert grown.end == alone.end
     assert grown.start < alone.start
 
@@ -85,14 +85,14 @@ def test_filters(engine):
 
 @pytest.mark.parametrize("query", ["", " ", "?!", "\0", "\ud800", "日本語", "a" * 10_000, '" OR *'])
 def test_odd_queries(engine, query):
-    for span in engine.search(query, top=2):
+    for span in engine.search(query, top_k=2):
         assert engine.show(span.doc_id)[span.start : span.end] == span.text
 
 
 @pytest.mark.parametrize(
     ("how", "message"),
     [
-        ({"top": 0}, "top must be at least 1, not 0"),
+        ({"top_k": 0}, "top_k must be at least 1, not 0"),
         ({"budget": 0}, "budget must be at least 1 token, not 0"),
         ({"mode": "fuzzy"}, "mode 'fuzzy': use 'hybrid', 'dense' or 'lexical'"),
         ({"level": "page"}, "level 'page': use 'span', 'sentence' or 'document'"),
@@ -130,7 +130,7 @@ def test_ask_says_when_nothing_answers(engine):
 
 
 def test_values_are_frozen(engine):
-    (span,) = engine.search("lamp", top=1)
+    (span,) = engine.search("lamp", top_k=1)
     with pytest.raises(FrozenInstanceError):
         span.start = 0
 
@@ -143,14 +143,14 @@ def test_a_question_that_names_a_document_is_about_it(tmp_path, encoder):
         for mode in ("hybrid", "lexical"):
             for doc_id, title in names.items():
                 if title:
-                    found = engine.search(f"{title}: who pays nothing?", top=4, level="sentence", mode=mode)
+                    found = engine.search(f"{title}: who pays nothing?", top_k=4, level="sentence", mode=mode)
                     assert found[0].doc_id == doc_id
                     assert "nothing" in found[0].text
-        plain = engine.search("who pays nothing?", top=4, level="sentence", mode="lexical")
+        plain = engine.search("who pays nothing?", top_k=4, level="sentence", mode="lexical")
         assert len({round(span.score, 5) for span in plain}) == 1
         engine.add(Document("a", "a", text, title="Town Hall"))
         assert engine.search("Town Hall: who pays nothing?", level="sentence")[0].doc_id == "a"
-        assert engine.search("Elm Park: who pays nothing?", mode="dense", top=4)
+        assert engine.search("Elm Park: who pays nothing?", mode="dense", top_k=4)
 
 
 def test_a_heading_is_found_with_what_it_heads(tmp_path, encoder):
@@ -164,13 +164,13 @@ def test_a_heading_is_found_with_what_it_heads(tmp_path, encoder):
         engine.add([Document("club", "club", text), Document("outline", "outline", outline)])
         for level in ("span", "sentence"):
             for query in ("How to join", "the club", "boats and oars"):
-                for span in engine.search(query, top=20, level=level, filter="path=club"):
+                for span in engine.search(query, top_k=20, level=level, filter="path=club"):
                     lines = [line for line in span.text.splitlines() if line]
                     assert not lines[-1].startswith(("#", "|--")), (level, query, span.text)
-        (repair,) = engine.search("What is under repair until the spring?", top=1)
+        (repair,) = engine.search("What is under repair until the spring?", top_k=1)
         assert repair.text == "These are under repair until the spring:\n\n- Ruth"
-        assert "Send a card" in engine.search("How do I join?", top=1)[0].text
-        assert engine.search("ice on the slipway", top=1)[0].text == "## Ice on the slipway"
+        assert "Send a card" in engine.search("How do I join?", top_k=1)[0].text
+        assert engine.search("ice on the slipway", top_k=1)[0].text == "## Ice on the slipway"
 
 
 def test_a_heading_without_markup_is_found_with_what_it_heads(tmp_path, encoder):
@@ -187,7 +187,7 @@ def test_a_heading_without_markup_is_found_with_what_it_heads(tmp_path, encoder)
             ("Renewals", "Three are possible"),
         ):
             for level in ("span", "sentence"):
-                (best,) = engine.search(question, top=1, level=level)
+                (best,) = engine.search(question, top_k=1, level=level)
                 assert answer in best.text, (question, level)
 
 
@@ -198,8 +198,8 @@ def test_a_question_is_found_with_its_answer(tmp_path, encoder):
     )
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         engine.add([Document("club", "club", text)])
-        assert "Nine shillings" in engine.search("What does a boat cost?", top=1)[0].text
-        assert "a card" in engine.search("How do I join the club?", top=1)[0].text
+        assert "Nine shillings" in engine.search("What does a boat cost?", top_k=1)[0].text
+        assert "a card" in engine.search("How do I join the club?", top_k=1)[0].text
 
 
 def test_titles_are_in_the_vectors(tmp_path, encoder):
@@ -220,12 +220,12 @@ def test_documents_as_values(engine):
     text = "The ferry to Inchmore leaves at nine. It carries bicycles free of charge."
     report = engine.add([Document("memo:1", "notion://1", text, meta={"team": "ops"}), Document("memo:2", "x", "  ")])
     assert (report.added, [s.reason for s in report.skipped]) == (1, ["no text in it"])
-    (span,) = engine.search("when does the ferry leave?", top=1, filter="team=ops")
+    (span,) = engine.search("when does the ferry leave?", top_k=1, filter="team=ops")
     assert (span.doc_id, span.path) == ("memo:1", "notion://1")
     assert text[span.start : span.end] == span.text
     assert engine.add(Document("memo:1", "notion://1", text, meta={"team": "ops"})).unchanged == 1
     assert engine.add(Document("memo:1", "notion://1", text, meta={"team": "sea"})).updated == 1
-    assert engine.search("ferry", top=1, filter="team=sea")[0].doc_id == "memo:1"
+    assert engine.search("ferry", top_k=1, filter="team=sea")[0].doc_id == "memo:1"
     twice = [Document("memo:3", "x", "One text."), Document("memo:3", "y", "Another text.")]
     report = engine.add(twice)
     assert (report.added, report.skipped[0].reason) == (1, "another document of this run has this doc_id")
@@ -248,11 +248,11 @@ def test_incremental_indexing(tmp_path, encoder):
         report = engine.add(docs)
         assert (report.added, report.updated, report.removed) == (1, 1, 0)
         assert "1803" in engine.show("a.md")
-        assert engine.search("bridge", top=1)[0].doc_id == "b.md"
+        assert engine.search("bridge", top_k=1)[0].doc_id == "b.md"
         assert engine.add(docs, prune=True).removed == 1
         with pytest.raises(UsageError, match=r"no document 'b\.md'"):
             engine.show("b.md")
-        assert {span.doc_id for span in engine.search("painted green bridge", top=5)} == {"a.md", "c.md"}
+        assert {span.doc_id for span in engine.search("painted green bridge", top_k=5)} == {"a.md", "c.md"}
         engine.compact()
         assert engine.status().dead == 0
         assert engine.verify() == ()
@@ -271,9 +271,12 @@ def test_two_files_of_one_name(tmp_path, encoder):
         (tmp_path / name / "README.md").write_text(f"This is {name}.")
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         report = engine.add([tmp_path / "one", tmp_path / "two"])
-        assert report.added == 1
-        assert "the name is taken by" in report.skipped[0].reason
+        assert (report.added, report.skipped) == (2, ())
         assert engine.show("README.md") == "This is one."
+        assert engine.show("two/README.md") == "This is two."
+        again = engine.add([tmp_path / "two", tmp_path / "one"])
+        assert (again.added, again.unchanged) == (0, 2)
+        assert engine.add(tmp_path).unchanged == 2
 
 
 def test_the_same_content_in_another_order_gives_the_same_index(corpus, tmp_path, encoder):
@@ -284,7 +287,7 @@ def test_the_same_content_in_another_order_gives_the_same_index(corpus, tmp_path
         for document in order:
             engines[-1].add(document)
     for question in QUESTIONS:
-        one, two = (engine.search(question, top=5) for engine in engines)
+        one, two = (engine.search(question, top_k=5) for engine in engines)
         assert [(s.doc_id, s.start, s.end) for s in one] == [(s.doc_id, s.start, s.end) for s in two]
         np.testing.assert_allclose([s.score for s in one], [s.score for s in two], atol=0.02)
 
@@ -301,7 +304,7 @@ def test_opening(tmp_path, built_index, encoder):
     other = LandmarkEncoder.load(window=100)
     with pytest.raises(IndexMismatch, match="made with encoder 'landmark-mini'"):
         Engine.open(built_index, encoder=other)
-    with pytest.raises(UsageError, match="add paths or Documents, not both"):
+    with pytest.raises(UsageError, match="add paths or documents, not both"):
         Engine.open(built_index).add(["x", Document("a", "a", "b")])
 
 
@@ -318,7 +321,7 @@ def test_less_overlap_reads_fewer_windows_and_is_remembered(tmp_path, encoder, c
         with Engine.open(path, **how) as engine:
             assert engine.encoder.spec.overlap == 0.0
             engine.add(Document("b", "b", "The heron waits."))
-            assert engine.search("Who waits?", top=1)[0].doc_id == "b"
+            assert engine.search("Who waits?", top_k=1)[0].doc_id == "b"
     with pytest.raises(UsageError, match=r"made with overlap 0\.0; index into a new directory for 0\.5"):
         Engine.open(path, overlap=0.5)
     with pytest.raises(UsageError, match=r"the encoder given was loaded with overlap 0\.5, not 0\.25"):
@@ -329,12 +332,12 @@ def test_less_overlap_reads_fewer_windows_and_is_remembered(tmp_path, encoder, c
 
 
 def test_threads_search_at_once(engine):
-    expected = {question: engine.search(question, top=3) for question in QUESTIONS}
+    expected = {question: engine.search(question, top_k=3) for question in QUESTIONS}
     failures = []
 
     def work():
         for question, spans in expected.items():
-            found = engine.search(question, top=3)
+            found = engine.search(question, top_k=3)
             if [(s.doc_id, s.start) for s in found] != [(s.doc_id, s.start) for s in spans]:
                 failures.append(question)
 
@@ -379,12 +382,12 @@ def test_an_edit_encodes_only_the_windows_near_it(encoder, corpus, tmp_path, mon
         assert engine.add(path).updated == 1
         assert 1 <= counted.windows <= 2
         assert engine.verify() == ()
-        assert "Marmalade" in engine.search("which animal was struck by lightning?", top=1)[0].text
+        assert "Marmalade" in engine.search("which animal was struck by lightning?", top_k=1)[0].text
         with Engine.open(tmp_path / "fresh", create=True, encoder=encoder) as fresh:
             fresh.add(path)
-            with engine._store.reading() as ours, fresh._store.reading() as theirs:
+            with engine._store.reader.snapshot() as ours, fresh._store.reader.snapshot() as theirs:
                 assert engine.show("long.txt") == fresh.show("long.txt")
-                assert ours.living.sentences == theirs.living.sentences
-                mine = ours.read_vectors(np.arange(ours.living.first[0], ours.living.stop[0]))
-                other = theirs.read_vectors(np.arange(theirs.living.first[0], theirs.living.stop[0]))
+                assert ours.documents.sentences == theirs.documents.sentences
+                mine = ours.read_vectors(np.arange(ours.documents.first[0], ours.documents.stop[0]))
+                other = theirs.read_vectors(np.arange(theirs.documents.first[0], theirs.documents.stop[0]))
             assert (mine * other).sum(1).min() > 0.999

@@ -39,7 +39,7 @@ def test_ask_directory(corpus, tmp_path):
 
 @pytest.mark.parametrize("name", ["langchain_rag.py", "llama_index_rag.py"])
 def test_frameworks(name, corpus, chat_server, causal_model):
-    out = run(name, corpus, QUESTION, "--base-url", chat_server, "--model", causal_model, "--top", 2)
+    out = run(name, corpus, QUESTION, "--base-url", chat_server, "--model", causal_model, "--top-k", 2)
     assert out.strip().startswith("bonfires are allowed")
     assert "reports/allotment-minutes.docx 824-1027" in out
 

@@ -4,23 +4,25 @@ from pathlib import Path
 
 import click
 
-from lmkrag import __version__
 from lmkrag.cli.ask import ask, chat
 from lmkrag.cli.evaluate import evaluate
 from lmkrag.cli.index import index
-from lmkrag.cli.manage import compact, recipes, remove, repair, show, status, verify
-from lmkrag.cli.output import ErrorHandlingGroup
+from lmkrag.cli.manage import compact, list_command, recipes, remove, repair, show, status, verify
+from lmkrag.cli.output import ErrorHandlingGroup, logging_options
 from lmkrag.cli.search import search
 from lmkrag.cli.synth import synth
 from lmkrag.cli.train import train
+from lmkrag.cli.trust import trust
 from lmkrag.config import read_defaults
+from lmkrag.system import set_wait_policy
+from lmkrag.version import __version__
 
 
 @click.group(cls=ErrorHandlingGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="lmkrag")
 @click.pass_context
 def main(context: click.Context) -> None:
-    r"""Find exact evidence in your documents, without chunks.
+    """Find exact evidence in your documents, without chunks.
 
     \b
     lmkrag index docs/                  read a directory
@@ -28,16 +30,33 @@ def main(context: click.Context) -> None:
     lmkrag ask "who approves leave?"    answer from it, with citations
     lmkrag chat                         ask on, follow-up questions included
 
-    Settings: flags, else LMKRAG_INDEX and other LMKRAG_* variables, else lmkrag.toml, else the defaults shown.
-    """
-    options = {
-        name: {str(parameter.name) for parameter in command.params if isinstance(parameter, click.Option)}
+    Settings come from flags, else LMKRAG_INDEX and other LMKRAG_* variables, else lmkrag.toml in the working directory,
+    else lmkrag.toml in your configuration folder, else the defaults shown.
+    """  # noqa: D301  # click wants the character itself
+    set_wait_policy()
+    command = context.invoked_subcommand
+    if command is not None and command in main.commands:
+        defaults = read_defaults(Path(), Path(click.get_app_dir("lmkrag")), _options(), command)
+        context.default_map = {command: defaults.values}
+        context.obj = defaults
+
+
+def _options() -> dict[str, dict[str, str]]:
+    """Of each command: the names of its options in a settings file, and what click calls them."""
+    return {
+        name: {
+            flag.lstrip("-").replace("-", "_"): str(parameter.name)
+            for parameter in command.params
+            if isinstance(parameter, click.Option)
+            for flag in (*parameter.opts, *parameter.secondary_opts)
+            if flag.startswith("--")
+        }
         for name, command in main.commands.items()
     }
-    context.default_map = read_defaults(Path(), options)
 
 
-for command in (index, search, ask, chat, show, status, remove, compact, verify, repair, recipes):
+logging_options(main)
+for command in (index, search, ask, chat, list_command, show, status, remove, compact, verify, repair, recipes):
     main.add_command(command)
-for command in (evaluate, synth, train):
+for command in (evaluate, synth, train, trust):
     main.add_command(command)

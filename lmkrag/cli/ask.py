@@ -6,21 +6,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from lmkrag.cli.output import (
     batches_of_questions,
     index_option,
     json_option,
     one_line,
+    print_error,
     print_json,
     readable,
     search_options,
     span_to_json,
 )
-from lmkrag.errors import UsageError
-from lmkrag.types import READERS, Answer, Citation
+from lmkrag.errors import LmkragError, UsageError
+from lmkrag.readers import READERS
+from lmkrag.types import Answer, Citation
 
 if TYPE_CHECKING:
+    from lmkrag.engine import Engine
     from lmkrag.readers.base import AnswerStream, Reader
 
 _BATCH = 64  # questions answered together
@@ -50,7 +54,18 @@ def reader_options(command: Command) -> Command:
             help="Wait for the reader's next piece this long.",
         ),
         click.option(
-            "--max-tokens", type=click.IntRange(min=1), envvar="LMKRAG_MAX_TOKENS", metavar="N", help="Of an answer."
+            "--max-tokens",
+            type=click.IntRange(min=1),
+            envvar="LMKRAG_MAX_TOKENS",
+            metavar="N",
+            help="Maximum number of tokens to generate.",
+        ),
+        click.option(
+            "--temperature",
+            type=click.FloatRange(min=0),
+            envvar="LMKRAG_TEMPERATURE",
+            metavar="T",
+            help="Of sampling; 0 always takes the likeliest token.",
         ),
         click.option(
             "--prompts",
@@ -69,8 +84,16 @@ def take_reader(options: dict[str, Any]) -> "Reader":
     """Make the reader that the options of :func:`reader_options` name, and take them out of ``options``."""
     from lmkrag.readers.choose import load_reader
 
-    names = ("model", "base_url", "timeout", "max_tokens", "prompts")
-    return load_reader(options.pop("reader"), **{name: options.pop(name) for name in names})
+    names = ("model", "base_url", "timeout", "max_tokens", "temperature", "prompts")
+    given = {name: options.pop(name) for name in names}
+    return load_reader(options.pop("reader"), send_key=not _folder_names_server(), **given)
+
+
+def _folder_names_server() -> bool:
+    """Whether the server comes from the working directory's lmkrag.toml: it never gets the user's key."""
+    context = click.get_current_context()
+    from_file = context.get_parameter_source("base_url") is ParameterSource.DEFAULT_MAP
+    return from_file and "base_url" in context.obj.from_folder
 
 
 @click.command(epilog="Example: lmkrag ask 'who approves leave?' --filter 'path=handbook/*'")
@@ -109,15 +132,28 @@ def ask(
     how: dict[str, Any] = {"filter": filter_expression, **options}
     with Engine.open(index_path) as engine:
         if question is None:
-            for questions in batches_of_questions(batch, _BATCH):
-                answers = engine.ask_batch([text for _, text in questions], reader=reader, **how)
-                for (query_id, text), answer in zip(questions, answers, strict=True):
-                    print_json({"query_id": query_id, **_to_json(text, answer)})
+            _answer_batch(engine, batch, reader, how)
         elif as_json:
             print_json(_to_json(question, engine.ask(question, reader=reader, **how)))
         else:
             stream = engine.ask_stream(question, reader=reader, **how)
             _print_answer(stream, live=not no_stream and sys.stdout.isatty())
+
+
+def _answer_batch(engine: "Engine", lines: Any, reader: "Reader", how: dict[str, Any]) -> None:
+    """Print each answer as it comes; a question that the reader fails at gets a line with the error."""
+    failed = 0
+    for questions in batches_of_questions(lines, _BATCH):
+        answers = engine.ask_each([text for _, text in questions], reader=reader, **how)
+        for (query_id, text), answer in zip(questions, answers, strict=True):
+            if isinstance(answer, Answer):
+                print_json({"query_id": query_id, **_to_json(text, answer)})
+            else:
+                failed += 1
+                print_json({"query_id": query_id, "question": text, "error": str(answer)})
+    if failed:
+        click.echo(f'lmkrag: {failed} questions were not answered; their lines have an "error"', err=True)
+        sys.exit(1)
 
 
 @click.command(epilog="Example: lmkrag chat --reader openai --base-url http://localhost:8000/v1")
@@ -132,11 +168,18 @@ def chat(index_path: str, filter_expression: str | None, **options: Any) -> None
     reader = take_reader(options)
     with Engine.open(index_path) as engine:
         conversation = Conversation(engine, reader=reader, filter=filter_expression, **options)
+        failed = False
         for question in _typed():
-            stream = conversation.stream(question)
-            _print_answer(stream, live=sys.stdout.isatty())
-            conversation.remember(question, stream.answer)
+            try:
+                stream = conversation.stream(question)
+                _print_answer(stream, live=sys.stdout.isatty())
+                conversation.remember(question, stream.answer())
+            except LmkragError as error:  # a paid-for conversation does not end by one failed request
+                print_error(error)
+                failed = True
             click.echo()
+    if failed and not sys.stdin.isatty():
+        sys.exit(1)
 
 
 def _typed() -> Iterator[str]:
@@ -157,7 +200,7 @@ def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
                 click.echo("".join(c if c == "\n" else one_line(c) for c in piece), nl=False)
         finally:  # what goes wrong is told on a line of its own
             click.echo()
-    answer = stream.answer
+    answer = stream.answer()
     if not live:
         click.echo(readable(answer.text))
     if answer.citations:

@@ -57,11 +57,18 @@ def index(
     ):
 
         def progress(name: str, done: int, total: int) -> None:
-            bar.total = total
+            bar.total = total or None
             bar.set_description(one_line(name)[-30:], refresh=False)
             bar.update(done - bar.n)
 
-        report = engine.add(list(paths), include=include, exclude=exclude, prune=prune, progress=progress)
+        try:
+            report = engine.add(list(paths), include=include, exclude=exclude, prune=prune, progress=progress)
+        except KeyboardInterrupt:
+            bar.close()
+            click.echo(
+                "lmkrag: interrupted; documents that were whole are indexed, run the same again to go on", err=True
+            )
+            sys.exit(130)
     if as_json:
         print_json(asdict(report))
     _explain(report, index_path)

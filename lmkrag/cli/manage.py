@@ -1,12 +1,32 @@
-"""``lmkrag show``, ``status``, ``remove``, ``compact``, ``verify`` and ``recipes``."""
+"""``lmkrag list``, ``show``, ``status``, ``remove``, ``compact``, ``verify``, ``repair`` and ``recipes``."""
 
 import sys
 from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from lmkrag.cli.output import index_option, json_option, one_line, print_json
 from lmkrag.engine import Engine
+
+if TYPE_CHECKING:
+    from lmkrag.encoder.landmark import LandmarkEncoder
+
+
+@click.command("list", epilog="Example: lmkrag list --filter 'kind=pdf'")
+@index_option
+@click.option("--filter", "filter_expression", metavar="EXPR", help="Which, such as 'kind=pdf and path=docs/*'.")
+@json_option
+def list_command(index_path: str, filter_expression: str | None, as_json: bool) -> None:
+    """List documents by the ids that show and remove take."""
+    with Engine.open(index_path) as engine:
+        documents = engine.documents(filter=filter_expression)
+    for document in documents:
+        if as_json:
+            print_json(asdict(document))
+        else:
+            click.echo(one_line(document.doc_id))
 
 
 @click.command(epilog="Example: lmkrag show handbook.md | head")
@@ -88,13 +108,24 @@ def verify(index_path: str, as_json: bool) -> None:
 
 @click.command(epilog="Example: lmkrag repair --index indexes/handbook")
 @index_option
+@click.option("--encoder", metavar="NAME|DIR", help="That made the index, where its own record is damaged.")
+@click.option("--overlap", type=click.FloatRange(0, 1, max_open=True), metavar="SHARE", help="That --encoder had.")
+@click.option("--recipe", metavar="NAME|FILE", help="How vectors are stored, where the index's own record is damaged.")
 @json_option
-def repair(index_path: str, as_json: bool) -> None:
+def repair(index_path: str, encoder: str | None, overlap: float | None, recipe: str | None, as_json: bool) -> None:
     """Rebuild a damaged index: keep what is whole, read the rest from its files again."""
-    with Engine.open(index_path) as engine:
-        report = engine.repair()
+    from lmkrag.repairing import repair_index
+
+    def load_encoder() -> "LandmarkEncoder":
+        from lmkrag.encoder.landmark import LandmarkEncoder
+
+        return LandmarkEncoder.load(encoder, overlap=overlap)
+
+    report = repair_index(Path(index_path), encoder=load_encoder if encoder else None, recipe=recipe)
     if as_json:
         print_json(asdict(report))
+    elif not report.damaged:
+        click.echo(f"{index_path}: nothing to repair, {report.kept} documents are whole", err=True)
     else:
         for doc_id in report.lost:
             click.echo(f"lost: {one_line(doc_id)}")

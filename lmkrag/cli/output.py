@@ -1,6 +1,7 @@
-"""What the commands share: the index option, JSON, places, errors as one line and an exit code."""
+"""What the commands share: options, JSON, places, logging, errors as one line and an exit code."""
 
 import json
+import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
@@ -13,6 +14,8 @@ from lmkrag.errors import LmkragError, UsageError
 from lmkrag.types import Span
 
 DEFAULT_INDEX = "indexes/default"
+
+_logger = logging.getLogger("lmkrag")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -50,7 +53,16 @@ def mode_option(command: Command) -> Command:
 def search_options(command: Command) -> Command:
     """Add the options that say how to search."""
     options = [
-        click.option("--top", type=click.IntRange(min=1), metavar="N", envvar="LMKRAG_TOP", help="Spans, at most."),
+        click.option(
+            "-k",
+            "--top-k",
+            "--top",
+            "top_k",
+            type=click.IntRange(min=1),
+            metavar="N",
+            envvar="LMKRAG_TOP_K",
+            help="Number of spans; defaults to 8, or to as many as fit the budget.",
+        ),
         click.option(
             "--budget",
             type=click.IntRange(min=1),
@@ -90,16 +102,48 @@ def _question(number: int, line: str) -> tuple[Any, str]:
         raise UsageError(f'questions, line {number}: not {{"query_id": ..., "query": ...}}') from None
 
 
+def logging_options(command: click.Command) -> None:
+    """Add ``--verbose`` and ``--debug``."""
+
+    def set_level(level: int) -> Callable[[click.Context, click.Parameter, bool], None]:
+        def callback(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+            if wanted and _logger.getEffectiveLevel() > level:
+                logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
+                _logger.setLevel(level)
+
+        return callback
+
+    levels = {
+        "verbose": (logging.INFO, ["-v", "--verbose"], "Say what is done, on standard error."),
+        "debug": (logging.DEBUG, ["--debug"], "Say more, with tracebacks and what parsers printed."),
+    }
+    for level, names, text in levels.values():
+        command.params.append(
+            click.Option(names, is_flag=True, expose_value=False, callback=set_level(level), help=text)
+        )
+
+
 class ErrorHandlingGroup(click.Group):
-    """Prints our errors as one line: exit 2 for what can't be meant, 1 for what failed."""
+    """Prints our errors as one line: exit 2 for wrong usage, 1 for what failed. Its commands have ``--debug``."""
+
+    def add_command(self, cmd: click.Command, name: str | None = None) -> None:
+        """Take a command."""
+        logging_options(cmd)
+        super().add_command(cmd, name)
 
     def invoke(self, ctx: click.Context) -> Any:
         """Run the command."""
         try:
             return super().invoke(ctx)
         except LmkragError as error:
-            click.echo(f"lmkrag: {one_line(str(error))}", err=True)
+            print_error(error)
             sys.exit(2 if isinstance(error, UsageError) else 1)
+
+
+def print_error(error: LmkragError) -> None:
+    """Print an error as one line, with ``--debug`` after its traceback."""
+    _logger.debug("failed", exc_info=error)
+    click.echo(f"lmkrag: {one_line(str(error))}", err=True)
 
 
 def print_json(value: Any) -> None:
@@ -113,7 +157,7 @@ def _plain(value: Any) -> Any:
 
 def span_to_json(span: Span) -> dict[str, Any]:
     """Return a span as the command line's JSON has it."""
-    fields = ("doc_id", "path", "start", "end", "score", "page", "text")
+    fields = ("doc_id", "path", "title", "kind", "start", "end", "score", "page", "text")
     return {name: getattr(span, name) for name in fields} | {"hits": [asdict(hit) for hit in span.hits]}
 
 

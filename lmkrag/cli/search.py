@@ -38,7 +38,10 @@ _BATCH = 256  # queries encoded together
     help="What to return.",
 )
 @click.option(
-    "--front", type=click.IntRange(min=0), metavar="K", help="Grow hits K sentences backward, not adaptively."
+    "--sentences-before",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Grow each hit by N sentences before it, not adaptively.",
 )
 @json_option
 def search(

@@ -41,16 +41,16 @@ def synth(paths: tuple[str, ...], out: Path, questions: int, seed: int, **option
 
 
 def _load(paths: tuple[str, ...]) -> list[Document]:
-    from lmkrag.corpus.load import load_document
+    from lmkrag.corpus.isolated import IsolatedLoader
     from lmkrag.corpus.walk import Found, walk
 
     documents = []
-    for path in paths:
-        for item in walk(Path(path)):
+    with IsolatedLoader() as loader:
+        for item in (item for path in paths for item in walk(Path(path))):
             try:
                 if not isinstance(item, Found):
                     raise DocumentError(item.reason)
-                documents.append(load_document(item.path, item.doc_id))
+                documents.append(loader.load(item.path, item.doc_id))
             except DocumentError as error:
                 name = item.doc_id if isinstance(item, Found) else item.path
                 click.echo(f"skipped {one_line(name)}: {one_line(str(error))}", err=True)

@@ -1,9 +1,9 @@
 """Documents that the loaders of LangChain and LlamaIndex made, as ours."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import hashlib
+from collections.abc import Mapping
 from typing import Any
 
-from lmkrag.errors import UsageError
 from lmkrag.types import Document
 
 _SOURCES = ("source", "file_path", "url", "path", "file_name")
@@ -14,28 +14,23 @@ def is_foreign(value: object) -> bool:
     return _text_of(value) is not None
 
 
-def from_foreign(values: Iterable[Any]) -> Iterator[Document]:
-    """Convert documents of other frameworks; what their metadata says can be filtered by.
+def from_foreign(value: Any) -> Document:
+    """Convert a document of another framework; what its metadata says can be filtered by.
 
-    A document is named by its source, and its page where it has one, else by the framework's id; several of one name
-    get numbers.
-
-    Raises:
-        UsageError: one has neither a source nor an id.
+    It is named by the framework's own id, else by its source, page and a hash of its text, so that documents added in
+    several calls never take each other's place and the same one added again is unchanged.
     """
-    used: dict[str, int] = {}
-    for value in values:
-        text = _text_of(value) or ""
-        meta = {str(key): item for key, item in dict(getattr(value, "metadata", None) or {}).items() if _plain(item)}
-        source = next((str(meta[name]) for name in _SOURCES if meta.get(name)), "")
+    text = _text_of(value) or ""
+    meta = {str(key): item for key, item in dict(getattr(value, "metadata", None) or {}).items() if _plain(item)}
+    source = next((str(meta[name]) for name in _SOURCES if meta.get(name)), "")
+    own_id = getattr(value, "id_", None) or getattr(value, "id", None)
+    if own_id:
+        doc_id = str(own_id)
+    else:
         page = meta.get("page_label", meta.get("page"))
-        identity = getattr(value, "id_", None) or getattr(value, "id", None)
-        name = source + (f"#page={page}" if source and page is not None else "") or str(identity or "")
-        if not name:
-            raise UsageError("a document without a source and an id can't be indexed: set metadata['source'] or its id")
-        used[name] = used.get(name, 0) + 1
-        doc_id = name if used[name] == 1 else f"{name}#{used[name]}"
-        yield Document(doc_id, source or doc_id, text, title=str(meta.get("title", "")), meta=meta)
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        doc_id = "#".join(part for part in (source, "" if page is None else f"page={page}", digest) if part)
+    return Document(doc_id, source or doc_id, text, title=str(meta.get("title", "")), meta=meta)
 
 
 def _text_of(value: object) -> str | None:

@@ -5,18 +5,21 @@ has a limit on its memory, no environment to leak, and is killed when a file tak
 """
 
 import json
+import logging
 import os
 import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
+import traceback
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
 from lmkrag.corpus.load import is_plain, load_document
-from lmkrag.errors import DocumentError
+from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.types import Document
 
 SECONDS = 120.0
@@ -26,6 +29,15 @@ MEMORY = 4 << 30
 """Bytes of address space a file's reader may use."""
 
 _CHUNK = 1 << 20
+_logger = logging.getLogger(__name__)
+
+# Isolated mode: neither the working directory nor PYTHON* variables say where modules come from.
+_START = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[2])
+from lmkrag.corpus.isolated import serve
+serve(int(sys.argv[1]))
+"""
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")  # of the environment
 
 
@@ -46,6 +58,7 @@ class IsolatedLoader:
         """
         self._seconds, self._memory = seconds, memory
         self._process: subprocess.Popen[bytes] | None = None
+        self._errors: IO[bytes] | None = None  # what parsers print
 
     def load(self, path: Path, doc_id: str) -> Document:
         """Read one file.
@@ -55,9 +68,12 @@ class IsolatedLoader:
         """
         if is_plain(path):
             return load_document(path, doc_id)
-        reply = json.loads(self._ask({"path": str(path), "doc_id": doc_id}))
+        reply = json.loads(self._ask({"path": str(path.absolute()), "doc_id": doc_id}))
+        self._log(path)
         if "error" in reply:
-            raise DocumentError(reply["error"])
+            _logger.debug("%s: %s\n%s", path, reply["error"], reply["traceback"])
+            kind = EmptyDocument if reply["empty"] else DocumentError
+            raise kind(reply["error"], lasting=reply["lasting"])
         return Document(**{**reply, "page_starts": tuple(reply["page_starts"])})
 
     def close(self) -> None:
@@ -66,6 +82,9 @@ class IsolatedLoader:
             self._process.kill()
             self._process.communicate()
             self._process = None
+        if self._errors is not None:
+            self._errors.close()
+            self._errors = None
 
     def __enter__(self) -> "IsolatedLoader":
         """Return the loader; its process ends with the block."""
@@ -84,24 +103,58 @@ class IsolatedLoader:
             process.stdin.flush()
             line = _read_line(process.stdout, time.monotonic() + self._seconds)
         except TimeoutError:
+            self._log(Path(request["path"]))
             self.close()
             raise DocumentError(f"takes longer than {self._seconds:g} s to read: skipped") from None
         except BrokenPipeError:
             line = b""
         if not line:
+            told = self._log(Path(request["path"]))
             self.close()
-            raise DocumentError(f"its reader crashed or needed more than {self._memory >> 20} MiB: skipped")
+            memory = allowed_memory(self._memory)
+            why = f"its reader crashed or needed more than {memory >> 20} MiB" + (f" ({told})" if told else "")
+            raise DocumentError(f"{why}: skipped", lasting=memory == self._memory)
         return line
 
+    def _log(self, path: Path) -> str:
+        """Log what a parser printed; return its last line."""
+        if self._errors is None:
+            return ""
+        self._errors.seek(0)
+        told = self._errors.read().decode("utf-8", "replace").strip()
+        self._errors.seek(0)
+        self._errors.truncate()
+        if told:
+            _logger.debug("%s: its reader printed\n%s", path, told)
+        return told.splitlines()[-1][:200] if told else ""
+
     def _start(self) -> subprocess.Popen[bytes]:
-        kept = {name: os.environ[name] for name in _KEPT if name in os.environ}
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
         return subprocess.Popen(
-            [sys.executable, "-m", "lmkrag.corpus.isolated", str(self._memory)],
+            [sys.executable, "-I", "-c", _START, str(allowed_memory(self._memory)), json.dumps(module_folders())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={**kept, "PYTHONPATH": os.pathsep.join(path or str(Path.cwd()) for path in sys.path)},
+            stderr=self._errors,
+            cwd=os.sep,
+            env={name: os.environ[name] for name in _KEPT if name in os.environ},
         )
+
+
+def module_folders() -> list[str]:
+    """Return where this process finds modules, the working directory left out unless lmkrag itself is in it."""
+    ours, here = Path(__file__).resolve().parents[2], Path().resolve()
+    folders = [path for path in sys.path if Path(path).is_absolute()]
+    return [path for path in folders if Path(path).resolve() != here or here == ours]
+
+
+def allowed_memory(wanted: int) -> int:
+    """Return how many bytes of address space a process started here may be limited to, at most ``wanted``."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return wanted
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
 
 
 def _read_line(stream: IO[bytes], deadline: float) -> bytes:
@@ -127,10 +180,10 @@ def _limit(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def _serve() -> None:
-    """Answer requests from standard input, a line each, until it ends."""
+def serve(memory: int) -> None:
+    """Answer requests from standard input, a line each, until it ends; with a limit on memory in bytes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    _limit(int(sys.argv[1]))
+    _limit(memory)
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is not a reply
     for line in sys.stdin.buffer:
@@ -140,10 +193,7 @@ def _serve() -> None:
             reply = asdict(load_document(Path(request["path"]), request["doc_id"]))
             packed = json.dumps(reply, default=str).encode()
         except DocumentError as error:
-            packed = json.dumps({"error": str(error)}).encode()
+            failed = {"error": str(error), "lasting": error.lasting, "empty": isinstance(error, EmptyDocument)}
+            packed = json.dumps({**failed, "traceback": traceback.format_exc()}).encode()
         replies.write(packed + b"\n")
         replies.flush()
-
-
-if __name__ == "__main__":
-    _serve()

@@ -1,12 +1,14 @@
 """Turn a file into a ``Document``: one reader a format, chosen by the file's name."""
 
 import hashlib
+import logging
 from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
 from lmkrag.corpus.formats.base import Loaded
-from lmkrag.errors import DocumentError
+from lmkrag.corpus.formats.text import SAMPLE, read_mark
+from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.types import Document
 
 _READERS = {
@@ -28,7 +30,13 @@ _BY_SUFFIX = {
     for suffix in suffixes
 }
 
+_MAGIC = {".pdf": b"%PDF-", ".docx": b"PK", ".epub": b"PK"}
+"""What a file of a format has near its beginning."""
+
+_OLD_WORD = b"\xd0\xcf\x11\xe0"  # a compound file: the reader of .docx says what to do about it
+
 _LONG = 4 << 20  # bytes
+_logger = logging.getLogger(__name__)
 _NOT_TEXT = frozenset(
     """.png .jpg .jpeg .gif .bmp .ico .webp .tif .tiff .heic .psd .mp3 .wav .flac .ogg .m4a .mp4 .mov .avi .mkv
     .webm .zip .gz .bz2 .xz .zst .7z .rar .tar .tgz .whl .jar .exe .dll .so .dylib .a .o .obj .class .pyc .pyo
@@ -49,10 +57,36 @@ def load_document(path: Path, doc_id: str) -> Document:
         DocumentError: it can't be read, with the reason in one line.
     """
     try:
+        check_file(path)
         data = path.read_bytes()
     except OSError as error:
-        raise DocumentError(f"can't be read ({error.strerror or error})") from error
+        raise DocumentError(f"can't be read ({error.strerror or error})", lasting=False) from error
+    except MemoryError as error:
+        raise DocumentError("needs more memory than it may use: skipped", lasting=False) from error
     return load_bytes(data, path.name, doc_id=doc_id, path=str(path))
+
+
+def check_file(path: Path) -> None:
+    """Look at a file's name and first bytes, before the whole of it is read.
+
+    Raises:
+        DocumentError: it can't be of a format that is read. OSError: it can't be opened.
+    """
+    if path.stat().st_size == 0:
+        raise EmptyDocument("empty file")
+    suffix = path.suffix.lower()
+    _check_suffix(suffix)
+    with path.open("rb") as file:
+        sample = file.read(SAMPLE)
+    if is_plain(path):
+        read_mark(sample)
+    elif suffix in _MAGIC and _MAGIC[suffix] not in sample[:1024] and not sample.startswith(_OLD_WORD):
+        raise DocumentError(f"not a {suffix} file, whatever its name says")
+
+
+def _check_suffix(suffix: str) -> None:
+    if suffix in _NOT_TEXT:
+        raise DocumentError(f"not a format that is read ({suffix})")
 
 
 def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:
@@ -62,20 +96,20 @@ def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:
         DocumentError: empty, binary, broken, encrypted or of a format that is not read.
     """
     if not data.strip():
-        raise DocumentError("empty file")
+        raise EmptyDocument("empty file")
     suffix = Path(name).suffix.lower()
-    if suffix in _NOT_TEXT:
-        raise DocumentError(f"not a format that is read ({suffix})")
+    _check_suffix(suffix)
     try:
         loaded = _reader(suffix)(data, name)
     except DocumentError:
         raise
     except MemoryError as error:
-        raise DocumentError("needs more memory than it may use: skipped") from error
+        raise DocumentError("needs more memory than it may use: skipped", lasting=False) from error
     except Exception as error:  # a parser's own bug must cost one file, not the run
+        _logger.debug("%s: can't be parsed", path, exc_info=True)
         raise DocumentError(f"can't be parsed ({type(error).__name__})") from error
     if not loaded.text.strip():
-        raise DocumentError("no text in it")
+        raise EmptyDocument("no text in it")
     return Document(
         doc_id=doc_id,
         path=path,

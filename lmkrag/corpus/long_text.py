@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lmkrag.corpus.formats.text import SAMPLE, describe, guess_encoding, read_mark
-from lmkrag.errors import DocumentError
+from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.types import Document
 
 _PIECE = 1 << 20
@@ -77,9 +77,9 @@ def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
 
         text = TextOnDisk(read)
     except OSError as error:
-        raise DocumentError(f"can't be read ({error.strerror or error})") from error
+        raise DocumentError(f"can't be read ({error.strerror or error})", lasting=False) from error
     if text.blank:
-        raise DocumentError("no text in it")
+        raise EmptyDocument("no text in it")
     facts = describe(text[:_HEAD], path.name)
     title = facts.title or path.stem
     document = Document(doc_id, str(path), "", title, facts.kind, meta=facts.meta, fingerprint=digest.hexdigest())

@@ -1,6 +1,7 @@
 """Find the files of a corpus: ``.gitignore`` and globs respected, nothing left out in silence."""
 
 import os
+import re
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,12 +17,16 @@ _INDEX_FILES = {"catalog.sqlite", "segments"}  # a directory with both is an ind
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A regular file: its place, its name in the index, the directory it was found from, its size and time (ns)."""
+    """A regular file: its place, its name in the index, the directory it was found from, its size and time (ns).
+
+    ``real`` is its path without links.
+    """
 
     path: Path
     doc_id: str
     root: str
     stat: tuple[int, int]
+    real: str
 
 
 def walk(source: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[Found | Skipped]:
@@ -39,17 +44,36 @@ def walk(source: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = 
         ``Found`` for each file, ``Skipped`` for what can't be one.
 
     Raises:
-        UsageError: ``source`` does not exist.
+        UsageError: ``source`` does not exist, or a glob can't be parsed.
     """
+    check_globs(include, exclude)
     if not source.exists():
         raise UsageError(f"{source}: no such file or directory")
     if not source.is_dir():
-        yield _examine(source, printable(source.name), "")
+        absolute = source.absolute()
+        yield _examine(absolute, printable(source.name), str(absolute.parent), os.path.realpath(absolute))
         return
     root = source.resolve()
-    wanted = GitIgnoreSpec.from_lines(include) if include else None
-    unwanted = GitIgnoreSpec.from_lines(exclude)
+    wanted = _parse_globs("include", include) if include else None
+    unwanted = _parse_globs("exclude", exclude)
     yield from _walk_directory(root, root, wanted, [("", unwanted)])
+
+
+def check_globs(include: Sequence[str], exclude: Sequence[str]) -> None:
+    """Raise UsageError unless both are sequences of globs of ``.gitignore`` form."""
+    for name, globs in (("include", include), ("exclude", exclude)):
+        if isinstance(globs, str) or not all(isinstance(glob, str) for glob in globs):
+            raise UsageError(f"{name} must be a list of globs, such as ['*.md']")
+        _parse_globs(name, globs)
+
+
+def _parse_globs(name: str, globs: Sequence[str]) -> GitIgnoreSpec:
+    for glob in globs:
+        try:
+            GitIgnoreSpec.from_lines([glob])
+        except ValueError:
+            raise UsageError(f"{name} {glob!r}: not a glob of .gitignore form") from None
+    return GitIgnoreSpec.from_lines(globs)
 
 
 def _walk_directory(
@@ -67,7 +91,9 @@ def _walk_directory(
             continue
         if {entry.name for entry in entries} >= _INDEX_FILES:
             continue
-        rules = [*ignores, *_read_gitignore(directory, prefix)]
+        spec, problems = _read_gitignore(directory)
+        yield from (Skipped(printable(f"{prefix}.gitignore"), problem) for problem in problems)
+        rules = [*ignores, (prefix, spec)]
         inner = []
         for entry in entries:
             name = prefix + entry.name
@@ -79,27 +105,35 @@ def _walk_directory(
             elif entry.is_symlink() and Path(entry.path).is_dir():
                 yield Skipped(printable(name), "link to a directory: not followed, add it by its own path")
             elif wanted is None or wanted.match_file(name):
-                yield _examine(Path(entry.path), printable(name), str(root))
+                real = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
+                yield _examine(Path(entry.path), printable(name), str(root), real)
         stack.extend(reversed(inner))
 
 
-def _examine(path: Path, doc_id: str, root: str) -> Found | Skipped:
+def _examine(path: Path, doc_id: str, root: str, real: str) -> Found | Skipped:
     try:
         facts = path.stat()
     except OSError as error:
         return Skipped(doc_id, f"can't be read ({error.strerror or error})")
     if not stat.S_ISREG(facts.st_mode):
         return Skipped(doc_id, "not a regular file")
-    return Found(path.absolute(), doc_id, root or str(path.absolute().parent), (facts.st_size, facts.st_mtime_ns))
+    return Found(path, doc_id, root, (facts.st_size, facts.st_mtime_ns), real)
 
 
-def _read_gitignore(directory: Path, prefix: str) -> list[tuple[str, GitIgnoreSpec]]:
-    path = directory / ".gitignore"
+def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
+    """The rules of a directory's ``.gitignore``, and what is wrong with lines that were left out."""
     try:
-        lines = path.read_text("utf-8", "replace").splitlines()
+        lines = (directory / ".gitignore").read_text("utf-8", "replace").splitlines()
     except OSError:
-        return []
-    return [(prefix, GitIgnoreSpec.from_lines(lines))]
+        return GitIgnoreSpec.from_lines([]), []
+    good, problems = [], []
+    for number, line in enumerate(lines, 1):
+        try:
+            GitIgnoreSpec.from_lines([line])
+            good.append(line)
+        except ValueError:
+            problems.append(f"line {number} is not a pattern: {line.strip()[:80]!r} was ignored")
+    return GitIgnoreSpec.from_lines(good), problems
 
 
 def _ignored(name: str, rules: list[tuple[str, GitIgnoreSpec]]) -> bool:
@@ -115,3 +149,12 @@ def _ignored(name: str, rules: list[tuple[str, GitIgnoreSpec]]) -> bool:
 def printable(name: str) -> str:
     """Return a file name as text that can be stored: bytes that are not UTF-8 are written out."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def find_path(name: str) -> Path:
+    """Return the path that :func:`printable` wrote, where a file of that very name does not exist."""
+    path = Path(name)
+    if "\\x" in name and not os.path.lexists(path):
+        data = re.sub(rb"\\x([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), name.encode())
+        return Path(os.fsdecode(data))
+    return path

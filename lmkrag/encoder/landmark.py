@@ -4,43 +4,28 @@ Luo et al., "Landmark Embedding" (ACL 2024, arXiv 2402.11573) for the idea; Gün
 (arXiv 2409.04701) for reading an untrained encoder this way.
 """
 
+import os
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
-from pathlib import Path
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
-from safetensors import SafetensorError
-from safetensors.torch import load_file
-from torch import Tensor
 from xxhash import xxh3_64_intdigest
 
-from lmkrag.encoder.batches import Batch, pack_windows
-from lmkrag.encoder.device import choose_device, choose_dtype
-from lmkrag.encoder.pooling import Pooling, build_pooling
-from lmkrag.encoder.spec import (
-    DEFAULT_ENCODER,
-    DEFAULT_OVERLAP,
-    DEFAULT_WINDOW,
-    POOLING_WEIGHTS,
-    check_weights,
-    find_model,
-    fingerprint_model,
-    read_settings,
-)
+from lmkrag.arrays import Vectors
+from lmkrag.encoder.batches import pack_windows
+from lmkrag.encoder.forward import read_sentences
+from lmkrag.encoder.loading import load_parts
+from lmkrag.encoder.pooling import Pooling
 from lmkrag.encoder.tokens import Piece, SentenceTokenizer
 from lmkrag.encoder.windows import plan_windows
-from lmkrag.errors import EncoderError, UsageError
 from lmkrag.types import EncoderSpec, Sentence, Text, Window
 
 _POOL_TOKENS = 32_768  # windows sorted by length together; more sorts better, less streams better
 _BATCH_TOKENS = 4_096  # one forward pass, padding included
-
-Vectors = NDArray[np.float32]
 
 
 class EncoderInput(NamedTuple):
@@ -53,19 +38,19 @@ class EncoderInput(NamedTuple):
 
 
 Recall = Callable[[int, int, int], Vectors | None]
-"""Called with a document's key, a window's mark and how many vectors are wanted; returns them if they are known."""
+"""Called with a document's key, a window's hash and how many vectors are wanted; returns them if they are known."""
 
 
 class Encoded(NamedTuple):
     """The next sentences of document ``key``, and their vectors ``[len(sentences), dimensions]``.
 
-    ``mark`` is a hash of all that the vectors were made from: the tokens of their window, its title among them.
+    ``window_hash`` is made of all that the vectors were made from: the tokens of their window, its title among them.
     """
 
     key: int
     sentences: list[Sentence]
     vectors: Vectors
-    mark: int
+    window_hash: int
 
 
 class _Job(NamedTuple):
@@ -85,7 +70,8 @@ class _Job(NamedTuple):
         return slice(self.window.own_first - self.window.first, self.window.own_stop - self.window.first)
 
     @property
-    def mark(self) -> int:
+    def hash(self) -> int:
+        """A hash of its tokens and of which of them are its own."""
         parts = [self.title, *(piece.ids for piece in self.pieces)]
         tokens = array("q", (self.own.start, self.own.stop, *map(len, parts)))
         for part in parts:
@@ -113,6 +99,7 @@ class LandmarkEncoder:
         self.spec = spec
         self.tokens = tokens
         self.device = device
+        self._process = os.getpid()
         self.model = model.to(device).eval()
         self.pooling = pooling.to(device).eval()
 
@@ -138,60 +125,8 @@ class LandmarkEncoder:
         Raises:
             UsageError: no such folder, or an overlap out of range. EncoderError: it can't be loaded.
         """
-        from transformers import AutoConfig, AutoModel, AutoTokenizer
-        from transformers.utils import logging
-
-        folder = find_model(name)
-        settings = read_settings(folder)
-        check_weights(folder, settings)
-        where = choose_device(device)
-        logging.disable_progress_bar()
-        try:
-            config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-            tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-            model = AutoModel.from_pretrained(
-                folder,
-                local_files_only=True,
-                trust_remote_code=False,
-                use_safetensors=True,
-                dtype=dtype or choose_dtype(where),
-            )
-        except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
-            raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
-        finally:
-            logging.enable_progress_bar()
-        if not getattr(tokenizer, "is_fast", False):
-            raise EncoderError(f"{folder}: needs a fast tokenizer (tokenizer.json), this model has none")
-        free = free_positions(config, tokenizer)
-        chosen = window or settings.get("window") or min(DEFAULT_WINDOW, free)
-        if chosen > free:
-            raise EncoderError(
-                f"a window of {chosen} tokens is longer than the {free} that {folder.name} has positions for"
-            )
-        pooling = settings.get("pooling", "mean")
-        share = float(settings.get("overlap", DEFAULT_OVERLAP) if overlap is None else overlap)
-        if not 0 <= share < 1:
-            raise UsageError(f"overlap must be in [0, 1), not {share}")
-        spec = EncoderSpec(
-            name=str(folder.resolve()) if name and Path(name).is_dir() else name or DEFAULT_ENCODER,
-            fingerprint=fingerprint_model(folder, f"{chosen} {share} {pooling}"),
-            dimensions=config.hidden_size,
-            pooling=pooling,
-            window=chosen,
-            overlap=share,
-            landmark=settings.get("landmark", ""),
-            query_prefix=settings.get("query_prefix", ""),
-            title_tokens=settings.get("title_tokens", 0),
-        )
-        tokens = SentenceTokenizer(
-            tokenizer.backend_tokenizer,  # calling the tokenizer itself would undo what this sets
-            window=chosen,
-            landmark=spec.landmark,
-            query_prefix=spec.query_prefix,
-            title_tokens=spec.title_tokens,
-            pad=tokenizer.pad_token_id or 0,
-        )
-        return cls(model, load_pooling(folder, spec.pooling, spec.dimensions), tokens, spec, device=where)
+        parts = load_parts(name, device=device, dtype=dtype, window=window, overlap=overlap)
+        return cls(parts.model, parts.pooling, parts.tokens, parts.spec, device=parts.device)
 
     def encode(self, text: str, sentences: Iterable[Sentence], *, title: str = "") -> tuple[list[Sentence], Vectors]:
         """Encode one document.
@@ -222,16 +157,16 @@ class LandmarkEncoder:
         """
         jobs = (job for document in documents for job in self._jobs(document))
         for pool in _pools(job for job in jobs if job.own.stop > job.own.start):
-            marks = [job.mark for job in pool]
+            hashes = [job.hash for job in pool]
             known = [
-                recall(job.key, mark, job.own.stop - job.own.start) if recall else None
-                for job, mark in zip(pool, marks, strict=True)
+                recall(job.key, window_hash, job.own.stop - job.own.start) if recall else None
+                for job, window_hash in zip(pool, hashes, strict=True)
             ]
             fresh = iter(self._encode_pool([job for job, found in zip(pool, known, strict=True) if found is None]))
-            for job, mark, found in zip(pool, marks, known, strict=True):
+            for job, window_hash, found in zip(pool, hashes, known, strict=True):
                 # a copy: a view would keep the whole batch in memory
                 vectors = next(fresh)[job.own].copy() if found is None else found
-                yield Encoded(job.key, [piece.sentence for piece in job.pieces[job.own]], vectors, mark)
+                yield Encoded(job.key, [piece.sentence for piece in job.pieces[job.own]], vectors, window_hash)
 
     def encode_queries(self, queries: Sequence[str]) -> Vectors:
         """Encode questions: ``[len(queries), dimensions]`` float32 of length one. Cut at the window's length."""
@@ -295,6 +230,8 @@ class LandmarkEncoder:
 
     @torch.inference_mode()
     def _forward(self, jobs: list[_Job]) -> list[Vectors]:
+        if os.getpid() != self._process:  # forked: torch would wait for ever for the parent's threads
+            torch.set_num_threads(1)
         windows = [[piece.ids for piece in job.pieces] for job in jobs]
         batch = pack_windows(self.tokens, windows, [job.title for job in jobs])
         vectors = read_sentences(self.model, self.pooling, batch.to(self.device))
@@ -313,46 +250,3 @@ def _pools(jobs: Iterator[_Job]) -> Iterator[list[_Job]]:
             pool, tokens = [], 0
     if pool:
         yield pool
-
-
-def read_sentences(model: Any, pooling: Pooling, batch: Batch) -> Tensor:
-    """Run a model over windows and pool their sentences: ``[batch.count, dimensions]`` float32 of length one."""
-    inputs = {"input_ids": batch.input_ids}
-    if not bool(batch.attention_mask.all()):
-        inputs["attention_mask"] = batch.attention_mask
-    output = model(**inputs, output_hidden_states=pooling.layered)
-    layers = output.hidden_states if pooling.layered else [output.last_hidden_state]
-    flat = [states.flatten(0, 1) for states in layers]
-    vectors: Tensor = pooling(flat, batch.owner.flatten(), batch.is_landmark.flatten(), batch.count)
-    return vectors
-
-
-def mean_by_group(vectors: Tensor, group: Tensor, count: int) -> Tensor:
-    """Return the means of ``[n, d]`` vectors by group ``[n]``, of length one: ``[count, d]``; later groups fall out.
-
-    The document vector of landmark pooling (Doshi et al., "LMK > CLS", arXiv 2601.21525).
-    """
-    size = max(count, int(group.max()) + 1) if len(group) else count
-    sums = vectors.new_zeros(size, vectors.shape[1]).index_add_(0, group, vectors)
-    return torch.nn.functional.normalize(sums[:count], dim=1)
-
-
-def free_positions(config: Any, tokenizer: Any) -> int:
-    """Return how many tokens a window can hold beside the special ones."""
-    longest = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512))
-    return int(longest - tokenizer.num_special_tokens_to_add())
-
-
-def load_pooling(folder: Path, name: str, dimensions: int) -> Pooling:
-    """Return the pooling of an encoder folder, with its weights if it has any.
-
-    Raises:
-        EncoderError: no such pooling, or weights that are missing or do not fit.
-    """
-    try:
-        pooling = build_pooling(name, dimensions)
-        if pooling.state_dict():
-            pooling.load_state_dict(load_file(folder / POOLING_WEIGHTS))
-    except (ValueError, OSError, RuntimeError, SafetensorError) as error:
-        raise EncoderError(f"{folder}: its pooling can't be loaded ({error})") from error
-    return pooling

@@ -11,16 +11,14 @@ from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 
+from lmkrag.arrays import Vectors
 from lmkrag.encoder.spec import check_weights, find_model, fingerprint_model, read_settings
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import EncoderError
 from lmkrag.types import EncoderSpec
-
-Vectors = NDArray[np.float32]
 
 _POOLINGS = ("lmk", "lmk+mean", "mean")
 
@@ -52,7 +50,7 @@ class QuestionEncoder:
         folder = find_model(spec.name)
         settings = read_settings(folder)
         config = _read_config(folder)
-        if not _is_plain_bert(config) or spec.pooling not in _POOLINGS or not (folder / "tokenizer.json").is_file():
+        if not _is_plain_bert(config) or spec.pooling not in _POOLINGS or not _has_files(folder):
             return None
         check_weights(folder, settings)
         if fingerprint_model(folder, f"{spec.window} {spec.overlap} {spec.pooling}") != spec.fingerprint:
@@ -62,6 +60,8 @@ class QuestionEncoder:
             weights = _read_weights(folder / "model.safetensors")
         except (SafetensorError, OSError, ValueError) as error:
             raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
+        if not _expected_names(config) <= weights.keys():
+            return None  # such as quantised weights: the framework knows how to read them, or says what is wrong
         tokens = SentenceTokenizer(
             tokenizer, window=spec.window, landmark=spec.landmark, query_prefix=spec.query_prefix
         )
@@ -133,6 +133,10 @@ def _is_plain_bert(config: dict[str, Any]) -> bool:
     )
 
 
+def _has_files(folder: Path) -> bool:
+    return (folder / "tokenizer.json").is_file() and (folder / "model.safetensors").is_file()
+
+
 def _read_config(folder: Path) -> dict[str, Any]:
     try:
         config: dict[str, Any] = json.loads((folder / "config.json").read_text("utf-8"))
@@ -142,14 +146,29 @@ def _read_config(folder: Path) -> dict[str, Any]:
 
 
 def _read_weights(path: Path) -> dict[str, Vectors]:
-    """Every tensor in float32, but the words' embeddings as they are: a question needs a few rows of them."""
+    """Every tensor in float32, but the words' embeddings as they are: a question needs a few rows of them.
+
+    Checkpoints of BERT with a head on top name what is below it ``bert.*``.
+    """
     weights = {}
     with safe_open(path, "np") as file:
-        for name in file.keys():  # noqa: SIM118  # not a mapping
-            if not name.startswith("pooler."):
-                kept = file.get_tensor(name)
-                weights[name] = kept if "word_embeddings" in name else kept.astype(np.float32)
+        names = list(file.keys())
+        prefix = "bert." if "bert.embeddings.word_embeddings.weight" in names else ""
+        for name in names:
+            inner = name.removeprefix(prefix)
+            if name.startswith(prefix) and inner.startswith(("embeddings.", "encoder.")):
+                tensor = file.get_tensor(name)
+                weights[inner] = tensor if "word_embeddings" in inner else tensor.astype(np.float32)
     return weights
+
+
+def _expected_names(config: dict[str, Any]) -> set[str]:
+    """The tensors that :meth:`QuestionEncoder._read` reads."""
+    names = {f"embeddings.{part}_embeddings.weight" for part in ("word", "position", "token_type")}
+    parts = ["attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"]
+    parts += ["attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"]
+    modules = [f"encoder.layer.{layer}.{part}" for layer in range(config["num_hidden_layers"]) for part in parts]
+    return names | {f"{module}.{kind}" for module in ["embeddings.LayerNorm", *modules] for kind in ("weight", "bias")}
 
 
 def _gelu(x: Vectors) -> Vectors:

@@ -9,16 +9,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmkrag.arrays import Vectors
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.device import choose_device, choose_dtype
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.spec import BASE_ENCODER, find_model
 from lmkrag.errors import MissingExtra, UsageError
 from lmkrag.types import Document, Sentence
-
-Vectors = NDArray[np.float32]
 
 _NAME = re.compile(r"(?P<kind>recursive|sentence|late):(?P<size>\d+)(?P<title>\+title)?")
 

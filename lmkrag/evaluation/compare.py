@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmkrag.arrays import Floats
 from lmkrag.corpus.sentences import split_sentences
+from lmkrag.encoder.spec import find_model, fingerprint_model
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.baselines import Baseline
@@ -19,8 +20,6 @@ from lmkrag.types import Document, Level, Mode, Sentence
 
 OURS = "lmkrag"
 _TOP = 60
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ def compare(
         for system in (OURS, *options.against):
             progress(dataset.name, system)
             if system == OURS:
-                found = _ours(dataset, queries, out / "index" / _key(dataset), options)
+                found = _ours(dataset, queries, out / "index" / _encoder_key(options.encoder) / _key(dataset), options)
             else:
                 found = _baseline(system, dataset, queries, out / "baselines", options)
             comparison.scores.setdefault(system, {})[dataset.name] = _score(found, queries)
@@ -130,7 +129,7 @@ def _trimmed(document: Document, sentence: Sentence) -> Piece:
 def _search(
     engine: Engine, dataset: Dataset, queries: list[Query], level: Level, options: Options
 ) -> list[list[Piece]]:
-    how: Any = {"mode": options.mode, "level": level, "top": _TOP}
+    how: Any = {"mode": options.mode, "level": level, "top_k": _TOP}
     if dataset.name in options.within:
         found = [engine.search(query.query, filter=f"doc_id={quote(query.doc_id)}", **how) for query in queries]
     else:
@@ -162,19 +161,27 @@ def _encode(name: str, dataset: Dataset, path: Path) -> None:
     baseline = Baseline(name)
     units = list(baseline.encode_documents(dataset.documents))
     path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(".partial.npz")  # a killed run leaves no half of a file under its name
     np.savez(
-        path,
+        partial,
         owner=np.repeat(np.arange(len(units)), [len(unit.bounds) for unit in units]),
         bounds=np.array([bounds for unit in units for bounds in unit.bounds]),
         vectors=np.concatenate([unit.vectors for unit in units]).astype(np.float16),
         queries=baseline.encode_queries([query.query for query in dataset.queries]),
     )
+    partial.replace(path)
 
 
 def _score(found: _Found, queries: list[Query]) -> Scores:
     gold = [_gold(query) for query in queries]
     overlaps = [overlap_at(pieces, evidence) for pieces, evidence in zip(found.pieces, gold, strict=True)]
     return Scores(np.array(overlaps), np.array(rank_queries(found.units, found.relevant, gold)))
+
+
+def _encoder_key(name: str | None) -> str:
+    """A folder name that another encoder does not have."""
+    folder = find_model(name)
+    return f"{folder.name}-{fingerprint_model(folder, '')[:8]}"
 
 
 def _key(dataset: Dataset) -> str:

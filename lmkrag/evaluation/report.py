@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from lmkrag import __version__
+from lmkrag.arrays import Floats
 from lmkrag.errors import MissingExtra
-from lmkrag.evaluation.compare import OURS, Comparison, Floats
+from lmkrag.evaluation.compare import OURS, Comparison
 from lmkrag.evaluation.significance import macro_interval, paired_interval
+from lmkrag.version import __version__
 
 _PAGE = Path(__file__).with_name("report.html")
 

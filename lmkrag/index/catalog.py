@@ -1,7 +1,6 @@
-"""All SQL. Functions over an open SQLite connection; transactions belong to the caller (the store)."""
+"""All SQL. Functions over an open SQLite connection; transactions belong to the caller (reader and store)."""
 
 import json
-import os
 import re
 import sqlite3
 from collections.abc import Iterable, Iterator
@@ -11,29 +10,28 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
-from xxhash import xxh3_128
 
+from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.errors import IndexCorrupt
-from lmkrag.index.checks import File, mark, pack, unpack
+from lmkrag.index import codec
+from lmkrag.index.codec import checksum
+from lmkrag.index.files import File
+from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.recipes import recipe_from_json, recipe_to_json
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import Staged
-from lmkrag.types import Text
 
-FORMAT_VERSION = 4
+FORMAT_VERSION = 5
+PAGE_SIZE = 8_192
+"""Bytes of a database page: a block of text fits one; in smaller pages the tree would be deep and half empty."""
+
 _BLOCK = 4_096  # characters of text in one row: a span is read without its whole document
 _SENTENCES = 512  # in one row
-_SLICE = 1 << 20  # characters in memory at a time
-_PAGE = 8_192  # bytes: a block of text fits one; in smaller pages the tree would be deep and half empty
 _CACHE = 8_192  # KiB of pages each connection keeps
 
-Ids = NDArray[np.int64]
-Hashes = NDArray[np.uint64]
-
 _SEGMENT = re.compile("[0-9a-f]{32}")  # nothing that could lead out of segments/
-_FIXED = ("format", "encoder", "recipe")  # facts that never change, under one checksum
-_MIX = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)  # odd: one changed value always shows in the sum
+_FIXED = ("format", "encoder", "recipe")  # never change; under one checksum
+_FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)  # odd: one changed value changes the sum
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,42 +52,54 @@ class DocumentRow:
     length: int
     first_sentence: int
     sentences: int
-    checksum: str
+    content_checksum: str
+
+
+@dataclass(frozen=True, slots=True)
+class SkippedFile:
+    """A file that can't be indexed as it is, so that it is not read again until it changes."""
+
+    path: str
+    size: int
+    mtime_ns: int
+    reason: str
+    version: str
 
 
 _COLUMNS = (
     "id, doc_id, path, root, title, kind, meta, page_starts, fingerprint, size, mtime_ns, length, first_sentence, "
-    "sentences, checksum"
+    "sentences, content_checksum"
 )
 
 
-def connect(path: Path, *, create: bool = False) -> sqlite3.Connection:
+def connect(path: Path, *, create: bool = False, immutable: bool = False) -> sqlite3.Connection:
     """Open a catalog; every commit is durable when it returns.
 
-    In a directory that can't be written to, where SQLite can't share what it needs to, the catalog is taken as it is.
+    Args:
+        path: of the database.
+        create: make it if it is not there.
+        immutable: nobody changes the file, so neither locks nor a shared write-ahead log are needed.
+
+    Raises:
+        sqlite3.OperationalError: it can't be opened, or may not be shared as SQLite needs to.
     """
-    connection = _open(path, "rwc" if create else "rw")
-    try:
-        connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
-    except sqlite3.OperationalError:
-        if os.access(path.parent, os.W_OK) or Path(f"{path}-wal").exists():
-            raise
-        connection.close()
-        connection = _open(path, "ro&immutable=1")
-    if create:
-        connection.execute(f"PRAGMA page_size = {_PAGE}")
-        connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute(f"PRAGMA cache_size = -{_CACHE}")
-    connection.execute("PRAGMA foreign_keys = ON")
-    connection.execute("PRAGMA cell_size_check = ON")
-    connection.execute("PRAGMA synchronous = FULL")
-    return connection
-
-
-def _open(path: Path, mode: str) -> sqlite3.Connection:
-    return sqlite3.connect(
+    mode = "ro&immutable=1" if immutable else "rwc" if create else "rw"
+    connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=30
     )
+    try:
+        connection.execute("SELECT 1 FROM sqlite_schema LIMIT 1").fetchone()
+        if create:
+            connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+            connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute(f"PRAGMA cache_size = -{_CACHE}")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute("PRAGMA cell_size_check = ON")
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
 
 
 def create_schema(connection: sqlite3.Connection, meta: dict[str, str]) -> None:
@@ -97,30 +107,30 @@ def create_schema(connection: sqlite3.Connection, meta: dict[str, str]) -> None:
     script = files("lmkrag.index").joinpath("schema.sql").read_text("utf-8")
     connection.executescript(f"BEGIN;\n{script}")
     values = {**meta, "format": str(FORMAT_VERSION)}
-    values["mark"] = _mark_fixed(values)
-    values.update(generation="0", next_sentence="1", living="0")
+    values["checksum"] = _checksum_fixed(values)
+    values.update(generation="0", next_sentence="1", live_documents="0")
     connection.executemany("INSERT INTO meta VALUES (?, ?)", values.items())
     connection.execute("COMMIT")
 
 
 def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return the index's own facts: format, generation, encoder, recipe.
+    """Return what is recorded of the index itself: format, generation, encoder, recipe.
 
     Raises:
         IndexCorrupt: one of those that never change is not what was written.
     """
-    found = dict(connection.execute("SELECT key, value FROM meta"))
-    if found["format"] == str(FORMAT_VERSION) and found["mark"] != _mark_fixed(found):
-        raise IndexCorrupt("the catalog's facts about the index are damaged (checksum)")
-    return found
+    meta = dict(connection.execute("SELECT key, value FROM meta"))
+    if meta["format"] == str(FORMAT_VERSION) and meta["checksum"] != _checksum_fixed(meta):
+        raise IndexCorrupt("the catalog's record of the encoder and recipe is damaged (checksum)")
+    return meta
 
 
-def _mark_fixed(facts: dict[str, str]) -> str:
-    return mark("meta", "\0".join(facts[key] for key in _FIXED).encode()).hex()
+def _checksum_fixed(meta: dict[str, str]) -> str:
+    return checksum("meta", "\0".join(meta[key] for key in _FIXED).encode()).hex()
 
 
 def generation(connection: sqlite3.Connection) -> int:
-    """Return the number of commits so far."""
+    """Return the number of commits so far that changed what can be found."""
     return _number(connection, "generation")
 
 
@@ -134,64 +144,33 @@ def _number(connection: sqlite3.Connection, key: str) -> int:
     try:
         return int(row[0])
     except (TypeError, ValueError) as error:
-        raise IndexCorrupt(f"the catalog's {key!r} is damaged") from error
+        raise IndexCorrupt(f"the catalog's {key!r} is damaged; run lmkrag repair") from error
 
 
 # Documents
 
 
-@dataclass(frozen=True, slots=True)
-class Living:
-    """The documents of a snapshot by their sentences: ``[n]`` row id, id of the first sentence, one after the last."""
-
-    keys: Ids
-    first: Ids
-    stop: Ids
-
-    @property
-    def sentences(self) -> int:
-        """How many sentences there are."""
-        return int((self.stop - self.first).sum())
-
-    @property
-    def ranges(self) -> Ids:
-        """``[n, 2]`` ids of sentences ``[first, stop)``."""
-        return np.stack([self.first, self.stop], axis=1)
-
-    def owners(self, sentences: Ids) -> Ids:
-        """Return the position of the document that each sentence is of, -1 where it is of none."""
-        return find_ranges(sentences, self.first, self.stop)
-
-
-def find_ranges(ids: Ids, first: Ids, stop: Ids) -> Ids:
-    """Return the position of the sorted range ``[first, stop)`` that holds each id, -1 where none does."""
-    if not len(first):
-        return np.full(len(ids), -1)
-    place = np.searchsorted(first, ids, side="right") - 1
-    return np.where((place >= 0) & (ids < stop[place]), place, -1)
-
-
-def read_living(connection: sqlite3.Connection) -> Living:
-    """Return the documents there are.
+def read_ranges(connection: sqlite3.Connection) -> DocumentRanges:
+    """Return the documents there are, by their sentences.
 
     Raises:
         IndexCorrupt: they are not those that were committed.
     """
     rows = connection.execute("SELECT id, first_sentence, sentences FROM document ORDER BY first_sentence").fetchall()
     table = np.array(rows, np.int64).reshape(len(rows), 3)
-    if _sum(table) != _number(connection, "living"):
+    if _sum(table) != _number(connection, "live_documents"):
         raise IndexCorrupt("the catalog's list of documents is damaged (checksum); run lmkrag repair")
-    return Living(table[:, 0], table[:, 1], table[:, 1] + table[:, 2])
+    return DocumentRanges(table[:, 0], table[:, 1], table[:, 1] + table[:, 2])
 
 
 def _sum(table: Ids) -> int:
     with np.errstate(over="ignore"):
-        return int((table.astype(np.uint64) * np.array(_MIX, np.uint64)).sum())
+        return int((table.astype(np.uint64) * np.array(_FACTORS, np.uint64)).sum())
 
 
-def _count_in(connection: sqlite3.Connection, facts: tuple[int, int, int], sign: int) -> None:
-    total = (_number(connection, "living") + sign * _sum(np.array([facts], np.int64))) % 2**64
-    connection.execute("UPDATE meta SET value = ? WHERE key = 'living'", (str(total),))
+def _add_to_sum(connection: sqlite3.Connection, document: tuple[int, int, int], sign: int) -> None:
+    total = (_number(connection, "live_documents") + sign * _sum(np.array([document], np.int64))) % 2**64
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'live_documents'", (str(total),))
 
 
 def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
@@ -202,11 +181,11 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
     if first < (last or (1,))[0]:
         raise IndexCorrupt("the catalog's next sentence id is damaged; run lmkrag repair")
     connection.execute("UPDATE meta SET value = ? WHERE key = 'next_sentence'", (str(first + len(ends)),))
-    facts: tuple[Any, ...] = (
+    values: tuple[Any, ...] = (
         document.doc_id,
         document.path,
         staged.root,
-        _storable(document.title),
+        document.title.encode("utf-8", "replace").decode("utf-8"),
         document.kind,
         json.dumps(dict(document.meta), default=str, sort_keys=True),
         json.dumps(document.page_starts),
@@ -215,19 +194,19 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
         len(text),
         first,
         len(ends),
-        checksum_document(document.doc_id, text, ends),
+        codec.checksum_content(document.doc_id, text, ends),
     )
     names = _COLUMNS.removeprefix("id, ")
-    places = ", ".join("?" * (len(facts) + 1))
-    cursor = connection.execute(f"INSERT INTO document ({names}, mark) VALUES ({places})", (*facts, b""))
+    places = ", ".join("?" * (len(values) + 1))
+    cursor = connection.execute(f"INSERT INTO document ({names}, row_checksum) VALUES ({places})", (*values, b""))
     key = cursor.lastrowid
     assert key is not None
-    _set_mark(connection, (key, *facts))
-    _count_in(connection, (key, first, len(ends)), 1)
+    _set_checksum(connection, (key, *values))
+    _add_to_sum(connection, (key, first, len(ends)), 1)
     connection.executemany(
         "INSERT INTO text_block VALUES (?, ?, ?)",
         (
-            (key, start, pack(text[start : start + _BLOCK].encode("utf-8", "surrogatepass"), f"text {key} {start}"))
+            (key, start, codec.pack_text(text[start : start + _BLOCK], key, start))
             for start in range(0, len(text), _BLOCK)
         ),
     )
@@ -236,33 +215,35 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
     blocks = (slice(low, low + _SENTENCES) for low in range(0, len(ends), _SENTENCES))
     connection.executemany(
         "INSERT INTO sentence_block VALUES (?, ?, ?)",
-        ((key, part.start, _pack_sentences(key, part.start, starts[part], ends[part], kinds[part])) for part in blocks),
+        (
+            (key, part.start, codec.pack_sentences(starts[part], ends[part], kinds[part], key, part.start))
+            for part in blocks
+        ),
     )
     if len(staged.windows):
-        marks, ordinals = staged.windows.marks.astype("<u8"), staged.windows.ordinals.astype("<i8")
-        packed = pack(marks.tobytes() + ordinals.tobytes(), f"windows {key}")
+        packed = codec.pack_windows(staged.windows.hashes, staged.windows.ordinals, key)
         connection.execute("INSERT INTO window_list VALUES (?, ?)", (key, packed))
     return first
 
 
-def _set_mark(connection: sqlite3.Connection, facts: tuple[Any, ...]) -> None:
-    connection.execute("UPDATE document SET mark = ? WHERE id = ?", (_mark_row(facts), facts[0]))
+def _set_checksum(connection: sqlite3.Connection, values: tuple[Any, ...]) -> None:
+    connection.execute("UPDATE document SET row_checksum = ? WHERE id = ?", (_checksum_row(values), values[0]))
 
 
-def _mark_row(facts: tuple[Any, ...]) -> bytes:
-    return mark("document", json.dumps(facts).encode())
+def _checksum_row(values: tuple[Any, ...]) -> bytes:
+    return checksum("document", json.dumps(values).encode())
 
 
 def delete_document(connection: sqlite3.Connection, row: DocumentRow) -> None:
-    """Remove a document; its text and sentences go with it, its vectors and words are dead."""
+    """Remove a document with its text and sentences; the rows of its vectors and words are dead."""
     connection.execute("DELETE FROM document WHERE id = ?", (row.id,))
-    _count_in(connection, (row.id, row.first_sentence, row.sentences), -1)
+    _add_to_sum(connection, (row.id, row.first_sentence, row.sentences), -1)
 
 
 def touch_document(connection: sqlite3.Connection, key: int, stat: tuple[int, int]) -> None:
     """Record a new size and modification time for unchanged content."""
     connection.execute("UPDATE document SET size = ?, mtime_ns = ? WHERE id = ?", (*stat, key))
-    _set_mark(connection, connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone())
+    _set_checksum(connection, connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone())
 
 
 def find_document(connection: sqlite3.Connection, doc_id: str) -> DocumentRow | None:
@@ -283,20 +264,37 @@ def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[
     """
     wanted = list(keys)
     clause = "WHERE id IN (SELECT value FROM json_each(?))"
-    found = {row.id: row for row in _documents(connection, clause, (json.dumps(wanted),))}
+    rows = {row.id: row for row in _documents(connection, clause, (json.dumps(wanted),))}
     for key in wanted:
-        if key not in found:
+        if key not in rows:
             raise IndexCorrupt(f"the catalog has lost document {key}; run lmkrag repair")
-    return found
+    return rows
+
+
+def document_keys(connection: sqlite3.Connection) -> Iterator[int]:
+    """Yield row ids of documents; of a damaged table, those that can still be reached from either end."""
+    return _keys(connection, "document")
 
 
 def _documents(connection: sqlite3.Connection, clause: str, values: tuple[Any, ...]) -> Iterator[DocumentRow]:
-    for *facts, found in connection.execute(f"SELECT {_COLUMNS}, mark FROM document {clause}", values):
-        if found != _mark_row(tuple(facts)):
-            raise IndexCorrupt(f"the catalog's row of document {facts[1]!r} is damaged (checksum); run lmkrag repair")
-        facts[6] = json.loads(facts[6])
-        facts[7] = tuple(json.loads(facts[7]))
-        yield DocumentRow(*facts)
+    for *columns, recorded in connection.execute(f"SELECT {_COLUMNS}, row_checksum FROM document {clause}", values):
+        if recorded != _checksum_row(tuple(columns)):
+            raise IndexCorrupt(f"the catalog's row of document {columns[1]!r} is damaged (checksum); run lmkrag repair")
+        columns[6] = json.loads(columns[6])
+        columns[7] = tuple(json.loads(columns[7]))
+        yield DocumentRow(*columns)
+
+
+def _keys(connection: sqlite3.Connection, table: str) -> Iterator[int]:
+    seen: set[int] = set()
+    for order in ("ASC", "DESC"):
+        try:
+            for (key,) in connection.execute(f"SELECT id FROM {table} NOT INDEXED ORDER BY id {order}"):
+                if key not in seen:
+                    seen.add(key)
+                    yield int(key)
+        except sqlite3.Error:  # a broken page hides what is behind it
+            continue
 
 
 def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end: int) -> str:
@@ -311,36 +309,14 @@ def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end:
         "SELECT start, data FROM text_block WHERE document = ? AND start >= ? AND start < ? ORDER BY start",
         (row.id, first, end),
     )
-    text = "".join(
-        unpack(data, f"text {row.id} {block}").decode("utf-8", "surrogatepass") for block, data in blocks.fetchall()
-    )
+    text = "".join(codec.unpack_text(data, row.id, block) for block, data in blocks.fetchall())
     piece = text[start - first : end - first]
     if len(piece) != max(0, end - start):
         raise IndexCorrupt(f"the stored text of {row.doc_id!r} is not whole; run lmkrag repair")
     return piece
 
 
-def checksum_document(doc_id: str, text: Text, ends: Ids) -> str:
-    """Return what ``verify`` compares: a hash of a document's name, text and sentence borders."""
-    digest = xxh3_128(doc_id.encode("utf-8", "surrogatepass"))
-    digest.update(b"\0")
-    for start in range(0, len(text), _SLICE):
-        digest.update(text[start : start + _SLICE].encode("utf-8", "surrogatepass"))
-    digest.update(b"\0")
-    digest.update(ends.astype("<i8").tobytes())
-    return digest.hexdigest()
-
-
-def _storable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 # Sentences
-
-
-def _pack_sentences(key: int, first: int, starts: Ids, ends: Ids, kinds: NDArray[np.uint8]) -> bytes:
-    data = starts[:1].astype("<i8").tobytes() + (ends - starts).astype("<i4").tobytes() + kinds.tobytes()
-    return pack(data, f"sentences {key} {first}")
 
 
 def read_borders(connection: sqlite3.Connection, row: DocumentRow, first: int, stop: int) -> Ids:
@@ -356,32 +332,26 @@ def read_borders(connection: sqlite3.Connection, row: DocumentRow, first: int, s
     )
     borders = np.zeros(0, np.int64)
     for number, packed in blocks.fetchall():
-        data = unpack(packed, f"sentences {row.id} {number}")
-        count = (len(data) - 8) // 5
-        start = np.frombuffer(data, "<i8", 1)
-        ends = start + np.cumsum(np.frombuffer(data, "<i4", count, 8), dtype=np.int64)
-        borders = np.concatenate([borders[:-1], start, ends])
-    found = borders[first - low : stop - low + 1]
-    if len(found) != stop - first + 1:
+        borders = np.concatenate([borders[:-1], codec.unpack_sentences(packed, row.id, number)[0]])
+    wanted = borders[first - low : stop - low + 1]
+    if len(wanted) != stop - first + 1:
         raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; run lmkrag repair")
-    return found
+    return wanted
 
 
-def read_kinds(connection: sqlite3.Connection, row: DocumentRow) -> NDArray[np.uint8]:
+def read_kinds(connection: sqlite3.Connection, row: DocumentRow) -> Bytes:
     """Return the kind of each sentence of a document, a position in ``SENTENCE_KINDS``."""
     query = "SELECT first, data FROM sentence_block WHERE document = ? ORDER BY first"
-    blocks = [unpack(data, f"sentences {row.id} {first}") for first, data in connection.execute(query, (row.id,))]
-    return np.concatenate([np.frombuffer(data, np.uint8)[-((len(data) - 8) // 5) :] for data in blocks])
+    blocks = [codec.unpack_sentences(data, row.id, first)[1] for first, data in connection.execute(query, (row.id,))]
+    return np.concatenate([np.zeros(0, np.uint8), *blocks])
 
 
 def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hashes, Ids]:
     """Return the hash of each window a document was read in, and the ordinal of its first own sentence."""
-    found = connection.execute("SELECT data FROM window_list WHERE document = ?", (row.id,)).fetchone()
-    if found is None:
+    packed = connection.execute("SELECT data FROM window_list WHERE document = ?", (row.id,)).fetchone()
+    if packed is None:
         return np.zeros(0, np.uint64), np.zeros(0, np.int64)
-    data = unpack(found[0], f"windows {row.id}")
-    count = len(data) // 16
-    return np.frombuffer(data, "<u8", count), np.frombuffer(data, "<i8", count, 8 * count)
+    return codec.unpack_windows(packed[0], row.id)
 
 
 # Segments
@@ -395,13 +365,13 @@ def insert_segment(connection: sqlite3.Connection, file: SegmentFile, runs: Ids)
             "recipe": json.loads(recipe_to_json(file.recipe)),
             "vectors": asdict(file.vectors),
             "words": asdict(file.words),
+            "structure": asdict(file.structure),
         },
         sort_keys=True,
     )
-    packed = pack(runs.astype("<i8").tobytes(), f"runs {file.name}")
     connection.execute(
-        "INSERT INTO segment (name, facts, runs, mark) VALUES (?, ?, ?, ?)",
-        (file.name, facts, packed, mark(file.name, facts.encode())),
+        "INSERT INTO segment (name, facts, runs, row_checksum) VALUES (?, ?, ?, ?)",
+        (file.name, facts, codec.pack_runs(runs, file.name), checksum(file.name, facts.encode())),
     )
 
 
@@ -416,13 +386,36 @@ def read_segments(connection: sqlite3.Connection, key: int | None = None) -> lis
     Raises:
         IndexCorrupt: a row is damaged.
     """
-    found = []
-    query = "SELECT name, facts, runs, mark FROM segment WHERE ? IN (id, 0) ORDER BY id"
-    for name, text, packed, check in connection.execute(query, (key or 0,)):
-        if check != mark(name, text.encode()) or not _SEGMENT.fullmatch(name):
+    segments = []
+    query = "SELECT name, facts, runs, row_checksum FROM segment WHERE ? IN (id, 0) ORDER BY id"
+    for name, text, packed, recorded in connection.execute(query, (key or 0,)):
+        if recorded != checksum(name, text.encode()) or not _SEGMENT.fullmatch(name):
             raise IndexCorrupt(f"the catalog's row of segment {name!r} is damaged (checksum); run lmkrag repair")
         facts = json.loads(text)
         recipe = recipe_from_json(json.dumps(facts["recipe"]))
-        file = SegmentFile(name, facts["rows"], recipe, File(**facts["vectors"]), File(**facts["words"]))
-        found.append((file, np.frombuffer(unpack(packed, f"runs {name}"), "<i8").reshape(-1, 3)))
-    return found
+        parts = (File(**facts[part]) for part in ("vectors", "words", "structure"))
+        segments.append((SegmentFile(name, facts["rows"], recipe, *parts), codec.unpack_runs(packed, name)))
+    return segments
+
+
+def segment_keys(connection: sqlite3.Connection) -> Iterator[int]:
+    """Yield row ids of segments, as :func:`document_keys` does of documents."""
+    return _keys(connection, "segment")
+
+
+# Files that were skipped
+
+
+def read_skipped(connection: sqlite3.Connection) -> dict[str, SkippedFile]:
+    """Return the files that could not be indexed when they were last read, by path."""
+    rows = connection.execute("SELECT path, size, mtime_ns, reason, version FROM skipped_file")
+    return {row[0]: SkippedFile(*row) for row in rows}
+
+
+def write_skipped(connection: sqlite3.Connection, skipped: Iterable[SkippedFile], forgotten: Iterable[str]) -> None:
+    """Remember files that can't be indexed as they are, and forget others, inside a transaction."""
+    connection.executemany("DELETE FROM skipped_file WHERE path = ?", ((path,) for path in forgotten))
+    connection.executemany(
+        "INSERT OR REPLACE INTO skipped_file VALUES (?, ?, ?, ?, ?)",
+        ((item.path, item.size, item.mtime_ns, item.reason, item.version) for item in skipped),
+    )

@@ -1,15 +1,14 @@
 """Which segments to merge, and what the merged one holds."""
 
 from collections.abc import Iterator, Sequence
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from lmkrag.index.catalog import Ids
-from lmkrag.index.lexical import merge_words
-from lmkrag.index.snapshot import LiveSegment
-from lmkrag.index.vectors import Vectors
+from lmkrag.arrays import Ids, Vectors
+from lmkrag.index.files import Tables
+from lmkrag.index.live import LiveSegment
+from lmkrag.index.postings import merge_postings
+from lmkrag.index.structure import merge_structures
 
 _MOST_SMALL = 8  # more small segments are merged: every search visits each
 _MERGED_ROWS = 131_072  # memory must not grow with the index
@@ -35,7 +34,7 @@ def choose_groups(segments: Sequence[LiveSegment]) -> list[list[LiveSegment]]:
 
 
 def lay_runs(merged: Sequence[LiveSegment]) -> Ids:
-    """Return the runs of the living rows of segments laid end to end: ``[n, 3]``."""
+    """Return the runs of the live rows of segments laid end to end: ``[n, 3]``."""
     runs = np.concatenate([live.runs for live in merged])
     runs[:, 0] = np.concatenate([[0], np.cumsum(runs[:-1, 2])])
     return runs
@@ -46,6 +45,11 @@ def read_vectors(merged: Sequence[LiveSegment]) -> Iterator[Vectors]:
     return (vectors for live in merged for vectors in live.segment.vectors.slices(live.rows))
 
 
-def read_words(merged: Sequence[LiveSegment]) -> dict[str, NDArray[Any]]:
-    """Return the tables of their words."""
-    return merge_words([(live.segment.lexicon, live.rows) for live in merged])
+def read_words(merged: Sequence[LiveSegment]) -> Tables:
+    """Return the tables of their postings."""
+    return merge_postings([(live.segment.postings, live.rows) for live in merged])
+
+
+def read_structures(merged: Sequence[LiveSegment]) -> Tables:
+    """Return the tables of their structure."""
+    return merge_structures([(live.segment.structure, live.rows) for live in merged])

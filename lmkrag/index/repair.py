@@ -1,93 +1,191 @@
 """Save what is whole of a damaged index: copy it into a new one, and say what has to be read from its source again."""
 
 import contextlib
+import shutil
 import sqlite3
-from collections.abc import Iterator, Sequence
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 
+from lmkrag.arrays import Ids, Vectors
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index import catalog
-from lmkrag.index.catalog import DocumentRow, Ids
-from lmkrag.index.lexical import WordCounter
-from lmkrag.index.paragraphs import ParagraphTracker
-from lmkrag.index.snapshot import gather_vectors, sort_runs
+from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.codec import checksum_content
+from lmkrag.index.files import Tables, sync
+from lmkrag.index.postings import PostingsBuilder
+from lmkrag.index.ranges import sort_runs
+from lmkrag.index.reader import CATALOG
+from lmkrag.index.snapshot import gather_vectors
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
-from lmkrag.index.store import CATALOG, IndexStore, Vectors
+from lmkrag.index.store import IndexStore, read_recorded
 from lmkrag.index.vectors import VectorFile
-from lmkrag.types import SENTENCE_KINDS, Document
+from lmkrag.types import SENTENCE_KINDS, Document, EncoderSpec, Recipe, SentenceKind
+
+ReadStructure = Callable[[Iterable[Iterable[tuple[str, SentenceKind]]]], Tables]
+"""Called with documents, each the texts and kinds of its sentences; returns the tables of a structure file."""
 
 _BATCH = 65_536  # sentences copied at a time
+_PAGES_OFFSET, _CHANGES_OFFSET, _VALID_FOR_OFFSET = 28, 24, 92  # in the header of a SQLite database
 
 
 @dataclass(frozen=True, slots=True)
 class Salvage:
-    """What was found: documents copied whole, rows of those that were not, and how many rows could not be read."""
+    """What was saved into a new index at ``path``: documents copied whole, rows of those that were not, and how many
+    rows could not be read.
+    """
 
+    path: Path
     kept: int
     lost: tuple[DocumentRow, ...]
     unknown: int
 
 
-def salvage(old: IndexStore, new: IndexStore) -> Salvage:
-    """Copy every whole document of ``old`` into ``new``, which is empty.
+def salvage_index(
+    path: Path, structure: ReadStructure, *, encoder: EncoderSpec | None = None, recipe: Recipe | None = None
+) -> Salvage:
+    """Copy every whole document of a damaged index into a new index beside it.
 
     A document is whole when its row, text and sentences are what was written and a sound file has its vectors. Words
-    are counted anew, so a damaged words file loses nothing.
+    and structure are read from the text again, so that their files may be damaged.
+
+    Args:
+        path: the damaged index, locked; it is not changed.
+        structure: see :data:`ReadStructure`.
+        encoder: that made the index; used when the index can't say.
+        recipe: how to store vectors; used when the index can't say.
+
+    Raises:
+        IndexCorrupt: not even what the index was made with can be read, and it was not given.
     """
-    kept, lost = 0, []
-    with contextlib.closing(catalog.connect(old.path / CATALOG)) as connection, new.writing():
-        parts = list(_sound_parts(old, connection))
-        rows, unknown = _rows(connection)
-        batch: list[tuple[Staged, Vectors]] = []
-        for row in rows:
-            found = _read(connection, row, parts)
-            if found is None:
-                lost.append(row)
-                continue
-            batch.append(found)
-            kept += 1
-            if sum(len(vectors) for _, vectors in batch) >= _BATCH:
-                _commit(new, batch)
-                batch = []
-        if batch:
-            _commit(new, batch)
-        new.merge_small()
-    return Salvage(kept, tuple(lost), unknown)
+    repaired = path.with_name(f"{path.name}.repaired")
+    if repaired.exists():  # a repair was killed
+        shutil.rmtree(repaired)
+    repaired.mkdir()
+    try:
+        return _salvage(path, repaired, structure, encoder, recipe)
+    except BaseException as error:
+        shutil.rmtree(repaired, ignore_errors=True)
+        if isinstance(error, sqlite3.DatabaseError):
+            raise IndexCorrupt(
+                f"{path / CATALOG}: the catalog can't be read ({error}), nor rebuilt: index the sources again"
+            ) from error
+        raise
 
 
-def _sound_parts(store: IndexStore, connection: sqlite3.Connection) -> Iterator[tuple[VectorFile, Ids]]:
+def _salvage(
+    path: Path, repaired: Path, structure: ReadStructure, encoder: EncoderSpec | None, recipe: Recipe | None
+) -> Salvage:
+    old = _readable_catalog(path / CATALOG, repaired)
+    with contextlib.closing(catalog.connect(old)) as connection:
+        spec, how = _read_recorded(connection, path) or (encoder, recipe)
+        if spec is None:
+            raise IndexCorrupt(
+                f"{path / CATALOG}: the record of the encoder is damaged; run lmkrag repair --encoder NAME"
+            )
+        for leftover in repaired.iterdir():
+            leftover.unlink()  # the open connection still reads the copy
+        with contextlib.closing(IndexStore.create(repaired, encoder=spec, recipe=how)) as new, new.writing():
+            return _copy(path, connection, new, structure)
+
+
+def take_place(repaired: Path, path: Path) -> Path:
+    """Put a repaired index in the place of the damaged one; return where that is now."""
+    number = 0
+    while (damaged := path.with_name(f"{path.name}.damaged{number or ''}")).exists():
+        number += 1
+    path.rename(damaged)
+    repaired.rename(path)
+    sync(path.parent)
+    return damaged
+
+
+def finish_interrupted(path: Path) -> None:
+    """Go on where a repair was killed after it had moved the damaged index away."""
+    repaired = path.with_name(f"{path.name}.repaired")
+    if not path.exists() and IndexStore.exists(repaired):
+        repaired.rename(path)
+        sync(path.parent)
+
+
+def _readable_catalog(path: Path, work: Path) -> Path:
+    """The catalog, or a copy of it in ``work`` whose first page, the header and the schema, is as it must have been."""
+    try:
+        with contextlib.closing(catalog.connect(path)) as connection:
+            if connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'document'").fetchone()[0]:
+                return path
+    except sqlite3.DatabaseError:
+        pass  # its first page is damaged
+    fresh = work / "fresh.sqlite"
+    with contextlib.closing(catalog.connect(fresh, create=True)) as connection:
+        catalog.create_schema(connection, {"encoder": "", "recipe": ""})
+    page = bytearray(fresh.read_bytes()[: catalog.PAGE_SIZE])
+    size = path.stat().st_size
+    struct.pack_into(">I", page, _PAGES_OFFSET, size // catalog.PAGE_SIZE)
+    for offset in (_CHANGES_OFFSET, _VALID_FOR_OFFSET):  # equal, or SQLite does not believe the size
+        struct.pack_into(">I", page, offset, 1)
+    copy = work / "copy.sqlite"
+    shutil.copyfile(path, copy)
+    with copy.open("r+b") as file:
+        file.write(page[:size])
+    log = Path(f"{path}-wal")
+    if log.exists():
+        shutil.copyfile(log, f"{copy}-wal")
+    return copy
+
+
+def _read_recorded(connection: sqlite3.Connection, path: Path) -> tuple[EncoderSpec, Recipe] | None:
+    try:
+        return read_recorded(path, catalog.read_meta(connection))
+    except (IndexCorrupt, sqlite3.Error, KeyError, ValueError, TypeError):
+        return None
+
+
+def _copy(path: Path, connection: sqlite3.Connection, new: IndexStore, structure: ReadStructure) -> Salvage:
+    parts = list(_sound_parts(path, connection))
+    rows, unknown = _rows(connection)
+    kept: int = 0
+    lost: list[DocumentRow] = []
+    batch: list[tuple[Staged, Vectors]] = []
+    for row in rows:
+        whole = _read(connection, row, parts)
+        if whole is None:
+            lost.append(row)
+            continue
+        batch.append(whole)
+        kept += 1
+        if sum(len(vectors) for _, vectors in batch) >= _BATCH:
+            _commit(new, batch, structure)
+            batch = []
+    if batch:
+        _commit(new, batch, structure)
+    new.merge_small()
+    return Salvage(new.path, kept, tuple(lost), unknown)
+
+
+def _sound_parts(path: Path, connection: sqlite3.Connection) -> Iterator[tuple[VectorFile, Ids]]:
     """Each vector file that is what was written, with its runs by sentence."""
-    for key in _keys(connection, "segment"):
+    for key in catalog.segment_keys(connection):
         try:
             file, runs = catalog.read_segments(connection, key)[0]
-            path = store.path / "segments" / file.names[0]
-            yield VectorFile(path, file.vectors, file.rows, file.recipe), sort_runs(runs)
+            vectors = VectorFile(path / "segments" / f"{file.name}.faiss", file.vectors, file.rows, file.recipe)
+            yield vectors, sort_runs(runs)
         except (IndexCorrupt, sqlite3.Error, IndexError):
             continue
 
 
 def _rows(connection: sqlite3.Connection) -> tuple[list[DocumentRow], int]:
     rows, unknown = [], 0
-    for key in _keys(connection, "document"):
+    for key in catalog.document_keys(connection):
         try:
             rows.append(catalog.read_documents(connection, [key])[key])
         except (IndexCorrupt, sqlite3.Error):
             unknown += 1
     return sorted(rows, key=lambda row: row.doc_id), unknown
-
-
-def _keys(connection: sqlite3.Connection, table: str) -> list[int]:
-    """The row ids of a table, from both ends: a broken page hides only what is on it."""
-    found: set[int] = set()
-    for order in ("ASC", "DESC"):
-        with contextlib.suppress(sqlite3.Error):
-            for (key,) in connection.execute(f"SELECT id FROM {table} NOT INDEXED ORDER BY id {order}"):
-                found.add(int(key))
-    return sorted(found)
 
 
 def _read(
@@ -97,55 +195,32 @@ def _read(
         text = catalog.read_text(connection, row, 0, row.length)
         borders = catalog.read_borders(connection, row, 0, row.sentences)
         kinds = catalog.read_kinds(connection, row)
-        marks, ordinals = catalog.read_windows(connection, row)
+        hashes, ordinals = catalog.read_windows(connection, row)
     except (IndexCorrupt, sqlite3.Error):
         return None
     vectors = gather_vectors(parts, np.arange(row.first_sentence, row.first_sentence + row.sentences))
-    if vectors is None or catalog.checksum_document(row.doc_id, text, borders[1:]) != row.checksum:
+    if vectors is None or checksum_content(row.doc_id, text, borders[1:]) != row.content_checksum:
         return None
     document = Document(
         row.doc_id, row.path, text, row.title, row.kind, row.page_starts, row.meta, fingerprint=row.fingerprint
     )
     sentences = SentenceTable(borders[1:].tolist(), kinds.tolist())
-    windows = WindowTable(marks.tolist(), ordinals.tolist())
+    windows = WindowTable(hashes.tolist(), ordinals.tolist())
     return Staged(document, text, sentences, row.root, (row.size, row.mtime_ns), windows), vectors
 
 
-def _commit(store: IndexStore, batch: Sequence[tuple[Staged, Vectors]]) -> None:
-    words = WordCounter()
-    for staged, _ in batch:
-        borders = pairwise([0, *staged.sentences.ends.tolist()])
-        kinds = [SENTENCE_KINDS[kind] for kind in staged.sentences.kinds.tolist()]
-        texts = (staged.text[start:end] for start, end in borders)
-        words.add(zip(texts, kinds, strict=True), ParagraphTracker())
-    segment = store.stage_segment([vectors for _, vectors in batch], words.tables())
+def _commit(store: IndexStore, batch: Sequence[tuple[Staged, Vectors]], structure: ReadStructure) -> None:
+    documents = [_sentences(staged) for staged, _ in batch]
+    words = PostingsBuilder()
+    for sentences in documents:
+        words.add(text for text, _ in sentences)
+    tables = words.take(len(words))
+    segment = store.stage_segment([vectors for _, vectors in batch], tables, structure(documents))
     store.commit([staged for staged, _ in batch], [segment])
 
 
-def rebuild(path: Path) -> tuple[Salvage, Path]:
-    """Put what is whole of a damaged index in its place; the damaged one is kept beside it.
-
-    Returns:
-        What was found, and where the damaged index is now.
-
-    Raises:
-        IndexCorrupt: not even what the index was made with can be read.
-    """
-    old = IndexStore.open(path)
-    repaired, damaged = _beside(path, "repaired"), _beside(path, "damaged")
-    with old.locked():
-        new = IndexStore.create(repaired, encoder=old.encoder, recipe=old.recipe)
-        found = salvage(old, new)
-        new.close()
-        old.close()
-        path.rename(damaged)
-        repaired.rename(path)
-    return found, damaged
-
-
-def _beside(path: Path, word: str) -> Path:
-    """A name beside ``path`` that nothing has."""
-    number = 0
-    while (place := path.with_name(f"{path.name}.{word}{number or ''}")).exists():
-        number += 1
-    return place
+def _sentences(staged: Staged) -> list[tuple[str, SentenceKind]]:
+    """The text and kind of each sentence."""
+    borders = pairwise([0, *staged.sentences.ends.tolist()])
+    kinds = (SENTENCE_KINDS[kind] for kind in staged.sentences.kinds.tolist())
+    return [(staged.text[start:end], kind) for (start, end), kind in zip(borders, kinds, strict=True)]

@@ -1,4 +1,4 @@
--- The catalog of an lmkrag index: the single source of truth. Format version 4.
+-- The catalog of an lmkrag index: the single source of truth. Format version 5.
 -- A segment that no row names does not exist; a document whose row is gone is gone.
 -- Every value a search reads is under a checksum: "packed" is 8 bytes of XXH3, then zlib (docs/index-format.md).
 
@@ -22,8 +22,8 @@ CREATE TABLE document (
     length         INTEGER NOT NULL,  -- characters of text
     first_sentence INTEGER NOT NULL,  -- id of its sentence 0; the others follow, and no id is used twice
     sentences      INTEGER NOT NULL,
-    checksum       TEXT NOT NULL,     -- of text and sentence borders
-    mark           BLOB NOT NULL      -- checksum of the columns above
+    content_checksum TEXT NOT NULL,   -- of text and sentence borders
+    row_checksum   BLOB NOT NULL      -- of the columns above
 );
 
 CREATE TABLE text_block (
@@ -49,8 +49,17 @@ CREATE TABLE window_list (
 -- Row i of a segment is the vector of one sentence and its words; runs say of which.
 CREATE TABLE segment (
     id     INTEGER PRIMARY KEY AUTOINCREMENT,
-    name   TEXT NOT NULL UNIQUE,      -- segments/NAME.faiss and segments/NAME.words
-    facts  TEXT NOT NULL,             -- JSON: rows, recipe, size and checksum of both files
+    name   TEXT NOT NULL UNIQUE,      -- segments/NAME.faiss, NAME.words and NAME.structure
+    facts  TEXT NOT NULL,             -- JSON: rows, recipe, size and checksum of each file
     runs   BLOB NOT NULL,             -- packed: row, first sentence and count of each run
-    mark   BLOB NOT NULL              -- checksum of name and facts
+    row_checksum BLOB NOT NULL        -- of name and facts
 );
+
+-- Files that can't be indexed as they are: not read again until their size, time or the reading version changes.
+CREATE TABLE skipped_file (
+    path     TEXT PRIMARY KEY,
+    size     INTEGER NOT NULL,
+    mtime_ns INTEGER NOT NULL,
+    reason   TEXT NOT NULL,
+    version  TEXT NOT NULL            -- of the lmkrag that read it
+) WITHOUT ROWID;

@@ -1,71 +1,74 @@
-"""Segments: the vectors and words of some sentences, in two immutable files with the same rows."""
+"""Segments: the vectors, words and structure of some sentences, in three immutable files with the same rows."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from numpy.typing import NDArray
-
-from lmkrag.index.checks import File, sync
-from lmkrag.index.lexical import Lexicon, write_words
+from lmkrag.index.files import File, Tables, sync, write_tables
+from lmkrag.index.postings import Postings
+from lmkrag.index.structure import Structure
 from lmkrag.index.vectors import Slices, VectorFile, write_vectors
 from lmkrag.types import Recipe
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFile:
-    """A segment as the catalog records it: ``NAME.faiss`` and ``NAME.words`` under ``segments/``."""
+    """A segment as the catalog records it: three files under ``segments/``."""
 
     name: str
     rows: int
     recipe: Recipe
     vectors: File
     words: File
+    structure: File
 
     @property
-    def names(self) -> tuple[str, str]:
-        """The names of its two files."""
-        return f"{self.name}.faiss", f"{self.name}.words"
+    def files(self) -> dict[str, File]:
+        """Its files by their names."""
+        parts = {"faiss": self.vectors, "words": self.words, "structure": self.structure}
+        return {f"{self.name}.{suffix}": file for suffix, file in parts.items()}
 
 
 def write_segment(
     folder: Path,
     name: str,
     vectors: Slices,
-    words: Callable[[], dict[str, NDArray[Any]]],
+    words: Callable[[], Tables],
+    structure: Callable[[], Tables],
     *,
     rows: int,
     dimensions: int,
     recipe: Recipe,
 ) -> SegmentFile:
-    """Write both files of a segment and make them durable; the caller's commit makes it exist.
+    """Write the files of a segment and make them durable; the caller's commit makes the segment exist.
 
     Args:
         folder: ``segments/`` of the index.
         name: a fresh one.
         vectors: yields them ``[n, dimensions]`` in order; called twice if they train anything.
-        words: gives the tables of the words file: one of the two is in memory at a time.
+        words: gives the tables of the postings file: one of the files is in memory at a time.
+        structure: gives the tables of the structure file.
         rows: how many sentences there are.
         dimensions: of each vector.
         recipe: how to store the vectors; a factory, not tiers.
     """
     vectors_file = write_vectors(folder / f"{name}.faiss", vectors, rows, dimensions, recipe)
-    words_file = write_words(folder / f"{name}.words", words())
+    words_file = write_tables(folder / f"{name}.words", words())
+    structure_file = write_tables(folder / f"{name}.structure", structure())
     sync(folder)
-    return SegmentFile(name, rows, recipe, vectors_file, words_file)
+    return SegmentFile(name, rows, recipe, vectors_file, words_file, structure_file)
 
 
 class Segment:
-    """Both files of a segment, opened for reading."""
+    """The files of a segment, opened for reading."""
 
     def __init__(self, folder: Path, file: SegmentFile) -> None:
         """Check the files against their checksums and map them.
 
         Raises:
-            IndexCorrupt: one is gone or not the one that was written.
+            IndexCorrupt: one is missing or not the one that was written.
         """
-        vectors, words = file.names
         self.file = file
-        self.vectors = VectorFile(folder / vectors, file.vectors, file.rows, file.recipe)
-        self.lexicon = Lexicon(folder / words, file.words)
+        self.vectors = VectorFile(folder / f"{file.name}.faiss", file.vectors, file.rows, file.recipe)
+        self.postings = Postings(folder / f"{file.name}.words", file.words)
+        self.structure = Structure(folder / f"{file.name}.structure", file.structure)

@@ -6,12 +6,9 @@ from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.types import SENTENCE_KINDS, Document, Sentence, Text
-
-Ids = NDArray[np.int64]
-Hashes = NDArray[np.uint64]
 
 
 class SentenceTable:
@@ -49,7 +46,7 @@ class SentenceTable:
         return np.array(self._ends, np.int64)
 
     @property
-    def kinds(self) -> NDArray[np.uint8]:
+    def kinds(self) -> Bytes:
         """``[n]``: the place of each one's kind in ``SENTENCE_KINDS``."""
         return np.frombuffer(bytes(self._kinds), np.uint8)
 
@@ -57,23 +54,23 @@ class SentenceTable:
 class WindowTable:
     """The windows a document was read in: of each its hash, and the ordinal of the first sentence it gives a vector."""
 
-    def __init__(self, marks: Iterable[int] = (), ordinals: Iterable[int] = ()) -> None:
+    def __init__(self, hashes: Iterable[int] = (), ordinals: Iterable[int] = ()) -> None:
         """Take the first windows, none as a rule."""
-        self._marks, self._ordinals = array("Q", marks), array("q", ordinals)
+        self._hashes, self._ordinals = array("Q", hashes), array("q", ordinals)
 
-    def append(self, mark: int, ordinal: int) -> None:
+    def append(self, window_hash: int, ordinal: int) -> None:
         """Take the next window."""
-        self._marks.append(mark)
+        self._hashes.append(window_hash)
         self._ordinals.append(ordinal)
 
     def __len__(self) -> int:
         """Return the number of windows."""
-        return len(self._marks)
+        return len(self._hashes)
 
     @property
-    def marks(self) -> Hashes:
-        """``[n]`` hashes."""
-        return np.array(self._marks, np.uint64)
+    def hashes(self) -> Hashes:
+        """``[n]``, one per window."""
+        return np.array(self._hashes, np.uint64)
 
     @property
     def ordinals(self) -> Ids:

@@ -6,6 +6,8 @@ never removed, only masked; a memory-mapped index dies when it is changed, so a 
 """
 
 import math
+import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
@@ -14,18 +16,51 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmkrag.errors import IndexCorrupt
-from lmkrag.index.checks import File, read_file, sync
+from lmkrag.arrays import Ids, Mask, Vectors
+from lmkrag.errors import IndexCorrupt, UsageError
+from lmkrag.index.files import File, read_file, sync
 from lmkrag.types import Recipe
 
-Vectors = NDArray[np.float32]
-Rows = NDArray[np.int64]
 Slices = Callable[[], Iterable[Vectors]]
 
 _SLICE = 4_096  # vectors in memory at a time while building
 _PER_LIST = 40  # vectors that clusters are learned from, for each; FAISS wants 39
 _LEAST_SAMPLE = 32_768
 _NARROW = 0.1  # share of the rows below which a graph is left aside: it would lose its way among those not allowed
+
+
+_limits = threading.Lock()
+_first_process: int | None = None
+
+
+def _load_faiss() -> Any:
+    """Import FAISS; in a forked process with one thread, or it would wait for ever for the parent's."""
+    global _first_process
+    import faiss
+
+    if _first_process is None:
+        _first_process = os.getpid()
+    elif _first_process != os.getpid():
+        faiss.omp_set_num_threads(1)
+    return faiss
+
+
+def check_factory(recipe: Recipe, dimensions: int) -> None:
+    """Have FAISS parse a recipe's factory string before anything is encoded.
+
+    Raises:
+        UsageError: FAISS does not know it, or can't find by inner product with it.
+    """
+    faiss = _load_faiss()
+
+    if not recipe.factory:
+        return
+    factory = recipe.factory.replace("{lists}", "16").replace("{dimensions}", str(dimensions))
+    try:
+        faiss.index_factory(dimensions, factory, faiss.METRIC_INNER_PRODUCT)
+    except (RuntimeError, ValueError) as error:
+        why = str(error).strip().splitlines()[-1].rpartition("Error: ")[2]
+        raise UsageError(f"recipe {recipe.name!r}: FAISS can't build {recipe.factory!r} ({why})") from error
 
 
 def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: Recipe) -> File:
@@ -38,7 +73,7 @@ def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: 
         dimensions: of each.
         recipe: how to store them; a factory, not tiers.
     """
-    import faiss
+    faiss = _load_faiss()
 
     index = faiss.index_factory(dimensions, _factory(recipe, rows, dimensions), faiss.METRIC_INNER_PRODUCT)
     if not index.is_trained:
@@ -89,18 +124,23 @@ class VectorFile:
         Raises:
             IndexCorrupt: the file is gone or not the one that was written.
         """
-        import faiss
+        faiss = _load_faiss()
 
         read_file(path, file)
-        faiss.set_deserialization_vector_byte_limit(max(1 << 20, 2 * file.bytes))
-        try:
-            self._index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
-        except RuntimeError as error:
-            raise IndexCorrupt(f"{path}: FAISS can't read this file ({error}); run lmkrag repair") from error
+        with _limits:
+            # FAISS's limit is the whole process's: it is put back for others who read files of theirs
+            before = faiss.get_deserialization_vector_byte_limit()
+            faiss.set_deserialization_vector_byte_limit(max(1 << 20, 2 * file.bytes))
+            try:
+                self._index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+            except RuntimeError as error:
+                raise IndexCorrupt(f"{path}: FAISS can't read this file ({error}); run lmkrag repair") from error
+            finally:
+                faiss.set_deserialization_vector_byte_limit(before)
         self.rows = rows
         self._recipe = recipe
 
-    def search(self, queries: Vectors, top: int, allowed: NDArray[np.bool_] | None = None) -> tuple[Vectors, Rows]:
+    def search(self, queries: Vectors, top: int, allowed: Mask | None = None) -> tuple[Vectors, Ids]:
         """Find the nearest rows by inner product.
 
         Args:
@@ -111,7 +151,7 @@ class VectorFile:
         Returns:
             Scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top``, best first; row -1 where there are no more.
         """
-        import faiss
+        faiss = _load_faiss()
 
         top = min(top, self.rows)
         index, selector, share = self._index, None, 1.0
@@ -123,14 +163,14 @@ class VectorFile:
         scores, rows = index.search(queries, top, params=_parameters(index, self._recipe, selector, share))
         return scores, rows
 
-    def read(self, rows: Rows) -> Vectors:
+    def read(self, rows: Ids) -> Vectors:
         """Return the vectors ``[len(rows), dimensions]`` of some rows, as precise as they are stored."""
         if self._codes is not None:
             return self._codes[rows].astype(np.float32)
         vectors: Vectors = self._index.reconstruct_batch(rows)
         return vectors
 
-    def slices(self, rows: Rows) -> Iterator[Vectors]:
+    def slices(self, rows: Ids) -> Iterator[Vectors]:
         """Yield the vectors of some rows in order, a bounded number at a time."""
         for first in range(0, len(rows), _SLICE):
             yield self.read(rows[first : first + _SLICE])
@@ -138,7 +178,7 @@ class VectorFile:
     @cached_property
     def _codes(self) -> NDArray[np.float16] | None:
         """The float16 matrix inside the mapped file, where the segment is stored exactly."""
-        import faiss
+        faiss = _load_faiss()
 
         if (
             not isinstance(self._index, faiss.IndexScalarQuantizer)
@@ -152,7 +192,7 @@ class VectorFile:
 
 def _parameters(index: Any, recipe: Recipe, selector: Any, share: float) -> Any:
     """FAISS search parameters for an index and everything it wraps; the fewer rows may be found, the wider it looks."""
-    import faiss
+    faiss = _load_faiss()
 
     index = faiss.downcast_index(index)
     settings = recipe.search

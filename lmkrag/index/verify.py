@@ -5,18 +5,22 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from lmkrag.arrays import Ids
 from lmkrag.errors import IndexCorrupt, StorageError
 from lmkrag.index import catalog
-from lmkrag.index.catalog import DocumentRow, Ids
+from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.codec import checksum_content
 from lmkrag.index.segments import Segment
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.store import IndexStore
 from lmkrag.types import IndexStatus
 
+_TRIES = 20  # beside a writer that never rests
+
 
 def read_status(store: IndexStore) -> IndexStatus:
     """Return what an index holds, without reading its vectors."""
-    with store.reading(vectors=False) as snapshot:
+    with store.reader.snapshot(segments=False) as snapshot:
         documents = list(catalog.all_documents(snapshot.connection))
         segments = catalog.read_segments(snapshot.connection)
         version = int(catalog.read_meta(snapshot.connection)["format"])
@@ -42,13 +46,32 @@ def find_problems(store: IndexStore) -> tuple[str, ...]:
     """Check the catalog, each document against its checksum, each segment file, and that each sentence has a vector.
 
     Returns:
-        One line a problem; empty when the index is whole.
+        One line per problem; empty when the index is whole.
     """
+    for _ in range(_TRIES):
+        before, problems = _find_problems(store)
+        if not problems or before == _generation(store):
+            break  # else a writer has removed files while they were being checked
+    return problems
+
+
+def _find_problems(store: IndexStore) -> tuple[int, tuple[str, ...]]:
+    """The generation that was checked, and what is wrong with it."""
+    generation = -1
     try:
-        with store.reading(vectors=False) as snapshot:
-            return tuple(_problems(store, snapshot))
+        with store.reader.snapshot(segments=False) as snapshot:
+            generation = catalog.generation(snapshot.connection)
+            return generation, tuple(_problems(store, snapshot))
     except StorageError as error:
-        return (str(error),)
+        return generation, (str(error),)
+
+
+def _generation(store: IndexStore) -> int:
+    try:
+        with store.reader.snapshot(segments=False) as snapshot:
+            return catalog.generation(snapshot.connection)
+    except StorageError:
+        return -1
 
 
 def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
@@ -57,8 +80,8 @@ def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
         if line != "ok":
             yield f"catalog: {line}"
     catalog.read_meta(connection)
-    living = catalog.read_living(connection)
-    covered = np.zeros(int(living.stop.max(initial=0)), np.int64)
+    live = catalog.read_ranges(connection)
+    covered = np.zeros(int(live.stop.max(initial=0)), np.int64)
     for file, runs in catalog.read_segments(connection):
         try:
             Segment(store.path / "segments", file)
@@ -66,7 +89,7 @@ def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
             yield str(error)
         if int(runs[:, 2].sum()) != file.rows or not np.array_equal(runs[:, 0], np.cumsum(runs[:, 2]) - runs[:, 2]):
             yield f"segment {file.name}: its runs do not tile its {file.rows} rows"
-        for _, sentence, count in runs[living.owners(runs[:, 1]) >= 0]:
+        for _, sentence, count in runs[live.owners(runs[:, 1]) >= 0]:
             covered[sentence : sentence + count] += 1
     for document in catalog.all_documents(connection):
         yield from _document_problems(snapshot, document, covered)
@@ -84,5 +107,5 @@ def _document_problems(snapshot: Snapshot, row: DocumentRow, covered: Ids) -> It
         return
     if borders[0] != 0 or borders[-1] != row.length or (np.diff(borders) <= 0).any():
         yield f"document {row.doc_id!r}: its sentences do not tile its text"
-    if catalog.checksum_document(row.doc_id, text, borders[1:]) != row.checksum:
+    if checksum_content(row.doc_id, text, borders[1:]) != row.content_checksum:
         yield f"document {row.doc_id!r}: its checksum is wrong"

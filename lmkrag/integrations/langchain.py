@@ -1,9 +1,9 @@
 """lmkrag as a LangChain retriever."""
 
-import asyncio
-
 from lmkrag.engine import Engine
 from lmkrag.errors import MissingExtra
+from lmkrag.integrations.metadata import describe_span
+from lmkrag.retrieval.request import AskOptions
 from lmkrag.types import Mode, Span
 
 try:
@@ -18,17 +18,17 @@ except ImportError:
 class LandmarkRetriever(BaseRetriever):
     """Exact spans as LangChain documents, best first.
 
-    ``top``, ``budget``, ``mode`` and ``filter`` are as in :meth:`lmkrag.Engine.search`. They may be given again in a
-    call, ``retriever.invoke(question, top=3)``, or made configurable with ``configurable_fields``.
+    ``k``, ``budget``, ``mode`` and ``filter`` are as in :meth:`lmkrag.Engine.search`. They may be given again in a
+    call, ``retriever.invoke(question, k=3)``, or made configurable with ``configurable_fields``.
 
-    >>> retriever = LandmarkRetriever(engine=engine, top=8)  # doctest: +SKIP
+    >>> retriever = LandmarkRetriever(engine=engine, k=8)  # doctest: +SKIP
     >>> retriever.invoke("how is leave accrued?")[0].metadata["start"]  # doctest: +SKIP
     """
 
-    model_config = ConfigDict(arbitrary_types_allowed=True)
+    model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
     engine: Engine
-    top: int | None = None
+    k: int | None = None
     budget: int | None = None
     mode: Mode = "hybrid"
     filter: str | None = None
@@ -38,48 +38,43 @@ class LandmarkRetriever(BaseRetriever):
         query: str,
         *,
         run_manager: CallbackManagerForRetrieverRun,
-        top: int | None = None,
+        k: int | None = None,
         budget: int | None = None,
         mode: Mode | None = None,
         filter: str | None = None,
     ) -> list[Document]:
-        """Search; LangChain drops arguments that are not named here."""
-        return self._search(query, top, budget, mode, filter)
+        """Search; LangChain refuses arguments that are not named here."""
+        options = self._options(k, budget, mode, filter)
+        return [to_document(span) for span in self.engine.search(query, **options)]
 
     async def _aget_relevant_documents(
         self,
         query: str,
         *,
         run_manager: AsyncCallbackManagerForRetrieverRun,
-        top: int | None = None,
+        k: int | None = None,
         budget: int | None = None,
         mode: Mode | None = None,
         filter: str | None = None,
     ) -> list[Document]:
         """Search without blocking the event loop."""
-        return await asyncio.to_thread(self._search, query, top, budget, mode, filter)
+        options = self._options(k, budget, mode, filter)
+        return [to_document(span) for span in await self.engine.asearch(query, **options)]
 
-    def _search(
-        self, query: str, top: int | None, budget: int | None, mode: Mode | None, filter: str | None
-    ) -> list[Document]:
-        spans = self.engine.search(
-            query,
-            top=top or self.top,
-            budget=budget or self.budget,
-            mode=mode or self.mode,
-            filter=filter or self.filter,
-        )
-        return [to_document(span) for span in spans]
+    def _options(self, k: int | None, budget: int | None, mode: Mode | None, filter: str | None) -> AskOptions:
+        """What a call says, else what the fields say."""
+        return {
+            "top_k": self.k if k is None else k,
+            "budget": self.budget if budget is None else budget,
+            "mode": self.mode if mode is None else mode,
+            "filter": self.filter if filter is None else filter,
+        }
 
 
 def to_document(span: Span) -> Document:
-    """Return a span as a LangChain document; its ``id`` is the same for the same place."""
-    metadata = {
-        "source": span.path,
-        "doc_id": span.doc_id,
-        "start": span.start,
-        "end": span.end,
-        "page": span.page,
-        "score": span.score,
-    }
+    """Return a span as a LangChain document; its ``id`` is the same for the same place.
+
+    Its metadata holds the document's own (front matter, for example), then what lmkrag knows of it and of the span.
+    """
+    metadata = {**span.meta, **describe_span(span), "score": span.score}
     return Document(page_content=span.text, metadata=metadata, id=f"{span.doc_id}:{span.start}-{span.end}")

@@ -8,7 +8,8 @@ import torch
 
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.batches import Batch, pack_windows
-from lmkrag.encoder.landmark import LandmarkEncoder, mean_by_group, read_sentences
+from lmkrag.encoder.forward import mean_by_group, read_sentences
+from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.spec import read_settings, write_encoder
 from lmkrag.errors import MissingExtra
 

@@ -1,11 +1,14 @@
 """What a reader is: the thing that answers. And what all readers that are language models share."""
 
 import asyncio
+import contextlib
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
 from typing import Protocol, Self
 
+from lmkrag.errors import ReaderError
 from lmkrag.readers.citations import check_answer
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, Messages, Prompts
 from lmkrag.types import Answer, Span
@@ -15,7 +18,10 @@ Exchange = tuple[str, str]
 
 
 class AnswerStream(Iterator[str]):
-    """The pieces of an answer as they come; ``answer`` is the whole, checked, and waits for the rest."""
+    """The pieces of an answer as they come; :meth:`answer` is the whole, checked.
+
+    Leave the ``with`` block, or call :meth:`close`, to stop the reader before the end.
+    """
 
     def __init__(self, pieces: Iterator[str], finish: Callable[[str], Answer]) -> None:
         self._pieces = pieces
@@ -28,18 +34,32 @@ class AnswerStream(Iterator[str]):
         self._parts.append(piece)
         return piece
 
-    @property
     def answer(self) -> Answer:
-        """The answer, its citations checked."""
+        """Wait for the rest and return the answer, its citations checked."""
         if self._answer is None:
             for _ in self:
                 pass
             self._answer = self._finish("".join(self._parts))
         return self._answer
 
+    def close(self) -> None:
+        """Stop the reader; nothing more comes."""
+        close = getattr(self._pieces, "close", None)
+        if close is not None:
+            close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
 
 class AsyncAnswerStream(AsyncIterator[str]):
-    """:class:`AnswerStream` for ``async for``; ``await stream.answer()`` is the whole."""
+    """:class:`AnswerStream` for ``async for``; ``await stream.answer()`` is the whole.
+
+    Leave the ``async with`` block, or call :meth:`aclose`, to stop the reader before the end.
+    """
 
     def __init__(self, pieces: AsyncIterator[str], finish: Callable[[str], Answer]) -> None:
         self._pieces = pieces
@@ -56,12 +76,24 @@ class AsyncAnswerStream(AsyncIterator[str]):
         return piece
 
     async def answer(self) -> Answer:
-        """Return the answer, its citations checked."""
+        """Wait for the rest and return the answer, its citations checked."""
         if self._answer is None:
             async for _ in self:
                 pass
             self._answer = self._finish("".join(self._parts))
         return self._answer
+
+    async def aclose(self) -> None:
+        """Stop the reader; nothing more comes."""
+        close = getattr(self._pieces, "aclose", None)
+        if close is not None:
+            await close()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
 
 
 class Reader(Protocol):
@@ -90,7 +122,7 @@ class LanguageModelReader(ABC):
     name: str
 
     def __init__(self, prompts: Prompts | None = None) -> None:
-        """Take the prompts; the packaged ones without."""
+        """Take the prompts; defaults to the packaged ones."""
         self.prompts = prompts or Prompts.load()
 
     @abstractmethod
@@ -102,10 +134,32 @@ class LanguageModelReader(ABC):
         """
 
     async def agenerate(self, messages: Messages) -> AsyncIterator[str]:
-        """Yield the same without blocking the event loop."""
-        pieces = self.generate(messages)
-        while (piece := await asyncio.to_thread(next, pieces, None)) is not None:
-            yield piece
+        """Yield the same without blocking the event loop; the model stops when nobody listens any more."""
+        loop = asyncio.get_running_loop()
+        queue: asyncio.Queue[str | None] = asyncio.Queue()
+        unheard = threading.Event()
+
+        def produce() -> None:
+            pieces = self.generate(messages)
+            try:
+                for piece in pieces:
+                    if unheard.is_set():
+                        return
+                    loop.call_soon_threadsafe(queue.put_nowait, piece)
+            finally:
+                with contextlib.suppress(AttributeError):  # generate may return any iterator
+                    pieces.close()  # type: ignore[attr-defined]  # a generator stops its model so
+                with contextlib.suppress(RuntimeError):  # the loop may be closed by now
+                    loop.call_soon_threadsafe(queue.put_nowait, None)
+
+        worker = asyncio.create_task(asyncio.to_thread(produce))
+        try:
+            while (piece := await queue.get()) is not None:
+                yield piece
+            await worker
+        finally:
+            unheard.set()
+            worker.add_done_callback(lambda done: done.cancelled() or done.exception())  # nobody is left to hear of it
 
     def count_tokens(self, text: str) -> int | None:
         """Return how many tokens the model reads ``text`` as; None when only a server knows."""
@@ -117,11 +171,21 @@ class LanguageModelReader(ABC):
         Raises:
             ReaderError: the model can't be reached, or failed.
         """
-        return self.stream(question, spans).answer
+        return self.stream(question, spans).answer()
 
-    def answer_batch(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> list[Answer]:
-        """Answer several questions, each from its own spans."""
-        return [self.answer(question, mine) for question, mine in zip(questions, spans, strict=True)]
+    def answer_each(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> Iterator[Answer | ReaderError]:
+        """Answer several questions, each from its own spans: yield answers in order, as they come.
+
+        A question that the model fails at yields the error, and the others are answered.
+        """
+        for question, its_spans in zip(questions, spans, strict=True):
+            yield self._try(question, its_spans)
+
+    def _try(self, question: str, spans: Sequence[Span]) -> Answer | ReaderError:
+        try:
+            return self.answer(question, spans)
+        except ReaderError as error:
+            return error
 
     def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
         """Answer piece by piece. Without spans the model is not asked."""

@@ -4,8 +4,8 @@ from pathlib import Path
 from typing import Any
 
 from lmkrag.errors import UsageError
+from lmkrag.readers import READERS
 from lmkrag.readers.base import Reader
-from lmkrag.types import READERS
 
 
 def load_reader(
@@ -15,17 +15,21 @@ def load_reader(
     base_url: str | None = None,
     timeout: float | None = None,
     max_tokens: int | None = None,
+    temperature: float | None = None,
     prompts: Path | None = None,
+    send_key: bool = True,
 ) -> Reader:
     """Return a reader.
 
     Args:
-        name: one of :data:`lmkrag.types.READERS`.
+        name: one of :data:`lmkrag.readers.READERS`.
         model: what the server calls it, or a folder or hub name; ``vllm`` and ``transformers`` need one.
         base_url: of an OpenAI-compatible server.
         timeout: seconds to wait for a server's next piece.
-        max_tokens: of an answer.
+        max_tokens: maximum number of tokens to generate; defaults to the reader's own limit.
+        temperature: of sampling; defaults to the reader's own.
         prompts: a folder of templates that take the place of the packaged ones.
+        send_key: whether the server of ``base_url`` may get ``OPENAI_API_KEY``.
 
     Raises:
         UsageError: no such reader, or options that do not fit it. MissingExtra: its package is not installed.
@@ -45,12 +49,13 @@ def load_reader(
     from lmkrag.readers.prompt import Prompts
 
     loaded = Prompts.load(prompts)
-    limits: dict[str, Any] = {} if max_tokens is None else {"max_tokens": max_tokens}
+    given = {"max_tokens": max_tokens, "temperature": temperature}
+    limits: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     waits: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
     if name == "openai":
         from lmkrag.readers.openai import OpenAIReader
 
-        return OpenAIReader(model=model, base_url=base_url, prompts=loaded, **limits, **waits)
+        return OpenAIReader(model=model, base_url=base_url, prompts=loaded, send_key=send_key, **limits, **waits)
     if not model:
         raise UsageError(f"reader {name!r}: choose a model with --model")
     if name == "vllm":

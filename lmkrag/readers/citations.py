@@ -12,6 +12,8 @@ CUT = " […]"
 """What a reader puts at the end of an answer that a token limit cut off."""
 
 _MARKS = re.compile(r"\s*\[\s*(\d{1,4}(?:\s*[,;–-]\s*\d{1,4})*)\s*\]")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
+_INDEXED = re.compile(r"\w+\[[^\]]*\]")
 _QUOTED = re.compile(r'"([^"\n]{8,})"')
 _WORD = re.compile(r"\w+")
 _STRAIGHT = str.maketrans("“”„«»‘’–—", '"""""\'\'--')  # one character for one: offsets stay
@@ -43,11 +45,11 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
     citations: dict[tuple[int, int, int], Citation] = {}
     kept: list[str] = []
     position = 0
-    for claim in _claims(text):
+    for claim in _claims(text, spans):
         known = [number for number in claim.numbers if 1 <= number <= len(spans)]
         for number in claim.numbers:
             if number not in known:
-                warnings.append(f"cites [{number}], which no span has: left out")
+                warnings.append(f"citation [{number}] matches no retrieved span; removed")
         for number in known:
             for citation in _cite(claim.text, number, spans[number - 1], warnings):
                 citations.setdefault((number, citation.start, citation.end), citation)
@@ -56,7 +58,7 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
         position = claim.resume
     kept.append(text[position:])
     if not citations:
-        warnings.append("cites no span")
+        warnings.append("the answer cites no span")
     return Answer(
         "".join(kept).strip(),
         tuple(citations.values()),
@@ -72,11 +74,11 @@ def _says_not_found(text: str) -> bool:
     return said.startswith(NOT_IN_DOCUMENTS.casefold()) and not _MARKS.search(text)
 
 
-def _claims(text: str) -> list[_Claim]:
-    """Each run of marks, with the text since the run before it."""
+def _claims(text: str, spans: Sequence[Span]) -> list[_Claim]:
+    """Each run of citation marks, with the text since the run before it."""
     claims: list[_Claim] = []
     start = 0
-    for match in _MARKS.finditer(text):
+    for match in _citation_marks(text, spans):
         numbers = _numbers(match[1])
         if claims and claims[-1].resume == match.start():
             last = claims.pop()
@@ -85,6 +87,30 @@ def _claims(text: str) -> list[_Claim]:
             claims.append(_Claim(text[start : match.start()], match.start(), numbers, match.end()))
         start = match.end()
     return claims
+
+
+def _citation_marks(text: str, spans: Sequence[Span]) -> list[re.Match[str]]:
+    """Numbers in brackets that cite a span: ``[1984]`` is a year, and ``rows[10]`` or what stands in code an index.
+
+    A number right behind a word is an index where other numbers of the answer stand apart, or where a span has it, too.
+    """
+    code = [match.span() for match in _CODE.finditer(text)]
+    marks = [match for match in _MARKS.finditer(text) if not any(a <= match.start() < b for a, b in code)]
+    known = {match for match in marks if any(1 <= number <= len(spans) for number in _numbers(match[1]))}
+    behind_word = {match for match in marks if re.match(r"\w\[", text[max(0, match.start() - 1) :])}
+    apart = bool(known - behind_word)
+    in_spans = {found for span in spans for found in _INDEXED.findall(span.text)} if behind_word else set()
+    citations = []
+    for match in marks:
+        if match in behind_word:
+            before = re.search(r"\w+$", text[: match.start()])
+            indexed = before is not None and before[0] + match[0] in in_spans
+            is_citation = match in known and not apart and not indexed
+        else:
+            is_citation = match in known or max(_numbers(match[1])) < 100
+        if is_citation:
+            citations.append(match)
+    return citations
 
 
 def _numbers(inside: str) -> tuple[int, ...]:

@@ -35,8 +35,10 @@ class OpenAIReader(LanguageModelReader):
         base_url: str | None = None,
         timeout: float = 60.0,
         retries: int = 3,
-        max_tokens: int = 1_024,
+        max_tokens: int | None = None,
+        temperature: float | None = None,
         prompts: Prompts | None = None,
+        send_key: bool = True,
     ) -> None:
         """Say which server and model; the key comes from ``OPENAI_API_KEY`` only.
 
@@ -45,8 +47,10 @@ class OpenAIReader(LanguageModelReader):
             base_url: such as ``http://localhost:8000/v1``; else ``OPENAI_BASE_URL``, else the hosted service.
             timeout: seconds to wait for a connection, and for each piece of an answer.
             retries: how often a request that failed is sent again.
-            max_tokens: of an answer.
-            prompts: the packaged ones without.
+            max_tokens: maximum number of tokens to generate; not sent without one.
+            temperature: of sampling; not sent without one.
+            prompts: defaults to the packaged ones.
+            send_key: whether the server may get the key; false for a server that the user has not named.
 
         Raises:
             UsageError: neither a server nor a key. MissingExtra: the ``openai`` extra is not installed.
@@ -57,7 +61,7 @@ class OpenAIReader(LanguageModelReader):
             raise MissingExtra("openai", "openai") from None
         super().__init__(prompts)
         url = base_url or os.environ.get(URL_VARIABLE)
-        key = os.environ.get(KEY_VARIABLE)
+        key = os.environ.get(KEY_VARIABLE) if send_key else None
         if not url and not key:
             raise UsageError(
                 f"reader 'openai': give --base-url of a server, or set {KEY_VARIABLE} for the hosted service"
@@ -72,13 +76,25 @@ class OpenAIReader(LanguageModelReader):
         self._client: Any = openai.OpenAI(**how)
         self._how = how
         self._model: str | None = model
-        self._max_tokens = max_tokens
+        self._sends_key = send_key
+        self._settings: dict[str, Any] = {}
+        if max_tokens is not None:
+            self._settings["max_tokens"] = max_tokens
+        if temperature is not None:
+            self._settings["temperature"] = temperature
 
     def generate(self, messages: Messages) -> Iterator[str]:
         """Yield what the model says."""
+        import openai
+
         with self._explained():
             model = self._choose_model()
-            stream = self._client.chat.completions.create(**self._request(messages, model))
+            while True:
+                try:
+                    stream = self._client.chat.completions.create(**self._request(messages, model))
+                    break
+                except openai.BadRequestError as error:
+                    self._drop_refused(error)
             finished = None
             with stream:
                 for chunk in stream:
@@ -96,8 +112,12 @@ class OpenAIReader(LanguageModelReader):
             finished = None
             # A client for each answer: its connections belong to the event loop it was made in.
             async with openai.AsyncOpenAI(**self._how) as client:
-                request: Any = self._request(messages, model)
-                stream: Any = await client.chat.completions.create(**request)
+                while True:
+                    try:
+                        stream: Any = await client.chat.completions.create(**self._request(messages, model))
+                        break
+                    except openai.BadRequestError as error:
+                        self._drop_refused(error)
                 async for chunk in stream:
                     piece, finished = _read(chunk, finished)
                     if piece:
@@ -105,19 +125,26 @@ class OpenAIReader(LanguageModelReader):
             for piece in self._end(finished):
                 yield piece
 
-    def answer_batch(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> list[Answer]:
+    def answer_each(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> Iterator[Answer | ReaderError]:
         """Answer several questions, some of them at the same time."""
         with ThreadPoolExecutor(_TOGETHER) as pool:
-            return list(pool.map(self.answer, questions, spans))
+            yield from pool.map(self._try, questions, spans)
 
     def _request(self, messages: Messages, model: str) -> dict[str, Any]:
-        return {
-            "model": model,
-            "messages": messages,
-            "max_tokens": self._max_tokens,
-            "temperature": 0.0,
-            "stream": True,
-        }
+        return {"model": model, "messages": messages, "stream": True, **self._settings}
+
+    def _drop_refused(self, error: Any) -> None:
+        """Leave out, from now on, a setting that the server refuses, as reasoning models do; else raise the error."""
+        told = str(error)
+        for name in sorted(self._settings):
+            if name in told:
+                settings = dict(self._settings)
+                value = settings.pop(name)
+                if name == "max_tokens" and "max_completion_tokens" in told:
+                    settings["max_completion_tokens"] = value
+                self._settings = settings
+                return
+        raise error
 
     def _choose_model(self) -> str:
         if self._model:
@@ -146,6 +173,11 @@ class OpenAIReader(LanguageModelReader):
         except openai.APITimeoutError as error:
             raise ReaderError(f"{where}: nothing came in time; raise --timeout or look at the server") from error
         except openai.AuthenticationError as error:
+            if not self._sends_key:
+                raise ReaderError(
+                    f"{where}: asks for a key, which a server named by a folder's lmkrag.toml does not get: "
+                    "give it by --base-url"
+                ) from error
             raise ReaderError(f"{where}: refused the key; set {KEY_VARIABLE}") from error
         except openai.NotFoundError as error:
             raise ReaderError(

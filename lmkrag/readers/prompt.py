@@ -78,10 +78,31 @@ class Prompts:
         return self.templates[name].substitute(values).strip()
 
 
-def lay_out_context(question: str, spans: Sequence[Span], count_tokens: Callable[[str], int]) -> Context:
-    """Return spans as :meth:`Prompts.answer` shows them to a model."""
-    text = lay_out(spans, _key(question, spans))
-    return Context(text, tuple(spans), count_tokens(text))
+def build_context(question: str, spans: Sequence[Span], *, budget: int, count_tokens: Callable[[str], int]) -> Context:
+    """Return spans as :meth:`Prompts.answer` shows them to a model, the last left out while all are above the budget.
+
+    Raises:
+        UsageError: there are spans, and the budget holds none of them.
+    """
+    kept = list(spans)
+    while True:
+        text = lay_out(kept, _key(question, kept))
+        tokens = count_tokens(text)
+        if tokens <= budget:
+            return Context(text, tuple(kept), tokens)
+        kept.pop()
+        if not kept:
+            raise UsageError(f"a budget of {budget} tokens holds no span with its source: give at least {tokens}")
+
+
+def framed_cost(count_tokens: Callable[[str], int]) -> Callable[[int, Span], int]:
+    """Return a function of a span and its number that counts its tokens and those of its frame in a prompt."""
+    key = border_key([])  # as long as any other
+
+    def cost(number: int, span: Span) -> int:
+        return count_tokens(frame_span(number, span, key) + "\n\n") if span.text else count_tokens(span.text)
+
+    return cost
 
 
 def _key(question: str, spans: Sequence[Span]) -> str:
@@ -94,10 +115,11 @@ def lay_out(spans: Sequence[Span], key: str) -> str:
     for span in spans:
         rank.setdefault(span.doc_id, len(rank))
     order = sorted(range(len(spans)), key=lambda i: (rank[spans[i].doc_id], spans[i].start))
-    return "\n\n".join(_framed(index + 1, spans[index], key) for index in order)
+    return "\n\n".join(frame_span(index + 1, spans[index], key) for index in order)
 
 
-def _framed(number: int, span: Span, key: str) -> str:
+def frame_span(number: int, span: Span, key: str) -> str:
+    """Return a span between its borders, with its number, source and page."""
     source = f"source={json.dumps(span.doc_id, ensure_ascii=False)} characters={span.start}-{span.end}"
     page = f" page={span.page}" if span.page is not None else ""
     return f"<<<SPAN {number} {key} {source}{page}\n{span.text}\nSPAN {number} {key}>>>"

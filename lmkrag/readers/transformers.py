@@ -23,6 +23,7 @@ class TransformersReader(LanguageModelReader):
         *,
         device: str | None = None,
         max_tokens: int = 1_024,
+        temperature: float = 0.0,
         timeout: float = 600.0,
         prompts: Prompts | None = None,
     ) -> None:
@@ -31,9 +32,10 @@ class TransformersReader(LanguageModelReader):
         Args:
             model: a folder or hub name; its code is never run, only its weights.
             device: a torch device; CUDA when there is a card, else the CPU.
-            max_tokens: of an answer.
+            max_tokens: maximum number of tokens to generate.
+            temperature: of sampling; 0 always takes the likeliest token.
             timeout: seconds to wait for the next piece.
-            prompts: the packaged ones without.
+            prompts: defaults to the packaged ones.
 
         Raises:
             UsageError: no such folder. ReaderError: it can't be loaded as a causal model.
@@ -54,6 +56,7 @@ class TransformersReader(LanguageModelReader):
         self._model = loaded.to(device or ("cuda" if torch.cuda.is_available() else "cpu")).eval()
         self._longest = int(getattr(loaded.config, "max_position_embeddings", 0) or 1 << 30)
         self._max_tokens = max_tokens
+        self._sampling = {"do_sample": True, "temperature": temperature} if temperature > 0 else {"do_sample": False}
         self._timeout = timeout
 
     def count_tokens(self, text: str) -> int:
@@ -71,7 +74,8 @@ class TransformersReader(LanguageModelReader):
                 f"the prompt has {inputs['input_ids'].shape[1]} tokens, the model reads {self._longest}: lower --budget"
             )
         streamer = TextIteratorStreamer(self._tokenizer, skip_prompt=True, skip_special_tokens=True, timeout=0.5)
-        worker = _Generation(self._model, streamer, inputs, min(self._max_tokens, room))
+        settings = {**self._sampling, "max_new_tokens": min(self._max_tokens, room)}
+        worker = _Generation(self._model, streamer, inputs, settings)
         worker.start()
         try:
             yield from self._pieces(streamer, worker)
@@ -116,26 +120,25 @@ class TransformersReader(LanguageModelReader):
 class _Generation(Thread):
     """One run of ``generate``, stopped by ``stop``, its exception kept."""
 
-    def __init__(self, model: Any, streamer: Any, inputs: Any, most: int) -> None:
+    def __init__(self, model: Any, streamer: Any, inputs: Any, settings: dict[str, Any]) -> None:
         super().__init__(daemon=True)
         self.stop = Event()
         self.failure: Exception | None = None
         self.cut = False
-        self._model, self._streamer, self._inputs, self._most = model, streamer, inputs, most
+        self._model, self._streamer, self._inputs, self._settings = model, streamer, inputs, settings
 
     def run(self) -> None:
-        """Generate greedily."""
+        """Generate until the model ends, or is stopped."""
         from transformers import StoppingCriteriaList
 
         try:
             output = self._model.generate(
                 **self._inputs,
                 streamer=self._streamer,
-                max_new_tokens=self._most,
-                do_sample=False,
+                **self._settings,
                 stopping_criteria=StoppingCriteriaList([self._stopped]),
             )
-            self.cut = output.shape[1] - self._inputs["input_ids"].shape[1] >= self._most
+            self.cut = output.shape[1] - self._inputs["input_ids"].shape[1] >= self._settings["max_new_tokens"]
         except Exception as error:  # whatever it is, the listener must hear of it
             self.failure = error
             self._streamer.end()

@@ -18,13 +18,22 @@ class VllmReader(LanguageModelReader):
 
     name = "vllm"
 
-    def __init__(self, model: str, *, max_tokens: int = 1_024, prompts: Prompts | None = None, **engine: Any) -> None:
+    def __init__(
+        self,
+        model: str,
+        *,
+        max_tokens: int = 1_024,
+        temperature: float = 0.0,
+        prompts: Prompts | None = None,
+        **engine: Any,
+    ) -> None:
         """Load the model.
 
         Args:
             model: a folder or hub name.
-            max_tokens: of an answer.
-            prompts: the packaged ones without.
+            max_tokens: maximum number of tokens to generate.
+            temperature: of sampling; 0 always takes the likeliest token.
+            prompts: defaults to the packaged ones.
             engine: further arguments of ``vllm.LLM``, such as ``tensor_parallel_size``.
 
         Raises:
@@ -39,7 +48,7 @@ class VllmReader(LanguageModelReader):
             self._llm = vllm.LLM(model=model, enable_prefix_caching=True, **engine)
         except (RuntimeError, ValueError, OSError) as error:
             raise ReaderError(f"{model}: vLLM can't load it here ({error})") from error
-        self._sampling = vllm.SamplingParams(temperature=0.0, max_tokens=max_tokens)
+        self._sampling = vllm.SamplingParams(temperature=temperature, max_tokens=max_tokens)
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens the model reads ``text`` as."""
@@ -49,12 +58,17 @@ class VllmReader(LanguageModelReader):
         """Yield what the model says, in one piece."""
         yield from self._chat([messages])
 
-    def answer_batch(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> list[Answer]:
-        """Answer several questions in one batch."""
-        asked = [index for index, mine in enumerate(spans) if mine]
-        said = self._chat([self.prompts.answer(questions[index], spans[index]) for index in asked])
-        texts = dict(zip(asked, said, strict=True))
-        return [check_answer(texts.get(index, ""), mine, self.name) for index, mine in enumerate(spans)]
+    def answer_each(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> Iterator[Answer | ReaderError]:
+        """Answer several questions in one batch, which fails as a whole."""
+        asked = [index for index, its_spans in enumerate(spans) if its_spans]
+        try:
+            texts = self._chat([self.prompts.answer(questions[index], spans[index]) for index in asked])
+        except ReaderError as error:
+            yield from (error for _ in questions)
+            return
+        answers = dict(zip(asked, texts, strict=True))
+        for index, its_spans in enumerate(spans):
+            yield check_answer(answers.get(index, ""), its_spans, self.name)
 
     def _chat(self, conversations: list[Messages]) -> list[str]:
         if not conversations:

@@ -3,8 +3,9 @@
     expression := term {"or" term}        term  := factor {"and" factor}
     factor     := "not" factor | "(" expression ")" | key operator value
 
-Operators: ``=`` ``!=`` ``<`` ``<=`` ``>`` ``>=``. A bare value may hold the wildcards ``*`` and ``?``; a quoted one
-is exact. Keys: ``doc_id``, ``path``, ``title``, ``kind``, ``root``, else a key of the document's front matter.
+Operators: ``=`` ``!=`` ``<`` ``<=`` ``>`` ``>=``. An unquoted value may contain the wildcards ``*`` and ``?``, and its
+case does not matter; a quoted one is exact. Keys, in any case: ``doc_id``, ``path`` (the ``doc_id``, or where the
+document was read from), ``title``, ``kind``, ``root``, else a key of the document's front matter.
 """
 
 import re
@@ -35,6 +36,13 @@ def parse_filter(expression: str) -> Predicate:
     True
     """
     return _Parser(expression).parse()
+
+
+def fields_of(document: Any) -> dict[str, Any]:
+    """Return what a filter can ask of a document: a catalog row, or anything with the same fields."""
+    own = {name: getattr(document, name) for name in ("doc_id", "title", "kind", "root")}
+    front_matter = {str(key).lower(): value for key, value in document.meta.items()}
+    return {**front_matter, **own, "path": [document.doc_id, document.path]}
 
 
 def quote(value: str) -> str:
@@ -83,11 +91,11 @@ class _Parser:
         (key_kind, key), (kind, operator), (value_kind, value) = (self._pop() for _ in range(3))
         if key_kind not in ("word", "quoted") or kind != "operator" or value_kind not in ("word", "quoted"):
             raise self._error("expected: key operator value, such as kind=pdf")
+        key, exact = key.lower(), value_kind == "quoted"
         if operator in ("=", "!="):
             wanted = operator == "="
-            exact = value_kind == "quoted"
             return lambda fields: _equal(fields.get(key), value, exact=exact) == wanted
-        return lambda fields: _ordered(fields.get(key), operator, value)
+        return lambda fields: _ordered(fields.get(key), operator, value, exact=exact)
 
     def _take(self, kind: str, text: str) -> bool:
         if self._next < len(self._tokens):
@@ -126,18 +134,25 @@ def _tokenize(expression: str) -> list[Token]:
 def _equal(found: Any, value: str, *, exact: bool) -> bool:
     if isinstance(found, list):
         return any(_equal(item, value, exact=exact) for item in found)
-    text = "" if found is None else str(found)
-    return text == value if exact else fnmatchcase(text.lower(), value.lower())
+    text = _text(found)
+    return text == value if exact else fnmatchcase(text.lower(), value.lower().replace("[", "[[]"))
 
 
-def _ordered(found: Any, operator: str, value: str) -> bool:
+def _text(found: Any) -> str:
+    """A field as a filter compares it; YAML's ``true`` stays ``true``."""
+    return "" if found is None else str(found).lower() if isinstance(found, bool) else str(found)
+
+
+def _ordered(found: Any, operator: str, value: str, *, exact: bool) -> bool:
+    if isinstance(found, list):
+        return any(_ordered(item, operator, value, exact=exact) for item in found)
     if found is None:
         return False
     try:
         left: Any = float(found)
         right: Any = float(value)
     except (TypeError, ValueError):
-        left, right = str(found), value
+        left, right = (_text(found), value) if exact else (_text(found).lower(), value.lower())
     return bool(
         left < right
         if operator == "<"

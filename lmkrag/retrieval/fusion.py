@@ -6,10 +6,8 @@ The weights were chosen on the development sets, every set weighing the same (``
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 
-Scores = NDArray[np.float32]
-Ids = NDArray[np.int64]
+from lmkrag.arrays import Ids, Scores
 
 LEXICAL_SHARE = 0.15
 LEXICAL_NEIGHBOUR = 0.3
@@ -22,7 +20,7 @@ DOCUMENT_SHARE = 1.0
 TITLE_SHARE = 0.3
 """The share of their scores that sentences gain when a question names all of their document's title."""
 
-ABOUT_SHARE = 0.25
+DOCUMENT_WORDS_SHARE = 0.25
 """The share of their scores that sentences lose when their document has none of a question's words."""
 
 
@@ -32,8 +30,8 @@ def fuse(
     sentences: Ids,
     documents: Ids,
     paragraphs: Ids,
-    named: Scores | None = None,
-    about: Scores | None = None,
+    title_match: Scores | None = None,
+    document_score: Scores | None = None,
 ) -> Scores:
     """Return one score a sentence.
 
@@ -49,8 +47,8 @@ def fuse(
         sentences: ``[n]`` ids in increasing order; consecutive ids of one document are neighbours.
         documents: ``[n]`` the document each sentence is of.
         paragraphs: ``[n]`` the paragraph each sentence is of.
-        named: ``[n]`` how much of the title of each sentence's document the query names, from 0 to 1; None for nothing.
-        about: ``[n]`` BM25 score of each sentence's document as one text; None for nothing.
+        title_match: ``[n]`` share of the words of the document's title that the query names; None to leave it out.
+        document_score: ``[n]`` BM25 score of each sentence's document as one text; None to leave it out.
     """
     own = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
     if lexical is not None and len(lexical) and lexical.max() > 0:
@@ -67,10 +65,10 @@ def fuse(
             total += np.float32(shares[reach]) * best
             weight += shares[reach]
     total /= np.float32(weight)
-    if named is not None:
-        total *= 1 + np.float32(TITLE_SHARE) * named
-    if about is not None and len(about) and about.max() > 0:
-        total *= 1 - np.float32(ABOUT_SHARE) * (1 - about / about.max())
+    if title_match is not None:
+        total *= 1 + np.float32(TITLE_SHARE) * title_match
+    if document_score is not None and len(document_score) and document_score.max() > 0:
+        total *= 1 - np.float32(DOCUMENT_WORDS_SHARE) * (1 - document_score / document_score.max())
     return total
 
 

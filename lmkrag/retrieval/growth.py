@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 import numpy as np
-from numpy.typing import NDArray
+
+from lmkrag.arrays import Floats, Ids, Mask, Scores
 
 KEEP = 0.98
 """A neighbour joins while the sum of (its score - KEEP x the hit's) does not fall; see ``benchmarks/LOG.md``."""
@@ -14,33 +15,30 @@ JOIN = 0.97
 REACH = 8
 """Sentences a hit grows to each side, at most."""
 
-Scores = NDArray[np.float32]
-Ids = NDArray[np.int64]
-
 
 def grow_spans(
     scores: Scores,
     sentences: Ids,
     documents: Ids,
     *,
-    hits: NDArray[np.bool_] | None = None,
-    introducing: NDArray[np.bool_] | None = None,
-    front: int | None = None,
+    has_content: Mask | None = None,
+    lead_in: Mask | None = None,
+    sentences_before: int | None = None,
     keep: float = KEEP,
 ) -> Iterator[tuple[int, int, int]]:
     """Grow from the best sentence down; what one span took, no other takes.
 
     Adaptive by default: on each side the segment with the greatest sum of ``score - keep * hit`` (maximum-sum
-    subarray, as in dsRAG's relevant segment extraction). With ``front=k``, the hit and the k sentences before it (Luo
-    et al., 2024, section 3.3).
+    subarray, as in dsRAG's relevant segment extraction). With ``sentences_before=k``, the hit and the k sentences
+    before it (Luo et al., 2024, section 3.3).
 
     Args:
         scores: ``[n]`` of sentences.
         sentences: ``[n]`` their ids, increasing.
         documents: ``[n]`` the document each is of.
-        hits: ``[n]`` which sentences spans may grow from, and end with; None for all.
-        introducing: ``[n]`` sentences that a span does not end with either: it takes the next one, too. None for none.
-        front: a fixed number of sentences before the hit.
+        has_content: ``[n]`` which sentences spans may grow from, and end with; None for all.
+        lead_in: ``[n]`` sentences that a span does not end with either: it takes the next one, too. None for none.
+        sentences_before: a fixed number of sentences before the hit.
         keep: how near to the hit's score its neighbours must be.
 
     Yields:
@@ -54,17 +52,17 @@ def grow_spans(
     joined = (np.diff(sentences) == 1) & (np.diff(documents) == 0)  # position i and i + 1 are neighbours
     taken = np.zeros(len(scores), bool)
     for hit in np.argsort(-scores, kind="stable").tolist():
-        if taken[hit] or (hits is not None and not hits[hit]):
+        if taken[hit] or (has_content is not None and not has_content[hit]):
             continue
-        if front is None:
+        if sentences_before is None:
             gains = scores - keep * scores[hit] if scores[hit] > 0 else np.full(len(scores), -1.0)
             first = _edge(hit, -1, REACH, joined, taken, gains)
             last = _edge(hit, 1, REACH, joined, taken, gains)
         else:
-            first, last = _edge(hit, -1, front, joined, taken, None), hit
-        if introducing is not None and introducing[last]:
+            first, last = _edge(hit, -1, sentences_before, joined, taken, None), hit
+        if lead_in is not None and lead_in[last]:
             last = _edge(last, 1, 1, joined, taken, None)
-        while hits is not None and not hits[last]:
+        while has_content is not None and not has_content[last]:
             last -= 1  # a heading goes with what it heads
         taken[first : last + 1] = True
         yield first, last + 1, hit
@@ -74,9 +72,9 @@ def _edge(
     hit: int,
     step: int,
     reach: int,
-    joined: NDArray[np.bool_],
-    taken: NDArray[np.bool_],
-    gains: NDArray[np.floating] | None,
+    joined: Mask,
+    taken: Mask,
+    gains: Scores | Floats | None,
 ) -> int:
     """The outermost sentence to take on one side; every one within reach when there are no gains to compare."""
     edge = position = hit

@@ -2,53 +2,101 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import NamedTuple
 
 from lmkrag.types import Span
 
+Cost = Callable[[int, Span], int]
+"""Called with the number a span would get, from 1, and the span; returns its tokens, and those of what frames it."""
 
-def pack_spans(spans: Sequence[Span], *, budget: int, count_tokens: Callable[[str], int]) -> list[Span]:
+_FIRST_LOOK = 8  # spans looked at, at least, before it is known how many fit
+_TOKENS_PER_SPAN = 40
+
+
+class Packed(NamedTuple):
+    """The spans that fit, and whether some did not."""
+
+    spans: list[Span]
+    full: bool
+
+
+def fill_budget(search: Callable[[int], list[Span]], *, limit: int | None, budget: int, cost: Cost) -> list[Span]:
+    """Search for as many spans as fit a budget.
+
+    Args:
+        search: returns the best spans, at most as many as it is called with.
+        limit: the most spans to return; None when only the budget limits them.
+        budget: tokens.
+        cost: of a span.
+    """
+    count = limit or max(_FIRST_LOOK, budget // _TOKENS_PER_SPAN)
+    while True:
+        spans = search(count)
+        packed = pack_spans(spans, budget=budget, cost=cost)
+        if limit is not None or packed.full or len(spans) < count:
+            return packed.spans
+        count *= 2
+
+
+def pack_spans(spans: Sequence[Span], *, budget: int, cost: Cost) -> Packed:
     """Keep the best spans that fit.
 
-    A span that does not fit whole is cut after a whole sentence or word, if it is the first; else it is left out and
-    smaller ones after it may still fit. So is one that says, word for word, what a better one says elsewhere.
+    A span that does not fit whole is cut, if it is the first; else it is left out and smaller ones after it may still
+    fit. A span with the same words as a better one is left out, too.
 
     Args:
         spans: best first.
         budget: tokens, at least 1.
-        count_tokens: of a text.
+        cost: of a span.
 
     Returns:
         Spans in the order given, at most ``budget`` tokens in all.
     """
     packed: list[Span] = []
-    said: set[str] = set()
-    left = budget
+    seen: set[str] = set()
+    left, full = budget, False
     for span in spans:
         words = " ".join(span.text.split())
-        if words in said:
+        if words in seen:
             continue
-        cost = count_tokens(span.text)
-        if cost > left and not packed:
-            span = _shorten(span, left, count_tokens)
-            cost = count_tokens(span.text)
-        if span.text and cost <= left:
+        number = len(packed) + 1
+        tokens = cost(number, span)
+        if tokens > left:
+            full = True
+            if not packed:
+                span = _shorten(span, budget, cost)
+                tokens = cost(number, span)
+        if span.text and tokens <= left:
             packed.append(span)
-            said.add(words)
-            left -= cost
-    return packed
+            seen.add(words)
+            left -= tokens
+    return Packed(packed, full)
 
 
-def _shorten(span: Span, budget: int, count_tokens: Callable[[str], int]) -> Span:
-    """The longest head of a span, ended at white space, that fits."""
-    low, high = 0, len(span.text)
+def _shorten(span: Span, budget: int, cost: Cost) -> Span:
+    """The longest piece of a span that fits and holds its best hit: from its start, or else from the hit on."""
+
+    def fits(part: Span) -> bool:
+        return cost(1, part) <= budget
+
+    first = 0
+    if span.hits:
+        hit = max(0, span.hits[0].start - span.start)
+        end = min(len(span.text), span.hits[0].end - span.start)
+        if not fits(_piece(span, 0, len(span.text[:end].rstrip()))):
+            first = hit
+    low, high = first, len(span.text)
     while low < high:
         middle = (low + high + 1) // 2
-        if count_tokens(span.text[:middle]) <= budget:
+        if fits(_piece(span, first, middle)):
             low = middle
         else:
             high = middle - 1
-    head = span.text[:low]
-    if low < len(span.text) and not span.text[low].isspace() and any(map(str.isspace, head)):
-        head = head[: max(i for i, character in enumerate(head) if character.isspace())]
-    head = head.rstrip()
-    return replace(span, end=span.start + len(head), text=head)
+    piece = span.text[first:low]
+    if low < len(span.text) and not span.text[low].isspace() and any(map(str.isspace, piece)):
+        piece = piece[: max(i for i, character in enumerate(piece) if character.isspace())]
+    return _piece(span, first, first + len(piece.rstrip()))
+
+
+def _piece(span: Span, first: int, stop: int) -> Span:
+    return replace(span, start=span.start + first, end=span.start + stop, text=span.text[first:stop])

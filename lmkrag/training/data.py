@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from lmkrag.arrays import Ids
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import UsageError
@@ -20,8 +20,8 @@ class TokenDocument(NamedTuple):
 
     ids: list[list[int]]
     words: list[int]
-    starts: NDArray[np.int64]
-    ends: NDArray[np.int64]
+    starts: Ids
+    ends: Ids
 
 
 class Question(NamedTuple):

@@ -10,7 +10,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from lmkrag.encoder.landmark import free_positions, load_pooling, mean_by_group, read_sentences
+from lmkrag.encoder.forward import mean_by_group, read_sentences
+from lmkrag.encoder.loading import free_positions, load_pooling
 from lmkrag.encoder.pooling import Pooling, build_pooling
 from lmkrag.encoder.spec import (
     BASE_ENCODER,

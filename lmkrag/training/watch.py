@@ -5,13 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
+from lmkrag.arrays import Floats, Ids, Vectors
 from lmkrag.corpus.sentences import split_sentences
+from lmkrag.corpus.structure import ParagraphTracker
 from lmkrag.encoder.landmark import EncoderInput, LandmarkEncoder
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import Piece, overlap_at
-from lmkrag.index.paragraphs import ParagraphTracker
 from lmkrag.retrieval.fusion import fuse
 from lmkrag.training.settings import TrainSettings
 from lmkrag.training.student import Student, tokenizer_of
@@ -104,10 +104,10 @@ class Landmarks(NamedTuple):
     ``documents`` and ``paragraphs`` are ``[n]``, ``bounds`` ``[n, 2]`` in characters, ``vectors`` ``[n, d]``.
     """
 
-    documents: NDArray[np.int64]
-    paragraphs: NDArray[np.int64]
-    bounds: NDArray[np.int64]
-    vectors: NDArray[np.float32]
+    documents: Ids
+    paragraphs: Ids
+    bounds: Ids
+    vectors: Vectors
 
 
 def read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> Landmarks:
@@ -127,7 +127,7 @@ def read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> Landmarks:
         owner += [key] * len(encoded.sentences)
         bounds += [(sentence.start, sentence.end) for sentence in encoded.sentences]
         places += [
-            trackers[key].place(texts[key][sentence.start : sentence.end], heading=sentence.kind == "heading")
+            trackers[key].position(texts[key][sentence.start : sentence.end], heading=sentence.kind == "heading")
             for sentence in encoded.sentences
         ]
         parts.append(encoded.vectors)
@@ -158,7 +158,7 @@ def rank_sentences(
     return ranked
 
 
-def recall_rows(dataset: Dataset, ranked: list[list[Piece]]) -> NDArray[np.float64]:
+def recall_rows(dataset: Dataset, ranked: list[list[Piece]]) -> Floats:
     """Return ``[queries, 3]``: recall at 500, 1,000 and 2,000 characters."""
     rows = []
     for query, pieces in zip(dataset.queries, ranked, strict=True):

@@ -23,7 +23,7 @@ def test_a_server_answers_and_is_checked(lmkrag, index, served):
     assert answer.startswith("bonfires are allowed only in iron baskets")
     assert "[1] reports/allotment-minutes.docx " in sources
     assert "»" in sources
-    assert "lmkrag: warning: cites [99], which no span has: left out" in result.stderr
+    assert "lmkrag: warning: citation [99] matches no retrieved span; removed" in result.stderr
 
 
 def test_a_local_model_answers_in_json(lmkrag, index, causal_model):
@@ -31,7 +31,7 @@ def test_a_local_model_answers_in_json(lmkrag, index, causal_model):
     result = lmkrag("ask", QUESTION, "--index", index, "--json", *options)
     answer = json.loads(result.stdout)
     assert (answer["reader"], answer["found"]) == ("transformers", True)
-    assert "cites [99], which no span has: left out" in answer["warnings"]
+    assert "citation [99] matches no retrieved span; removed" in answer["warnings"]
     citation = answer["citations"][0]
     text = lmkrag("show", citation["doc_id"], "--index", index).stdout
     assert text[citation["start"] : citation["end"]] == citation["quote"]
@@ -82,6 +82,7 @@ def test_own_prompts_and_settings_from_a_file(lmkrag, index, served, chat_server
     assert "its placeholders must be $key, $question, $spans" in result.stderr
     settings = f'reader = "openai"\nbase_url = "{chat_server}"\nmodel = "{causal_model}"\nmax_tokens = 60\n'
     (tmp_path / "lmkrag.toml").write_text(f"[ask]\n{settings}", "utf-8")
+    assert lmkrag("trust", cwd=tmp_path).returncode == 0
     result = lmkrag("ask", QUESTION, "--index", index, "--json", cwd=tmp_path)
     assert json.loads(result.stdout)["reader"] == "openai"
 

@@ -11,6 +11,8 @@ import termios
 
 import pytest
 
+from lmkrag.cli import main
+
 QUESTION = "How long must the lamp burn before the keeper may trim it?"
 
 
@@ -146,7 +148,7 @@ def test_verify_finds_damage_and_exits_1(lmkrag, index):
     [
         (["search", "x", "--index", "nowhere"], 1, "lmkrag: nowhere: no index here; make one with: lmkrag index"),
         (["search"], 2, "give a QUERY, or --queries"),
-        (["search", "x", "--top", "0"], 2, "Invalid value for '--top'"),
+        (["search", "x", "--top", "0"], 2, "Invalid value for '-k' / '--top-k' / '--top'"),
         (["search", "x", "--mode", "magic"], 2, "Invalid value for '--mode'"),
         (["index", "missing-directory"], 2, "lmkrag: missing-directory: no such file or directory"),
         (["index"], 2, "Missing argument"),
@@ -173,15 +175,22 @@ def test_mistakes_that_need_an_index(lmkrag, index):
 
 
 def test_settings_come_from_flags_then_variables_then_the_file(lmkrag, index, tmp_path):
-    (tmp_path / "lmkrag.toml").write_text(f'index_path = "{index}"\n[search]\ntop = 3\n')
+    (tmp_path / "lmkrag.toml").write_text(f'index = "{index}"\nfilter = "kind!=pdf"\n[search]\ntop-k = 3\n')
+    mine = tmp_path / "config" / "lmkrag"
+    mine.mkdir(parents=True)
+    (mine / "lmkrag.toml").write_text("[search]\ntop = 4\nlevel = 'sentence'\n")
 
     def count(*arguments, **env):
-        result = lmkrag("search", "water", "--json", *arguments, cwd=tmp_path, env=env)
-        return len(json.loads(result.stdout)["spans"])
+        environment = {"XDG_CONFIG_HOME": str(tmp_path / "config"), **env}
+        result = lmkrag("search", "coping stones", "--json", *arguments, cwd=tmp_path, env=environment)
+        spans = json.loads(result.stdout)["spans"]
+        assert not [span for span in spans if span["kind"] == "pdf"]
+        assert all(len(span["hits"]) == 1 for span in spans)  # sentences
+        return len(spans)
 
     assert count() == 3
-    assert count(LMKRAG_TOP="2") == 2
-    assert count("--top", 1, LMKRAG_TOP="2") == 1
+    assert count(LMKRAG_TOP_K="2") == 2
+    assert count("--top", 1, LMKRAG_TOP_K="2") == 1
 
 
 @pytest.mark.parametrize(
@@ -191,6 +200,7 @@ def test_settings_come_from_flags_then_variables_then_the_file(lmkrag, index, tm
         ("colour = 1", "no command has an option 'colour'"),
         ("[search]\ncolour = 1", "lmkrag search has no option 'colour'"),
         ("[fly]\ntop = 1", "[fly] is not a command"),
+        ("index_path = 'x'", "no command has an option 'index_path'"),
     ],
 )
 def test_a_bad_settings_file(lmkrag, content, message, tmp_path):
@@ -200,13 +210,42 @@ def test_a_bad_settings_file(lmkrag, content, message, tmp_path):
     assert message in result.stderr
 
 
-@pytest.mark.parametrize(
-    "command", ["index", "search", "ask", "show", "status", "remove", "compact", "verify", "recipes"]
-)
+@pytest.mark.parametrize("command", main.commands)
 def test_every_command_has_help_with_an_example(lmkrag, command):
     result = lmkrag(command, "--help")
     assert result.returncode == 0
     assert f"Example: lmkrag {command}" in result.stdout
+    assert "--debug" in result.stdout
+
+
+def test_help_shows_its_examples_as_lines(lmkrag):
+    result = lmkrag("--help")
+    assert "\\b" not in result.stdout
+    assert '\n  lmkrag search "sick leave"          find spans of it\n' in result.stdout
+
+
+def test_list_gives_ids_that_can_be_removed(lmkrag, index):
+    result = lmkrag("list", "--index", index, "--filter", "path=reports/*")
+    names = result.stdout.split()
+    assert names == ["reports/allotment-minutes.docx", "reports/viaduct-inspection.pdf"]
+    (line, _) = lmkrag("list", "--index", index, "--filter", "path=reports/*", "--json").stdout.splitlines()
+    assert json.loads(line)["meta"] == {"author": "Allotment Society"} or json.loads(line)["kind"] == "docx"
+    assert lmkrag("remove", *names, "--index", index).returncode == 0
+    assert len(lmkrag("list", "--index", index).stdout.split()) == 3
+
+
+def test_debug_tells_what_failed_where(lmkrag, tmp_path):
+    (tmp_path / "bad.ipynb").write_text("{ no notebook")
+    plain = lmkrag("index", tmp_path / "bad.ipynb", "--index", tmp_path / "a")
+    assert "skipped bad.ipynb: broken notebook" in plain.stderr
+    assert "Traceback" not in plain.stderr
+    told = lmkrag("index", tmp_path / "bad.ipynb", "--index", tmp_path / "b", "--debug")
+    assert "lmkrag.corpus.isolated: " in told.stderr
+    assert "Traceback" in told.stderr
+    failed = lmkrag("search", "x", "--index", tmp_path / "none", "--debug")
+    assert "IndexNotFound" in failed.stderr
+    told = lmkrag("index", tmp_path / "bad.ipynb", "--index", tmp_path / "c", "-v")
+    assert "lmkrag.indexing: bad.ipynb: skipped: broken notebook" in told.stderr
 
 
 def test_recipes(lmkrag):

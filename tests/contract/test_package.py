@@ -4,7 +4,9 @@ import shlex
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
+from dataclasses import is_dataclass
 from importlib.metadata import PackageNotFoundError, requires
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from packaging.requirements import Requirement
 
 import lmkrag
-from lmkrag import errors
+from lmkrag import errors, types
 
 ROOT = Path(__file__).parents[2]
 HEAVY = ["torch", "transformers", "faiss", "nltk", "lxml", "docx", "pypdfium2", "nbformat"]
@@ -20,23 +22,11 @@ HEAVY += ["openai", "vllm", "langchain_core", "llama_index"]
 
 
 def test_the_public_names():
-    assert lmkrag.__all__ == [
-        "Answer",
-        "Citation",
-        "Context",
-        "Document",
-        "Engine",
-        "Hit",
-        "IndexReport",
-        "IndexStatus",
-        "LandmarkEncoder",
-        "LmkragError",
-        "Sentence",
-        "Span",
-        "grow_spans",
-        "plan_windows",
-        "split_sentences",
-    ]
+    every = [name for name, value in vars(errors).items() if isinstance(value, type)]
+    values = [name for name, value in vars(types).items() if isinstance(value, type) and is_dataclass(value)]
+    streams = ["AnswerStream", "AsyncAnswerStream"]
+    parts = ["Engine", "LandmarkEncoder", "grow_spans", "plan_windows", "split_sentences"]
+    assert lmkrag.__all__ == sorted([*every, *values, *streams, *parts])
     for name in lmkrag.__all__:
         assert getattr(lmkrag, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'Chunker'"):
@@ -158,3 +148,26 @@ def test_the_output_in_the_readme_is_real(lmkrag, built_index, chat_server, caus
 def test_changelog_and_version_agree():
     changelog = (ROOT / "CHANGELOG.md").read_text()
     assert f"## {lmkrag.__version__}" in changelog
+
+
+def test_the_systems_it_says_it_supports(monkeypatch, tmp_path):
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = [line.rpartition(" :: ")[2] for line in project["classifiers"] if "Operating System" in line]
+    assert named == ["Linux"]
+    assert sys.platform == "linux", "the classifiers name the systems that the tests run on"
+    assert "Linux" in (ROOT / "README.md").read_text().partition("## On the command line")[0]
+    monkeypatch.setattr(sys, "platform", "win32")
+    with pytest.raises(errors.LmkragError, match="on Windows, use the Windows Subsystem for Linux"):
+        lmkrag.Engine.open(tmp_path / "index", create=True)
+
+
+@pytest.mark.parametrize(("given", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
+def test_threads_that_wait_sleep_unless_the_user_says_otherwise(given, expected, tmp_path):
+    code = (
+        "import os, sys\nfrom lmkrag.cli import main\ntry: main(['recipes'])\nexcept SystemExit: pass\n"
+        "assert 'torch' not in sys.modules\nprint(os.environ['OMP_WAIT_POLICY'])"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}
+    environment |= {"OMP_WAIT_POLICY": given} if given else {}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, check=True)
+    assert done.stdout.splitlines()[-1] == expected

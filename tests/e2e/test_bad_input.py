@@ -63,7 +63,7 @@ def test_everything_that_goes_wrong(mess, tmp_path, encoder):
             assert engine.show(name) == GOOD
         assert "\0" in engine.show("nul.txt")
         assert engine.show("latin.txt").startswith("Ærø")
-        spans = engine.search("how many steps do visitors climb?", top=5)
+        spans = engine.search("how many steps do visitors climb?", top_k=5)
         assert "forty steps" in spans[0].text
         assert len(engine.show("line.txt")) == 17 * 15_000
 

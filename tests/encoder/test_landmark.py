@@ -88,7 +88,9 @@ def test_a_title_stands_before_each_window(trained_folder):
 
 def test_the_mark_of_a_window_tells_its_title(encoder):
     def marks(title):
-        return [part.mark for part in encoder.encode_stream([EncoderInput(0, TEXT, split_sentences(TEXT), title)])]
+        return [
+            part.window_hash for part in encoder.encode_stream([EncoderInput(0, TEXT, split_sentences(TEXT), title)])
+        ]
 
     assert marks("Elm Park") == marks("Elm Park")
     assert not set(marks("Elm Park")) & set(marks("Elm Street"))

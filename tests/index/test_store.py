@@ -11,13 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lmkrag.corpus.sentences import split_sentences
+from lmkrag.corpus.structure import LEAD_IN, NO_CONTENT, ParagraphTracker, StructureTable
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog, merging
-from lmkrag.index.lexical import K1, B, WordCounter, query_words, split_words, weigh
-from lmkrag.index.paragraphs import ParagraphTracker
+from lmkrag.index.bm25 import K1, B, inverse_document_frequency
+from lmkrag.index.postings import PostingsBuilder
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems, read_status
+from lmkrag.index.words import query_words, split_words
 from lmkrag.retrieval.search import search_spans
 from lmkrag.types import Document, EncoderSpec
 
@@ -34,7 +36,7 @@ def with_kinds(sentences: list[str]) -> list[tuple[str, str]]:
     return [(sentence, "heading" if sentence.lstrip().startswith("#") else "text") for sentence in sentences]
 
 
-def tell_something(sentences: list[str]) -> list[bool]:
+def have_content(sentences: list[str]) -> list[bool]:
     """Those with a word, but no heading that text follows."""
     kinds = [kind for _, kind in with_kinds(sentences)]
     return [
@@ -44,17 +46,18 @@ def tell_something(sentences: list[str]) -> list[bool]:
 
 
 def stage(store: IndexStore, *documents: list[str], paragraphs: ParagraphTracker | None = None):
-    words = WordCounter()
+    words, structure = PostingsBuilder(), StructureTable()
     for sentences in documents:
-        words.add(with_kinds(sentences), paragraphs or ParagraphTracker())
+        words.add(sentences)
+        structure.add(with_kinds(sentences), paragraphs or ParagraphTracker())
     vectors = np.array([vector_of(sentence) for sentences in documents for sentence in sentences])
-    return store.stage_segment([vectors], words.tables())
+    return store.stage_segment([vectors], words.take(len(words)), structure.take(len(structure)))
 
 
 def first_of_paragraphs(sentences: list[str]) -> list[int]:
     tracker = ParagraphTracker()
     return [
-        number - tracker.place(sentence, heading=kind == "heading")
+        number - tracker.position(sentence, heading=kind == "heading")
         for number, (sentence, kind) in enumerate(with_kinds(sentences))
     ]
 
@@ -71,7 +74,7 @@ def put(store: IndexStore, texts: dict[str, str]) -> None:
 
 
 def contents(store: IndexStore) -> dict[str, str]:
-    with store.reading() as snapshot:
+    with store.reader.snapshot() as snapshot:
         rows = list(catalog.all_documents(snapshot.connection))
         return {row.doc_id: catalog.read_text(snapshot.connection, row, 0, row.length) for row in rows}
 
@@ -80,24 +83,29 @@ def check_against(store: IndexStore, model: dict[str, str]) -> None:
     """The store holds exactly the model: texts, vectors, lexical entries."""
     assert find_problems(store) == ()
     assert contents(store) == model
-    with store.reading() as snapshot:
+    with store.reader.snapshot() as snapshot:
         for row in catalog.all_documents(snapshot.connection):
             text = model[row.doc_id]
             sentences = [text[s.start : s.end] for s in split_sentences(text)]
             ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
             expected = np.array([vector_of(sentence) for sentence in sentences])
             np.testing.assert_allclose(snapshot.read_vectors(ids), expected, atol=2e-3)
-            described = snapshot.describe(ids)
-            paragraphs = described.paragraphs - row.first_sentence
+            matches = snapshot.search(expected[0], query_words("alpha"), mode="hybrid", top_k=10_000)
+            assert set(ids.tolist()) <= set(matches.sentences.tolist())
+            owners = snapshot.documents.owners(matches.sentences)
+            described = snapshot.describe(matches.sentences, owners, expected[0], matches)
+            mine = described.documents == row.id
+            paragraphs = described.paragraphs[mine] - row.first_sentence
             np.testing.assert_array_equal(paragraphs, first_of_paragraphs(sentences))
-            assert described.telling.tolist() == tell_something(sentences)
-            introducing = [s.rstrip().endswith((":", "?")) and kind != "heading" for s, kind in with_kinds(sentences)]
-            assert described.introducing.tolist() == introducing
+            assert ((described.roles[mine] & NO_CONTENT) == 0).tolist() == have_content(sentences)
+            lead_in = [s.rstrip().endswith((":", "?")) and kind != "heading" for s, kind in with_kinds(sentences)]
+            assert ((described.roles[mine] & LEAD_IN) != 0).tolist() == lead_in
+            np.testing.assert_allclose(described.dense[mine], expected @ expected[0], atol=4e-3)
             _, found = snapshot.search_dense(expected[:1], 1)
-            assert snapshot.living.owners(found[0])[0] >= 0
+            assert snapshot.documents.owners(found[0])[0] >= 0
         for word in ("alpha", "beta", "gamma"):
             ids, _ = snapshot.search_lexical(snapshot.find_words(query_words(word)), 10_000)
-            keys = snapshot.living.keys[snapshot.living.owners(ids)]
+            keys = snapshot.documents.keys[snapshot.documents.owners(ids)]
             names = {row.doc_id for row in catalog.read_documents(snapshot.connection, set(keys.tolist())).values()}
             assert names == {doc_id for doc_id, text in model.items() if word in text}
 
@@ -179,7 +187,7 @@ def test_many_segments_are_merged_and_compaction_drops_the_dead(store):
     del model["d3"], model["d4"]
     assert (read_status(store).dead, read_status(store).segments) == (0, 1)
     check_against(store, model)
-    assert len(list((store.path / "segments").iterdir())) == 2
+    assert len(list((store.path / "segments").iterdir())) == 3
 
 
 def test_no_more_is_merged_at_once_than_memory_allows(store, monkeypatch):
@@ -189,7 +197,7 @@ def test_no_more_is_merged_at_once_than_memory_allows(store, monkeypatch):
         put(store, {doc_id: text})
         with store.writing():
             store.merge_small()
-    with store.reading() as snapshot:
+    with store.reader.snapshot() as snapshot:
         assert max(live.alive for live in snapshot.segments) == 8
         assert len(snapshot.segments) < 15
     check_against(store, model)
@@ -208,8 +216,8 @@ def test_titles_are_known_by_their_words(store, monkeypatch):
             sentences = SentenceTable.of(split_sentences("One."))
             store.commit([Staged(document, "One.", sentences, "", (1, 1))], [stage(store, ["One."])])
     for asked, expected in [("parks of elm", [1, 2 / 3, 0, 0]), ("rule", [0, 1 / 3, 0, 0]), ("", [0, 0, 0, 0])]:
-        with store.reading() as snapshot:
-            shares = snapshot.share_named(snapshot.living.keys, query_words(asked))
+        with store.reader.snapshot() as snapshot:
+            shares = snapshot.match_titles(snapshot.documents.keys, query_words(asked))
         np.testing.assert_allclose(shares, expected, rtol=1e-6)
 
 
@@ -220,7 +228,7 @@ def bm25_of_texts(texts: list[str], query: str) -> list[float]:
     average = max(1, sum(map(len, split)) / max(1, len(split)))
     scores = [0.0] * len(texts)
     for word in query_words(query).tolist():
-        weight = weigh(sum(word in words for words in sentences), len(sentences))
+        weight = inverse_document_frequency(sum(word in words for words in sentences), len(sentences))
         for number, words in enumerate(split):
             norm = K1 * (1 - B + B * len(words) / average)
             scores[number] += weight * words.count(word) * (K1 + 1) / (words.count(word) + norm)
@@ -245,10 +253,10 @@ def test_documents_are_scored_as_one_text_whatever_the_segments(store):
     with store.writing():
         store.commit([], removed=["x"])
     for _ in range(2):
-        with store.reading() as snapshot:
+        with store.reader.snapshot() as snapshot:
             rows = {row.doc_id: row for row in catalog.all_documents(snapshot.connection)}
             order = [rows[doc_id].id for doc_id in model]
-            places = np.array([snapshot.living.keys.tolist().index(key) for key in order])
+            places = np.array([snapshot.documents.keys.tolist().index(key) for key in order])
             for query in ("heron", "otters eat fish", "nothing here is known", ""):
                 words = snapshot.find_words(query_words(query))
                 found = snapshot.score_documents(places, words)
@@ -282,7 +290,7 @@ def test_a_commit_with_too_few_vectors_changes_nothing(store):
 def test_a_reader_keeps_its_snapshot_while_a_writer_replaces_and_compacts(store):
     put(store, {"a": "alpha old."})
     other = IndexStore.open(store.path)
-    with other.reading() as snapshot:
+    with other.reader.snapshot() as snapshot:
         put(store, {"a": "beta new.", "b": "gamma."})
         with store.writing():
             store.compact()
@@ -298,10 +306,10 @@ def test_an_orphan_is_collected_by_the_next_writer(store):
     put(store, {"a": "alpha."})
     with store.writing():
         stage(store, ["lost"])
-    assert len(list((store.path / "segments").iterdir())) == 4
+    assert len(list((store.path / "segments").iterdir())) == 6
     with store.writing():
         pass
-    assert len(list((store.path / "segments").iterdir())) == 2
+    assert len(list((store.path / "segments").iterdir())) == 3
     check_against(store, {"a": "alpha."})
 
 
@@ -375,15 +383,15 @@ STATEMENTS = {
     "a segment's facts": "UPDATE segment SET facts = replace(facts, '3', '4')",
     "a lost segment": "DELETE FROM segment",
     "title": "UPDATE document SET title = 'x'",
-    "checksum": "UPDATE document SET checksum = 'x'",
+    "checksum": "UPDATE document SET content_checksum = 'x'",
     "a lost document": "PRAGMA foreign_keys = OFF; DELETE FROM document WHERE id = 1",
     "a moved document": "UPDATE document SET first_sentence = 7 WHERE id = 2",
     "encoder": "UPDATE meta SET value = replace(value, 'test', 'rest') WHERE key = 'encoder'",
-    "living": "UPDATE meta SET value = 'x' WHERE key = 'living'",
+    "list of documents": "UPDATE meta SET value = 'x' WHERE key = 'live_documents'",
 }
 
 
-@pytest.mark.parametrize("damage", [*STATEMENTS, ".faiss", ".words"])
+@pytest.mark.parametrize("damage", [*STATEMENTS, ".faiss", ".words", ".structure"])
 def test_verify_finds_damage(store, damage):
     put(store, {"a": "alpha one. beta two.", "b": "gamma."})
     if damage.startswith("."):
@@ -393,7 +401,7 @@ def test_verify_finds_damage(store, damage):
         with sqlite3.connect(store.path / "catalog.sqlite") as connection:
             connection.executescript(STATEMENTS[damage])
     if damage == "encoder":
-        with pytest.raises(IndexCorrupt, match=r"facts about the index are damaged"):
+        with pytest.raises(IndexCorrupt, match=r"record of the encoder and recipe is damaged"):
             IndexStore.open(store.path)
         return
     fresh = IndexStore.open(store.path)
@@ -408,10 +416,10 @@ def search(path) -> list[tuple]:
     store = IndexStore.open(path)
     try:
         seen: list[tuple] = []
-        with store.reading() as snapshot:
+        with store.reader.snapshot() as snapshot:
             query = vector_of("alpha one.")
             for mode in ("dense", "lexical", "hybrid"):
-                spans = search_spans(snapshot, query, query_words("beta gamma"), top=5, mode=mode)
+                spans = search_spans(snapshot, query, query_words("beta gamma"), top_k=5, mode=mode)
                 seen += [(s.doc_id, s.path, s.start, s.end, s.text, s.page, round(s.score, 6)) for s in spans]
         return seen
     finally:
@@ -423,12 +431,13 @@ def test_a_flipped_byte_anywhere_is_never_a_wrong_answer(store, tmp_path):
     put(store, {"c": "alpha beta gamma."})
     with store.writing():
         store.commit([], removed=["a"])
+    whole = contents(store)
     store.close()
     right = search(store.path)
     files = {
         path.relative_to(store.path): path.read_bytes()
         for path in sorted(store.path.rglob("*"))
-        if path.is_file() and path.suffix in (".faiss", ".words", ".sqlite")
+        if path.is_file() and path.suffix in (".faiss", ".words", ".structure", ".sqlite")
     }
     rng = np.random.default_rng(int(os.environ.get("LMKRAG_TEST_SEED", "0")))
     reported = 0
@@ -454,24 +463,29 @@ def test_a_flipped_byte_anywhere_is_never_a_wrong_answer(store, tmp_path):
             opened.close()
         except StorageError:
             problems = ("can't be opened",)
-        assert problems or texts == contents(store), f"byte {place} of {name}"
+        assert problems or texts == whole, f"byte {place} of {name}"
         assert problems or name.suffix == ".sqlite"
         shutil.rmtree(copy)
     assert reported > 50
+
+
+QUOTED = "alpha drop table a b. 日本語です。"
 
 
 @pytest.mark.parametrize(
     "query", ['"', "a OR b", "NEAR(a b)", "*", "(", "col:x", "-- drop", "'; DROP TABLE meta;", "\0", "\ud800", "日本"]
 )
 def test_query_syntax_is_only_words(store, query):
-    put(store, {"a": "alpha drop a b. 日本語です。"})
-    with store.reading() as snapshot:
-        snapshot.search_lexical(snapshot.find_words(query_words(query)), 5)
+    put(store, {"a": QUOTED})
+    wanted = {hash_word(word) for word in split_words(query)} & {hash_word(word) for word in split_words(QUOTED)}
+    with store.reader.snapshot() as snapshot:
+        ids, _ = snapshot.search_lexical(snapshot.find_words(query_words(query)), 5)
+    assert bool(len(ids)) == bool(wanted)
 
 
 def test_cjk_words_are_found_inside_a_run(store):
     put(store, {"a": "東京都に住む。", "b": "alpha."})
-    with store.reading() as snapshot:
+    with store.reader.snapshot() as snapshot:
         ids, scores = snapshot.search_lexical(snapshot.find_words(query_words("京都")), 5)
         assert len(ids) == 1
         assert scores[0] > 0
@@ -484,7 +498,8 @@ def test_documents_survive_whole(store):
     pieces = [text[s.start : s.end] for s in sentences]
     with store.writing():
         store.commit([Staged(document, text, SentenceTable.of(sentences), "/root", (3, 4))], [stage(store, pieces)])
-    row = store.find("a")
+    with store.reader.snapshot(segments=False) as snapshot:
+        row = snapshot.find_document("a")
     assert (row.title, row.meta, row.page_starts, row.root, row.size, row.mtime_ns) == (
         "T",
         {"k": [1]},
@@ -493,6 +508,6 @@ def test_documents_survive_whole(store):
         3,
         4,
     )
-    with store.reading() as snapshot:
+    with store.reader.snapshot() as snapshot:
         for start, end in [(0, 10), (16_380, 16_390), (39_000, 50_000), (len(text) - 3, len(text))]:
             assert catalog.read_text(snapshot.connection, row, start, end) == text[start:end]

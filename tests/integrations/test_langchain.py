@@ -8,8 +8,10 @@ from langchain_core.runnables import ConfigurableField, RunnablePassthrough
 from langchain_core.tracers.context import collect_runs
 from langchain_openai import ChatOpenAI
 from langchain_tests.integration_tests import RetrieversIntegrationTests
+from pydantic import ValidationError
 
 from lmkrag import Engine
+from lmkrag.errors import UsageError
 from lmkrag.integrations.langchain import LandmarkRetriever
 
 QUESTION = "When are bonfires allowed?"
@@ -34,34 +36,38 @@ class TestStandard(RetrieversIntegrationTests):
 
     @property
     def num_results_arg_name(self):
-        return "top"
+        return "k"
 
 
 def test_what_a_document_carries(engine):
-    found = LandmarkRetriever(engine=engine, top=3).invoke(QUESTION)
-    spans = engine.search(QUESTION, top=3)
+    found = LandmarkRetriever(engine=engine, k=3).invoke(QUESTION)
+    spans = engine.search(QUESTION, top_k=3)
     assert [document.page_content for document in found] == [span.text for span in spans]
     document, span = found[0], spans[0]
-    assert set(document.metadata) == {"source", "doc_id", "start", "end", "page", "score"}
+    known = {"source", "doc_id", "start", "end", "title", "kind", "score"}
+    assert set(document.metadata) == known | {"author"}  # of the Word file; it has no pages
+    assert (document.metadata["kind"], document.metadata["title"]) == (span.kind, span.title)
+    (paged,) = LandmarkRetriever(engine=engine, k=1, filter="kind=pdf").invoke("Reset the coping stones")
+    assert paged.metadata["page"] == 3
     assert engine.show(span.doc_id)[document.metadata["start"] : document.metadata["end"]] == document.page_content
     assert document.id == f"{span.doc_id}:{span.start}-{span.end}"
 
 
 def test_every_field_counts_in_a_call_and_by_configuration(engine):
-    retriever = LandmarkRetriever(engine=engine, top=4)
+    retriever = LandmarkRetriever(engine=engine, k=4)
     only = 'doc_id="glass-river.txt"'
     assert {document.metadata["doc_id"] for document in retriever.invoke(QUESTION, filter=only)} == {"glass-river.txt"}
     small = retriever.invoke(QUESTION, budget=60)
     assert sum(engine.encoder.count_tokens(document.page_content) for document in small) <= 60
     dense = [document.id for document in retriever.invoke(QUESTION, mode="dense")]
-    assert dense == [f"{s.doc_id}:{s.start}-{s.end}" for s in engine.search(QUESTION, top=4, mode="dense")]
-    configurable = retriever.configurable_fields(top=ConfigurableField(id="top"), filter=ConfigurableField(id="filter"))
-    found = configurable.invoke(QUESTION, {"configurable": {"top": 2, "filter": only}})
+    assert dense == [f"{s.doc_id}:{s.start}-{s.end}" for s in engine.search(QUESTION, top_k=4, mode="dense")]
+    configurable = retriever.configurable_fields(k=ConfigurableField(id="k"), filter=ConfigurableField(id="filter"))
+    found = configurable.invoke(QUESTION, {"configurable": {"k": 2, "filter": only}})
     assert [document.metadata["doc_id"] for document in found] == ["glass-river.txt"] * 2
 
 
 async def test_a_chain_with_a_real_client_and_tracing(engine, chat_server, causal_model):
-    retriever = LandmarkRetriever(engine=engine, top=2)
+    retriever = LandmarkRetriever(engine=engine, k=2)
     prompt = ChatPromptTemplate.from_template("{context}\n\nQuestion: {question}")
     model = ChatOpenAI(base_url=chat_server, api_key="none", model=str(causal_model), max_tokens=60, temperature=0)
     context = retriever | (lambda documents: "\n".join(document.page_content for document in documents))
@@ -82,12 +88,25 @@ def test_documents_of_its_loaders(encoder, tmp_path):
         Document("The ferry leaves at seven.", metadata={"source": "timetable.pdf", "page": 0, "year": 2024}),
         Document("The last boat is at ten.", metadata={"source": "timetable.pdf", "page": 1, "year": 2025}),
         Document("Notes without a source.", id="note-1"),
+        Document("Nothing but words."),
         Document("The ferry leaves at eight.", metadata={"source": "timetable.pdf", "page": 0}),
     ]
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
-        assert engine.add(pages).added == 4
-        assert engine.show("timetable.pdf#page=1") == "The last boat is at ten."
-        assert engine.show("timetable.pdf#page=0#2") == "The ferry leaves at eight."
+        assert engine.add(pages[:3]).added == 3
+        assert engine.add(iter(pages[3:])).added == 2
+        assert engine.add(pages).unchanged == 5
+        texts = {document.doc_id: engine.show(document.doc_id) for document in engine.documents()}
+        assert sorted(texts.values()) == sorted(page.page_content for page in pages)
+        assert texts["note-1"] == "Notes without a source."
         found = engine.search("when does the last boat leave?", filter="year>=2025")
-        assert [span.doc_id for span in found] == ["timetable.pdf#page=1"]
-        assert engine.add(pages).unchanged == 4
+        assert [span.doc_id.startswith("timetable.pdf#page=1#") for span in found] == [True]
+        assert found[0].path == "timetable.pdf"
+
+
+def test_misspelt_arguments_are_refused(engine):
+    with pytest.raises(ValidationError, match="filtr"):
+        LandmarkRetriever(engine=engine, filtr="kind=pdf")
+    with pytest.raises(TypeError, match="filtr"):
+        LandmarkRetriever(engine=engine).invoke(QUESTION, filtr="kind=pdf")
+    with pytest.raises(UsageError, match="top_k must be at least 1, not 0"):
+        LandmarkRetriever(engine=engine).invoke(QUESTION, k=0)

@@ -7,6 +7,7 @@ from llama_index.core.schema import MetadataMode, NodeRelationship
 from llama_index.llms.openai_like import OpenAILike
 
 from lmkrag import Engine
+from lmkrag.errors import UsageError
 from lmkrag.integrations.llama_index import LandmarkRetriever
 
 QUESTION = "When are bonfires allowed?"
@@ -25,8 +26,8 @@ def model(chat_server, causal_model):
 
 
 def test_nodes_are_exact_spans(engine):
-    nodes = LandmarkRetriever(engine, top=3).retrieve(QUESTION)
-    spans = engine.search(QUESTION, top=3)
+    nodes = LandmarkRetriever(engine, similarity_top_k=3).retrieve(QUESTION)
+    spans = engine.search(QUESTION, top_k=3)
     for found, span in zip(nodes, spans, strict=True):
         node = found.node
         assert (node.text, node.start_char_idx, node.end_char_idx) == (span.text, span.start, span.end)
@@ -40,7 +41,7 @@ def test_nodes_are_exact_spans(engine):
 
 
 async def test_async_and_every_field(engine):
-    only = LandmarkRetriever(engine, top=2, mode="dense", filter='doc_id="glass-river.txt"')
+    only = LandmarkRetriever(engine, similarity_top_k=2, mode="dense", filter='doc_id="glass-river.txt"')
     found = await only.aretrieve(QUESTION)
     assert [node.node.metadata["doc_id"] for node in found] == ["glass-river.txt"] * 2
     assert [node.node_id for node in found] == [node.node_id for node in only.retrieve(QUESTION)]
@@ -49,7 +50,7 @@ async def test_async_and_every_field(engine):
 
 
 def test_query_engines_with_a_real_client(engine, model):
-    retriever = LandmarkRetriever(engine, top=2)
+    retriever = LandmarkRetriever(engine, similarity_top_k=2)
     for query_engine in (
         RetrieverQueryEngine.from_args(retriever=retriever, llm=model),
         CitationQueryEngine.from_args(None, llm=model, retriever=retriever),  # the index is for making a retriever only
@@ -67,7 +68,29 @@ def test_documents_of_its_readers(encoder, tmp_path):
         Document(text="The last boat is at ten.", id_="boats"),
     ]
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
-        retriever = LandmarkRetriever(engine, top=1)
+        retriever = LandmarkRetriever(engine, similarity_top_k=1)
         assert retriever.index_documents(documents).added == 2
         assert retriever.retrieve("when does the last boat leave?")[0].node.metadata["doc_id"] == "boats"
-        assert engine.show("timetable.txt") == "The ferry leaves at seven."
+        assert engine.show(documents[0].id_) == "The ferry leaves at seven."
+        assert engine.document(documents[0].id_).path == "timetable.txt"
+        again = Document(text="The ferry leaves at eight.", metadata={"file_path": "timetable.txt"})
+        assert retriever.index_documents([again]).added == 1
+        assert len(engine.documents()) == 3
+
+
+def test_misspelt_or_wrong_arguments_are_refused(engine):
+    with pytest.raises(TypeError, match="filtr"):
+        LandmarkRetriever(engine, filtr="kind=pdf")
+    with pytest.raises(UsageError, match="top_k must be at least 1, not 0"):
+        LandmarkRetriever(engine, similarity_top_k=0)
+
+
+def test_prompts_show_title_and_page_and_no_path(engine):
+    (found,) = LandmarkRetriever(engine, similarity_top_k=1, filter="kind=pdf").retrieve("Reset the coping stones")
+    shown = found.node.get_content(MetadataMode.LLM)
+    assert "page: 3" in shown
+    assert f"title: {found.node.metadata['title']}" in shown
+    assert "source" not in shown
+    (found,) = LandmarkRetriever(engine, similarity_top_k=1, filter="kind=markdown").retrieve("the lamp")
+    assert "page" not in found.node.get_content(MetadataMode.LLM)
+    assert found.node.metadata["year"] == 1911  # front matter

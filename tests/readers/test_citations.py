@@ -58,7 +58,13 @@ def test_a_quotation_that_is_not_there_is_told():
         ("Dusk [0].", "Dusk.", []),
         ("[1] Dusk.", "[1] Dusk.", [1]),
         ("Dusk [sic].", "Dusk [sic].", []),
-        ("In [2021] dusk [1].", "In dusk [1].", [1]),
+        ("In [2021] dusk [1].", "In [2021] dusk [1].", [1]),
+        ("Orwell [1984].", "Orwell [1984].", []),
+        ("Take rows[10] [1].", "Take rows[10] [1].", [1]),
+        ("Take rows[2] of it [1].", "Take rows[2] of it [1].", [1]),
+        ("At dusk[1]. Permits[2].", "At dusk [1]. Permits [2].", [1, 2]),
+        ("See `rows [1]` [2].", "See `rows [1]` [2].", [2]),
+        ("```\nrows = [1]\n``` [2]", "```\nrows = [1]\n``` [2]", [2]),
     ],
 )
 def test_numbers(said, text, numbers):
@@ -68,12 +74,12 @@ def test_numbers(said, text, numbers):
 
 
 def test_a_number_that_no_span_has_is_told():
-    assert check("Dusk [1] [9].").warnings == ("cites [9], which no span has: left out",)
+    assert check("Dusk [1] [9].").warnings == ("citation [9] matches no retrieved span; removed",)
 
 
 def test_an_answer_that_cites_nothing_is_told():
     answer = check("At dusk.")
-    assert (answer.found, answer.warnings) == (True, ("cites no span",))
+    assert (answer.found, answer.warnings) == (True, ("the answer cites no span",))
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 
 from lmkrag.retrieval.fusion import (
-    ABOUT_SHARE,
     DOCUMENT_SHARE,
+    DOCUMENT_WORDS_SHARE,
     LEXICAL_NEIGHBOUR,
     LEXICAL_SHARE,
     NEIGHBOURHOODS,
@@ -65,7 +65,7 @@ def test_documents_that_are_named_gain_and_those_that_fit_less_lose():
     named = np.array([0, 0, 0, 0, 0, 0.5, 0.5], np.float32)
     about = np.array([3, 3, 3, 3, 3, 12, 12], np.float32)
     fused = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, named, about)
-    left = np.where(about == 12, 1, 1 - 0.75 * ABOUT_SHARE)
+    left = np.where(about == 12, 1, 1 - 0.75 * DOCUMENT_WORDS_SHARE)
     np.testing.assert_allclose(fused, left * (1 + TITLE_SHARE * named) * weighted(dense), rtol=1e-6)
     without = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, named * 0, about * 0)
     np.testing.assert_allclose(without, weighted(dense), rtol=1e-6)

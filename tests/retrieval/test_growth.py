@@ -19,19 +19,19 @@ def grown(scores, ids=None, documents=None, **how):
     st.data(),
     st.one_of(st.none(), st.integers(0, 5)),
 )
-def test_spans_tile_the_candidates_and_stay_in_their_document(scores, data, front):
+def test_spans_tile_the_candidates_and_stay_in_their_document(scores, data, sentences_before):
     size = len(scores)
     gaps = data.draw(st.lists(st.integers(1, 3), min_size=size, max_size=size))
     ids = np.cumsum(gaps)
     documents = np.cumsum(data.draw(st.lists(st.booleans(), min_size=size, max_size=size)))
-    spans = list(grow_spans(scores, ids, documents, front=front))
+    spans = list(grow_spans(scores, ids, documents, sentences_before=sentences_before))
     assert sorted(i for first, stop, _ in spans for i in range(first, stop)) == list(range(size))
     for first, stop, hit in spans:
         assert first <= hit < stop
         assert len(set(documents[first:stop])) == 1
         assert (np.diff(ids[first:stop]) == 1).all()
-        assert max(hit - first, stop - 1 - hit) <= (REACH if front is None else front)
-        if front is not None:
+        assert max(hit - first, stop - 1 - hit) <= (REACH if sentences_before is None else sentences_before)
+        if sentences_before is not None:
             assert hit == stop - 1
     hits = [float(scores[hit]) for _, _, hit in spans]
     assert hits == sorted(hits, reverse=True)
@@ -49,24 +49,24 @@ def test_the_first_span_has_the_greatest_sum(scores):
 
 
 def test_spans_neither_grow_from_nor_end_with_what_is_no_hit():
-    hits = np.array([False, True, True, False, False])
-    assert grown([2.0, 1.0, 1.0, 1.0, 2.0], hits=hits) == [(0, 3, 1)]
-    assert grown([1.0, 1.0], hits=np.array([False, False])) == []
+    has_content = np.array([False, True, True, False, False])
+    assert grown([2.0, 1.0, 1.0, 1.0, 2.0], has_content=has_content) == [(0, 3, 1)]
+    assert grown([1.0, 1.0], has_content=np.array([False, False])) == []
 
 
 def test_spans_do_not_end_with_what_introduces_the_next():
-    introducing = np.array([False, True, False, True])
-    assert grown([0.1, 1.0, 0.1, 0.1], introducing=introducing) == [(1, 3, 1), (0, 1, 0), (3, 4, 3)]
-    assert grown([1.0, 0.1], introducing=introducing[1:3], documents=[0, 1])[0] == (0, 1, 0)
-    assert grown([0.1, 1.0, 0.1], introducing=introducing[:3], front=1)[0] == (0, 3, 1)
+    lead_in = np.array([False, True, False, True])
+    assert grown([0.1, 1.0, 0.1, 0.1], lead_in=lead_in) == [(1, 3, 1), (0, 1, 0), (3, 4, 3)]
+    assert grown([1.0, 0.1], lead_in=lead_in[1:3], documents=[0, 1])[0] == (0, 1, 0)
+    assert grown([0.1, 1.0, 0.1], lead_in=lead_in[:3], sentences_before=1)[0] == (0, 3, 1)
 
 
 def test_a_poor_neighbour_is_left_out():
     assert grown([0.1, 1.0, 0.99, 0.2], keep=0.95)[0] == (1, 3, 1)
 
 
-def test_front_takes_the_sentences_before():
-    assert grown([0.1, 0.2, 1.0, 0.9], front=2)[0] == (0, 3, 2)
+def test_sentences_before_takes_the_sentences_before():
+    assert grown([0.1, 0.2, 1.0, 0.9], sentences_before=2)[0] == (0, 3, 2)
 
 
 def test_a_gap_or_another_document_stops_growth():

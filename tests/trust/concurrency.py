@@ -19,10 +19,11 @@ from pathlib import Path
 import numpy as np
 
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.index.lexical import WordCounter, query_words
-from lmkrag.index.paragraphs import ParagraphTracker
+from lmkrag.index.postings import PostingsBuilder
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
+from lmkrag.index.words import query_words
+from lmkrag.repairing import read_structure
 from lmkrag.retrieval.search import search_spans
 from lmkrag.types import Document, EncoderSpec
 
@@ -39,25 +40,28 @@ def vector(number: int) -> np.ndarray:
 
 def commit(store: IndexStore, version: int) -> None:
     """Replace every document by its version; some versions leave a document out."""
-    staged, words, vectors = [], WordCounter(), []
+    staged, texts, vectors = [], [], []
     for number in range(DOCUMENTS):
         if number == version % (DOCUMENTS + 3):
             continue
         text = f"Version{version} of report {number} about the harbour. It ends with version{version}."
         sentences = split_sentences(text)
         staged.append(Staged(Document(f"d{number}", "p", text), text, SentenceTable.of(sentences), "", (1, 1)))
-        words.add(((text[s.start : s.end], s.kind) for s in sentences), ParagraphTracker())
+        texts.append([(text[s.start : s.end], s.kind) for s in sentences])
         vectors += [vector(number * 100 + place) for place in range(len(sentences))]
     removed = [f"d{number}" for number in range(DOCUMENTS)]
-    store.commit(staged, [store.stage_segment([np.array(vectors)], words.tables())], removed=removed)
+    words = PostingsBuilder()
+    words.add(text for sentences in texts for text, _ in sentences)
+    segment = store.stage_segment([np.array(vectors)], words.take(len(words)), read_structure(texts))
+    store.commit(staged, [segment], removed=removed)
 
 
 def look(store: IndexStore) -> int:
     """Search once each way; return the version seen."""
     versions = set()
-    with store.reading() as snapshot:
+    with store.reader.snapshot() as snapshot:
         for mode in ("dense", "lexical", "hybrid"):
-            spans = search_spans(snapshot, vector(7), query_words("harbour report"), top=40, mode=mode)
+            spans = search_spans(snapshot, vector(7), query_words("harbour report"), top_k=40, mode=mode)
             found = {span.doc_id for span in spans}
             versions |= {word.strip(".").lower() for span in spans for word in span.text.split() if "ersion" in word}
             (version,) = versions

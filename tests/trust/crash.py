@@ -34,7 +34,7 @@ import faiss
 import numpy as np
 import torch
 
-from lmkrag import Engine, LandmarkEncoder, indexing
+from lmkrag import Engine, LandmarkEncoder, encoding
 from lmkrag.corpus import load
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import StorageError
@@ -130,7 +130,7 @@ def read_state(index: Path) -> State:
     if not IndexStore.exists(index):
         return {}
     store = IndexStore.open(index)
-    with store.reading(vectors=False) as snapshot:
+    with store.reader.snapshot(segments=False) as snapshot:
         rows = list(catalog.all_documents(snapshot.connection))
         state = {row.doc_id: catalog.read_text(snapshot.connection, row, 0, row.length) for row in rows}
     store.close()
@@ -162,7 +162,7 @@ def check(job: Job, allowed: dict[str, set]) -> State:
                 for name, text in state.items():
                     mark = text.split()[2].strip(",")
                     for mode in ("lexical", "hybrid"):
-                        spans = engine.search(f"the end of {mark}", top=20, mode=mode)
+                        spans = engine.search(f"the end of {mark}", top_k=20, mode=mode)
                         found = [span for span in spans if mark in span.text]
                         assert found, f"{mark} is not found ({mode})"
                         assert {span.doc_id for span in found} == {name}
@@ -180,12 +180,12 @@ def compare(job: Job, fresh: Path) -> None:
 
     def contents(index: Path) -> dict:
         store = IndexStore.open(index)
-        with store.reading() as snapshot:
+        with store.reader.snapshot() as snapshot:
             found = {}
             for row in catalog.all_documents(snapshot.connection):
                 ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
                 borders = catalog.read_borders(snapshot.connection, row, 0, row.sentences)
-                found[row.doc_id] = (row.checksum, borders.tolist(), snapshot.read_vectors(ids))
+                found[row.doc_id] = (row.content_checksum, borders.tolist(), snapshot.read_vectors(ids))
         store.close()
         return found
 
@@ -199,7 +199,7 @@ def compare(job: Job, fresh: Path) -> None:
         for name, (checksum, borders, vectors) in right.items():
             assert ours[name][:2] == (checksum, borders), name
             assert np.abs(ours[name][2] - vectors).max() < 2e-3, name
-        assert len(list((job.index / "segments").iterdir())) == 2
+        assert len(list((job.index / "segments").iterdir())) == 3
 
     told, end = fork(child)
     if end != "fine":
@@ -320,7 +320,7 @@ def main() -> None:
     work = Path(os.environ.get("LMKRAG_CRASH_WORK") or tempfile.mkdtemp())
     torch.set_num_threads(1)  # a forked child must not need the parent's threads
     faiss.omp_set_num_threads(1)
-    indexing._COMMIT_SENTENCES = 8  # many commits in one step
+    encoding._COMMIT_SENTENCES = 8  # many commits in one step
     load._LONG = 90  # some texts stay on the disk
     began = time.monotonic()
     try:

@@ -24,8 +24,8 @@ with atheris.instrument_imports(include=["lmkrag", "csv", "nbformat", "docx", "z
     from lmkrag.corpus.sentences import split_sentences
     from lmkrag.encoder.windows import plan_windows
     from lmkrag.errors import DocumentError, UsageError
-    from lmkrag.index.lexical import WordCounter, query_words
-    from lmkrag.index.paragraphs import ParagraphTracker
+    from lmkrag.index.postings import PostingsBuilder
+    from lmkrag.index.words import query_words
     from lmkrag.retrieval.filters import parse_filter
     from lmkrag.retrieval.growth import grow_spans
 from lmkrag.types import SENTENCE_KINDS
@@ -67,9 +67,9 @@ def check_growth(data: bytes) -> None:
     scores = np.array([provider.ConsumeFloatInRange(-1, 1) for _ in range(count)], np.float32)
     sentences = np.cumsum([provider.ConsumeIntInRange(1, 3) for _ in range(count)])
     documents = np.cumsum([provider.ConsumeIntInRange(0, 9) == 0 for _ in range(count)])
-    front = provider.ConsumeIntInRange(-1, 5)
+    before = provider.ConsumeIntInRange(-1, 5)
     taken: list[int] = []
-    for first, stop, hit in grow_spans(scores, sentences, documents, front=None if front < 0 else front):
+    for first, stop, hit in grow_spans(scores, sentences, documents, sentences_before=None if before < 0 else before):
         assert first <= hit < stop
         assert (np.diff(sentences[first:stop]) == 1).all()
         assert len(set(documents[first:stop].tolist())) == 1
@@ -90,9 +90,9 @@ def check_filter(data: bytes) -> None:
 def check_words(data: bytes) -> None:
     """Words of any text are counted, and a question about it finds some of them."""
     text = atheris.FuzzedDataProvider(data).ConsumeUnicode(1 << 14)
-    words = WordCounter()
-    words.add([(text, "text"), ("", "heading")], ParagraphTracker())
-    tables = words.tables()
+    words = PostingsBuilder()
+    words.add([text, ""])
+    tables = words.take(2)
     assert tables["starts"][-1] == len(tables["rows"]) == len(tables["counts"])
     assert set(query_words(text).tolist()) <= set(tables["words"].tolist())
 

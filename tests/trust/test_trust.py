@@ -77,11 +77,12 @@ DAMAGE = {
     "vectors flipped": lambda index: flip(next((index / "segments").glob("*.faiss"))),
     "vectors gone": lambda index: next((index / "segments").glob("*.faiss")).unlink(),
     "words flipped": lambda index: flip(next((index / "segments").glob("*.words"))),
+    "structure gone": lambda index: next((index / "segments").glob("*.structure")).unlink(),
     "text": lambda index: sql(index, "UPDATE text_block SET data = x'00' WHERE document = 2"),
     "sentences": lambda index: sql(index, "UPDATE sentence_block SET data = x'00' WHERE document = 1"),
     "segment row": lambda index: sql(index, "UPDATE segment SET facts = '{}'"),
     "a document's row": lambda index: sql(index, "UPDATE document SET title = 'x' WHERE id = 3"),
-    "list of documents": lambda index: sql(index, "UPDATE meta SET value = '5' WHERE key = 'living'"),
+    "list of documents": lambda index: sql(index, "UPDATE meta SET value = '5' WHERE key = 'live_documents'"),
 }
 
 
@@ -165,7 +166,7 @@ def test_a_read_only_index_is_searched_and_writing_is_refused(read_only, encoder
 def test_a_full_disk_loses_nothing(tmp_path, encoder, corpus):
     disk = tmp_path / "disk"
     disk.mkdir()
-    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=200k", "none", disk]).returncode:
+    if os.geteuid() != 0 or subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "none", disk]).returncode:
         pytest.skip("needs to mount a small file system")
     try:
         with Engine.open(disk / "index", create=True, encoder=encoder) as engine:
@@ -187,21 +188,21 @@ def test_a_full_disk_loses_nothing(tmp_path, encoder, corpus):
 
 
 def contents(index: Path) -> dict:
-    with Engine.open(index) as engine, engine._store.reading() as snapshot:
+    with Engine.open(index) as engine, engine._store.reader.snapshot() as snapshot:
         from lmkrag.index import catalog
 
         found = {}
         for row in catalog.all_documents(snapshot.connection):
             ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
             borders = catalog.read_borders(snapshot.connection, row, 0, row.sentences).tolist()
-            found[row.doc_id] = (row.first_sentence, row.checksum, borders, snapshot.read_vectors(ids))
+            found[row.doc_id] = (row.first_sentence, row.content_checksum, borders, snapshot.read_vectors(ids))
         return found
 
 
 def test_batches_threads_and_the_order_of_files_change_nothing(encoder, corpus, tmp_path, monkeypatch):
     import torch
 
-    from lmkrag import indexing
+    from lmkrag import encoding
     from lmkrag.encoder import landmark
 
     files = sorted(path for path in corpus.rglob("*") if path.is_file())
@@ -212,8 +213,8 @@ def test_batches_threads_and_the_order_of_files_change_nothing(encoder, corpus, 
         torch.set_num_threads(1 if threads > 1 else 2)
         monkeypatch.setattr(landmark, "_BATCH_TOKENS", 700)
         monkeypatch.setattr(landmark, "_POOL_TOKENS", 1_500)
-        monkeypatch.setattr(indexing, "_COMMIT_SENTENCES", 50)
-        monkeypatch.setattr(indexing, "_SEGMENT_ROWS", 40)
+        monkeypatch.setattr(encoding, "_COMMIT_SENTENCES", 50)
+        monkeypatch.setattr(encoding, "_SEGMENT_ROWS", 40)
         with Engine.open(tmp_path / "other", create=True, encoder=encoder) as engine:
             engine.add(files[::-1])
             assert engine.verify() == ()

@@ -3,7 +3,9 @@
 import csv
 import io
 import json
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from lmkrag.corpus.formats.base import Loaded
@@ -11,6 +13,7 @@ from lmkrag.corpus.formats.text import decode
 from lmkrag.errors import DocumentError
 
 _MAX_DEPTH = 20
+_VALUE = re.compile(r"[-+]?[$€£]?\d[\d.,:/%\s-]*$|\S+@\S+\.\S+$|https?://")  # a number, date, address: no column's name
 
 
 def read_csv(data: bytes, name: str) -> Loaded:
@@ -26,9 +29,21 @@ def read_csv(data: bytes, name: str) -> Loaded:
         raise DocumentError(f"broken table ({error})") from error
     if not rows:
         raise DocumentError("table without rows")
-    header, *records = rows
-    lines = [_line(zip(header, row, strict=False)) for row in records] or [_line(("", cell) for cell in header)]
+    names, records = (rows[0], rows[1:]) if _has_header(rows) else ([], rows)
+    lines = [_line(zip_longest(names, row, fillvalue="")) for row in records]
     return Loaded("\n".join(lines), "csv")
+
+
+def _has_header(rows: Sequence[Sequence[str]]) -> bool:
+    """Whether the first row names the columns: every cell is a name, each once, and none of the values below."""
+    names = [name.strip() for name in rows[0]]
+    if len(rows) < 2 or len(set(names)) < len(names) or any(_VALUE.match(name) for name in names):
+        return False
+    return not any(name and row[column].strip() == name for row in rows[1:] for column, name in _cells(names, row))
+
+
+def _cells(names: Sequence[str], row: Sequence[str]) -> Iterator[tuple[int, str]]:
+    return ((column, name) for column, name in enumerate(names) if column < len(row))
 
 
 def read_json(data: bytes, name: str) -> Loaded:

@@ -7,19 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmkrag.errors import IndexCorrupt
-from lmkrag.index.lexical import (
-    K1,
-    B,
-    Lexicon,
-    WordCounter,
-    merge_words,
-    query_words,
-    score_rows,
-    split_words,
-    weigh,
-    write_words,
-)
-from lmkrag.index.paragraphs import ParagraphTracker
+from lmkrag.index.bm25 import K1, B, inverse_document_frequency, score_rows
+from lmkrag.index.files import write_tables
+from lmkrag.index.postings import Postings, PostingsBuilder, merge_postings
+from lmkrag.index.words import query_words, split_words
 
 SENTENCES = st.lists(
     st.lists(st.sampled_from(["alpha", "beta", "betas", "the", "Gamma", "delta"]), max_size=6).map(" ".join),
@@ -28,15 +19,14 @@ SENTENCES = st.lists(
 )
 
 
-def lexicon(path, tables) -> Lexicon:
-    return Lexicon(path, write_words(path, tables))
+def opened(path, tables) -> Postings:
+    return Postings(path, write_tables(path, tables))
 
 
 def counted(sentences: list[str]) -> dict:
-    words = WordCounter()
-    kinds = ("heading" if "the" in sentence else "text" for sentence in sentences)
-    words.add(zip(sentences, kinds, strict=True), ParagraphTracker())
-    return words.tables()
+    words = PostingsBuilder()
+    words.add(sentences)
+    return words.take(len(words))
 
 
 def bm25(sentences: list[str], query: str) -> list[float]:
@@ -60,14 +50,14 @@ def bm25(sentences: list[str], query: str) -> list[float]:
 @given(SENTENCES, st.sampled_from(["alpha", "betas delta", "gamma alpha beta"]))
 @settings(max_examples=60, deadline=None)
 def test_scores_are_those_of_the_formula(tmp_path_factory, sentences, query):
-    opened = lexicon(tmp_path_factory.mktemp("words") / "w.words", counted(sentences))
-    postings = [opened.find(int(word)) for word in query_words(query)]
-    weights = [weigh(len(posting.rows), len(sentences)) for posting in postings]
-    rows, scores = score_rows(postings, weights, opened.lengths, max(1e-9, opened.length / len(sentences)))
+    file = opened(tmp_path_factory.mktemp("words") / "w.words", counted(sentences))
+    postings = [file.find(int(word)) for word in query_words(query)]
+    weights = [inverse_document_frequency(len(posting.rows), len(sentences)) for posting in postings]
+    rows, scores = score_rows(postings, weights, file.lengths, max(1e-9, file.length / len(sentences)))
     found = np.zeros(len(sentences))
     found[rows] = scores
     assert len(set(rows.tolist())) == len(rows)
-    np.testing.assert_allclose(found, bm25(sentences, query) if opened.length else 0, rtol=1e-5)
+    np.testing.assert_allclose(found, bm25(sentences, query) if file.length else 0, rtol=1e-5)
 
 
 @given(st.lists(st.tuples(SENTENCES, st.integers(0, 2**12 - 1)), min_size=1, max_size=4))
@@ -75,11 +65,9 @@ def test_scores_are_those_of_the_formula(tmp_path_factory, sentences, query):
 def test_merged_words_are_those_of_the_rows_kept(tmp_path_factory, parts):
     folder = tmp_path_factory.mktemp("words")
     kept = [np.array([i for i in range(len(s)) if bits >> i & 1], np.int64) for s, bits in parts]
-    opened = [lexicon(folder / f"{i}.words", counted(s)) for i, (s, _) in enumerate(parts)]
-    merged = merge_words(list(zip(opened, kept, strict=True)))
+    files = [opened(folder / f"{i}.words", counted(s)) for i, (s, _) in enumerate(parts)]
+    merged = merge_postings(list(zip(files, kept, strict=True)))
     expected = counted([s[i] for (s, _), rows in zip(parts, kept, strict=True) for i in rows])
-    for name in ("places", "leads"):  # of what was there, whatever is left of it
-        expected[name] = np.concatenate([getattr(part, name)[rows] for part, rows in zip(opened, kept, strict=True)])
     for name, table in expected.items():
         np.testing.assert_array_equal(merged[name], table)
         assert merged[name].dtype == table.dtype
@@ -95,7 +83,18 @@ def test_words_have_no_case_and_no_accents_and_cjk_characters_are_words():
 
 def test_a_file_that_is_none(tmp_path):
     path = tmp_path / "w.words"
-    file = write_words(path, counted(["alpha"]))
+    file = write_tables(path, counted(["alpha"]))
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(IndexCorrupt, match=r"damaged \(checksum\); run lmkrag repair"):
-        Lexicon(path, file)
+        Postings(path, file)
+
+
+@given(SENTENCES, st.integers(0, 12))
+@settings(deadline=None)
+def test_rows_are_taken_in_parts(sentences, cut):
+    words = PostingsBuilder()
+    words.add(sentences)
+    parts = [words.take(min(cut, len(sentences))), words.take(len(words))]
+    for part, expected in zip(parts, [counted(sentences[:cut]), counted(sentences[cut:])], strict=True):
+        for name, table in expected.items():
+            np.testing.assert_array_equal(part[name], table)

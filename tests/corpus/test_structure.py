@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.index.paragraphs import ParagraphTracker
+from lmkrag.corpus.structure import LEAD_IN, NO_CONTENT, ParagraphTracker, StructureTable
 
 LONG = "The smoker calms the colony before the lid is lifted, " * 3
 
@@ -11,7 +11,7 @@ LONG = "The smoker calms the colony before the lid is lifted, " * 3
 def paragraphs(sentences: list[str]) -> list[list[str]]:
     tracker, found = ParagraphTracker(), []
     for sentence in sentences:
-        place = tracker.place(sentence, heading=sentence.lstrip().startswith("#"))
+        place = tracker.position(sentence, heading=sentence.lstrip().startswith("#"))
         if place == 0:
             found.append([])
         assert place == len(found[-1])
@@ -69,3 +69,27 @@ def test_paragraphs_of_any_text_tile_its_sentences(text):
     assert [sentence for part in found for sentence in part] == sentences
     for part in found[:-1]:
         assert part[-1].endswith("\n")
+
+
+def test_roles_tell_what_has_content_and_what_leads_on():
+    table, tracker = StructureTable(), ParagraphTracker()
+    sentences = [("# Hive\n\n", "heading"), ("We need:\n\n", "text"), ("- smoke\n\n", "item"), ("|---|\n\n", "row")]
+    table.add(sentences, tracker)
+    table.add([("Is it warm?\n\n", "text"), ("# Lid", "heading")], tracker)
+    arrays = table.take(len(table))
+    assert arrays["positions"].tolist() == [0, 1, 2, 0, 0, 0]
+    assert arrays["roles"].tolist() == [NO_CONTENT, LEAD_IN, 0, NO_CONTENT, LEAD_IN, 0]
+
+
+def test_a_table_is_taken_in_parts():
+    table, whole, tracker, other = StructureTable(), StructureTable(), ParagraphTracker(), ParagraphTracker()
+    sentences = [("One. ", "text"), ("Two.\n\n", "text"), ("# Lid\n\n", "heading"), ("Three.", "text")]
+    whole.add(sentences, other)
+    table.add(sentences[:3], tracker)
+    first = table.take(2)
+    table.add(sentences[3:], tracker)
+    second = table.take(len(table))
+    expected = whole.take(4)
+    for name, array in expected.items():
+        assert [*first[name], *second[name]] == array.tolist()
+        assert first[name].dtype == array.dtype

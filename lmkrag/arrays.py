@@ -1,0 +1,22 @@
+"""The NumPy array types of the package. A name gives the dtype; docstrings give shapes."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vectors = NDArray[np.float32]
+"""Embeddings."""
+
+Scores = NDArray[np.float32]
+"""One number per sentence or document; higher is better."""
+
+Ids = NDArray[np.int64]
+"""Ids, rows, ordinals, offsets or positions."""
+
+Mask = NDArray[np.bool_]
+
+Hashes = NDArray[np.uint64]
+"""64-bit hashes of words or windows."""
+
+Bytes = NDArray[np.uint8]
+
+Floats = NDArray[np.float64]

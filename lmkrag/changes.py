@@ -1,0 +1,129 @@
+"""What is new, changed, gone or unreadable among files, compared with what an index holds."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from lmkrag.corpus.walk import Found, find_path, printable, walk
+from lmkrag.index.catalog import DocumentRow, SkippedFile
+from lmkrag.types import Skipped
+from lmkrag.version import __version__
+
+KEPT = "; the text indexed before is kept"
+
+
+@dataclass(slots=True)
+class Changes:
+    """The files of a run: those to read, how many are unchanged, those to skip, and paths no longer to remember."""
+
+    to_read: list[Found] = field(default_factory=list)
+    unchanged: int = 0
+    skipped: list[Skipped] = field(default_factory=list)
+    forgotten: list[str] = field(default_factory=list)
+
+
+def find_changes(
+    sources: Sequence[Path],
+    known: Mapping[str, DocumentRow],
+    remembered: Mapping[str, SkippedFile],
+    *,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+) -> Changes:
+    """Walk files and directories; an unchanged file, read or skipped before, costs one stat.
+
+    A file is one document, whichever of the sources, links or folders leads to it. It keeps the ``doc_id`` it has in
+    the index; a new one is called by its path below its source, with the names of the folders above where another file
+    is called so.
+
+    Args:
+        sources: files and directories.
+        known: the documents of the index by ``doc_id``.
+        remembered: the files that were skipped before, by path.
+        include: globs; only files that match.
+        exclude: globs; no files that match.
+
+    Raises:
+        UsageError: a source does not exist, or a glob can't be parsed.
+    """
+    changes = Changes()
+    files: list[Found] = []
+    for source in sources:
+        for item in walk(source, include=include, exclude=exclude):
+            if isinstance(item, Found):
+                files.append(item)
+            else:
+                changes.skipped.append(item)
+    files = _name_files(_distinct(files), known)
+    seen = set()
+    for file in files:
+        path = printable(str(file.path))
+        seen.add(path)
+        row, skipped = known.get(file.doc_id), remembered.get(path)
+        if row is not None and row.path == path and (row.size, row.mtime_ns) == file.stat:
+            changes.unchanged += 1
+        elif skipped is not None and (skipped.size, skipped.mtime_ns, skipped.version) == (*file.stat, __version__):
+            changes.skipped.append(Skipped(file.doc_id, skipped.reason + (KEPT if row is not None else "")))
+        else:
+            changes.to_read.append(file)
+    changes.forgotten = [path for path in remembered if path not in seen and _is_gone(path)]
+    return changes
+
+
+def find_gone(sources: Sequence[Path], known: Iterable[DocumentRow]) -> list[str]:
+    """Return the ``doc_id`` of documents below the directories in ``sources`` whose files are no longer there.
+
+    A file that exists but was not visited, or whose folder can't be read, is not gone.
+    """
+    folders = [source.resolve() for source in sources if source.is_dir()]
+    rows = (row for row in known if row.root and any(Path(row.path).is_relative_to(folder) for folder in folders))
+    return [row.doc_id for row in rows if _is_gone(row.path)]
+
+
+def _is_gone(path: str) -> bool:
+    try:
+        find_path(path).stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except OSError:
+        return False
+    return False
+
+
+def _distinct(files: Iterable[Found]) -> list[Found]:
+    """Each file once, under its own name rather than a link's, in order of names."""
+    by_place: dict[str, Found] = {}
+    for file in sorted(files, key=lambda file: (file.real != str(file.path), file.doc_id, str(file.path))):
+        by_place.setdefault(file.real, file)
+    return sorted(by_place.values(), key=lambda file: (file.doc_id, str(file.path)))
+
+
+def _name_files(files: Sequence[Found], known: Mapping[str, DocumentRow]) -> list[Found]:
+    by_path = {row.path: row for row in known.values() if row.root}
+    if any(printable(str(file.path)) not in by_path for file in files):
+        # a file may be in the index by way of a link
+        links = [row for row in by_path.values() if Path(row.path).is_symlink()]
+        by_path = {**{os.path.realpath(row.path): row for row in links}, **by_path}
+    names: dict[str, Found] = {}
+    new = []
+    for file in files:
+        row = by_path.get(printable(str(file.path))) or by_path.get(printable(file.real))
+        if row is not None and row.doc_id not in names:
+            names[row.doc_id] = replace(file, path=find_path(row.path))
+        else:
+            new.append(file)
+    for file in new:
+        doc_id, folder = file.doc_id, Path(file.root)
+        while _is_taken(doc_id, names, known):
+            if folder == folder.parent:
+                doc_id = printable(str(file.path))
+                break
+            doc_id, folder = f"{folder.name}/{doc_id}", folder.parent
+        names[doc_id] = file
+    return [replace(file, doc_id=doc_id) for doc_id, file in sorted(names.items())]
+
+
+def _is_taken(doc_id: str, names: Mapping[str, Found], known: Mapping[str, DocumentRow]) -> bool:
+    row = known.get(doc_id)
+    return doc_id in names or (row is not None and not (row.root and _is_gone(row.path)))

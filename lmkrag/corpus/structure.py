@@ -1,0 +1,119 @@
+"""What a sentence leads to: its paragraph, the text under a heading, what a colon or a question announces."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmkrag.types import SentenceKind
+
+NO_CONTENT, LEAD_IN = 1, 2
+"""Roles of a sentence, as bits: it says nothing by itself (a heading with text under it, or no word at all, such as a
+table's rule); what follows belongs to it (it ends with a colon or asks a question)."""
+
+_WRAPPED = 120  # a longer line is a paragraph in itself, no line of a wrapped one
+_ENOUGH = 1_000  # characters: a list, a transcript or a contract without blank lines is cut at the next line's end
+
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_LEAD_IN = re.compile(r"[:：]$|[?？][\"'”’»)\]]*$")
+_WORD = re.compile(r"[^\W_]")
+
+
+def is_lead_in(sentence: str) -> bool:
+    """Return whether a sentence ends with a colon or asks a question, so that what follows belongs to it."""
+    return _LEAD_IN.search(sentence.rstrip()) is not None
+
+
+class ParagraphTracker:
+    r"""Follows the sentences of one document and counts their positions in their paragraphs.
+
+    A paragraph ends at a blank line, after a long line, and, once it is long itself, after any line; but not after a
+    colon or a question. A heading begins one, with what it heads, a blank line between them or not.
+
+    >>> tracker = ParagraphTracker()
+    >>> [tracker.position(sentence) for sentence in ("Honey\n", "Bees make it. ", "It keeps.\n\n", "Wax is next.\n")]
+    [0, 1, 2, 0]
+    >>> [tracker.position("# Wax\n\n", heading=True), tracker.position("It is next.\n")]
+    [0, 1]
+    """
+
+    def __init__(self) -> None:
+        """Begin before a document's first sentence."""
+        self._position = self._length = self._line = 0
+        self._after_heading = False
+
+    def position(self, sentence: str, *, heading: bool = False) -> int:
+        """Return how many sentences of its paragraph stand before the next sentence of the document.
+
+        Args:
+            sentence: its text, with the white space after it.
+            heading: it is a heading.
+        """
+        if heading:
+            if not self._after_heading:
+                self._position = 0
+            self._after_heading = True
+            self._length = self._line = 0
+            self._position += 1
+            return self._position - 1
+        self._after_heading = False
+        position = self._position
+        body = sentence.rstrip()
+        self._length += len(sentence)
+        last_end = max(body.rfind("\n"), body.rfind("\r"))
+        self._line = len(body) - last_end - 1 if last_end >= 0 else self._line + len(body)
+        line_ends = len(_LINE_END.findall(sentence, len(body)))
+        ends = line_ends > 1 or (line_ends and (self._line > _WRAPPED or self._length > _ENOUGH))
+        if ends and not is_lead_in(sentence):
+            self._position = self._length = self._line = 0
+            return position
+        self._position += 1
+        self._line = 0 if line_ends else self._line + len(sentence) - len(body)
+        return position
+
+
+class StructureTable:
+    """Gathers positions and roles of sentences, row after row; a row may be of any document."""
+
+    def __init__(self) -> None:
+        """Start with no rows."""
+        self._positions: list[int] = []
+        self._roles = bytearray()
+        self._headings: list[int] = []  # rows of the open paragraph that no text has followed yet
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._positions)
+
+    def add(self, sentences: Iterable[tuple[str, SentenceKind]], paragraphs: ParagraphTracker) -> None:
+        """Take the next rows: texts and kinds of sentences of the document that ``paragraphs`` follows."""
+        for text, kind in sentences:
+            heading = kind == "heading"
+            row, position = len(self._positions), paragraphs.position(text, heading=heading)
+            self._positions.append(position)
+            self._roles.append((0 if _WORD.search(text) else NO_CONTENT) | (LEAD_IN if is_lead_in(text) else 0))
+            if position == 0:
+                self._headings = []
+            if heading:
+                self._headings.append(row)
+            else:
+                for above in self._headings:
+                    self._roles[above] = NO_CONTENT
+                self._headings = []
+
+    def take(self, rows: int) -> dict[str, NDArray[Any]]:
+        """Return the first rows as arrays, and keep the others.
+
+        Returns:
+            ``positions`` ``[rows]`` uint16, how many sentences stand before each in its paragraph; ``roles`` ``[rows]``
+            uint8, bits :data:`NO_CONTENT` and :data:`LEAD_IN`.
+        """
+        positions, self._positions = self._positions[:rows], self._positions[rows:]
+        roles, self._roles = self._roles[:rows], self._roles[rows:]
+        self._headings = [row - rows for row in self._headings if row >= rows]
+        return {
+            "positions": np.minimum(positions, 65_535).astype(np.uint16),
+            "roles": np.frombuffer(bytes(roles), np.uint8),
+        }

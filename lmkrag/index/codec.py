@@ -1,0 +1,98 @@
+"""How values of the catalog are laid out as bytes, each under a checksum."""
+
+import zlib
+
+import numpy as np
+from xxhash import xxh3_64_digest, xxh3_128
+
+from lmkrag.arrays import Bytes, Hashes, Ids
+from lmkrag.errors import IndexCorrupt
+from lmkrag.types import Text
+
+_CHECKSUM = 8  # bytes
+_SLICE = 1 << 20  # characters in memory at a time
+
+
+def checksum(place: str, data: bytes) -> bytes:
+    """Return the XXH3 (64 bits) of ``data`` at ``place``, where it belongs."""
+    return xxh3_64_digest(place.encode("utf-8", "surrogatepass") + b"\0" + data)
+
+
+def pack(data: bytes, place: str) -> bytes:
+    """Return ``data`` compressed, after a checksum that also covers ``place``."""
+    body = zlib.compress(data, 6)
+    return checksum(place, body) + body
+
+
+def unpack(packed: bytes, place: str) -> bytes:
+    """Return what :func:`pack` was given.
+
+    Raises:
+        IndexCorrupt: it is damaged, or was packed for another place.
+    """
+    body = packed[_CHECKSUM:]
+    if packed[:_CHECKSUM] != checksum(place, body):
+        raise IndexCorrupt(f"the catalog is damaged at {place} (checksum); run lmkrag repair")
+    return zlib.decompress(body)
+
+
+def pack_text(text: str, document: int, start: int) -> bytes:
+    """Encode characters of a document from ``start`` on; lone surrogates pass."""
+    return pack(text.encode("utf-8", "surrogatepass"), f"text {document} {start}")
+
+
+def unpack_text(packed: bytes, document: int, start: int) -> str:
+    """Return what :func:`pack_text` was given. Raises IndexCorrupt: it is damaged."""
+    return unpack(packed, f"text {document} {start}").decode("utf-8", "surrogatepass")
+
+
+def pack_sentences(starts: Ids, ends: Ids, kinds: Bytes, document: int, first: int) -> bytes:
+    """Encode sentences ``[n]`` of a document from ordinal ``first`` on."""
+    data = starts[:1].astype("<i8").tobytes() + (ends - starts).astype("<i4").tobytes() + kinds.tobytes()
+    return pack(data, f"sentences {document} {first}")
+
+
+def unpack_sentences(packed: bytes, document: int, first: int) -> tuple[Ids, Bytes]:
+    """Return the borders ``[n + 1]`` and kinds ``[n]`` of a block of sentences.
+
+    Raises:
+        IndexCorrupt: it is damaged.
+    """
+    data = unpack(packed, f"sentences {document} {first}")
+    count = (len(data) - 8) // 5
+    start = np.frombuffer(data, "<i8", 1)
+    ends = start + np.cumsum(np.frombuffer(data, "<i4", count, 8), dtype=np.int64)
+    return np.concatenate([start, ends]), np.frombuffer(data, np.uint8, count, 8 + 4 * count)
+
+
+def pack_windows(hashes: Hashes, ordinals: Ids, document: int) -> bytes:
+    """Encode the windows of a document: the hash of each, and the ordinal of its first own sentence."""
+    return pack(hashes.astype("<u8").tobytes() + ordinals.astype("<i8").tobytes(), f"windows {document}")
+
+
+def unpack_windows(packed: bytes, document: int) -> tuple[Hashes, Ids]:
+    """Return what :func:`pack_windows` was given. Raises IndexCorrupt: it is damaged."""
+    data = unpack(packed, f"windows {document}")
+    count = len(data) // 16
+    return np.frombuffer(data, "<u8", count), np.frombuffer(data, "<i8", count, 8 * count)
+
+
+def pack_runs(runs: Ids, segment: str) -> bytes:
+    """Encode the runs ``[n, 3]`` of a segment: row, first sentence, count."""
+    return pack(runs.astype("<i8").tobytes(), f"runs {segment}")
+
+
+def unpack_runs(packed: bytes, segment: str) -> Ids:
+    """Return what :func:`pack_runs` was given. Raises IndexCorrupt: it is damaged."""
+    return np.frombuffer(unpack(packed, f"runs {segment}"), "<i8").reshape(-1, 3)
+
+
+def checksum_content(doc_id: str, text: Text, ends: Ids) -> str:
+    """Return the XXH3 (128 bits) of a document's name, text and sentence borders, which ``verify`` compares."""
+    digest = xxh3_128(doc_id.encode("utf-8", "surrogatepass"))
+    digest.update(b"\0")
+    for start in range(0, len(text), _SLICE):
+        digest.update(text[start : start + _SLICE].encode("utf-8", "surrogatepass"))
+    digest.update(b"\0")
+    digest.update(ends.astype("<i8").tobytes())
+    return digest.hexdigest()

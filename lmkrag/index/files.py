@@ -1,0 +1,96 @@
+"""Immutable, checksummed files: what is read is what was written, or an error."""
+
+import json
+import mmap
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import save
+from xxhash import xxh3_128_hexdigest
+
+from lmkrag.errors import IndexCorrupt
+
+Tables = dict[str, NDArray[Any]]
+"""Named arrays, the content of a safetensors file."""
+
+_DTYPES = {"U64": np.uint64, "I64": np.int64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8}
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """An immutable file as the catalog records it: its size and its XXH3 (128 bits)."""
+
+    bytes: int
+    checksum: str
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """Measure a file."""
+        data = _map(path)
+        return cls(len(data), xxh3_128_hexdigest(data))
+
+
+def read_file(path: Path, file: File) -> memoryview:
+    """Memory-map a file after comparing it with its checksum.
+
+    Raises:
+        IndexCorrupt: the file is missing, or its size or checksum differs.
+    """
+    try:
+        data = _map(path)
+    except FileNotFoundError as error:
+        raise IndexCorrupt(f"{path}: this file is gone; run lmkrag repair") from error
+    except OSError as error:
+        raise IndexCorrupt(f"{path}: this file can't be read ({error}); run lmkrag repair") from error
+    if len(data) != file.bytes or xxh3_128_hexdigest(data) != file.checksum:
+        raise IndexCorrupt(f"{path}: this file is damaged (checksum); run lmkrag repair")
+    return data
+
+
+def _map(path: Path) -> memoryview:
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            return memoryview(b"")
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+
+
+def sync(path: Path) -> None:
+    """Force a file, or a directory's entries, to the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def write_tables(path: Path, tables: Tables) -> File:
+    """Write named arrays as a safetensors file and make it durable."""
+    path.write_bytes(save(tables))
+    sync(path)
+    return File.of(path)
+
+
+def read_tables(path: Path, file: File) -> Mapping[str, NDArray[Any]]:
+    """Return the arrays of a file that :func:`write_tables` wrote, as views of the mapped file.
+
+    Raises:
+        IndexCorrupt: the file is missing, differs from its checksum, or is not a safetensors file.
+    """
+    data = read_file(path, file)
+    try:
+        # eight bytes of length, a JSON header, the arrays
+        size = int.from_bytes(data[:8], "little")
+        header = json.loads(bytes(data[8 : 8 + size]))
+        header.pop("__metadata__", None)
+        body = data[8 + size :]
+        return {
+            name: np.frombuffer(body[slice(*entry["data_offsets"])], _DTYPES[entry["dtype"]])
+            for name, entry in header.items()
+        }
+    except (ValueError, KeyError, TypeError) as error:
+        raise IndexCorrupt(f"{path}: not a table file ({error})") from error

@@ -1,0 +1,89 @@
+"""Which rows of a segment are alive in a snapshot, and which of them a filter keeps."""
+
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+
+from lmkrag.arrays import Ids, Mask
+from lmkrag.index.ranges import DocumentRanges, expand_ranges, find_ranges, sort_runs
+from lmkrag.index.segments import Segment
+
+
+class LiveSegment:
+    """A segment in a snapshot: which of its rows are alive, and which sentences they are."""
+
+    def __init__(self, segment: Segment, runs: Ids, documents: DocumentRanges) -> None:
+        """Take a segment, which sentences it was written with, and the documents there are now.
+
+        Args:
+            segment: opened.
+            runs: ``[n, 3]`` row, id of the first sentence, count; they tile the rows.
+            documents: sentences of other documents are dead.
+
+        ``owners`` are the positions in ``documents`` of the documents that the live runs are of.
+        """
+        owners = documents.owners(runs[:, 1])
+        alive = owners >= 0
+        self.segment = segment
+        self.runs: Ids = runs[alive]
+        self.owners: Ids = owners[alive]
+        self.whole = bool(alive.all())
+        self.by_sentence = sort_runs(self.runs)
+
+    @cached_property
+    def alive(self) -> int:
+        """How many rows are alive."""
+        return int(self.runs[:, 2].sum())
+
+    @cached_property
+    def rows(self) -> Ids:
+        """The live rows, in order."""
+        return expand_ranges(self.runs[:, 0], self.runs[:, 2])
+
+    @cached_property
+    def mask(self) -> Mask:
+        """``[rows of the file]``: which are alive."""
+        return self._mask(self.runs)
+
+    @cached_property
+    def words(self) -> int:
+        """The words of all live sentences together."""
+        postings = self.segment.postings
+        return postings.length if self.whole else int(postings.lengths[self.mask].sum(dtype=np.int64))
+
+    @cached_property
+    def words_before(self) -> Ids:
+        """``[rows of the file + 1]``: the words of all rows before each."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.segment.postings.lengths, dtype=np.int64)])
+
+    def allowed(self, bounds: Ids) -> Mask:
+        """Return ``[rows of the file]``: which are alive and in one of the ranges ``[n, 2]`` of sentence ids."""
+        return self._mask(self.runs[find_ranges(self.runs[:, 1], bounds[:, 0], bounds[:, 1]) >= 0])
+
+    def _mask(self, runs: Ids) -> Mask:
+        mask = np.zeros(self.segment.file.rows, bool)
+        mask[expand_ranges(runs[:, 0], runs[:, 2])] = True
+        return mask
+
+    def sentences(self, rows: Ids) -> Ids:
+        """Return the sentence of each live row."""
+        run = self.runs[np.searchsorted(self.runs[:, 0], rows, side="right") - 1]
+        return run[..., 1] + rows - run[..., 0]
+
+
+class Selection:
+    """Documents to search in: what a filter keeps. Each segment's rows are worked out once."""
+
+    def __init__(self, documents: DocumentRanges, keys: Sequence[int]) -> None:
+        """Take the documents of a snapshot and the row ids of those to keep."""
+        kept = np.isin(documents.keys, np.array(keys, np.int64))
+        self._bounds: Ids = documents.bounds[kept]
+        self._masks: dict[str, Mask] = {}
+
+    def rows(self, live: LiveSegment) -> Mask:
+        """Return ``[rows of the file]``: which may be found."""
+        name = live.segment.file.name
+        if name not in self._masks:
+            self._masks[name] = live.allowed(self._bounds)
+        return self._masks[name]

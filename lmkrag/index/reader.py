@@ -1,0 +1,280 @@
+"""Reading an index: pooled connections, the newest state, open segments; for any number of threads."""
+
+import contextlib
+import json
+import os
+import shutil
+import sqlite3
+import tempfile
+import threading
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+from lmkrag.errors import IndexClosed, IndexCorrupt, IndexMismatch, IndexNotFound, StorageError
+from lmkrag.index import catalog
+from lmkrag.index.live import LiveSegment
+from lmkrag.index.ranges import NO_DOCUMENTS, DocumentRanges
+from lmkrag.index.segments import Segment, SegmentFile
+from lmkrag.index.snapshot import Snapshot
+from lmkrag.types import EncoderSpec
+
+CATALOG = "catalog.sqlite"
+
+_MOST = 16  # snapshots held at once; further readers wait
+_TRIES = 20  # copies of a catalog that changed while it was copied
+
+_inherited: list[sqlite3.Connection] = []  # of the parent process: closing them here would break its locks
+
+
+class _State(NamedTuple):
+    """What a generation of the index holds."""
+
+    generation: int
+    documents: DocumentRanges
+    segments: tuple[LiveSegment, ...]
+
+
+class _Copy(NamedTuple):
+    """A copy of a catalog that can't be read where it is, and the size and time that the catalog had then."""
+
+    folder: tempfile.TemporaryDirectory[str]
+    stat: tuple[int, int]
+
+
+_UNREAD = _State(-1, NO_DOCUMENTS, ())
+
+
+class IndexReader:
+    """Snapshots of an index directory.
+
+    Connections are borrowed for one snapshot and reused by the next, whichever thread takes it. A closed reader refuses
+    new snapshots; those that are held stay good, and the last one closes what is left. In a forked process the reader
+    opens connections of its own.
+    """
+
+    def __init__(self, path: Path, encoder: EncoderSpec) -> None:
+        """Take an index directory and the encoder that made it; nothing is opened before the first snapshot."""
+        self.path = path
+        self._encoder = encoder
+        self._closed = False
+        self._reset()
+
+    def _reset(self) -> None:
+        self._process = os.getpid()
+        self._guard = threading.Condition()
+        self._held = threading.local()  # the connection of the snapshot that this thread holds
+        self._idle: list[sqlite3.Connection] = []
+        self._borrowed = 0
+        self._copy: _Copy | None = None
+        self._identity: tuple[int, int] | None = None  # device and inode of the catalog
+        self._forget()
+
+    def _forget(self) -> None:
+        self._state = _UNREAD
+        self._segments: dict[str, Segment] = {}
+        self._titles: dict[int, frozenset[int]] = {}
+
+    @contextlib.contextmanager
+    def snapshot(self, *, segments: bool = True) -> Iterator[Snapshot]:
+        """Hold one committed state, whatever a writer does meanwhile; without its segments unless ``segments``.
+
+        Raises:
+            IndexClosed: the reader is closed. StorageError: the catalog can't be used. IndexCorrupt: it is damaged.
+        """
+        if self._process != os.getpid():  # a forked child
+            _inherited.extend(self._idle)
+            self._reset()
+        outer: sqlite3.Connection | None = getattr(self._held, "connection", None)
+        try:
+            if outer is not None:
+                yield self._take(outer, segments, nested=True)
+                return
+            with self.connection() as connection:
+                self._held.connection = connection
+                try:
+                    connection.execute("BEGIN")
+                    yield self._take(connection, segments, nested=False)
+                finally:
+                    self._held.connection = None
+                    if connection.in_transaction:
+                        connection.execute("ROLLBACK")
+        except sqlite3.DatabaseError as error:
+            raise wrap_error(self.path, error) from error
+
+    def close(self, *, wait: bool = False) -> None:
+        """Refuse new snapshots, and close what no snapshot uses; with ``wait``, return when none is held any more."""
+        with self._guard:
+            self._closed = True
+            self._close_idle()
+            self._guard.notify_all()
+            while wait and self._borrowed:
+                self._guard.wait()
+
+    def _take(self, connection: sqlite3.Connection, segments: bool, *, nested: bool) -> Snapshot:
+        state = self._load_state(connection, nested=nested) if segments else _State(0, NO_DOCUMENTS, ())
+        return Snapshot(connection, *state, self._titles)
+
+    # Connections
+
+    @contextlib.contextmanager
+    def connection(self) -> Iterator[sqlite3.Connection]:
+        """Borrow a connection to the catalog; at most 16 are lent at once, and further callers wait.
+
+        Raises:
+            IndexClosed: the reader is closed. StorageError, sqlite3.Error: the catalog can't be opened.
+        """
+        with self._guard:
+            while self._borrowed >= _MOST and not self._closed:
+                self._guard.wait()
+            if self._closed:
+                raise IndexClosed(f"{self.path}: this index was closed; open it again")
+            self._borrowed += 1
+        connection, source, process = None, None, self._process
+        try:
+            connection, source = self._open()
+            yield connection
+        finally:
+            if process == os.getpid():
+                with self._guard:
+                    self._borrowed -= 1
+                    if connection is not None:
+                        self._put_back(connection, source)
+                    self._guard.notify_all()
+
+    def _put_back(self, connection: sqlite3.Connection, source: object) -> None:
+        if source == (self._identity, self._copy):
+            self._idle.append(connection)
+        else:  # it reads a file that is no longer the catalog
+            connection.close()
+        if self._closed:
+            self._close_idle()
+
+    def _open(self) -> tuple[sqlite3.Connection, object]:
+        """An idle connection or a new one, to the file that is the catalog now; and what it was opened on."""
+        for _ in range(_TRIES):
+            with self._guard:
+                self._check_source()
+                source = (self._identity, self._copy)
+                if self._idle:
+                    return self._idle.pop(), source
+            try:
+                if self._copy is not None:
+                    return catalog.connect(Path(self._copy.folder.name) / CATALOG, immutable=True), source
+                return catalog.connect(self.path / CATALOG), source
+            except sqlite3.OperationalError:
+                # Where this process may not write, SQLite can only share a write-ahead log that is there.
+                if os.access(self.path, os.W_OK) or self._log_exists():
+                    raise
+            with self._guard:
+                self._make_copy()
+        raise StorageError(f"{self.path}: the catalog changes faster than it can be copied; try again")
+
+    def _check_source(self) -> None:
+        """Forget what belongs to a file that is no longer the catalog, or to an older copy of it."""
+        found = self._stat()
+        identity = (found.st_dev, found.st_ino)
+        outdated = self._copy is not None and (
+            self._copy.stat != (found.st_size, found.st_mtime_ns) or self._log_exists()
+        )
+        if identity == self._identity and not outdated:
+            return
+        replaced = self._identity is not None and identity != self._identity
+        self._close_idle()
+        self._forget()
+        self._identity = identity
+        if replaced:
+            self._check_encoder()
+
+    def _stat(self) -> os.stat_result:
+        try:
+            return (self.path / CATALOG).stat()
+        except FileNotFoundError as error:
+            raise IndexNotFound(f"{self.path}: the index is gone") from error
+        except OSError as error:
+            raise StorageError(f"{self.path}: can't be read ({error})") from error
+
+    def _check_encoder(self) -> None:
+        """Refuse another index in this one's place, unless the same encoder made it."""
+        with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
+            recorded = json.loads(catalog.read_meta(connection)["encoder"])
+        if recorded != asdict(self._encoder):
+            self._identity = None
+            raise IndexMismatch(f"{self.path}: replaced by an index of another encoder; open it again")
+
+    def _log_exists(self) -> bool:
+        return Path(f"{self.path / CATALOG}-wal").exists()
+
+    def _make_copy(self) -> None:
+        """Copy the catalog to where it can be read, unless somebody writes to it meanwhile."""
+        before = self._stat()
+        folder = tempfile.TemporaryDirectory(prefix="lmkrag-")
+        try:
+            shutil.copyfile(self.path / CATALOG, Path(folder.name) / CATALOG)
+        except OSError as error:
+            folder.cleanup()
+            raise StorageError(f"{self.path}: the catalog can't be copied to {folder.name} ({error})") from error
+        after, stat = self._stat(), (before.st_size, before.st_mtime_ns)
+        if (after.st_size, after.st_mtime_ns) == stat and not self._log_exists():
+            self._copy = _Copy(folder, stat)
+        else:
+            folder.cleanup()
+
+    def _close_idle(self) -> None:
+        for connection in self._idle:
+            connection.close()
+        self._idle.clear()
+        if self._copy is not None:
+            self._copy.folder.cleanup()
+            self._copy = None
+        if self._closed and not self._borrowed:
+            self._forget()
+
+    # States
+
+    def _load_state(self, connection: sqlite3.Connection, *, nested: bool) -> _State:
+        while True:
+            generation = catalog.generation(connection)
+            newest = self._state  # read once: another thread may put a newer one there
+            if generation == newest.generation:
+                return newest
+            documents = catalog.read_ranges(connection)
+            try:
+                live = tuple(
+                    LiveSegment(self._segment(file), runs, documents)
+                    for file, runs in catalog.read_segments(connection)
+                )
+            except IndexCorrupt:
+                # A compaction may have replaced the file after this snapshot was taken: then there is a newer one.
+                if nested:
+                    raise
+                connection.execute("ROLLBACK")
+                connection.execute("BEGIN")
+                if catalog.generation(connection) == generation:
+                    raise
+                continue
+            if sum(part.alive for part in live) != documents.sentences:
+                raise IndexCorrupt(f"{self.path}: the segments do not hold each sentence once; run lmkrag repair")
+            names = {part.segment.file.name for part in live}
+            state = _State(generation, documents, live)
+            with self._guard:
+                self._state = state
+                self._segments = {name: segment for name, segment in self._segments.items() if name in names}
+            return state
+
+    def _segment(self, file: SegmentFile) -> Segment:
+        with self._guard:
+            segment = self._segments.get(file.name)
+        if segment is None:
+            segment = Segment(self.path / "segments", file)
+            with self._guard:
+                self._segments[file.name] = segment
+        return segment
+
+
+def wrap_error(path: Path, error: sqlite3.DatabaseError) -> StorageError:
+    """Return what to raise for an error of SQLite."""
+    if isinstance(error, sqlite3.OperationalError):
+        return StorageError(f"{path}: the catalog can't be used ({error}); what was committed before is kept")
+    return IndexCorrupt(f"{path / CATALOG}: the catalog is damaged ({error}); run lmkrag repair")

@@ -1,0 +1,75 @@
+"""The repair job: save what is whole of a damaged index, and read the rest from its files again."""
+
+import contextlib
+from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lmkrag.corpus.structure import ParagraphTracker, StructureTable
+from lmkrag.errors import IndexCorrupt
+from lmkrag.index.files import Tables
+from lmkrag.index.recipes import load_recipe
+from lmkrag.index.repair import finish_interrupted, salvage_index, take_place
+from lmkrag.index.store import IndexStore, lock_index
+from lmkrag.index.verify import find_problems, read_status
+from lmkrag.indexing import restore_files
+from lmkrag.types import RepairReport, SentenceKind
+
+if TYPE_CHECKING:
+    from lmkrag.encoder.landmark import LandmarkEncoder
+
+
+def repair_index(
+    path: Path,
+    *,
+    encoder: "Callable[[], LandmarkEncoder] | None" = None,
+    recipe: str | None = None,
+    switch: Callable[[], AbstractContextManager[None]] = contextlib.nullcontext,
+) -> RepairReport:
+    """Rebuild a damaged index; nothing is done to one without problems.
+
+    Args:
+        path: the index directory.
+        encoder: gives the encoder that made the index; without one, the index says which that is.
+        recipe: how to store vectors, where the index can't say; defaults to the default recipe.
+        switch: entered while the repaired index takes the place of the damaged one.
+
+    Raises:
+        IndexCorrupt: not even the encoder can be read. StorageError: there is no room for a second copy, or somebody
+        writes.
+    """
+    finish_interrupted(path)
+    with contextlib.suppress(IndexCorrupt), contextlib.closing(IndexStore.open(path)) as store:
+        if not find_problems(store):
+            return RepairReport(read_status(store).documents, 0, (), 0, "")
+    with lock_index(path):
+        try:
+            salvage = salvage_index(path, read_structure)
+        except IndexCorrupt:
+            if encoder is None:
+                raise
+            given = load_recipe(recipe) if recipe else None
+            salvage = salvage_index(path, read_structure, encoder=encoder().spec, recipe=given)
+        with switch():
+            damaged = take_place(salvage.path, path)
+    with contextlib.closing(IndexStore.open(path)) as store:
+        restored = restore_files(store, encoder or (lambda: load_recorded(store)), salvage.lost)
+    lost = tuple(item.path for item in restored.skipped)
+    return RepairReport(salvage.kept, restored.added, lost, salvage.unknown, str(damaged))
+
+
+def load_recorded(store: IndexStore) -> "LandmarkEncoder":
+    """Load the encoder that an index says made it."""
+    from lmkrag.encoder.landmark import LandmarkEncoder
+
+    spec = store.encoder
+    return LandmarkEncoder.load(spec.name, window=spec.window, overlap=spec.overlap)
+
+
+def read_structure(documents: Iterable[Iterable[tuple[str, SentenceKind]]]) -> Tables:
+    """Return the structure of documents, laid end to end: see :class:`lmkrag.corpus.structure.StructureTable`."""
+    table = StructureTable()
+    for sentences in documents:
+        table.add(sentences, ParagraphTracker())
+    return table.take(len(table))

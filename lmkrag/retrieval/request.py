@@ -1,0 +1,94 @@
+"""What is asked of an index, checked once for Python, the command line and the adapters."""
+
+from dataclasses import dataclass
+from numbers import Integral
+from typing import TypedDict, get_args
+
+from lmkrag.errors import UsageError
+from lmkrag.retrieval.filters import parse_filter
+from lmkrag.types import Level, Mode
+
+DEFAULT_TOP_K = 8
+
+
+class AskOptions(TypedDict, total=False):
+    """How to search for a reader; see :class:`SearchRequest`."""
+
+    top_k: int | None
+    budget: int | None
+    mode: Mode
+    filter: str | None
+
+
+class SearchOptions(AskOptions, total=False):
+    """How to search; see :class:`SearchRequest`."""
+
+    level: Level
+    sentences_before: int | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """How to search, whatever the question.
+
+    Args:
+        top_k: number of results; 8 without a budget, as many as fit with one.
+        budget: tokens that the results may add up to; None for no limit.
+        mode: ``"hybrid"``, ``"dense"`` or ``"lexical"``.
+        level: ``"span"``, ``"sentence"`` or ``"document"``.
+        filter: which documents to search, such as ``kind=pdf and path=docs/*``.
+        sentences_before: grow each hit by this many sentences before it, instead of adaptively.
+
+    Raises:
+        UsageError: an argument is out of range, or the filter can't be parsed.
+    """
+
+    top_k: int | None = None
+    budget: int | None = None
+    mode: Mode = "hybrid"
+    level: Level = "span"
+    filter: str | None = None
+    sentences_before: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        _check_count("top_k", self.top_k, least=1)
+        _check_count("budget", self.budget, least=1, unit=" token")
+        _check_count("sentences_before", self.sentences_before, least=0)
+        _check_choice("mode", self.mode, get_args(Mode))
+        _check_choice("level", self.level, get_args(Level))
+        if self.filter is not None:
+            parse_filter(self.filter)
+
+    @property
+    def limit(self) -> int | None:
+        """The most results to return; None when only the budget limits them."""
+        if self.top_k is None and self.budget is None:
+            return DEFAULT_TOP_K
+        return self.top_k
+
+
+def check_query(query: object) -> str:
+    """Return a question if it is one.
+
+    Raises:
+        UsageError: it is not a string.
+    """
+    if not isinstance(query, str):
+        raise UsageError(f"a question must be a string, not {type(query).__name__}")
+    return query
+
+
+def _check_count(name: str, value: object, *, least: int, unit: str = "") -> None:
+    if value is None:
+        return
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise UsageError(f"{name} must be a whole number, not {value!r}")
+    if int(value) < least:
+        raise UsageError(f"{name} must be at least {least}{unit}, not {value}")
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        *others, last = map(repr, choices)
+        raise UsageError(f"{name} {value!r}: use {', '.join(others)} or {last}")

@@ -1,0 +1,63 @@
+"""Which documents of a snapshot a filter keeps."""
+
+import threading
+
+from lmkrag.index.live import Selection
+from lmkrag.index.snapshot import Snapshot
+from lmkrag.retrieval.filters import fields_of, parse_filter
+from lmkrag.types import DocumentInfo
+
+_REMEMBERED = 32
+
+
+class FilterCache:
+    """What the filters used last keep of the newest snapshot they were used on. May be shared by threads."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self._guard = threading.Lock()
+        self._selections: dict[str, tuple[int, Selection]] = {}
+
+    def select(self, snapshot: Snapshot, expression: str) -> Selection:
+        """Return the documents of a snapshot that a filter keeps.
+
+        Raises:
+            UsageError: the filter can't be parsed.
+        """
+        with self._guard:
+            known = self._selections.get(expression)
+        if known is not None and known[0] == snapshot.generation:
+            return known[1]
+        keep = parse_filter(expression)
+        selection = Selection(snapshot.documents, [row.id for row in snapshot.all_documents() if keep(fields_of(row))])
+        with self._guard:
+            self._selections.pop(expression, None)
+            while len(self._selections) >= _REMEMBERED:
+                self._selections.pop(next(iter(self._selections)))
+            self._selections[expression] = (snapshot.generation, selection)
+        return selection
+
+    def clear(self) -> None:
+        """Forget everything: another index is read now."""
+        with self._guard:
+            self._selections.clear()
+
+
+def list_documents(snapshot: Snapshot, expression: str | None) -> list[DocumentInfo]:
+    """Return the documents that a filter keeps, or all, by ``doc_id``."""
+    keep = parse_filter(expression) if expression else None
+    return [
+        DocumentInfo(
+            doc_id=row.doc_id,
+            path=row.path,
+            title=row.title,
+            kind=row.kind,
+            root=row.root,
+            meta=row.meta,
+            characters=row.length,
+            sentences=row.sentences,
+            pages=len(row.page_starts),
+        )
+        for row in snapshot.all_documents()
+        if keep is None or keep(fields_of(row))
+    ]
