@@ -67,7 +67,9 @@ def find_changes(
             changes.skipped.append(Skipped(file.doc_id, skipped.reason + (KEPT if row is not None else "")))
         else:
             changes.to_read.append(file)
-    changes.forgotten = [path for path in remembered if path not in seen and _is_gone(path)]
+            if skipped is not None:
+                changes.forgotten.append(path)
+    changes.forgotten += [path for path in remembered if path not in seen and _is_gone(path)]
     return changes
 
 

@@ -126,16 +126,14 @@ def add_files(
             remembered = catalog.read_skipped(snapshot.connection)
         changes = find_changes(sources, run.known, remembered, include=include, exclude=exclude)
         run.unchanged, run.skipped = changes.unchanged, changes.skipped
-        if changes.to_read:
-            run.total = sum(file.stat[0] for file in changes.to_read)
-            try:
-                with IsolatedLoader() as loader:
-                    _encode(store, encoder, _load(changes.to_read, loader, run), run)
-            finally:
-                store.note_files(touched=run.touched, skipped=run.unreadable)
-            store.merge_small()
-        if changes.forgotten:
-            store.note_files(forgotten=changes.forgotten)
+        run.total = sum(file.stat[0] for file in changes.to_read)
+        try:
+            with IsolatedLoader() as loader:
+                _encode(store, encoder, _load(changes.to_read, loader, run), run)
+        finally:
+            if changes.to_read or changes.forgotten:
+                store.note_files(touched=run.touched, skipped=run.unreadable, forgotten=changes.forgotten)
+        store.merge_small()
         if prune:
             run.removed += [doc_id for doc_id in find_gone(sources, run.known.values()) if doc_id not in run.removed]
         if run.removed:

@@ -11,7 +11,15 @@ from lmkrag.errors import UsageError
 from lmkrag.types import Recipe
 
 DEFAULT_RECIPE = "auto"
-_KEYS = {"name", "description", "factory", "minimum", "train", "search", "tiers"}
+_MEANING = {
+    "name": "a text",
+    "description": "a text",
+    "factory": "a FAISS index description",
+    "minimum": "a number of sentences",
+    "train": "a number of sentences",
+    "search": "a table of numbers",
+    "tiers": "a list of [most sentences, name of a shipped recipe]",
+}
 
 
 def _folders() -> list[Path]:
@@ -75,12 +83,32 @@ def _read(path: Path) -> Recipe:
         fields = tomllib.loads(path.read_text("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"recipe {path}: not a TOML file ({error})") from error
-    unknown = sorted(set(fields) - _KEYS)
+    unknown = sorted(fields.keys() - _MEANING.keys())
     if unknown:
-        raise UsageError(f"recipe {path}: unknown key {unknown[0]!r}: use {', '.join(sorted(_KEYS))}")
+        raise UsageError(f"recipe {path}: unknown key {unknown[0]!r}: use {', '.join(sorted(_MEANING))}")
     if not fields.get("factory") and not fields.get("tiers"):
         raise UsageError(f"recipe {path}: needs a 'factory' or 'tiers'")
+    for key, value in fields.items():
+        if not _is_valid(key, value):
+            raise UsageError(f"recipe {path}: {key} = {value!r} is not {_MEANING[key]}")
     return _build({"name": path.stem, **fields})
+
+
+def _is_valid(key: str, value: Any) -> bool:
+    if key in ("name", "description", "factory"):
+        return isinstance(value, str)
+    if key in ("minimum", "train"):
+        return _is_count(value)
+    if key == "search":
+        return isinstance(value, dict) and all(type(number) in (int, float) for number in value.values())
+    shipped = {path.stem for folder in _folders() for path in folder.glob("*.toml")}
+    return isinstance(value, list) and all(
+        isinstance(tier, list) and len(tier) == 2 and _is_count(tier[0]) and tier[1] in shipped for tier in value
+    )
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and value >= 0
 
 
 def _build(fields: dict[str, Any]) -> Recipe:

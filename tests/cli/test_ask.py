@@ -5,6 +5,8 @@ import os
 import pty
 import subprocess
 import sys
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
@@ -109,3 +111,53 @@ def test_what_goes_wrong_is_one_line(lmkrag, index, arguments, code, message):
     assert message in result.stderr
     assert result.stderr.count("\n") == 1
     assert result.stdout == ""
+
+
+class Picky(BaseHTTPRequestHandler):
+    """Refuses every question that says "bad"."""
+
+    def do_POST(self):
+        asked = self.rfile.read(int(self.headers["Content-Length"]))
+        if b"bad" in asked.rpartition(b"Question:")[2]:
+            self.send_response(404)
+            self.end_headers()
+            return
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        choice = {"index": 0, "delta": {"content": "Yes [1]."}, "finish_reason": "stop"}
+        chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]}
+        self.wfile.write(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
+
+    def log_message(self, *_):
+        pass
+
+
+@pytest.fixture
+def picky():
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Picky)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_address[1]}/v1"
+    yield ["--reader", "openai", "--base-url", url, "--model", "m"]
+    server.shutdown()
+    server.server_close()
+
+
+def test_one_failure_of_a_batch_loses_no_paid_answer(lmkrag, index, picky, tmp_path):
+    queries = [{"query_id": n, "query": "a bad question" if n == 3 else f"question {n}"} for n in range(6)]
+    (tmp_path / "q.jsonl").write_text("".join(json.dumps(query) + "\n" for query in queries))
+    result = lmkrag("ask", "--batch", tmp_path / "q.jsonl", "--index", index, *picky)
+    lines = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [line["query_id"] for line in lines] == list(range(6))
+    assert ["error" in line for line in lines] == [False, False, False, True, False, False]
+    assert "no such model or path" in lines[3]["error"]
+    assert result.returncode == 1
+    assert '1 questions were not answered; their lines have an "error"' in result.stderr
+
+
+def test_a_failed_request_does_not_end_a_conversation(lmkrag, index, picky):
+    result = lmkrag("chat", "--index", index, *picky, stdin="a bad question\nWhen?\n\n")
+    assert result.stdout.count("Yes [1].") == 1
+    assert "lmkrag: " in result.stderr
+    assert "Traceback" not in result.stderr
+    assert result.returncode == 1

@@ -126,3 +126,20 @@ def test_deep_nesting_and_many_objects(loader, tmp_path):
     for name in ("deep.html", "deep.json", "objects.pdf"):
         with pytest.raises(DocumentError):
             loader.load(tmp_path / name, name)
+
+
+def test_what_a_parser_says_is_kept_for_who_asks(loader, tmp_path, caplog):
+    (tmp_path / "broken.docx").write_bytes(zipped("word/document.xml", b"<w:document"))
+    with caplog.at_level("DEBUG", logger="lmkrag"), pytest.raises(DocumentError, match="broken Word file"):
+        loader.load(tmp_path / "broken.docx", "broken")
+    assert "Traceback" in caplog.text
+    assert "formats/docx.py" in caplog.text
+
+
+def test_what_a_dying_reader_printed_is_told(loader, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "lmkrag.corpus.isolated._START", "import os, sys\nsys.stderr.write('libpdf: bad xref\\n')\nos._exit(3)"
+    )
+    (tmp_path / "a.html").write_text(PAGE)
+    with pytest.raises(DocumentError, match=r"its reader crashed .* \(libpdf: bad xref\): skipped"):
+        loader.load(tmp_path / "a.html", "a")

@@ -5,8 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmkrag.encoder.spec import BASE_ENCODER
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.baselines import Baseline
+from lmkrag.evaluation.compare import Options, compare
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.evaluation.metrics import overlap_at
 from lmkrag.evaluation.significance import paired_interval
@@ -99,3 +101,31 @@ def test_a_baseline_may_read_titles(corpus):
 def test_unknown_baseline(name):
     with pytest.raises(UsageError, match=re.escape(f"unknown baseline {name!r}")):
         Baseline(name)
+
+
+def test_two_encoders_in_one_folder_are_kept_apart(sample_set, tmp_path):
+    both = [Options(queries=4), Options(queries=4, encoder=BASE_ENCODER), Options(queries=4)]
+    ours, base, again = (compare([sample_set], tmp_path / "out", options).scores["lmkrag"] for options in both)
+    np.testing.assert_array_equal(ours["sample"].overlaps, again["sample"].overlaps)
+    assert (ours["sample"].ranks != base["sample"].ranks).any()
+    assert len(list((tmp_path / "out" / "index").iterdir())) == 2
+
+
+def test_a_killed_run_leaves_no_half_of_a_baseline(sample_set, tmp_path, monkeypatch):
+    options = Options(against=["sentence:1"], queries=2)
+    monkeypatch.setattr(Baseline, "encode_queries", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        compare([sample_set], tmp_path, options)
+    monkeypatch.undo()
+    real = np.savez
+
+    def stop_half_way(path, **arrays):
+        real(path, **arrays)
+        path.write_bytes(path.read_bytes()[:100])
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(np, "savez", stop_half_way)
+    with pytest.raises(KeyboardInterrupt):
+        compare([sample_set], tmp_path, options)
+    monkeypatch.undo()
+    assert compare([sample_set], tmp_path, options).scores["sentence:1"]

@@ -1,5 +1,6 @@
 import pytest
 
+from lmkrag import Document, Engine
 from lmkrag.errors import UsageError
 from lmkrag.index.recipes import choose_recipe, list_recipes, load_recipe, recipe_from_json, recipe_to_json
 
@@ -46,6 +47,14 @@ def test_a_recipe_of_ones_own(tmp_path):
         ("factory = ", "not a TOML file"),
         ('factory = "SQ8"\ncolour = 1', "unknown key 'colour'"),
         ("minimum = 3", "needs a 'factory' or 'tiers'"),
+        ("factory = 8", "factory = 8 is not a FAISS index description"),
+        ('factory = "SQ8"\nminimum = "many"', "minimum = 'many' is not a number of sentences"),
+        ('factory = "SQ8"\ntrain = -1', "train = -1 is not a number of sentences"),
+        ('factory = "SQ8"\nsearch = 3', "search = 3 is not a table of numbers"),
+        ('factory = "SQ8"\n[search]\nnprobe = "all"', "is not a table of numbers"),
+        ("tiers = 3", "tiers = 3 is not a list of"),
+        ("tiers = [[5]]", r"tiers = \[\[5\]\] is not a list of"),
+        ('tiers = [[5, "quick"]]', "is not a list of"),
     ],
 )
 def test_a_bad_recipe_file(tmp_path, content, message):
@@ -64,3 +73,23 @@ def test_unknown_names(name):
 def test_a_missing_file():
     with pytest.raises(UsageError, match="no such file"):
         load_recipe("nowhere.toml")
+
+
+def test_a_recipe_that_faiss_can_not_build_is_refused_before_anything_is_encoded(tmp_path, encoder):
+    path = tmp_path / "mine.toml"
+    path.write_text('factory = "SQ9000"\n')
+    with pytest.raises(UsageError, match="recipe 'mine': FAISS can't build 'SQ9000'"):
+        Engine.open(tmp_path / "index", create=True, encoder=encoder, recipe=str(path))
+    assert not (tmp_path / "index").exists()
+
+
+def test_a_recipe_file_can_be_given_again(tmp_path, encoder):
+    path = tmp_path / "mine.toml"
+    path.write_text('factory = "SQ8"\n')
+    for _ in range(2):
+        with Engine.open(tmp_path / "index", create=True, encoder=encoder, recipe=str(path)) as engine:
+            engine.add(Document("a", "a", "The bridge is closed."))
+            assert engine.status().recipe == "mine"
+    path.write_text('factory = "SQ4"\n')
+    with pytest.raises(UsageError, match="made with recipe 'mine'; index into a new directory"):
+        Engine.open(tmp_path / "index", recipe=str(path))

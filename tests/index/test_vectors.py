@@ -1,6 +1,7 @@
 import numpy as np
 import pytest
 
+from lmkrag import Engine
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index import vectors as vectors_module
 from lmkrag.index.recipes import list_recipes, load_recipe
@@ -86,3 +87,17 @@ def test_a_flipped_byte_is_found(vectors, tmp_path):
 def test_too_few_vectors_are_an_error(vectors, tmp_path):
     with pytest.raises(ValueError, match="3001 vectors were announced, 3000 came"):
         build(tmp_path / "s.faiss", lambda: [vectors], 3_001, load_recipe("flat"))
+
+
+def test_files_of_others_can_still_be_read(built_index, tmp_path):
+    """FAISS's limit on what it reads is the whole process's: ours must not stay."""
+    import faiss
+
+    large = faiss.IndexFlatIP(64)
+    large.add(np.random.default_rng(0).standard_normal((20_000, 64)).astype(np.float32))
+    faiss.write_index(large, str(tmp_path / "theirs.faiss"))
+    before = faiss.get_deserialization_vector_byte_limit()
+    with Engine.open(built_index) as engine:
+        engine.search("the lamp")
+    assert faiss.get_deserialization_vector_byte_limit() == before
+    assert faiss.read_index(str(tmp_path / "theirs.faiss")).ntotal == 20_000

@@ -1,5 +1,6 @@
 """The openai reader: transformers' own server, and servers that misbehave in every way a network knows."""
 
+import asyncio
 import json
 import socket
 import threading
@@ -65,6 +66,12 @@ class Misbehaving(BaseHTTPRequestHandler):
     def do_POST(self):
         asked = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         self.server.asked.append((self.headers, asked))
+        refused = [name for name in self.server.refused if name in asked]
+        if refused:
+            told = f"Unsupported parameter: '{refused[0]}' is not supported with this model."
+            told += " Use 'max_completion_tokens' instead." if refused[0] == "max_tokens" else ""
+            self.reply(400, json.dumps({"error": {"message": told, "param": refused[0]}}).encode())
+            return
         script = self.server.script
         step = script[min(len(self.server.asked), len(script)) - 1]
         if isinstance(step, int):
@@ -109,12 +116,14 @@ class Misbehaving(BaseHTTPRequestHandler):
 def misbehaving(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-word")
     server = ThreadingHTTPServer(("127.0.0.1", 0), Misbehaving)
-    server.asked, server.script, server.models, server.released = [], [], ["m"], threading.Event()
+    server.asked, server.script, server.refused, server.models = [], [], (), ["m"]
+    server.released = threading.Event()
     server.handle_error = lambda *_: None
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
-    def start(*script, **options):
-        server.script = list(script)
+    def start(*script, refused=(), **options):
+        server.script, server.refused = list(script), refused
+        server.asked.clear()
         url = f"http://127.0.0.1:{server.server_address[1]}/v1"
         return OpenAIReader(base_url=url, **{"model": "m", "timeout": 5.0, "retries": 2, **options})
 
@@ -195,3 +204,63 @@ def test_of_several_models_none_is_guessed(misbehaving):
     misbehaving.server.models = ["m", "n"]
     with pytest.raises(UsageError, match=r"has 2 models \(m, n\): choose one with --model"):
         reader.answer("When?", [SPAN])
+
+
+def test_only_what_was_asked_for_is_sent(misbehaving):
+    reader = misbehaving(WHOLE)
+    reader.answer("When?", [SPAN])
+    (_, asked) = misbehaving.server.asked[-1]
+    assert set(asked) == {"model", "messages", "stream"}
+    reader = misbehaving(WHOLE, max_tokens=7, temperature=0.0)
+    reader.answer("When?", [SPAN])
+    (_, asked) = misbehaving.server.asked[-1]
+    assert (asked["max_tokens"], asked["temperature"]) == (7, 0.0)
+
+
+async def test_what_a_model_refuses_is_left_out_and_remembered(misbehaving):
+    reader = misbehaving(WHOLE, max_tokens=7, temperature=0.0, refused=["temperature", "max_tokens"])
+    assert reader.answer("When?", [SPAN]).text == "At nine [1]."
+    assert len(misbehaving.server.asked) == 3
+    (_, asked) = misbehaving.server.asked[-1]
+    assert asked["max_completion_tokens"] == 7
+    assert "temperature" not in asked
+    assert (await reader.aanswer("When?", [SPAN])).text == "At nine [1]."
+    assert len(misbehaving.server.asked) == 4
+
+
+def test_a_refusal_of_something_else_is_an_error(misbehaving):
+    with pytest.raises(ReaderError, match="answered 400"):
+        misbehaving(WHOLE, refused=["messages"]).answer("When?", [SPAN])
+
+
+def test_one_failure_of_a_batch_costs_one_answer(misbehaving):
+    reader = misbehaving(WHOLE, 404, WHOLE)
+    spans = [[SPAN]] * 3
+    answers = [reader._try("When?", its_spans) for its_spans in spans]
+    assert [isinstance(answer, ReaderError) for answer in answers] == [False, True, False]
+    assert len(list(misbehaving(404).answer_each(["a", "b"], spans[:2]))) == 2
+
+
+# Streams that nobody hears to the end
+
+
+def test_a_closed_stream_ends_its_request(misbehaving):
+    with misbehaving([event("At "), event("nine "), "hang"]).stream("When?", [SPAN]) as stream:
+        assert next(stream) == "At "
+    with pytest.raises(StopIteration):
+        next(stream)
+
+
+async def test_a_cancelled_stream_ends_its_request(misbehaving):
+    reader = misbehaving([event("At "), event("nine "), "hang"], timeout=30)
+    async with reader.astream("When?", [SPAN]) as stream:
+        assert await anext(stream) == "At "
+    with pytest.raises(StopAsyncIteration):
+        await anext(stream)
+    task = asyncio.create_task(reader.aanswer("When?", [SPAN]))
+    await asyncio.sleep(0.3)
+    task.cancel()
+    began = time.monotonic()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - began < 5

@@ -1,6 +1,8 @@
 """The reader on a real model of this machine: a tiny Llama made by the test."""
 
+import asyncio
 import shutil
+import threading
 
 import pytest
 
@@ -98,3 +100,20 @@ def test_what_can_not_be_meant(name, options, message, monkeypatch):
 def test_a_folder_that_is_no_model(tmp_path):
     with pytest.raises(ReaderError, match="can't be loaded as a causal model"):
         load_reader("transformers", model=str(tmp_path))
+
+
+async def test_a_model_stops_when_its_stream_is_closed(causal_model, monkeypatch):
+    reader = TransformersReader(str(causal_model), max_tokens=60)
+    stopped = threading.Event()
+    real = type(reader).generate
+
+    def generate(self, messages):
+        try:
+            yield from real(self, messages)
+        finally:
+            stopped.set()
+
+    monkeypatch.setattr(type(reader), "generate", generate)
+    async with reader.astream("Where?", [SPAN]) as stream:
+        assert await anext(stream)
+    assert await asyncio.to_thread(stopped.wait, 20)

@@ -14,6 +14,9 @@ FIELDS = {
     "tags": ["x", "y"],
     "author": 'Jane "J" Roe',
     "date": "2020-03-01",
+    "name": "a[1].md",
+    "draft": True,
+    "reviewer": "jane",
 }
 
 
@@ -40,6 +43,16 @@ FIELDS = {
         ("not (kind=md or kind=html) and year=1911", True),
         ("kind=md or kind=html or kind=pdf", True),
         ("kind=md and kind=pdf or year=1911", True),
+        ("name=a[1].md", True),
+        ("name=*[1]*", True),
+        ("name=a1.md", False),
+        ("KIND=pdf and Year>=1911", True),
+        ("draft=true", True),
+        ('draft="true"', True),
+        ("draft!=true", False),
+        ("reviewer>=JAN and reviewer<K", True),
+        ('reviewer>"JAN"', True),
+        ("tags>=Y", True),
     ],
 )
 def test_meaning(expression, expected):

@@ -69,3 +69,14 @@ def test_the_command_line(lmkrag, corpus, causal_model, tmp_path):
     assert result.returncode == 0
     assert f"{out}: " in result.stderr
     assert [json.loads(line)["number"] for line in (out / "questions.jsonl").read_text().splitlines()] == [0, 1, 2]
+
+
+def test_files_are_read_in_the_limited_process(tmp_path, monkeypatch):
+    from lmkrag.cli.synth import _load
+    from lmkrag.corpus import isolated
+
+    (tmp_path / "a.html").write_text("<p>Ten bees.</p>")
+    (tmp_path / "b.html").write_text("<table><tr><td>x</td></tr></table>" * 400_000)
+    real = isolated.IsolatedLoader.__init__
+    monkeypatch.setattr(isolated.IsolatedLoader, "__init__", lambda self: real(self, seconds=1.0))
+    assert [document.text for document in _load((str(tmp_path),))] == ["Ten bees."]

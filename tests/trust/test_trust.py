@@ -134,6 +134,95 @@ def test_a_catalog_that_is_wholly_gone_says_what_to_do(lmkrag, index):
         assert len(done.stderr.strip().splitlines()) == 1
 
 
+def damage_header(index: Path, size: int) -> None:
+    with (index / "catalog.sqlite").open("r+b") as file:
+        file.write(os.urandom(size))
+
+
+@pytest.mark.parametrize("size", [16, 100, 8_192], ids=["magic", "header", "first page"])
+@pytest.mark.parametrize("compacted", [False, True])
+def test_a_damaged_header_costs_no_document(lmkrag, index, encoder, corpus, size, compacted):
+    question = "How long must the lamp burn before the wick is trimmed?"
+    with Engine.open(index, encoder=encoder) as engine:
+        engine.add(
+            Document("memo:1", "notion://1", "The first memo is about bees.")
+        )  # has no file to be read from again
+        if compacted:
+            engine.remove("beekeeping.html")
+            engine.add(corpus)
+            engine.compact()
+        right = engine.search(question)
+    damage_header(index, size)
+    assert "run lmkrag repair" in lmkrag("search", question, "--index", index).stderr
+    done = lmkrag("repair", "--index", index)
+    assert (done.returncode, "6 kept, 0 read again" in done.stderr) == (0, True), done.stderr
+    with Engine.open(index, encoder=encoder) as engine:
+        assert engine.verify() == ()
+        found = engine.search(question)
+    assert [(s.doc_id, s.start, s.end, s.score) for s in found] == [(s.doc_id, s.start, s.end, s.score) for s in right]
+
+
+def test_an_encoder_can_be_named_where_the_index_can_not_say(lmkrag, index):
+    sql(index, "UPDATE meta SET value = '{' WHERE key = 'encoder'")
+    refused = lmkrag("repair", "--index", index)
+    assert refused.returncode == 1
+    assert "the record of the encoder is damaged; run lmkrag repair --encoder NAME" in refused.stderr
+    assert not index.with_name("index.repaired").exists()
+    done = lmkrag("repair", "--index", index, "--encoder", "landmark-mini", "--recipe", "flat")
+    assert (done.returncode, "5 kept" in done.stderr) == (0, True), done.stderr
+    with Engine.open(index) as engine:
+        assert (engine.verify(), engine.status().recipe) == ((), "flat")
+        assert engine.search("which stones moved?")[0].doc_id == "reports/viaduct-inspection.pdf"
+
+
+def test_an_index_that_is_whole_is_not_copied(lmkrag, index):
+    before = (index / "catalog.sqlite").stat().st_ino
+    done = lmkrag("repair", "--index", index)
+    assert (done.returncode, "nothing to repair, 5 documents are whole" in done.stderr) == (0, True)
+    assert (index / "catalog.sqlite").stat().st_ino == before
+    assert [path.name for path in index.parent.iterdir() if path.name.startswith("index")] == ["index"]
+
+
+def test_a_repair_that_was_killed_is_done_again_or_finished(lmkrag, index, tmp_path):
+    (index.with_name("index.repaired")).mkdir()
+    (index.with_name("index.repaired") / "copy.sqlite").write_bytes(b"half")
+    flip(next((index / "segments").glob("*.words")))
+    assert "5 kept" in lmkrag("repair", "--index", index).stderr
+    assert not index.with_name("index.repaired").exists()
+    index.rename(index.with_name("index.repaired"))  # killed between its two renames
+    done = lmkrag("repair", "--index", index)
+    assert "nothing to repair" in done.stderr
+    assert not index.with_name("index.repaired").exists()
+
+
+def test_a_repair_that_fails_leaves_nothing_behind(index, encoder, monkeypatch):
+    from lmkrag.index import repair
+
+    flip(next((index / "segments").glob("*.words")))
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(repair, "_copy", fail)
+    with Engine.open(index, encoder=encoder) as engine:
+        with pytest.raises((StorageError, OSError), match="No space left"):
+            engine.repair()
+        monkeypatch.undo()
+        assert engine.repair().kept == 5
+        assert engine.search("which stones moved?")
+
+
+def test_renames_are_made_durable(index, encoder, monkeypatch):
+    from lmkrag.index import repair
+
+    synced = []
+    monkeypatch.setattr(repair, "sync", lambda path: synced.append(path))
+    flip(next((index / "segments").glob("*.words")))
+    with Engine.open(index, encoder=encoder) as engine:
+        engine.repair()
+    assert synced == [index.parent]
+
+
 # Read-only directories
 
 
