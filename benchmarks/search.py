@@ -81,7 +81,7 @@ class Clock:
         self._watch(QuestionEncoder, "encode_queries", "encoder")
         self._watch(VectorFile, "search", "faiss")
         self._watch(VectorFile, "read", "faiss")
-        self._watch(Snapshot, "find_words", "lexical")
+        self._watch(Snapshot, "find_terms", "lexical")
         self._watch(Snapshot, "search_lexical", "lexical")
         self._watch(Snapshot, "score_documents", "lexical")
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING
 from lmkrag.corpus.structure import ParagraphTracker, StructureTable
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import Tables
+from lmkrag.index.locking import lock_index
 from lmkrag.index.recipes import load_recipe
 from lmkrag.index.repair import finish_interrupted, salvage_index, take_place
-from lmkrag.index.store import IndexStore, lock_index
+from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems, read_status
 from lmkrag.indexing import restore_files
 from lmkrag.types import RepairReport, SentenceKind

@@ -1,4 +1,4 @@
-"""Which segments to merge, and what the merged one holds."""
+"""How sentences are laid over the rows of segments, which segments to merge, and what the merged one holds."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,6 +8,7 @@ from lmkrag.arrays import Ids, Vectors
 from lmkrag.index.files import Tables
 from lmkrag.index.live import LiveSegment
 from lmkrag.index.postings import merge_postings
+from lmkrag.index.segments import SegmentFile
 from lmkrag.index.structure import merge_structures
 
 _MOST_SMALL = 8  # more small segments are merged: every search visits each
@@ -53,3 +54,29 @@ def read_words(merged: Sequence[LiveSegment]) -> Tables:
 def read_structures(merged: Sequence[LiveSegment]) -> Tables:
     """Return the tables of their structure."""
     return merge_structures([(live.segment.structure, live.rows) for live in merged])
+
+
+def lay_sentences(
+    segments: Sequence[SegmentFile], ranges: Sequence[tuple[int, int]]
+) -> Iterator[tuple[SegmentFile, Ids]]:
+    """Lay ranges of sentence ids (first, count), end to end, over the rows of segments: yield each segment's runs.
+
+    Raises:
+        ValueError: there are more or fewer sentences than rows.
+    """
+    remaining = [(first, count) for first, count in ranges if count]
+    remaining.reverse()
+    for file in segments:
+        runs, row = [], 0
+        while row < file.rows:
+            if not remaining:
+                raise ValueError("more vectors than sentences were staged")
+            first, count = remaining.pop()
+            taken = min(count, file.rows - row)
+            runs.append((row, first, taken))
+            row += taken
+            if taken < count:
+                remaining.append((first + taken, count - taken))
+        yield file, np.array(runs, np.int64).reshape(len(runs), 3)
+    if remaining:
+        raise ValueError("fewer vectors than sentences were staged")

@@ -10,24 +10,15 @@ import numpy as np
 from lmkrag.arrays import Bytes, Hashes, Ids, Scores, Vectors
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index import catalog
-from lmkrag.index.bm25 import inverse_document_frequency, score_rows, score_texts
 from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.lexical import Terms, find_terms, score_documents, search_terms
 from lmkrag.index.live import LiveSegment, Selection
-from lmkrag.index.postings import Posting
-from lmkrag.index.ranges import DocumentRanges, expand_ranges, find_rows
+from lmkrag.index.ranges import DocumentRanges, find_rows
 from lmkrag.index.vectors import VectorFile
 from lmkrag.index.words import query_words
 from lmkrag.types import Mode
 
 _TITLES = 100_000  # whose words are kept at most: some 500 bytes each
-
-
-class Terms(NamedTuple):
-    """The words of a question, where they are, segment by segment, and what each word weighs."""
-
-    words: Hashes
-    postings: list[list[Posting]]
-    weights: list[float]
 
 
 class Matches(NamedTuple):
@@ -98,7 +89,7 @@ class Snapshot:
             near, similarity = ids[0][exists], scores[0][exists]
         matched, bm25, terms = np.zeros(0, np.int64), np.zeros(0, np.float32), None
         if mode != "dense":
-            terms = self.find_words(words)
+            terms = self.find_terms(words)
             matched, bm25 = self.search_lexical(terms, top_k, allowed)
         sentences = np.union1d(near, matched)
         lexical = np.zeros(len(sentences), np.float32)
@@ -189,86 +180,17 @@ class Snapshot:
         order = np.lexsort((all_ids, -all_scores), axis=1)[:, :top_k]
         return np.take_along_axis(all_scores, order, 1), np.take_along_axis(all_ids, order, 1)
 
-    def find_words(self, words: Hashes) -> Terms:
+    def find_terms(self, words: Hashes) -> Terms:
         """Look up some words, from :func:`lmkrag.index.words.query_words`."""
-        postings = [[self._posting(live, int(word)) for word in words] for live in self.segments]
-        total = self.documents.sentences
-        matches = (sum(len(posting.rows) for posting in column) for column in zip(*postings, strict=True))
-        return Terms(words, postings, [inverse_document_frequency(count, total) for count in matches])
-
-    def _posting(self, live: LiveSegment, word: int) -> Posting:
-        posting = live.segment.postings.find(word)
-        if live.whole or not len(posting.rows):
-            return posting
-        alive = live.mask[posting.rows]
-        return Posting(posting.rows[alive], posting.counts[alive])
-
-    @property
-    def _words(self) -> int:
-        """The words of all sentences together, at least one."""
-        return max(1, sum(live.words for live in self.segments))
+        return find_terms(self.segments, self.documents, words)
 
     def search_lexical(self, terms: Terms, top_k: int, allowed: Selection | None = None) -> tuple[Ids, Scores]:
-        """Find sentences by BM25 over any of some words.
+        """Find sentences by BM25 over any of some words: see :func:`lmkrag.index.lexical.search_terms`."""
+        return search_terms(self.segments, self.documents, terms, top_k, allowed)
 
-        Args:
-            terms: those of the question, looked up here.
-            top_k: how many sentences, at most.
-            allowed: documents to search in; None for all.
-
-        Returns:
-            Sentence ids ``[k]`` and scores ``[k]`` float32, best first, ties by id.
-        """
-        total = self.documents.sentences
-        if not total:
-            return np.zeros(0, np.int64), np.zeros(0, np.float32)
-        average = self._words / total
-        ids, scores = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
-        for live, postings in zip(self.segments, terms.postings, strict=True):
-            rows, bm25 = score_rows(postings, terms.weights, live.segment.postings.lengths, average)
-            if allowed is not None:
-                kept = allowed.rows(live)[rows]
-                rows, bm25 = rows[kept], bm25[kept]
-            if len(rows) > top_k:
-                kept = bm25 >= -np.partition(-bm25, top_k - 1)[top_k - 1]
-                rows, bm25 = rows[kept], bm25[kept]
-            ids.append(live.sentences(rows))
-            scores.append(bm25)
-        all_ids, all_scores = np.concatenate(ids), np.concatenate(scores)
-        order = np.lexsort((all_ids, -all_scores))[:top_k]
-        return all_ids[order], all_scores[order]
-
-    def score_documents(self, documents: Ids, terms: Terms) -> Scores:
-        """Return the BM25 scores of some documents, each read as one text without its title.
-
-        A passage of a document that is about the question as a whole is more often the one that is meant (Callan,
-        "Passage-level evidence in document retrieval", SIGIR 1994).
-
-        Args:
-            documents: ``[k]`` their positions in ``documents``, each once.
-            terms: those of the question, looked up here.
-
-        Returns:
-            ``[k]`` float32.
-        """
-        place = np.full(len(self.documents.keys), -1)
-        place[documents] = np.arange(len(documents))
-        counts = np.zeros((len(terms.weights), len(documents)))
-        lengths = np.zeros(len(documents), np.int64)
-        for live, postings in zip(self.segments, terms.postings, strict=True):
-            owners = place[live.owners]
-            kept = owners >= 0
-            owners, starts = owners[kept], live.runs[kept, 0]
-            stops = starts + live.runs[kept, 2]
-            borders = np.array([starts, stops], np.uint32)  # of another type, each posting would be copied
-            np.add.at(lengths, owners, live.words_before[stops] - live.words_before[starts])
-            for number, posting in enumerate(postings):
-                first, stop = np.searchsorted(posting.rows, borders)
-                having = stop > first
-                matching = posting.counts[expand_ranges(first[having], (stop - first)[having])]
-                of = np.repeat(owners[having], (stop - first)[having])
-                counts[number] += np.bincount(of, matching, len(documents))
-        return score_texts(counts, terms.weights, lengths, self._words / max(1, len(self.documents.keys)))
+    def score_documents(self, positions: Ids, terms: Terms) -> Scores:
+        """Return the BM25 scores of whole documents: see :func:`lmkrag.index.lexical.score_documents`."""
+        return score_documents(self.segments, self.documents, positions, terms)
 
     def _score_owners(self, owners: Ids, terms: Terms) -> Scores | None:
         """The score of the whole document that each sentence is of; None where there is but one document."""

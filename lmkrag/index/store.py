@@ -18,16 +18,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Self
 
-import numpy as np
-from filelock import FileLock, Timeout
-
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import SkippedFile
 from lmkrag.index.files import Tables, sync
 from lmkrag.index.live import LiveSegment
-from lmkrag.index.merging import choose_groups, lay_runs, read_structures, read_vectors, read_words
+from lmkrag.index.locking import lock_index
+from lmkrag.index.merging import choose_groups, lay_runs, lay_sentences, read_structures, read_vectors, read_words
 from lmkrag.index.reader import CATALOG, IndexReader, wrap_error
 from lmkrag.index.recipes import DEFAULT_RECIPE, choose_recipe, load_recipe, recipe_from_json, recipe_to_json
 from lmkrag.index.segments import SegmentFile, write_segment
@@ -171,7 +169,7 @@ class IndexStore:
                 if row is not None:
                     catalog.delete_document(connection, row)
             ranges = [(catalog.insert_document(connection, item), len(item.sentences)) for item in staged]
-            for file, runs in _lay_out(segments, ranges):
+            for file, runs in lay_sentences(segments, ranges):
                 catalog.insert_segment(connection, file, runs)
             catalog.next_generation(connection)
             self._check_files(segments)
@@ -283,26 +281,6 @@ class IndexStore:
                 path.unlink()
 
 
-@contextlib.contextmanager
-def lock_index(path: Path) -> Iterator[None]:
-    """Hold the lock of an index directory's one writer.
-
-    Raises:
-        IndexLocked: somebody else holds it. StorageError: the directory can't be written to.
-    """
-    lock = FileLock(str(path / "write.lock"), timeout=0, is_singleton=False)  # a forked child needs one of its own
-    try:
-        lock.acquire()
-    except Timeout:
-        raise IndexLocked(f"{path}: another process is writing to this index; try again when it is done") from None
-    except OSError as error:
-        raise StorageError(f"{path}: can't be written to ({error})") from error
-    try:
-        yield
-    finally:
-        lock.release()
-
-
 def read_recorded(path: Path, meta: dict[str, str]) -> tuple[EncoderSpec, Recipe]:
     """Return the encoder and recipe that an index was made with, of what is recorded in its catalog.
 
@@ -317,23 +295,3 @@ def read_recorded(path: Path, meta: dict[str, str]) -> tuple[EncoderSpec, Recipe
     if version < catalog.FORMAT_VERSION:
         raise IndexMismatch(f"{path}: format {version} of an older lmkrag: index the sources again, elsewhere")
     return EncoderSpec(**json.loads(meta["encoder"])), recipe_from_json(meta["recipe"])
-
-
-def _lay_out(segments: Sequence[SegmentFile], ranges: Sequence[tuple[int, int]]) -> Iterator[tuple[SegmentFile, Ids]]:
-    """Lay ranges of sentence ids, end to end, over the rows of segments, end to end: yield each segment's runs."""
-    remaining = [(first, count) for first, count in ranges if count]
-    remaining.reverse()
-    for file in segments:
-        runs, row = [], 0
-        while row < file.rows:
-            if not remaining:
-                raise ValueError("more vectors than sentences were staged")
-            first, count = remaining.pop()
-            taken = min(count, file.rows - row)
-            runs.append((row, first, taken))
-            row += taken
-            if taken < count:
-                remaining.append((first + taken, count - taken))
-        yield file, np.array(runs, np.int64).reshape(len(runs), 3)
-    if remaining:
-        raise ValueError("fewer vectors than sentences were staged")

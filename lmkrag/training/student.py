@@ -27,7 +27,7 @@ from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.training.losses import anchor_loss, landmark_loss
 from lmkrag.training.mining import mask_near_duplicates
 from lmkrag.training.settings import ModelSettings, StageSettings
-from lmkrag.training.stages import Step
+from lmkrag.training.steps import Step
 
 _SAFE = {"use_safetensors": True, "trust_remote_code": False}
 

@@ -16,7 +16,8 @@ from lmkrag.encoder.spec import read_settings
 from lmkrag.errors import MissingExtra, TrainingError, UsageError
 from lmkrag.training.data import TrainingSet
 from lmkrag.training.settings import StageSettings, TrainSettings
-from lmkrag.training.stages import StageData, Step
+from lmkrag.training.stages import StageData
+from lmkrag.training.steps import Step
 from lmkrag.training.student import (
     LandmarkObjective,
     average_encoders,

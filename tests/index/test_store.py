@@ -104,7 +104,7 @@ def check_against(store: IndexStore, model: dict[str, str]) -> None:
             _, found = snapshot.search_dense(expected[:1], 1)
             assert snapshot.documents.owners(found[0])[0] >= 0
         for word in ("alpha", "beta", "gamma"):
-            ids, _ = snapshot.search_lexical(snapshot.find_words(query_words(word)), 10_000)
+            ids, _ = snapshot.search_lexical(snapshot.find_terms(query_words(word)), 10_000)
             keys = snapshot.documents.keys[snapshot.documents.owners(ids)]
             names = {row.doc_id for row in catalog.read_documents(snapshot.connection, set(keys.tolist())).values()}
             assert names == {doc_id for doc_id, text in model.items() if word in text}
@@ -258,7 +258,7 @@ def test_documents_are_scored_as_one_text_whatever_the_segments(store):
             order = [rows[doc_id].id for doc_id in model]
             places = np.array([snapshot.documents.keys.tolist().index(key) for key in order])
             for query in ("heron", "otters eat fish", "nothing here is known", ""):
-                words = snapshot.find_words(query_words(query))
+                words = snapshot.find_terms(query_words(query))
                 found = snapshot.score_documents(places, words)
                 np.testing.assert_allclose(found, bm25_of_texts(list(model.values()), query), rtol=1e-5)
                 np.testing.assert_array_equal(snapshot.score_documents(places[1:3], words), found[1:3])
@@ -479,14 +479,14 @@ def test_query_syntax_is_only_words(store, query):
     put(store, {"a": QUOTED})
     wanted = {hash_word(word) for word in split_words(query)} & {hash_word(word) for word in split_words(QUOTED)}
     with store.reader.snapshot() as snapshot:
-        ids, _ = snapshot.search_lexical(snapshot.find_words(query_words(query)), 5)
+        ids, _ = snapshot.search_lexical(snapshot.find_terms(query_words(query)), 5)
     assert bool(len(ids)) == bool(wanted)
 
 
 def test_cjk_words_are_found_inside_a_run(store):
     put(store, {"a": "東京都に住む。", "b": "alpha."})
     with store.reader.snapshot() as snapshot:
-        ids, scores = snapshot.search_lexical(snapshot.find_words(query_words("京都")), 5)
+        ids, scores = snapshot.search_lexical(snapshot.find_terms(query_words("京都")), 5)
         assert len(ids) == 1
         assert scores[0] > 0
 

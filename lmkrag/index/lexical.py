@@ -1,0 +1,115 @@
+"""Lexical search over the live segments of a snapshot: sentences, and documents as whole texts, by BM25."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lmkrag.arrays import Hashes, Ids, Scores
+from lmkrag.index.bm25 import inverse_document_frequency, score_rows, score_texts
+from lmkrag.index.live import LiveSegment, Selection
+from lmkrag.index.postings import Posting
+from lmkrag.index.ranges import DocumentRanges, expand_ranges
+
+
+class Terms(NamedTuple):
+    """The words of a question, where they are, segment by segment, and what each word weighs."""
+
+    words: Hashes
+    postings: list[list[Posting]]
+    weights: list[float]
+
+
+def find_terms(segments: Sequence[LiveSegment], documents: DocumentRanges, words: Hashes) -> Terms:
+    """Look up some words, from :func:`lmkrag.index.words.query_words`."""
+    postings = [[_live_posting(live, int(word)) for word in words] for live in segments]
+    total = documents.sentences
+    matches = (sum(len(posting.rows) for posting in column) for column in zip(*postings, strict=True))
+    return Terms(words, postings, [inverse_document_frequency(count, total) for count in matches])
+
+
+def _live_posting(live: LiveSegment, word: int) -> Posting:
+    posting = live.segment.postings.find(word)
+    if live.whole or not len(posting.rows):
+        return posting
+    alive = live.mask[posting.rows]
+    return Posting(posting.rows[alive], posting.counts[alive])
+
+
+def count_words(segments: Sequence[LiveSegment]) -> int:
+    """Return the words of all sentences together, at least one."""
+    return max(1, sum(live.words for live in segments))
+
+
+def search_terms(
+    segments: Sequence[LiveSegment],
+    documents: DocumentRanges,
+    terms: Terms,
+    top_k: int,
+    allowed: Selection | None = None,
+) -> tuple[Ids, Scores]:
+    """Find sentences by BM25 over any of some words.
+
+    Args:
+        segments: to search in.
+        documents: that are alive.
+        terms: those of the question, looked up in the same segments.
+        top_k: how many sentences, at most.
+        allowed: documents to search in; None for all.
+
+    Returns:
+        Sentence ids ``[k]`` and scores ``[k]`` float32, best first, ties by id.
+    """
+    total = documents.sentences
+    if not total:
+        return np.zeros(0, np.int64), np.zeros(0, np.float32)
+    average = count_words(segments) / total
+    ids, scores = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+    for live, postings in zip(segments, terms.postings, strict=True):
+        rows, bm25 = score_rows(postings, terms.weights, live.segment.postings.lengths, average)
+        if allowed is not None:
+            kept = allowed.rows(live)[rows]
+            rows, bm25 = rows[kept], bm25[kept]
+        if len(rows) > top_k:
+            kept = bm25 >= -np.partition(-bm25, top_k - 1)[top_k - 1]
+            rows, bm25 = rows[kept], bm25[kept]
+        ids.append(live.sentences(rows))
+        scores.append(bm25)
+    all_ids, all_scores = np.concatenate(ids), np.concatenate(scores)
+    order = np.lexsort((all_ids, -all_scores))[:top_k]
+    return all_ids[order], all_scores[order]
+
+
+def score_documents(segments: Sequence[LiveSegment], documents: DocumentRanges, positions: Ids, terms: Terms) -> Scores:
+    """Return the BM25 scores of some documents, each read as one text without its title.
+
+    A passage of a document that is about the question as a whole is more often the one that is meant (Callan,
+    "Passage-level evidence in document retrieval", SIGIR 1994).
+
+    Args:
+        segments: to search in.
+        documents: that are alive.
+        positions: ``[k]`` of the documents to score in ``documents``, each once.
+        terms: those of the question, looked up in the same segments.
+
+    Returns:
+        ``[k]`` float32.
+    """
+    place = np.full(len(documents.keys), -1)
+    place[positions] = np.arange(len(positions))
+    counts = np.zeros((len(terms.weights), len(positions)))
+    lengths = np.zeros(len(positions), np.int64)
+    for live, postings in zip(segments, terms.postings, strict=True):
+        owners = place[live.owners]
+        kept = owners >= 0
+        owners, starts = owners[kept], live.runs[kept, 0]
+        stops = starts + live.runs[kept, 2]
+        borders = np.array([starts, stops], np.uint32)  # of another type, each posting would be copied
+        np.add.at(lengths, owners, live.words_before[stops] - live.words_before[starts])
+        for number, posting in enumerate(postings):
+            first, stop = np.searchsorted(posting.rows, borders)
+            having = stop > first
+            matching = posting.counts[expand_ranges(first[having], (stop - first)[having])]
+            of = np.repeat(owners[having], (stop - first)[having])
+            counts[number] += np.bincount(of, matching, len(positions))
+    return score_texts(counts, terms.weights, lengths, count_words(segments) / max(1, len(documents.keys)))

@@ -1,0 +1,276 @@
+"""Build the steps of training: windows, questions about them, and which sentences answer which."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from lmkrag.encoder.batches import Batch, pack_windows
+from lmkrag.encoder.tokens import SentenceTokenizer
+from lmkrag.training.data import TokenDocument, TrainingSet
+from lmkrag.training.settings import SetSettings, StageSettings
+
+_TRIES = 100
+"""A set may draw questions that fit no window; this many in a row mean that none does."""
+
+_LEAST = 1e-6  # position weight of any evidence
+
+Row = list[list[int]]
+"""A window: its sentences' token ids."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One forward pass. ``q`` questions, ``n`` sentences.
+
+    ``weights``: ``[q, n]`` float32, each row the position weights of the question's evidence, with sum one.
+    ``candidate``: ``[q, n]`` bool, the sentences that may be negatives of a question.
+    ``same``: ``[q, n]`` bool, the sentence is of the question's document.
+    ``mixing``: the share of the softmax inside the document.
+    ``passage``: ``[sentences]`` int64, the passage each sentence of the windows is of, when whole passages are compared
+    (the ``n`` above), by the mean of their landmarks; else None.
+    """
+
+    windows: Batch
+    questions: Batch
+    weights: Tensor
+    candidate: Tensor
+    same: Tensor
+    mixing: float
+    passage: Tensor | None = None
+
+    def to(self, device: torch.device) -> "Step":
+        """Return the same on a device."""
+        return replace(
+            self,
+            windows=self.windows.to(device),
+            questions=self.questions.to(device),
+            weights=self.weights.to(device),
+            candidate=self.candidate.to(device),
+            same=self.same.to(device),
+            passage=None if self.passage is None else self.passage.to(device),
+        )
+
+
+class StepBuilder:
+    """Collects the windows and questions of one step from one set."""
+
+    def __init__(self, stage: StageSettings, chosen: SetSettings, data: TrainingSet, rng: np.random.Generator) -> None:
+        self._stage, self._chosen, self._data, self._rng = stage, chosen, data, rng
+        self._window = int(rng.choice(stage.windows))
+        self._rows: list[Row] = []
+        self._titles: list[list[int]] = []  # of each row, when documents are read
+        self._document: list[int] = []  # of each sentence
+        self._ordinal: list[int] = []
+        self._words: list[int] = []
+        self._asked: list[int] = []
+        self._passage_of: list[int] = []  # of each sentence, when passages are compared
+
+    def build(self) -> bool:
+        """Fill the step; False when the set gave nothing to ask."""
+        {
+            "pairs": self._pairs,
+            "passages": self._passages,
+            "shuffled": self._shuffled,
+            "documents": self._documents,
+        }[self._chosen.task]()
+        return len(self._asked) > 0 and len(self._ordinal) > 1
+
+    def step(self, tokens: SentenceTokenizer) -> Step:
+        """Return the step."""
+        documents, ordinals, words = map(np.array, (self._document, self._ordinal, self._words))
+        shape = (len(self._asked), len(ordinals))
+        weights, candidate, same = np.zeros(shape, np.float32), np.ones(shape, bool), np.zeros(shape, bool)
+        for row, index in enumerate(self._asked):
+            question = self._data.questions[index]
+            same[row] = documents == question.document
+            if self._chosen.task in ("pairs", "passages"):
+                weights[row] = ordinals == index
+            else:
+                weights[row] = self._position_weights(index, documents, ordinals)
+            evidence = weights[row] > 0
+            # No negatives: other sentences of the evidence, copies of it, documents asked the same question.
+            candidate[row] = ~evidence & ~np.isin(words, words[evidence])
+            others = self._data.documents_of[question.text] - {question.document}
+            if others:
+                candidate[row] &= ~np.isin(documents, list(others))
+            if self._chosen.within:
+                candidate[row] &= same[row]
+            weights[row] /= weights[row].sum()
+        if self._chosen.task != "documents":
+            same[:] = True  # one made-up document
+        return Step(
+            pack_windows(tokens, self._rows, self._titles),
+            pack_windows(tokens, [[self._data.questions[index].ids] for index in self._asked]),
+            torch.from_numpy(weights),
+            torch.from_numpy(candidate),
+            torch.from_numpy(same),
+            1.0 if self._chosen.within or self._chosen.task != "documents" else self._stage.mixing,
+            torch.tensor(self._passage_of) if self._chosen.task == "passages" else None,
+        )
+
+    def _position_weights(self, index: int, documents: np.ndarray, ordinals: np.ndarray) -> np.ndarray:
+        """exp(-alpha (n - i)) over each span s_1..s_n of the evidence that is in the step."""
+        weights = np.zeros(len(ordinals), np.float32)
+        mine = documents == self._data.questions[index].document
+        for first, stop in self._data.evidence(index):
+            inside = mine & (ordinals >= first) & (ordinals < stop)
+            if inside.any():  # counted from the last one in the step: far from it, nothing must become zero
+                far = ordinals[inside].max() - ordinals[inside]
+                weights[inside] = np.maximum(np.exp(-self._stage.alpha * far), _LEAST)
+        return weights
+
+    def _pairs(self) -> None:
+        """Distant supervision: a passage has one landmark, at its end."""
+        for index in self._draw_questions():
+            ids = self._data.passage(index)
+            self._rows.append([ids[-self._window :]])
+            self._one_unit(index, ids)
+
+    def _passages(self) -> None:
+        """Whole passages against each other, each the mean of its landmarks (Doshi et al., arXiv 2601.21525)."""
+        for number, index in enumerate(self._draw_questions()):
+            interval = int(self._rng.choice(self._chosen.intervals)) if self._chosen.intervals else 0
+            row: Row = []
+            room = self._window
+            for ids in self._data.pieces(index, interval):
+                if len(ids) > room:
+                    break
+                row.append(ids)
+                room -= len(ids)
+            row = row or [self._data.passage(index)[-self._window :]]
+            self._rows.append(row)
+            self._passage_of += [number] * len(row)
+            self._one_unit(index, [token for ids in row for token in ids])
+
+    def _draw_questions(self) -> list[int]:
+        count = max(2, self._stage.tokens // self._window)
+        available = len(self._data.questions)
+        return [int(i) for i in self._rng.choice(available, min(count, available), replace=False)]
+
+    def _one_unit(self, index: int, ids: list[int]) -> None:
+        """Note a question and its passage, compared as one."""
+        self._document.append(self._data.questions[index].document)
+        self._ordinal.append(index)
+        self._words.append(hash(tuple(ids)))
+        self._asked.append(index)
+
+    def _shuffled(self) -> None:
+        """Noisy long contexts: evidence of questions of several documents, in one window after the other."""
+        for _ in range(max(1, self._stage.tokens // self._window)):
+            row: Row = []
+            room = self._window
+            misses = 0
+            while misses < 4:
+                index = int(self._rng.integers(len(self._data.questions)))
+                question = self._data.questions[index]
+                document = self._data.document(question.document)
+                runs = self._data.evidence(index)
+                if not runs or index in self._asked:
+                    misses += 1
+                    continue
+                first, stop = runs[int(self._rng.integers(len(runs)))]
+                first = max(first, stop - 6)
+                size = sum(len(ids) for ids in document.ids[first:stop])
+                if size > room:
+                    misses += 1
+                    continue
+                row += self._take(question.document, document, first, stop)
+                room -= size
+                self._asked.append(index)
+            if row:
+                self._rows.append(row)
+
+    def _documents(self) -> None:
+        """Real long documents: windows around evidence, the rest of the window and of the document as negatives."""
+        limit = max(1, self._stage.tokens // self._window)
+        per_document = max(1, limit // min(self._chosen.documents, len(self._data.by_document)))
+        seen: set[int] = set()
+        for _ in range(4 * self._chosen.documents):
+            index = int(self._rng.integers(len(self._data.questions)))
+            number = self._data.questions[index].document
+            if number in seen:
+                continue
+            seen.add(number)
+            self._windows_of(number, index, min(per_document, limit - len(self._rows)))
+            if len(self._rows) >= limit:
+                break
+
+    def _windows_of(self, number: int, index: int, count: int) -> None:
+        document = self._data.document(number)
+        named = self._stage.titles > 0 and self._rng.random() < self._stage.titles
+        title = self._data.titles[number] if named else []
+        size = self._window - len(title)
+        others = [other for other in self._data.by_document[number] if other != index]
+        self._rng.shuffle(others)
+        taken: list[tuple[int, int]] = []
+        for candidate in [index, *others]:
+            if len(taken) == count:
+                break
+            if span := self._window_around(document, candidate, taken, size):
+                taken.append(span)
+        for _ in range(4 * count):  # a document with few questions: windows from anywhere in it
+            if len(taken) == count:
+                break
+            if span := self._free_window(document, int(self._rng.integers(len(document.ids))), taken, size):
+                taken.append(span)
+        for first, stop in taken:
+            self._rows.append(self._take(number, document, first, stop))
+            self._titles.append(title)
+        if taken:
+            self._ask(number, taken)
+
+    def _window_around(
+        self, document: TokenDocument, index: int, taken: list[tuple[int, int]], size: int
+    ) -> tuple[int, int] | None:
+        """A window of ``size`` tokens, a sentence of the evidence anywhere in it, the end of a span most often."""
+        runs = self._data.evidence(index)
+        if not runs:
+            return None
+        first, stop = runs[int(self._rng.integers(len(runs)))]
+        weights = np.exp(-self._stage.alpha * np.arange(stop - first)[::-1])
+        target = first + int(self._rng.choice(stop - first, p=weights / weights.sum()))
+        return self._free_window(document, target, taken, size)
+
+    def _free_window(
+        self, document: TokenDocument, target: int, taken: list[tuple[int, int]], size: int
+    ) -> tuple[int, int] | None:
+        """A full window that holds the target sentence at a random place and touches none of the others."""
+        low = max((stop for first, stop in taken if stop <= target), default=0)
+        high = min((first for first, stop in taken if first > target), default=len(document.ids))
+        room = size - len(document.ids[target])
+        if room < 0 or any(first <= target < stop for first, stop in taken):
+            return None  # too long for this step's windows, or taken
+        first = stop = target
+        before = int(self._rng.integers(room + 1))  # tokens of context wanted before the target
+        while first > low and len(document.ids[first - 1]) <= before:
+            first -= 1
+            before -= len(document.ids[first])
+            room -= len(document.ids[first])
+        stop += 1
+        while stop < high and len(document.ids[stop]) <= room:
+            room -= len(document.ids[stop])
+            stop += 1
+        return first, stop
+
+    def _ask(self, number: int, taken: list[tuple[int, int]]) -> None:
+        wanted = self._stage.queries_per_window * len(taken)
+        fitting = [
+            index
+            for index in self._data.by_document[number]
+            if any(f < stop and s > first for f, s in self._data.evidence(index) for first, stop in taken)
+        ]
+        self._rng.shuffle(fitting)
+        texts: set[str] = set()
+        for index in fitting:
+            text = self._data.questions[index].text
+            if text not in texts and len(texts) < wanted:
+                texts.add(text)
+                self._asked.append(index)
+
+    def _take(self, number: int, document: TokenDocument, first: int, stop: int) -> Row:
+        self._document += [number] * (stop - first)
+        self._ordinal += range(first, stop)
+        self._words += document.words[first:stop]
+        return document.ids[first:stop]
