@@ -30,7 +30,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
     options = parser.parse_args()
-    folders = sorted((options.work / "index").iterdir())
+    folders = sorted((options.work / "index").glob("*/*"))
     vectors = np.concatenate([_stored(folder) for folder in folders])
     questions = [query.query for folder in folders for query in load_dataset(options.data / _set_name(folder)).queries]
     chosen = np.random.default_rng(0).permutation(len(questions))[:QUERIES]

@@ -3,14 +3,13 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from lmkrag.errors import IndexClosed, IndexMismatch, IndexNotFound, LmkragError, ReaderError, UsageError
-from lmkrag.retrieval.request import AskOptions, SearchOptions, SearchRequest, check_query
+from lmkrag.errors import IndexClosed, IndexNotFound, LmkragError, ReaderError, UsageError
+from lmkrag.retrieval.request import AskOptions, SearchOptions, SearchRequest
 from lmkrag.types import (
     Answer,
     Context,
@@ -25,20 +24,12 @@ from lmkrag.types import (
 )
 
 if TYPE_CHECKING:
-    from lmkrag.arrays import Scores
     from lmkrag.encoder.landmark import LandmarkEncoder
-    from lmkrag.encoder.questions import QuestionEncoder
     from lmkrag.index.catalog import DocumentRow
     from lmkrag.index.snapshot import Snapshot
     from lmkrag.index.store import IndexStore
     from lmkrag.indexing import Progress
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
-    from lmkrag.retrieval.packing import Cost
-
-DEFAULT_BUDGET = 2_000
-"""Tokens of context a reader gets."""
-
-_FEW_QUESTIONS = 32  # more are encoded sooner in batches, the framework's import included
 
 
 class Engine:
@@ -54,16 +45,13 @@ class Engine:
 
     def __init__(self, store: "IndexStore", encoder: "LandmarkEncoder | None" = None) -> None:
         """Take an open store; the encoder is loaded when it is first needed, unless given."""
-        from lmkrag.retrieval.selecting import FilterCache
+        from lmkrag.encoders import IndexEncoders
+        from lmkrag.searching import Searcher
 
         self._store = store
-        self._encoder = encoder
-        self._questions: QuestionEncoder | None = None
-        self._filters = FilterCache()
+        self._encoders = IndexEncoders(store.path, store.encoder, encoder)
+        self._searcher = Searcher(self._reading, self._encoders)
         self._switch = threading.Lock()  # held while another store takes the place of this one
-        self._loading = threading.Lock()
-        if encoder is not None:
-            self._check(encoder)
 
     @classmethod
     def open(
@@ -90,6 +78,7 @@ class Engine:
             index has or the loaded encoder was made with.
             IndexMismatch: the index was made with another encoder, or a newer lmkrag. IndexCorrupt: it is damaged.
         """
+        from lmkrag.encoders import load_encoder
         from lmkrag.index.recipes import DEFAULT_RECIPE, load_recipe
         from lmkrag.index.store import IndexStore
         from lmkrag.system import check_platform, set_wait_policy
@@ -108,11 +97,11 @@ class Engine:
                 raise UsageError(f"{path}: made with overlap {spec.overlap}; index into a new directory for {overlap}")
             if encoder is None:
                 return cls(store)
-            return cls(store, _load_encoder(encoder, window=spec.window, overlap=spec.overlap))
+            return cls(store, load_encoder(encoder, window=spec.window, overlap=spec.overlap))
         if not create:
             raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
         made_with = load_recipe(recipe or DEFAULT_RECIPE)
-        loaded = _load_encoder(encoder, overlap=overlap)
+        loaded = load_encoder(encoder, overlap=overlap)
         if overlap is not None and overlap != loaded.spec.overlap:
             raise UsageError(f"the encoder given was loaded with overlap {loaded.spec.overlap}, not {overlap}")
         return cls(IndexStore.create(path, encoder=loaded.spec, recipe=made_with), loaded)
@@ -120,32 +109,7 @@ class Engine:
     @property
     def encoder(self) -> "LandmarkEncoder":
         """The encoder that made the index, loaded at first use."""
-        with self._loading:
-            if self._encoder is None:
-                spec = self._store.encoder
-                loaded = _load_encoder(spec.name, window=spec.window, overlap=spec.overlap)
-                self._check(loaded)
-                self._encoder = loaded
-            return self._encoder
-
-    @property
-    def _asker(self) -> "LandmarkEncoder | QuestionEncoder":
-        """What encodes questions: the encoder if it is loaded, else one that takes no framework, where there is one."""
-        from lmkrag.encoder.questions import QuestionEncoder
-
-        with self._loading:
-            if self._encoder is None and self._questions is None:
-                self._questions = QuestionEncoder.load(self._store.encoder)
-            chosen = self._questions if self._encoder is None else self._encoder
-        return self.encoder if chosen is None else chosen
-
-    def _check(self, encoder: "LandmarkEncoder") -> None:
-        made_with = self._store.encoder
-        if encoder.spec.fingerprint != made_with.fingerprint:
-            raise IndexMismatch(
-                f"{self._store.path}: made with encoder {made_with.name!r} ({made_with.fingerprint[:8]}), not with "
-                f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:8]}); open it without an encoder, or index again"
-            )
+        return self._encoders.encoder
 
     def close(self) -> None:
         """Close the index's files, once nobody reads them any more; further calls are refused."""
@@ -267,7 +231,7 @@ class Engine:
             self._store.reader.close(wait=True)
             yield
             self._store = IndexStore.open(self._store.path)
-            self._filters.clear()
+            self._searcher.forget()
 
     # Reading
 
@@ -299,15 +263,15 @@ class Engine:
         request = SearchRequest(
             top_k=top_k, budget=budget, mode=mode, level=level, filter=filter, sentences_before=sentences_before
         )
-        return self._search([query], request)[0]
+        return self._searcher.search([query], request)[0]
 
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
         """Like :meth:`search`, without blocking the event loop."""
-        return (await asyncio.to_thread(self._search, [query], SearchRequest(**options)))[0]
+        return (await asyncio.to_thread(self._searcher.search, [query], SearchRequest(**options)))[0]
 
     def search_batch(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
         """Like :meth:`search` for many queries, encoded together and searched in one snapshot."""
-        return self._search(queries, SearchRequest(**options))
+        return self._searcher.search(queries, SearchRequest(**options))
 
     def ask(
         self,
@@ -354,7 +318,7 @@ class Engine:
         from lmkrag.readers.base import LanguageModelReader
 
         reader = reader or _default_reader()
-        spans = self._retrieve(reader, questions, SearchRequest(**options))
+        spans = self._searcher.search_for(reader, questions, SearchRequest(**options))
         if isinstance(reader, LanguageModelReader):
             return reader.answer_each(questions, spans)
         return (reader.answer(question, its_spans) for question, its_spans in zip(questions, spans, strict=True))
@@ -364,7 +328,7 @@ class Engine:
     ) -> "AnswerStream":
         """Like :meth:`ask`, piece by piece: iterate over the text, then call ``.answer()``."""
         reader = reader or _default_reader()
-        (spans,) = self._retrieve(reader, [question], SearchRequest(**options))
+        (spans,) = self._searcher.search_for(reader, [question], SearchRequest(**options))
         return reader.stream(question, spans)
 
     async def aask(self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]) -> Answer:
@@ -377,12 +341,12 @@ class Engine:
     ) -> "AsyncAnswerStream":
         """Like :meth:`ask_stream`, for ``async for``."""
         reader = reader or _default_reader()
-        (spans,) = await asyncio.to_thread(self._retrieve, reader, [question], SearchRequest(**options))
+        (spans,) = await asyncio.to_thread(self._searcher.search_for, reader, [question], SearchRequest(**options))
         return reader.astream(question, spans)
 
     def build_context(self, question: str, **options: Unpack[AskOptions]) -> Context:
         """Return the spans for a question laid out for a prompt of your own: numbered, with their sources."""
-        (context,) = self._build_contexts([question], SearchRequest(**options), self._asker.count_tokens)
+        (context,) = self._searcher.build_contexts([question], SearchRequest(**options))
         return context
 
     def documents(self, *, filter: str | None = None) -> list[DocumentInfo]:
@@ -438,81 +402,6 @@ class Engine:
 
         return find_problems(self._store)
 
-    # Composing
-
-    def _search(
-        self, queries: Sequence[str], request: SearchRequest, *, cost: "Cost | None" = None, encoded: bool | None = None
-    ) -> list[list[Span]]:
-        """Search in one snapshot, and pack to the request's budget by ``cost``, or by the tokens of each span's text.
-
-        Unless the queries are encoded, only their words are known, and hits have no similarity.
-        """
-        from lmkrag.index.words import query_words
-        from lmkrag.retrieval.packing import fill_budget
-        from lmkrag.retrieval.search import search_spans
-
-        queries = [check_query(query) for query in queries]
-        vectors: Iterable[Scores | None] = [None] * len(queries)
-        if request.mode != "lexical" if encoded is None else encoded:
-            asker = self._asker if len(queries) <= _FEW_QUESTIONS else self.encoder
-            vectors = asker.encode_queries(queries)
-        results = []
-        with self._reading() as snapshot:
-            allowed = self._filters.select(snapshot, request.filter) if request.filter else None
-            for query, vector in zip(queries, vectors, strict=True):
-                words = query_words(query)
-
-                def find(count: int, vector: "Scores | None" = vector, words: Any = words) -> list[Span]:
-                    return search_spans(
-                        snapshot,
-                        vector,
-                        words,
-                        top_k=count,
-                        mode=request.mode,
-                        level=request.level,
-                        sentences_before=request.sentences_before,
-                        allowed=allowed,
-                    )
-
-                if request.budget is None:
-                    results.append(find(request.limit or 0))
-                else:
-                    by_text = cost or self._text_cost
-                    results.append(fill_budget(find, limit=request.limit, budget=request.budget, cost=by_text))
-        return results
-
-    def _text_cost(self, number: int, span: Span) -> int:
-        return self._asker.count_tokens(span.text)
-
-    def _retrieve(self, reader: "Reader", questions: Sequence[str], request: SearchRequest) -> list[list[Span]]:
-        """The spans a reader gets for each question, within its budget."""
-        from lmkrag.readers.base import LanguageModelReader
-
-        if not isinstance(reader, LanguageModelReader):
-            within = replace(request, budget=request.budget or DEFAULT_BUDGET)
-            return self._search(questions, within, encoded=True)  # it tells by similarity whether anything answers
-
-        def count_tokens(text: str) -> int:
-            own = reader.count_tokens(text)
-            return self._asker.count_tokens(text) if own is None else own
-
-        return [list(context.spans) for context in self._build_contexts(questions, request, count_tokens)]
-
-    def _build_contexts(
-        self, questions: Sequence[str], request: SearchRequest, count_tokens: Callable[[str], int]
-    ) -> list[Context]:
-        """What a language model is shown for each question, within its budget."""
-        from lmkrag.readers.prompt import build_context, framed_cost
-
-        budget = request.budget or DEFAULT_BUDGET
-        found = self._search(questions, replace(request, budget=budget), cost=framed_cost(count_tokens))
-        contexts = []
-        for question, spans in zip(questions, found, strict=True):
-            if not spans:  # is there nothing, or nothing that fits?
-                (spans,) = self._search([question], replace(request, budget=None, top_k=1))
-            contexts.append(build_context(question, spans, budget=budget, count_tokens=count_tokens))
-        return contexts
-
 
 def _find(snapshot: "Snapshot", doc_id: str, path: Path) -> "DocumentRow":
     row = snapshot.find_document(doc_id)
@@ -543,13 +432,3 @@ def _default_reader() -> "Reader":
     from lmkrag.readers.extractive import ExtractiveReader
 
     return ExtractiveReader()
-
-
-def _load_encoder(
-    encoder: "str | LandmarkEncoder | None", *, window: int | None = None, overlap: float | None = None
-) -> "LandmarkEncoder":
-    from lmkrag.encoder.landmark import LandmarkEncoder
-
-    if isinstance(encoder, LandmarkEncoder):
-        return encoder
-    return LandmarkEncoder.load(encoder, window=window, overlap=overlap)

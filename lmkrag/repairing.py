@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmkrag.corpus.structure import ParagraphTracker, StructureTable
+from lmkrag.encoders import IndexEncoders
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import Tables
 from lmkrag.index.locking import lock_index
@@ -55,17 +56,9 @@ def repair_index(
         with switch():
             damaged = take_place(salvage.path, path)
     with contextlib.closing(IndexStore.open(path)) as store:
-        restored = restore_files(store, encoder or (lambda: load_recorded(store)), salvage.lost)
+        restored = restore_files(store, encoder or (lambda: IndexEncoders(path, store.encoder).encoder), salvage.lost)
     lost = tuple(item.path for item in restored.skipped)
     return RepairReport(salvage.kept, restored.added, lost, salvage.unknown, str(damaged))
-
-
-def load_recorded(store: IndexStore) -> "LandmarkEncoder":
-    """Load the encoder that an index says made it."""
-    from lmkrag.encoder.landmark import LandmarkEncoder
-
-    spec = store.encoder
-    return LandmarkEncoder.load(spec.name, window=spec.window, overlap=spec.overlap)
 
 
 def read_structure(documents: Iterable[Iterable[tuple[str, SentenceKind]]]) -> Tables:

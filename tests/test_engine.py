@@ -180,8 +180,8 @@ def test_ask_cites_exact_places(engine):
 def test_words_alone_need_no_encoder_but_an_answer_does(index):
     with Engine.open(index) as engine:
         spans = engine.search("lamp wick", mode="lexical")
-        assert engine._encoder is None
-        assert engine._questions is None
+        assert engine._encoders._encoder is None
+        assert engine._encoders._light is None
         assert all(hit.lexical > 0 == hit.dense for hit in spans[0].hits)
         assert engine.ask("How long must the lamp burn before the wick is trimmed?", mode="lexical").found
         assert not engine.ask("Who won the league of the burning lamp in basketball?", mode="lexical").found

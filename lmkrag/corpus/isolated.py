@@ -109,10 +109,10 @@ class IsolatedLoader:
         except BrokenPipeError:
             line = b""
         if not line:
-            told = self._log(Path(request["path"]))
+            output = self._log(Path(request["path"]))
             self.close()
             memory = allowed_memory(self._memory)
-            why = f"its reader crashed or needed more than {memory >> 20} MiB" + (f" ({told})" if told else "")
+            why = f"its reader crashed or needed more than {memory >> 20} MiB" + (f" ({output})" if output else "")
             raise DocumentError(f"{why}: skipped", lasting=memory == self._memory)
         return line
 
@@ -121,12 +121,12 @@ class IsolatedLoader:
         if self._errors is None:
             return ""
         self._errors.seek(0)
-        told = self._errors.read().decode("utf-8", "replace").strip()
+        output = self._errors.read().decode("utf-8", "replace").strip()
         self._errors.seek(0)
         self._errors.truncate()
-        if told:
-            _logger.debug("%s: its reader printed\n%s", path, told)
-        return told.splitlines()[-1][:200] if told else ""
+        if output:
+            _logger.debug("%s: its reader printed\n%s", path, output)
+        return output.splitlines()[-1][:200] if output else ""
 
     def _start(self) -> subprocess.Popen[bytes]:
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process

@@ -123,8 +123,8 @@ def check_weights(folder: Path, settings: dict[str, Any]) -> None:
     Raises:
         EncoderError: they are others: a damaged download, or files of two models.
     """
-    named = settings.get("weights")
-    if named is not None and named != hash_weights(folder):
+    recorded = settings.get("weights")
+    if recorded is not None and recorded != hash_weights(folder):
         raise EncoderError(f"{folder}: its weights are not those that landmark.json names: get the folder again")
 
 

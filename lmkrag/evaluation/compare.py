@@ -148,11 +148,11 @@ def _baseline(name: str, dataset: Dataset, queries: list[Query], work: Path, opt
     ids = list(numbers)
     units, relevant = [], []
     for query in queries:
-        mine = np.flatnonzero(owner == numbers[query.doc_id])
-        scope = mine if dataset.name in options.within else np.arange(len(owner))
+        in_document = np.flatnonzero(owner == numbers[query.doc_id])
+        scope = in_document if dataset.name in options.within else np.arange(len(owner))
         best = scope[np.argsort(-(vectors[scope] @ encoded[query.query_id]), kind="stable")[:_TOP]]
         units.append([(ids[owner[i]], int(bounds[i, 0]), int(bounds[i, 1])) for i in best])
-        own = [(query.doc_id, int(start), int(end)) for start, end in bounds[mine]]
+        own = [(query.doc_id, int(start), int(end)) for start, end in bounds[in_document]]
         relevant.append([unit for unit in own if is_relevant(unit, _gold(query))])
     return _Found(units, units, relevant)
 

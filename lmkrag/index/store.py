@@ -275,9 +275,9 @@ class IndexStore:
 
     def _collect_orphans(self) -> None:
         with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
-            named = {name for file, _ in catalog.read_segments(connection) for name in file.files}
+            recorded = {name for file, _ in catalog.read_segments(connection) for name in file.files}
         for path in (self.path / "segments").iterdir():
-            if path.name not in named:
+            if path.name not in recorded:
                 path.unlink()
 
 

@@ -203,8 +203,8 @@ class LanguageModelReader(ABC):
 
     def rewrite(self, history: Sequence[Exchange], question: str) -> str:
         """Return a follow-up question as one that stands alone; as it is when the model says nothing useful."""
-        said = "".join(self.generate(self.prompts.rewrite(history, question))).strip()
-        return said.splitlines()[0].strip() if said and len(said) < 1_000 else question
+        reply = "".join(self.generate(self.prompts.rewrite(history, question))).strip()
+        return reply.splitlines()[0].strip() if reply and len(reply) < 1_000 else question
 
 
 async def _nothing() -> AsyncIterator[str]:

@@ -70,8 +70,8 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
 
 
 def _says_not_found(text: str) -> bool:
-    said = re.sub(r"[\W_]+", " ", text).strip().casefold()
-    return said.startswith(NOT_IN_DOCUMENTS.casefold()) and not _MARKS.search(text)
+    reply = re.sub(r"[\W_]+", " ", text).strip().casefold()
+    return reply.startswith(NOT_IN_DOCUMENTS.casefold()) and not _MARKS.search(text)
 
 
 def _claims(text: str, spans: Sequence[Span]) -> list[_Claim]:

@@ -135,12 +135,12 @@ class OpenAIReader(LanguageModelReader):
 
     def _drop_refused(self, error: Any) -> None:
         """Leave out, from now on, a setting that the server refuses, as reasoning models do; else raise the error."""
-        told = str(error)
+        message = str(error)
         for name in sorted(self._settings):
-            if name in told:
+            if name in message:
                 settings = dict(self._settings)
                 value = settings.pop(name)
-                if name == "max_tokens" and "max_completion_tokens" in told:
+                if name == "max_tokens" and "max_completion_tokens" in message:
                     settings["max_completion_tokens"] = value
                 self._settings = settings
                 return
@@ -151,8 +151,8 @@ class OpenAIReader(LanguageModelReader):
             return self._model
         names: list[str] = [model.id for model in self._client.models.list()]
         if len(names) != 1:
-            told = ", ".join(names[:5]) or "none"
-            raise UsageError(f"{self._where} has {len(names)} models ({told}): choose one with --model")
+            listed = ", ".join(names[:5]) or "none"
+            raise UsageError(f"{self._where} has {len(names)} models ({listed}): choose one with --model")
         self._model = names[0]
         return names[0]
 
@@ -196,8 +196,8 @@ class OpenAIReader(LanguageModelReader):
         except (ValueError, AttributeError, TypeError, LookupError) as error:
             raise ReaderError(f"{where}: sent what is no chat completion ({_short(error)})") from error
         except Exception as error:  # of the client's transport, httpx or httpx2 by its version
-            told = "went silent in the middle of" if "Timeout" in type(error).__name__ else "broke off in the middle of"
-            raise ReaderError(f"{where}: {told} an answer ({_short(error)})") from error
+            event = "went silent" if "Timeout" in type(error).__name__ else "broke off"
+            raise ReaderError(f"{where}: {event} in the middle of an answer ({_short(error)})") from error
 
 
 def _read(chunk: Any, finished: str | None) -> tuple[str, str | None]:

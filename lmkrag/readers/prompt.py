@@ -47,8 +47,8 @@ class Prompts:
             path = own if own is not None and own.is_file() else Path(__file__).with_name("prompts") / f"{name}.txt"
             template = Template(path.read_text("utf-8"))
             if not template.is_valid() or set(template.get_identifiers()) != wanted:
-                told = ", ".join(f"${word}" for word in sorted(wanted)) or "none"
-                raise UsageError(f"{path}: its placeholders must be {told} (a dollar sign itself is $$)")
+                names = ", ".join(f"${word}" for word in sorted(wanted)) or "none"
+                raise UsageError(f"{path}: its placeholders must be {names} (a dollar sign itself is $$)")
             found[name] = template
         return cls(found.pop("system"), found)
 
@@ -59,8 +59,8 @@ class Prompts:
 
     def rewrite(self, history: Sequence[tuple[str, str]], question: str) -> Messages:
         """Ask for a follow-up as one that stands alone; ``history`` is (question, answer), oldest first."""
-        told = "\n".join(f"User: {asked}\nAssistant: {answered}" for asked, answered in history)
-        return [{"role": "user", "content": self._fill("rewrite", conversation=told, question=question)}]
+        conversation = "\n".join(f"User: {asked}\nAssistant: {answered}" for asked, answered in history)
+        return [{"role": "user", "content": self._fill("rewrite", conversation=conversation, question=question)}]
 
     def synthesise(self, background: str, sentences: str) -> Messages:
         """Ask for a question about ``background`` that ``sentences`` of it answer."""

@@ -77,5 +77,5 @@ class VllmReader(LanguageModelReader):
             outputs = self._llm.chat(conversations, self._sampling, use_tqdm=False)
         except (RuntimeError, ValueError) as error:
             raise ReaderError(f"vLLM failed ({error}); is the prompt too long? lower --budget") from error
-        said = [output.outputs[0] for output in outputs]
-        return [one.text + (CUT if one.finish_reason == "length" else "") for one in said]
+        completions = [output.outputs[0] for output in outputs]
+        return [one.text + (CUT if one.finish_reason == "length" else "") for one in completions]

@@ -11,9 +11,6 @@ from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.training.data import TokenDocument, TrainingSet
 from lmkrag.training.settings import SetSettings, StageSettings
 
-_TRIES = 100
-"""A set may draw questions that fit no window; this many in a row mean that none does."""
-
 _LEAST = 1e-6  # position weight of any evidence
 
 Row = list[list[int]]
@@ -113,9 +110,9 @@ class StepBuilder:
     def _position_weights(self, index: int, documents: np.ndarray, ordinals: np.ndarray) -> np.ndarray:
         """exp(-alpha (n - i)) over each span s_1..s_n of the evidence that is in the step."""
         weights = np.zeros(len(ordinals), np.float32)
-        mine = documents == self._data.questions[index].document
+        own_document = documents == self._data.questions[index].document
         for first, stop in self._data.evidence(index):
-            inside = mine & (ordinals >= first) & (ordinals < stop)
+            inside = own_document & (ordinals >= first) & (ordinals < stop)
             if inside.any():  # counted from the last one in the step: far from it, nothing must become zero
                 far = ordinals[inside].max() - ordinals[inside]
                 weights[inside] = np.maximum(np.exp(-self._stage.alpha * far), _LEAST)
@@ -199,8 +196,8 @@ class StepBuilder:
 
     def _windows_of(self, number: int, index: int, count: int) -> None:
         document = self._data.document(number)
-        named = self._stage.titles > 0 and self._rng.random() < self._stage.titles
-        title = self._data.titles[number] if named else []
+        titled = self._stage.titles > 0 and self._rng.random() < self._stage.titles
+        title = self._data.titles[number] if titled else []
         size = self._window - len(title)
         others = [other for other in self._data.by_document[number] if other != index]
         self._rng.shuffle(others)

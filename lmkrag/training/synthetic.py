@@ -65,23 +65,23 @@ def synthesise(
     """
     out.mkdir(parents=True, exist_ok=True)
     journal = out / "questions.jsonl"
-    said = _read_journal(journal)
+    questions = _read_journal(journal)
     sentences: dict[int, list[Sentence]] = {}
     with journal.open("a", encoding="utf-8") as file:
         for number in range(count):
             passage = _draw(documents, sentences, np.random.default_rng((seed, number)))
-            asked = {"doc_id": documents[passage.document].doc_id, "spans": [list(passage.answer)]}
-            if number not in said:
+            record = {"doc_id": documents[passage.document].doc_id, "spans": [list(passage.answer)]}
+            if number not in questions:
                 text = documents[passage.document].text
                 messages = reader.prompts.synthesise(text[slice(*passage.background)], text[slice(*passage.answer)])
                 question = _clean("".join(reader.generate(messages)))
-                said[number] = {"number": number, "query": question, **asked}
-                file.write(json.dumps(said[number], ensure_ascii=False) + "\n")
+                questions[number] = {"number": number, "query": question, **record}
+                file.write(json.dumps(questions[number], ensure_ascii=False) + "\n")
                 file.flush()
-            elif any(said[number][name] != value for name, value in asked.items()):
+            elif any(questions[number][name] != value for name, value in record.items()):
                 raise UsageError(f"{journal}: of other documents or another seed: choose another --out")
             progress(number + 1)
-    return _write_set(documents, [said[number] for number in range(count)], out)
+    return _write_set(documents, [questions[number] for number in range(count)], out)
 
 
 def _read_journal(path: Path) -> dict[int, Record]:
@@ -116,9 +116,9 @@ def _draw(documents: Sequence[Document], sentences: dict[int, list[Sentence]], r
     raise UsageError("these documents have no passage long enough to ask about")
 
 
-def _clean(said: str) -> str:
+def _clean(reply: str) -> str:
     """The question in what a model said, empty if there is none."""
-    lines = [line.strip().strip('"“”').strip() for line in said.splitlines() if line.strip()]
+    lines = [line.strip().strip('"“”').strip() for line in reply.splitlines() if line.strip()]
     question = lines[0].removeprefix("Question:").strip() if lines else ""
     return question if len(question) <= _LONGEST and len(question.split()) >= _FEWEST_WORDS else ""
 

@@ -146,8 +146,8 @@ def _run_stage(
         """Says how far the stage is, and its losses."""
 
         def on_log(self, _: Any, state: Any, __: Any, logs: dict[str, Any], **___: Any) -> None:
-            told = ", ".join(f"{name} {value:.4g}" for name, value in logs.items() if isinstance(value, float | int))
-            log.info("stage %s: step %d of %d: %s", stage.name, state.global_step, state.max_steps, told)
+            values = ", ".join(f"{name} {value:.4g}" for name, value in logs.items() if isinstance(value, float | int))
+            log.info("stage %s: step %d of %d: %s", stage.name, state.global_step, state.max_steps, values)
 
     class StageTrainer(Trainer):  # type: ignore[misc]
         """Trainer on steps that are whole batches, watched by recall instead of a loss."""

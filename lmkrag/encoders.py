@@ -1,0 +1,85 @@
+"""What encodes the questions and documents of one index, each part loaded when it is first needed."""
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lmkrag.errors import IndexMismatch
+from lmkrag.types import EncoderSpec
+
+if TYPE_CHECKING:
+    from lmkrag.arrays import Vectors
+    from lmkrag.encoder.landmark import LandmarkEncoder
+    from lmkrag.encoder.questions import QuestionEncoder
+
+_FEW_QUESTIONS = 32  # more are encoded sooner in batches, the framework's import included
+
+
+class IndexEncoders:
+    """The encoder that made an index, and a light one for questions that needs no framework. May be shared by threads.
+
+    State: what is loaded so far.
+    """
+
+    def __init__(self, path: Path, spec: EncoderSpec, encoder: "LandmarkEncoder | None" = None) -> None:
+        """Take what an index says of its encoder, and the encoder if it is loaded already.
+
+        Raises:
+            IndexMismatch: it is another.
+        """
+        self._path, self._spec = path, spec
+        self._encoder = encoder
+        self._light: QuestionEncoder | None = None
+        self._guard = threading.RLock()
+        if encoder is not None:
+            self._check(encoder)
+
+    @property
+    def encoder(self) -> "LandmarkEncoder":
+        """The encoder that made the index."""
+        with self._guard:
+            if self._encoder is None:
+                loaded = load_encoder(self._spec.name, window=self._spec.window, overlap=self._spec.overlap)
+                self._check(loaded)
+                self._encoder = loaded
+            return self._encoder
+
+    @property
+    def _for_questions(self) -> "LandmarkEncoder | QuestionEncoder":
+        """The encoder if it is loaded, else one that takes no framework, where there is one."""
+        from lmkrag.encoder.questions import QuestionEncoder
+
+        with self._guard:
+            if self._encoder is None and self._light is None:
+                self._light = QuestionEncoder.load(self._spec)
+            if self._encoder is None and self._light is not None:
+                return self._light
+            return self.encoder
+
+    def encode_questions(self, questions: Sequence[str]) -> "Vectors":
+        """Encode questions: ``[len(questions), dimensions]`` float32 of length one."""
+        chosen = self._for_questions if len(questions) <= _FEW_QUESTIONS else self.encoder
+        return chosen.encode_queries(questions)
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens ``text`` is, special tokens not counted."""
+        return self._for_questions.count_tokens(text)
+
+    def _check(self, encoder: "LandmarkEncoder") -> None:
+        if encoder.spec.fingerprint != self._spec.fingerprint:
+            raise IndexMismatch(
+                f"{self._path}: made with encoder {self._spec.name!r} ({self._spec.fingerprint[:8]}), not with "
+                f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:8]}); open it without an encoder, or index again"
+            )
+
+
+def load_encoder(
+    encoder: "str | LandmarkEncoder | None", *, window: int | None = None, overlap: float | None = None
+) -> "LandmarkEncoder":
+    """Return an encoder by its folder or name, or as it is if it is loaded already."""
+    from lmkrag.encoder.landmark import LandmarkEncoder
+
+    if isinstance(encoder, LandmarkEncoder):
+        return encoder
+    return LandmarkEncoder.load(encoder, window=window, overlap=overlap)

@@ -1,0 +1,119 @@
+"""From questions to spans within a budget: encode, search one snapshot, pack."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lmkrag.index.words import query_words
+from lmkrag.readers.base import LanguageModelReader, Reader
+from lmkrag.readers.prompt import build_context, framed_cost
+from lmkrag.retrieval.packing import Cost, fill_budget
+from lmkrag.retrieval.request import SearchRequest, check_query
+from lmkrag.retrieval.search import search_spans
+from lmkrag.retrieval.selecting import FilterCache
+from lmkrag.types import Context, Span
+
+if TYPE_CHECKING:
+    from lmkrag.arrays import Hashes, Scores
+    from lmkrag.encoders import IndexEncoders
+    from lmkrag.index.snapshot import Snapshot
+
+DEFAULT_BUDGET = 2_000
+"""Tokens of context a reader gets."""
+
+
+class Searcher:
+    """Searches an index for people and for readers. State: what filters keep of the newest snapshot."""
+
+    def __init__(self, reading: "Callable[[], AbstractContextManager[Snapshot]]", encoders: "IndexEncoders") -> None:
+        """Take what gives snapshots, and what encodes questions."""
+        self._reading, self._encoders = reading, encoders
+        self._filters = FilterCache()
+
+    def forget(self) -> None:
+        """Forget what filters keep: another index is read now."""
+        self._filters.clear()
+
+    def search(
+        self, queries: Sequence[str], request: SearchRequest, *, cost: Cost | None = None, similarity: bool = False
+    ) -> list[list[Span]]:
+        """Search for each query, all in one snapshot.
+
+        Args:
+            queries: questions or words.
+            request: how to search.
+            cost: of a span, where the request has a budget; the tokens of its text without one.
+            similarity: encode the queries in lexical mode, too, so that hits have a similarity.
+
+        Raises:
+            UsageError: a query is not a string.
+        """
+        queries = [check_query(query) for query in queries]
+        vectors: Iterable[Scores | None] = [None] * len(queries)
+        if request.mode != "lexical" or similarity:
+            vectors = self._encoders.encode_questions(queries)
+        with self._reading() as snapshot:
+            return [
+                self._search_one(snapshot, vector, query_words(query), request, cost or self._text_cost)
+                for query, vector in zip(queries, vectors, strict=True)
+            ]
+
+    def _search_one(
+        self, snapshot: "Snapshot", vector: "Scores | None", words: "Hashes", request: SearchRequest, cost: Cost
+    ) -> list[Span]:
+        allowed = self._filters.select(snapshot, request.filter) if request.filter else None
+
+        def find(count: int) -> list[Span]:
+            return search_spans(
+                snapshot,
+                vector,
+                words,
+                top_k=count,
+                mode=request.mode,
+                level=request.level,
+                sentences_before=request.sentences_before,
+                allowed=allowed,
+            )
+
+        if request.budget is None:
+            return find(request.limit or 0)
+        return fill_budget(find, limit=request.limit, budget=request.budget, cost=cost)
+
+    def _text_cost(self, number: int, span: Span) -> int:
+        return self._encoders.count_tokens(span.text)
+
+    def search_for(self, reader: Reader, questions: Sequence[str], request: SearchRequest) -> list[list[Span]]:
+        """Return the spans a reader gets for each question, within its budget."""
+        if not isinstance(reader, LanguageModelReader):
+            within = replace(request, budget=request.budget or DEFAULT_BUDGET)
+            return self.search(questions, within, similarity=True)  # it tells by similarity whether anything answers
+
+        def count_tokens(text: str) -> int:
+            own = reader.count_tokens(text)
+            return self._encoders.count_tokens(text) if own is None else own
+
+        return [list(context.spans) for context in self.build_contexts(questions, request, count_tokens)]
+
+    def build_contexts(
+        self, questions: Sequence[str], request: SearchRequest, count_tokens: Callable[[str], int] | None = None
+    ) -> list[Context]:
+        """Return what a language model is shown for each question, within its budget, frames counted.
+
+        Args:
+            questions: in words.
+            request: how to search.
+            count_tokens: of a text; by the tokenizer of the index's encoder without one.
+
+        Raises:
+            UsageError: the budget holds no span.
+        """
+        count_tokens = count_tokens or self._encoders.count_tokens
+        budget = request.budget or DEFAULT_BUDGET
+        found = self.search(questions, replace(request, budget=budget), cost=framed_cost(count_tokens))
+        contexts = []
+        for question, spans in zip(questions, found, strict=True):
+            if not spans:  # is there nothing, or nothing that fits?
+                (spans,) = self.search([question], replace(request, budget=None, top_k=1))
+            contexts.append(build_context(question, spans, budget=budget, count_tokens=count_tokens))
+        return contexts
