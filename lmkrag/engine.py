@@ -229,9 +229,11 @@ class Engine:
 
         with self._switch:
             self._store.reader.close(wait=True)
-            yield
-            self._store = IndexStore.open(self._store.path)
-            self._searcher.forget()
+            try:
+                yield
+            finally:
+                self._store = IndexStore.open(self._store.path)
+                self._searcher.forget()
 
     # Reading
 

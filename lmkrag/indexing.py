@@ -133,7 +133,8 @@ def add_files(
         finally:
             if changes.to_read or changes.forgotten:
                 store.note_files(touched=run.touched, skipped=run.unreadable, forgotten=changes.forgotten)
-        store.merge_small()
+        if run.sentences:
+            store.merge_small()
         if prune:
             run.removed += [doc_id for doc_id in find_gone(sources, run.known.values()) if doc_id not in run.removed]
         if run.removed:

@@ -7,7 +7,8 @@ import shutil
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Iterator
+import weakref
+from collections.abc import Callable, Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
@@ -39,8 +40,9 @@ class _State(NamedTuple):
 class _Copy(NamedTuple):
     """A copy of a catalog that can't be read where it is, and the size and time that the catalog had then."""
 
-    folder: tempfile.TemporaryDirectory[str]
+    folder: Path
     stat: tuple[int, int]
+    remove: Callable[[], object]
 
 
 _UNREAD = _State(-1, NO_DOCUMENTS, ())
@@ -156,12 +158,13 @@ class IndexReader:
         for _ in range(_TRIES):
             with self._guard:
                 self._check_source()
-                source = (self._identity, self._copy)
+                copy = self._copy
+                source = (self._identity, copy)
                 if self._idle:
                     return self._idle.pop(), source
             try:
-                if self._copy is not None:
-                    return catalog.connect(Path(self._copy.folder.name) / CATALOG, immutable=True), source
+                if copy is not None:
+                    return catalog.connect(copy.folder / CATALOG, immutable=True), source
                 return catalog.connect(self.path / CATALOG), source
             except sqlite3.OperationalError:
                 # Where this process may not write, SQLite can only share a write-ahead log that is there.
@@ -208,25 +211,28 @@ class IndexReader:
 
     def _make_copy(self) -> None:
         """Copy the catalog to where it can be read, unless somebody writes to it meanwhile."""
+        if self._copy is not None:  # another thread was sooner
+            return
         before = self._stat()
-        folder = tempfile.TemporaryDirectory(prefix="lmkrag-")
+        folder = Path(tempfile.mkdtemp(prefix="lmkrag-"))
+        remove = weakref.finalize(self, _remove_folder, folder, os.getpid())
         try:
-            shutil.copyfile(self.path / CATALOG, Path(folder.name) / CATALOG)
+            shutil.copyfile(self.path / CATALOG, folder / CATALOG)
         except OSError as error:
-            folder.cleanup()
-            raise StorageError(f"{self.path}: the catalog can't be copied to {folder.name} ({error})") from error
+            remove()
+            raise StorageError(f"{self.path}: the catalog can't be copied to {folder} ({error})") from error
         after, stat = self._stat(), (before.st_size, before.st_mtime_ns)
         if (after.st_size, after.st_mtime_ns) == stat and not self._log_exists():
-            self._copy = _Copy(folder, stat)
+            self._copy = _Copy(folder, stat, remove)
         else:
-            folder.cleanup()
+            remove()
 
     def _close_idle(self) -> None:
         for connection in self._idle:
             connection.close()
         self._idle.clear()
         if self._copy is not None:
-            self._copy.folder.cleanup()
+            self._copy.remove()
             self._copy = None
         if self._closed and not self._borrowed:
             self._forget()
@@ -271,6 +277,11 @@ class IndexReader:
             with self._guard:
                 self._segments[file.name] = segment
         return segment
+
+
+def _remove_folder(folder: Path, process: int) -> None:
+    if process == os.getpid():  # a forked child leaves its parent's alone
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def wrap_error(path: Path, error: sqlite3.DatabaseError) -> StorageError:
