@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -408,7 +409,9 @@ class Engine:
 def _find(snapshot: "Snapshot", doc_id: str, path: Path) -> "DocumentRow":
     row = snapshot.find_document(doc_id)
     if row is None:
-        raise UsageError(f"no document {doc_id!r} in {path}")
+        near = get_close_matches(doc_id, [other.doc_id for other in snapshot.all_documents()], 1)
+        hint = f"; did you mean {near[0]!r}?" if near else ""
+        raise UsageError(f"no document {doc_id!r} in {path}{hint}")
     return row
 
 

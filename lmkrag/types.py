@@ -143,6 +143,16 @@ class Answer:
     found: bool
     warnings: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        """Return the text and where each citation stands."""
+        places = [
+            f"[{cited.number}] {cited.span.doc_id}"
+            + (f":{cited.span.page}" if cited.span.page is not None else "")
+            + f" {cited.start}-{cited.end}"
+            for cited in self.citations
+        ]
+        return "\n".join([self.text, *([""] if places else []), *places])
+
 
 @dataclass(frozen=True, slots=True)
 class Skipped:
@@ -183,7 +193,11 @@ class RepairReport:
 
 @dataclass(frozen=True, slots=True)
 class IndexStatus:
-    """What an index holds. ``bytes`` is its size on disk, ``dead`` the sentences deleted but not compacted."""
+    """What an index holds. ``bytes`` is its size on disk, ``dead`` the sentences deleted but not compacted.
+
+    ``skipped`` counts the files that could not be indexed when they were last read, ``changed`` is the time (ISO 8601)
+    of the last write, ``roots`` how many documents came from each directory.
+    """
 
     path: str
     documents: int
@@ -197,7 +211,10 @@ class IndexStatus:
     fingerprint: str
     dimensions: int
     version: int
+    skipped: int = 0
+    changed: str = ""
     kinds: Mapping[str, int] = field(default_factory=dict)
+    roots: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ import click
 
 from lmkrag.cli.ask import ask, chat
 from lmkrag.cli.evaluate import evaluate
-from lmkrag.cli.index import index
+from lmkrag.cli.index import index, sync
 from lmkrag.cli.manage import compact, list_command, recipes, remove, repair, show, status, verify
 from lmkrag.cli.output import ErrorHandlingGroup, logging_options
 from lmkrag.cli.search import search
@@ -56,7 +56,7 @@ def _options() -> dict[str, dict[str, str]]:
 
 
 logging_options(main)
-for command in (index, search, ask, chat, list_command, show, status, remove, compact, verify, repair, recipes):
+for command in (index, sync, search, ask, chat, list_command, show, status, remove, compact, verify, repair, recipes):
     main.add_command(command)
 for command in (evaluate, synth, train, trust):
     main.add_command(command)

@@ -97,7 +97,7 @@ def _folder_names_server() -> bool:
 
 
 @click.command(epilog="Example: lmkrag ask 'who approves leave?' --filter 'path=handbook/*'")
-@click.argument("question", required=False)
+@click.argument("words", nargs=-1, metavar="[QUESTION]")
 @index_option
 @search_options
 @reader_options
@@ -111,7 +111,7 @@ def _folder_names_server() -> bool:
 @click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
 @json_option
 def ask(
-    question: str | None,
+    words: tuple[str, ...],
     index_path: str,
     filter_expression: str | None,
     batch: Any,
@@ -119,19 +119,18 @@ def ask(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Answer QUESTION from the documents, with citations; - reads it from standard input."""
+    """Answer QUESTION from the documents, with citations; it needs no quotes, - reads it from standard input."""
     from lmkrag.engine import Engine
 
-    if (question is None) == (batch is None):
+    question = " ".join(words)
+    if bool(words) == (batch is not None):
         raise UsageError("give a question, or --batch FILE.jsonl")
     if question == "-":
         question = sys.stdin.read().strip()
-        if not question:
-            raise UsageError("the question on standard input is empty")
     reader = take_reader(options)
     how: dict[str, Any] = {"filter": filter_expression, **options}
     with Engine.open(index_path) as engine:
-        if question is None:
+        if batch is not None:
             _answer_batch(engine, batch, reader, how)
         elif as_json:
             print_json(_to_json(question, engine.ask(question, reader=reader, **how)))

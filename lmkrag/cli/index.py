@@ -1,11 +1,15 @@
-"""``lmkrag index``."""
+"""``lmkrag index`` and ``lmkrag sync``."""
 
 import sys
 from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 import click
 
 from lmkrag.cli.output import index_option, json_option, one_line, print_json
+from lmkrag.errors import UsageError
 from lmkrag.types import IndexReport
 
 _LISTED = 20  # skipped files shown one by one
@@ -13,7 +17,7 @@ _LISTED = 20  # skipped files shown one by one
 
 @click.command(epilog="Example: lmkrag index docs/ notes.pdf --exclude 'drafts/' --index indexes/handbook")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@index_option
+@partial(index_option, existing=False)
 @click.option("--recipe", metavar="NAME|FILE", envvar="LMKRAG_RECIPE", help="How vectors are stored; new indexes only.")
 @click.option("--encoder", metavar="NAME|DIR", envvar="LMKRAG_ENCODER", help="The model; new indexes only.")
 @click.option(
@@ -41,18 +45,53 @@ def index(
     as_json: bool,
 ) -> None:
     """Read files and directories into an index; unchanged files are not read again."""
-    from pathlib import Path
+    options = {"recipe": recipe, "encoder": encoder, "overlap": overlap}
+    how = {"include": include, "exclude": exclude, "prune": prune}
+    _add(paths, index_path, options, how, strict=strict, as_json=as_json)
 
+
+@click.command(epilog="Example: lmkrag sync docs/ --index indexes/handbook")
+@click.argument("folders", nargs=-1, required=True, metavar="DIR...")
+@partial(index_option, existing=False)
+@click.option("--include", multiple=True, metavar="GLOB", help="Only files that match; may be repeated.")
+@click.option("--exclude", multiple=True, metavar="GLOB", help="No files that match; may be repeated.")
+@click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
+@json_option
+def sync(
+    folders: tuple[str, ...],
+    index_path: str,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Bring an index up to date with directories: what is new, what has changed, and what is gone."""
+    for folder in folders:
+        if not Path(folder).is_dir():
+            raise UsageError(f"{folder}: not a directory; lmkrag index takes files, too")
+    how = {"include": include, "exclude": exclude, "prune": True}
+    _add(folders, index_path, {}, how, strict=strict, as_json=as_json)
+
+
+def _add(
+    paths: tuple[str, ...],
+    index_path: str,
+    options: dict[str, Any],
+    how: dict[str, Any],
+    *,
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Add paths to an index, with progress on a terminal, and say what was done."""
     from tqdm import tqdm
 
     from lmkrag.engine import Engine
-    from lmkrag.errors import UsageError
 
     for path in paths:
         if not Path(path).exists():
             raise UsageError(f"{path}: no such file or directory")
     with (
-        Engine.open(index_path, create=True, recipe=recipe, encoder=encoder, overlap=overlap) as engine,
+        Engine.open(index_path, create=True, **options) as engine,
         tqdm(unit="B", unit_scale=True, disable=None, file=sys.stderr, leave=False) as bar,
     ):
 
@@ -62,7 +101,7 @@ def index(
             bar.update(done - bar.n)
 
         try:
-            report = engine.add(list(paths), include=include, exclude=exclude, prune=prune, progress=progress)
+            report = engine.add(list(paths), progress=progress, **how)
         except KeyboardInterrupt:
             bar.close()
             click.echo(

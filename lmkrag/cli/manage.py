@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lmkrag.cli.output import index_option, json_option, one_line, print_json
+from lmkrag.cli.output import explain_filter, index_option, json_option, one_line, print_json
 from lmkrag.engine import Engine
+from lmkrag.errors import UsageError
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
@@ -22,6 +23,8 @@ def list_command(index_path: str, filter_expression: str | None, as_json: bool) 
     """List documents by the ids that show and remove take."""
     with Engine.open(index_path) as engine:
         documents = engine.documents(filter=filter_expression)
+        if filter_expression and not documents:
+            click.echo(explain_filter(engine, filter_expression), err=True)
     for document in documents:
         if as_json:
             print_json(asdict(document))
@@ -54,19 +57,28 @@ def status(index_path: str, as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    kinds = found.pop("kinds")
+    kinds, roots = found.pop("kinds"), found.pop("roots")
     for name, value in found.items():
         click.echo(f"{name:12} {value:,}" if isinstance(value, int) else f"{name:12} {value}")
     click.echo(f"{'kinds':12} {', '.join(f'{count} {kind}' for kind, count in kinds.items())}")
+    for root, count in roots.items():
+        click.echo(f"{'root':12} {one_line(root)} ({count} documents)")
 
 
 @click.command(epilog="Example: lmkrag remove docs/old.md docs/older.md")
-@click.argument("doc_ids", nargs=-1, required=True, metavar="DOC_ID...")
+@click.argument("doc_ids", nargs=-1, metavar="[DOC_ID]...")
 @index_option
+@click.option("--filter", "filter_expression", metavar="EXPR", help="Those that match, such as 'path=drafts/*'.")
 @json_option
-def remove(doc_ids: tuple[str, ...], index_path: str, as_json: bool) -> None:
+def remove(doc_ids: tuple[str, ...], index_path: str, filter_expression: str | None, as_json: bool) -> None:
     """Remove documents; all of them or, if one is not there, none."""
+    if bool(doc_ids) == (filter_expression is not None):
+        raise UsageError("give ids of documents, or --filter EXPR")
     with Engine.open(index_path) as engine:
+        if filter_expression is not None:
+            doc_ids = tuple(document.doc_id for document in engine.documents(filter=filter_expression))
+            if not doc_ids:
+                click.echo(explain_filter(engine, filter_expression), err=True)
         count = engine.remove(doc_ids)
     if as_json:
         print_json({"removed": count})

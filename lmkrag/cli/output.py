@@ -6,31 +6,45 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict
 from itertools import islice
-from typing import Any, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.types import Span
 
+if TYPE_CHECKING:
+    from lmkrag.engine import Engine
+
 DEFAULT_INDEX = "indexes/default"
+_LISTED = 20  # keys of front matter that are named
 
 _logger = logging.getLogger("lmkrag")
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def index_option(command: Command) -> Command:
-    """Add ``--index``."""
+def index_option(command: Command, *, existing: bool = True) -> Command:
+    """Add ``--index``; an ``existing`` one is looked for in the folders above, too, as version control does."""
     return click.option(
         "--index",
         "index_path",
         envvar="LMKRAG_INDEX",
-        default=DEFAULT_INDEX,
-        show_default=True,
+        default=find_default_index if existing else DEFAULT_INDEX,
+        show_default=f"{DEFAULT_INDEX}, here or in a folder above" if existing else DEFAULT_INDEX,
         metavar="DIR",
         help="The index directory.",
     )(command)
+
+
+def find_default_index() -> str:
+    """Return the default index of the working directory, else of the nearest folder above it that has one."""
+    here = Path().resolve()
+    for folder in (here, *here.parents):
+        if (folder / DEFAULT_INDEX / "catalog.sqlite").is_file():
+            return DEFAULT_INDEX if folder == here else str(folder / DEFAULT_INDEX)
+    return DEFAULT_INDEX
 
 
 def json_option(command: Command) -> Command:
@@ -159,6 +173,26 @@ def span_to_json(span: Span) -> dict[str, Any]:
     """Return a span as the command line's JSON has it."""
     fields = ("doc_id", "path", "title", "kind", "start", "end", "score", "page", "text")
     return {name: getattr(span, name) for name in fields} | {"hits": [asdict(hit) for hit in span.hits]}
+
+
+def best_sentence(span: Span) -> str:
+    """Return the sentence of a document that led to it."""
+    hit = span.hits[0]
+    return span.text[hit.start - span.start : hit.end - span.start].strip() or span.text
+
+
+def explain_filter(engine: "Engine", expression: str) -> str:
+    """Return why nothing was found, if no document matches a filter: which fields and values there are."""
+    if engine.documents(filter=expression):
+        return ""
+    documents = engine.documents()
+    kinds = sorted({document.kind for document in documents})
+    keys = sorted({str(key) for document in documents for key in document.meta})
+    more = f"; front matter: {', '.join(keys[:_LISTED])}" if keys else ""
+    return one_line(
+        f"no document matches the filter {expression!r}; kind is one of {', '.join(kinds)}; "
+        f"path, doc_id, title and root can be asked for, too{more}"
+    )
 
 
 def place(doc_id: str, start: int, end: int, page: int | None) -> str:

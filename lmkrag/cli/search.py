@@ -7,6 +7,8 @@ import click
 
 from lmkrag.cli.output import (
     batches_of_questions,
+    best_sentence,
+    explain_filter,
     index_option,
     json_option,
     place,
@@ -21,7 +23,7 @@ _BATCH = 256  # queries encoded together
 
 
 @click.command(epilog="Example: lmkrag search 'how is leave accrued?' --top 3 --filter 'kind=pdf and year>=2020'")
-@click.argument("query", required=False)
+@click.argument("words", nargs=-1, metavar="[QUERY]")
 @click.option(
     "--queries",
     type=click.File(encoding="utf-8"),
@@ -45,12 +47,13 @@ _BATCH = 256  # queries encoded together
 )
 @json_option
 def search(
-    query: str | None, queries: Any, index_path: str, filter_expression: str | None, as_json: bool, **how: Any
+    words: tuple[str, ...], queries: Any, index_path: str, filter_expression: str | None, as_json: bool, **how: Any
 ) -> None:
-    """Find the spans that answer QUERY, best first."""
+    """Find the spans that answer QUERY, best first; it needs no quotes."""
     from lmkrag.engine import Engine
 
-    if (query is None) == (queries is None):
+    query = " ".join(words)
+    if bool(words) == (queries is not None):
         raise UsageError("give a QUERY, or --queries FILE.jsonl")
     if queries is not None and not as_json:
         raise UsageError("--queries prints JSON lines: add --json")
@@ -61,13 +64,15 @@ def search(
                 for (query_id, _), spans in zip(batch, found, strict=True):
                     print_json({"query_id": query_id, "spans": [span_to_json(span) for span in spans]})
             return
-        spans = engine.search(str(query), filter=filter_expression, **how)
+        spans = engine.search(query, filter=filter_expression, **how)
+        none_match = explain_filter(engine, filter_expression) if filter_expression and not spans else ""
     if as_json:
         print_json({"query": query, "spans": [span_to_json(span) for span in spans]})
         return
     if not spans:
-        click.echo("nothing found", err=True)
+        click.echo(none_match or "nothing found", err=True)
     for number, span in enumerate(spans, 1):
         heading = place(span.doc_id, span.start, span.end, span.page)
         click.secho(f"{number}. {heading}  {span.score:.3f}", bold=True)
-        click.echo(textwrap.indent(readable(span.text), "   ") + "\n")
+        text = best_sentence(span) if how["level"] == "document" else span.text
+        click.echo(textwrap.indent(readable(text), "   ") + "\n")

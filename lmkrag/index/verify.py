@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import numpy as np
 
@@ -24,6 +25,7 @@ def read_status(store: IndexStore) -> IndexStatus:
         documents = list(catalog.all_documents(snapshot.connection))
         segments = catalog.read_segments(snapshot.connection)
         version = int(catalog.read_meta(snapshot.connection)["format"])
+        skipped = len(catalog.read_skipped(snapshot.connection))
     sentences = sum(row.sentences for row in documents)
     return IndexStatus(
         path=str(store.path),
@@ -38,8 +40,16 @@ def read_status(store: IndexStore) -> IndexStatus:
         fingerprint=store.encoder.fingerprint,
         dimensions=store.encoder.dimensions,
         version=version,
+        skipped=skipped,
+        changed=datetime.fromtimestamp(_changed_at(store), UTC).isoformat(timespec="seconds"),
+        roots=dict(sorted(Counter(row.root for row in documents if row.root).items())),
         kinds=dict(sorted(Counter(row.kind for row in documents).items())),
     )
+
+
+def _changed_at(store: IndexStore) -> float:
+    """When the catalog was last written to: its log, where there is one, is written first."""
+    return max(path.stat().st_mtime for path in store.path.glob("catalog.sqlite*") if not path.name.endswith("-shm"))
 
 
 def find_problems(store: IndexStore) -> tuple[str, ...]:

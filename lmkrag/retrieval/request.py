@@ -72,10 +72,12 @@ def check_query(query: object) -> str:
     """Return a question if it is one.
 
     Raises:
-        UsageError: it is not a string.
+        UsageError: it is not a string, or blank.
     """
     if not isinstance(query, str):
         raise UsageError(f"a question must be a string, not {type(query).__name__}")
+    if not query.strip():
+        raise UsageError("the question is empty")
     return query
 
 

@@ -148,6 +148,9 @@ def test_verify_finds_damage_and_exits_1(lmkrag, index):
     [
         (["search", "x", "--index", "nowhere"], 1, "lmkrag: nowhere: no index here; make one with: lmkrag index"),
         (["search"], 2, "give a QUERY, or --queries"),
+        (["remove"], 2, "give ids of documents, or --filter EXPR"),
+        (["remove", "x", "--filter", "kind=pdf"], 2, "give ids of documents, or --filter EXPR"),
+        (["sync", "missing-directory"], 2, "lmkrag: missing-directory: not a directory"),
         (["search", "x", "--top", "0"], 2, "Invalid value for '-k' / '--top-k' / '--top'"),
         (["search", "x", "--mode", "magic"], 2, "Invalid value for '--mode'"),
         (["index", "missing-directory"], 2, "lmkrag: missing-directory: no such file or directory"),
@@ -256,3 +259,76 @@ def test_recipes(lmkrag):
         "ivf-rabitq",
         "ivf-sq8",
     ]
+
+
+def test_questions_need_no_quotes(lmkrag, index):
+    quoted = lmkrag("search", "how is leave accrued", "--index", index, "-k", 1)
+    assert lmkrag("search", "how", "is", "leave", "accrued", "--index", index, "-k", 1).stdout == quoted.stdout
+    assert "a twelfth of the year's days" in lmkrag("ask", "how", "is", "leave", "accrued", "--index", index).stdout
+
+
+def test_an_empty_question_is_wrong_usage(lmkrag, index):
+    for command in (["search", " "], ["ask", ""], ["ask", "-"]):
+        result = lmkrag(*command, "--index", index, stdin="\n")
+        assert (result.returncode, result.stderr) == (2, "lmkrag: the question is empty\n")
+
+
+def test_an_index_is_found_in_a_folder_above(lmkrag, index, tmp_path):
+    inner = tmp_path / "project" / "src" / "deep"
+    inner.mkdir(parents=True)
+    (tmp_path / "project" / "indexes").mkdir()
+    shutil.copytree(index, tmp_path / "project" / "indexes" / "default")
+    assert "lighthouse-handbook.md:" in lmkrag("search", "the", "lamp", cwd=inner).stdout
+    (inner / "a.txt").write_text("The heron waits.")
+    assert lmkrag("index", "a.txt", cwd=inner).returncode == 0  # a new index is made here, not above
+    assert (inner / "indexes" / "default" / "catalog.sqlite").exists()
+    assert lmkrag("list", cwd=inner).stdout == "a.txt\n"
+
+
+def test_a_misspelt_id_gets_a_suggestion(lmkrag, index):
+    for command in ("show", "remove"):
+        result = lmkrag(command, "glass-rivr.txt", "--index", index)
+        assert result.returncode == 2
+        assert "no document 'glass-rivr.txt'" in result.stderr
+        assert "did you mean 'glass-river.txt'?" in result.stderr
+
+
+def test_remove_by_filter(lmkrag, index):
+    assert lmkrag("remove", "--filter", "path=reports/*", "--index", index).returncode == 0
+    assert len(lmkrag("list", "--index", index).stdout.split()) == 3
+
+
+def test_a_filter_that_matches_nothing_says_what_there_is(lmkrag, index):
+    for command in (["search", "water"], ["list"], ["remove"]):
+        result = lmkrag(*command, "--filter", "kind=pfd", "--index", index)
+        assert (
+            "no document matches the filter 'kind=pfd'; kind is one of docx, html, markdown, pdf, text" in result.stderr
+        )
+        assert "front matter: author, tags, title, year" in result.stderr
+    assert lmkrag("search", "water", "--filter", "kind=pdf", "--index", index).stderr == ""
+
+
+def test_sync_brings_an_index_up_to_date(lmkrag, tmp_path):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.md").write_text("The mill was built in 1801.")
+    (docs / "b.md").write_text("The bridge is green.")
+    assert "2 added" in lmkrag("sync", docs, "--index", tmp_path / "index").stderr
+    (docs / "b.md").unlink()
+    (docs / "c.md").write_text("The church has two bells.")
+    report = json.loads(lmkrag("sync", docs, "--index", tmp_path / "index", "--json").stdout)
+    assert (report["added"], report["unchanged"], report["removed"]) == (1, 1, 1)
+
+
+def test_whole_documents_are_listed_by_their_best_sentence(lmkrag, index):
+    result = lmkrag("search", "Which stones moved?", "--level", "document", "--index", index, "-k", 3)
+    assert result.stdout.count("\n") < 16
+    assert result.stdout.startswith("1. reports/viaduct-inspection.pdf:0-")
+
+
+def test_status_says_where_documents_came_from(lmkrag, index, corpus):
+    status = json.loads(lmkrag("status", "--index", index, "--json").stdout)
+    assert status["roots"] == {str(corpus): 5}
+    assert status["skipped"] == 0
+    assert status["changed"].startswith("20")
+    assert f"{corpus} (5 documents)" in lmkrag("status", "--index", index).stdout

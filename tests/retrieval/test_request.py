@@ -73,6 +73,13 @@ def test_a_question_is_a_string(engine, query):
         engine.search(query)
 
 
+@pytest.mark.parametrize("query", ["", " \n"])
+@pytest.mark.parametrize("call", ["search", "ask"])
+def test_a_question_is_not_empty(engine, query, call):
+    with pytest.raises(UsageError, match="the question is empty"):
+        getattr(engine, call)(query)
+
+
 async def test_asearch_is_search(engine):
     assert await engine.asearch("the lamp", top_k=3, mode="lexical") == engine.search(
         "the lamp", top_k=3, mode="lexical"
