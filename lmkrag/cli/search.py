@@ -22,7 +22,7 @@ from lmkrag.errors import UsageError
 _BATCH = 256  # queries encoded together
 
 
-@click.command(epilog="Example: lmkrag search 'how is leave accrued?' --top 3 --filter 'kind=pdf and year>=2020'")
+@click.command(epilog="Example: lmkrag search 'how is leave accrued?' -k 3 --filter 'kind=pdf and year>=2020'")
 @click.argument("words", nargs=-1, metavar="[QUERY]")
 @click.option(
     "--queries",

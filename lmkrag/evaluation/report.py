@@ -20,7 +20,7 @@ _PAGE = Path(__file__).with_name("report.html")
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Recall of lmkrag minus a baseline's at a budget: mean and 95 % interval, and where it is beyond chance."""
+    """Recall of lmkrag minus a baseline's at a budget: mean and 95 % interval, and where it is significant."""
 
     system: str
     budget: int
@@ -113,7 +113,7 @@ def _lines(comparison: Comparison, found: Sequence[Difference]) -> Iterator[str]
     if not found:
         return
     yield f"\nRecall of {OURS} minus another's, in points, with its 95 % interval (paired bootstrap)\n"
-    yield "| against | budget | difference | sets beyond chance: better | worse |"
+    yield "| against | budget | difference | sets significantly better | worse |"
     yield "|---|---|---|---|---|"
     for d in found:
         worse = f"{len(d.worse)}" + (f" ({', '.join(d.worse)})" if d.worse else "")

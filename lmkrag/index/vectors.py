@@ -140,27 +140,27 @@ class VectorFile:
         self.rows = rows
         self._recipe = recipe
 
-    def search(self, queries: Vectors, top: int, allowed: Mask | None = None) -> tuple[Vectors, Ids]:
+    def search(self, queries: Vectors, top_k: int, allowed: Mask | None = None) -> tuple[Vectors, Ids]:
         """Find the nearest rows by inner product.
 
         Args:
             queries: ``[n, dimensions]`` float32.
-            top: how many rows a query, at most.
+            top_k: how many rows per query, at most.
             allowed: ``[rows]``, false where a row must not be found; None when all may.
 
         Returns:
-            Scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top``, best first; row -1 where there are no more.
+            Scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top_k``, best first; row -1 where there are no more.
         """
         faiss = _load_faiss()
 
-        top = min(top, self.rows)
+        top_k = min(top_k, self.rows)
         index, selector, share = self._index, None, 1.0
         if allowed is not None:
             selector = faiss.IDSelectorBitmap(np.packbits(allowed, bitorder="little"))
             share = max(1, int(np.count_nonzero(allowed))) / self.rows
             if share < _NARROW and isinstance(index, faiss.IndexHNSW):
                 index = faiss.downcast_index(index.storage)
-        scores, rows = index.search(queries, top, params=_parameters(index, self._recipe, selector, share))
+        scores, rows = index.search(queries, top_k, params=_parameters(index, self._recipe, selector, share))
         return scores, rows
 
     def read(self, rows: Ids) -> Vectors:

@@ -75,16 +75,16 @@ def _claim(settings: TrainSettings, out: Path) -> None:
     values = dataclasses.asdict(settings)
     for name in ("out", "folder", "threads", "checkpoint_every", "log_every", "keep_base"):
         values.pop(name)
-    mark = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
+    digest = hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()
     path = out / "run.json"
     if path.is_file():
-        if json.loads(path.read_text("utf-8")).get("settings") != mark:
+        if json.loads(path.read_text("utf-8")).get("settings") != digest:
             raise UsageError(f"{out}: holds a run of other settings: remove it, or choose another 'out'")
         return
     if out.is_dir() and any(out.iterdir()):
         raise UsageError(f"{out}: not empty, and no training run")
     out.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps({"settings": mark}) + "\n", "utf-8")
+    path.write_text(json.dumps({"settings": digest}) + "\n", "utf-8")
 
 
 def _run_stage(
