@@ -199,8 +199,8 @@ class Engine:
         """
         wanted = list(dict.fromkeys([doc_ids] if isinstance(doc_ids, str) else doc_ids))
         with self._store.writing():
-            for doc_id in wanted:
-                with self._reading(segments=False) as snapshot:
+            with self._reading(segments=False) as snapshot:
+                for doc_id in wanted:
                     _find(snapshot, doc_id, self._store.path)
             self._store.commit([], removed=wanted)
         return len(wanted)

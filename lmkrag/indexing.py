@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lmkrag.changes import KEPT, find_changes, find_gone
 from lmkrag.corpus.isolated import IsolatedLoader
-from lmkrag.corpus.load import check_file, fingerprint, is_long
+from lmkrag.corpus.load import fingerprint, is_long
 from lmkrag.corpus.long_text import load_long_text
 from lmkrag.corpus.walk import Found, find_path, printable
 from lmkrag.encoding import Loaded, encode_documents
@@ -288,7 +288,6 @@ def _safe_stat(stat: tuple[int, int]) -> tuple[int, int]:
 
 def _read(file: Found, loader: IsolatedLoader) -> tuple[Document, Text]:
     try:
-        check_file(file.path)
         if is_long(file.path, file.stat[0]):
             return load_long_text(file.path, file.doc_id)
         document = loader.load(file.path, file.doc_id)

@@ -11,7 +11,6 @@ from lmkrag.encoders import IndexEncoders
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import Tables
 from lmkrag.index.locking import lock_index
-from lmkrag.index.recipes import load_recipe
 from lmkrag.index.repair import finish_interrupted, salvage_index, take_place
 from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems, read_status
@@ -46,13 +45,8 @@ def repair_index(
         if not find_problems(store):
             return RepairReport(read_status(store).documents, 0, (), 0, "")
     with lock_index(path):
-        try:
-            salvage = salvage_index(path, read_structure)
-        except IndexCorrupt:
-            if encoder is None:
-                raise
-            given = load_recipe(recipe) if recipe else None
-            salvage = salvage_index(path, read_structure, encoder=encoder().spec, recipe=given)
+        spec = None if encoder is None else lambda: encoder().spec
+        salvage = salvage_index(path, read_structure, encoder=spec, recipe=recipe)
         with switch():
             damaged = take_place(salvage.path, path)
     with contextlib.closing(IndexStore.open(path)) as store:

@@ -193,7 +193,7 @@ def test_what_was_skipped_is_not_read_again_until_it_changes(docs, empty, monkey
     first = empty.add(docs)
     assert len(first.skipped) == 3
     reads = []
-    monkeypatch.setattr("lmkrag.indexing.check_file", reads.append)
+    monkeypatch.setattr("lmkrag.indexing._read", lambda *asked: reads.append(asked))
     second = empty.add(docs)
     assert (second.unchanged, reads) == (3, [])
     assert second.skipped == first.skipped
@@ -213,7 +213,7 @@ def test_what_only_this_run_can_not_read_is_tried_again(docs, empty, monkeypatch
     def refuse(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("lmkrag.indexing.check_file", refuse)
+    monkeypatch.setattr("lmkrag.corpus.load.check_file", refuse)
     assert len(empty.add(docs).skipped) == 3
     monkeypatch.undo()
     assert empty.add(docs).added == 3

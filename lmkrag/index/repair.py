@@ -46,7 +46,11 @@ class Salvage:
 
 
 def salvage_index(
-    path: Path, structure: ReadStructure, *, encoder: EncoderSpec | None = None, recipe: Recipe | None = None
+    path: Path,
+    structure: ReadStructure,
+    *,
+    encoder: Callable[[], EncoderSpec] | None = None,
+    recipe: str | None = None,
 ) -> Salvage:
     """Copy every whole document of a damaged index into a new index beside it.
 
@@ -56,8 +60,8 @@ def salvage_index(
     Args:
         path: the damaged index, locked; it is not changed.
         structure: see :data:`ReadStructure`.
-        encoder: that made the index; used when the index can't say.
-        recipe: how to store vectors; used when the index can't say.
+        encoder: gives the encoder that made the index; called only when the index can't say.
+        recipe: how to store vectors; used only when the index can't say.
 
     Raises:
         IndexCorrupt: not even what the index was made with can be read, and it was not given.
@@ -78,12 +82,20 @@ def salvage_index(
 
 
 def _salvage(
-    path: Path, repaired: Path, structure: ReadStructure, encoder: EncoderSpec | None, recipe: Recipe | None
+    path: Path,
+    repaired: Path,
+    structure: ReadStructure,
+    encoder: Callable[[], EncoderSpec] | None,
+    recipe: str | None,
 ) -> Salvage:
     old = _readable_catalog(path / CATALOG, repaired)
     with contextlib.closing(catalog.connect(old)) as connection:
-        spec, how = _read_recorded(connection, path) or (encoder, recipe)
-        if spec is None:
+        how: Recipe | str | None
+        if recorded := _read_recorded(connection, path):
+            spec, how = recorded
+        elif encoder is not None:
+            spec, how = encoder(), recipe
+        else:
             raise IndexCorrupt(
                 f"{path / CATALOG}: the record of the encoder is damaged; run lmkrag repair --encoder NAME"
             )
