@@ -12,7 +12,7 @@ SentenceKind = Literal["text", "heading", "item", "row", "code", "turn"]
 SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "code", "turn")
 
 Mode = Literal["hybrid", "dense", "lexical"]
-Level = Literal["span", "sentence", "document"]
+Level = Literal["passage", "span", "sentence", "document"]
 
 
 class Text(Protocol):

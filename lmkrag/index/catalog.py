@@ -25,8 +25,11 @@ FORMAT_VERSION = 5
 PAGE_SIZE = 8_192
 """Bytes of a database page: a block of text fits one; in smaller pages the tree would be deep and half empty."""
 
-_BLOCK = 4_096  # characters of text in one row: a span is read without its whole document
-_SENTENCES = 512  # in one row
+TEXT_PER_BLOCK = 4_096
+"""Characters of text in one row: a span is read without its whole document."""
+
+SENTENCES_PER_BLOCK = 512
+
 _CACHE = 8_192  # KiB of pages each connection keeps
 
 _SEGMENT = re.compile("[0-9a-f]{32}")  # nothing that could lead out of segments/
@@ -206,13 +209,13 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
     connection.executemany(
         "INSERT INTO text_block VALUES (?, ?, ?)",
         (
-            (key, start, codec.pack_text(text[start : start + _BLOCK], key, start))
-            for start in range(0, len(text), _BLOCK)
+            (key, start, codec.pack_text(text[start : start + TEXT_PER_BLOCK], key, start))
+            for start in range(0, len(text), TEXT_PER_BLOCK)
         ),
     )
     starts = np.concatenate([[0], ends[:-1]])
     kinds = staged.sentences.kinds
-    blocks = (slice(low, low + _SENTENCES) for low in range(0, len(ends), _SENTENCES))
+    blocks = (slice(low, low + SENTENCES_PER_BLOCK) for low in range(0, len(ends), SENTENCES_PER_BLOCK))
     connection.executemany(
         "INSERT INTO sentence_block VALUES (?, ?, ?)",
         (
@@ -304,7 +307,7 @@ def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end:
         IndexCorrupt: a block is damaged or missing.
     """
     end = min(end, row.length)
-    first = start - start % _BLOCK
+    first = start - start % TEXT_PER_BLOCK
     blocks = connection.execute(
         "SELECT start, data FROM text_block WHERE document = ? AND start >= ? AND start < ? ORDER BY start",
         (row.id, first, end),
@@ -325,7 +328,7 @@ def read_borders(connection: sqlite3.Connection, row: DocumentRow, first: int, s
     Raises:
         IndexCorrupt: a block is damaged or missing.
     """
-    low = first - first % _SENTENCES
+    low = first - first % SENTENCES_PER_BLOCK
     blocks = connection.execute(
         "SELECT first, data FROM sentence_block WHERE document = ? AND first >= ? AND first < ? ORDER BY first",
         (row.id, low, stop),
@@ -337,6 +340,19 @@ def read_borders(connection: sqlite3.Connection, row: DocumentRow, first: int, s
     if len(wanted) != stop - first + 1:
         raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; run lmkrag repair")
     return wanted
+
+
+def read_sentences(connection: sqlite3.Connection, row: DocumentRow, first: int) -> tuple[Ids, Bytes]:
+    """Return the borders ``[n + 1]`` and kinds ``[n]`` of the block of sentences that begins with ordinal ``first``.
+
+    Raises:
+        IndexCorrupt: it is damaged or missing.
+    """
+    query = "SELECT data FROM sentence_block WHERE document = ? AND first = ?"
+    found = connection.execute(query, (row.id, first)).fetchone()
+    if found is None:
+        raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; run lmkrag repair")
+    return codec.unpack_sentences(found[0], row.id, first)
 
 
 def read_kinds(connection: sqlite3.Connection, row: DocumentRow) -> Bytes:

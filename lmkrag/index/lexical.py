@@ -113,3 +113,29 @@ def score_documents(segments: Sequence[LiveSegment], documents: DocumentRanges, 
             of = np.repeat(owners[having], (stop - first)[having])
             counts[number] += np.bincount(of, matching, len(positions))
     return score_texts(counts, terms.weights, lengths, count_words(segments) / max(1, len(documents.keys)))
+
+
+def first_words(
+    segments: Sequence[LiveSegment], documents: DocumentRanges, terms: Terms
+) -> tuple[Ids, Ids]:
+    """Return how many words stand before the sentence in which each word is first found, document by document.
+
+    Args:
+        segments: to search in.
+        documents: that are alive.
+        terms: those of the question, looked up in the same segments.
+
+    Returns:
+        ``[words, documents]``, -1 where a document does not have the word; and ``[documents]``, all words of each.
+    """
+    first = np.full((len(terms.words), len(documents.keys)), -1)
+    lengths = np.zeros(len(documents.keys), np.int64)
+    for live, postings in zip(segments, terms.postings, strict=True):
+        starts = live.runs[:, 0]
+        np.add.at(lengths, live.owners, live.words_before[starts + live.runs[:, 2]] - live.words_before[starts])
+        for number, posting in enumerate(postings):
+            run = np.searchsorted(starts, posting.rows, side="right") - 1
+            opens = np.flatnonzero(np.diff(run, prepend=-1))  # rows and runs are in order
+            rows, run = posting.rows[opens], run[opens]
+            first[number, live.owners[run]] = live.words_before[rows] - live.words_before[starts[run]]
+    return first, lengths

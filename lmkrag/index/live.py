@@ -73,12 +73,15 @@ class LiveSegment:
 
 
 class Selection:
-    """Documents to search in: what a filter keeps. Each segment's rows are worked out once."""
+    """Documents to search in: what a filter keeps. Each segment's rows are worked out once.
+
+    ``kept`` ``[documents]``: which of the snapshot's documents they are.
+    """
 
     def __init__(self, documents: DocumentRanges, keys: Sequence[int]) -> None:
         """Take the documents of a snapshot and the row ids of those to keep."""
-        kept = np.isin(documents.keys, np.array(keys, np.int64))
-        self._bounds: Ids = documents.bounds[kept]
+        self.kept: Mask = np.isin(documents.keys, np.array(keys, np.int64))
+        self._bounds: Ids = documents.bounds[self.kept]
         self._masks: dict[str, Mask] = {}
 
     def rows(self, live: LiveSegment) -> Mask:

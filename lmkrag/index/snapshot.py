@@ -7,14 +7,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.arrays import Bytes, Hashes, Ids, Scores, Vectors
+from lmkrag.arrays import Bytes, Hashes, Ids, Mask, Scores, Vectors
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
-from lmkrag.index.lexical import Terms, find_terms, score_documents, search_terms
+from lmkrag.index.lexical import Terms, find_terms, first_words, score_documents, search_terms
 from lmkrag.index.live import LiveSegment, Selection
 from lmkrag.index.ranges import DocumentRanges, find_rows
 from lmkrag.index.vectors import VectorFile
+from lmkrag.index.view import DocumentView
 from lmkrag.index.words import query_words
 from lmkrag.types import Mode
 
@@ -32,6 +33,20 @@ class Matches(NamedTuple):
     dense: Scores
     lexical: Scores
     terms: Terms | None
+
+
+def join_matches(one: Matches, other: Matches) -> Matches:
+    """Return what two searches for the same words found."""
+    sentences, place = np.unique(np.concatenate([one.sentences, other.sentences]), return_index=True)
+    dense = np.concatenate([one.dense, other.dense])[place]
+    lexical = np.maximum(*(_spread(matches, sentences) for matches in (one, other)))
+    return Matches(sentences, dense, lexical, one.terms)
+
+
+def _spread(matches: Matches, sentences: Ids) -> Scores:
+    lexical = np.zeros(len(sentences), np.float32)
+    lexical[np.searchsorted(sentences, matches.sentences)] = matches.lexical
+    return lexical
 
 
 class Description(NamedTuple):
@@ -149,6 +164,14 @@ class Snapshot:
         """Yield the catalog's row of every document, by ``doc_id``."""
         return catalog.all_documents(self.connection)
 
+    def view_document(self, key: int) -> DocumentView:
+        """Return a document by its row id, to be read piece by piece.
+
+        Raises:
+            IndexCorrupt: there is none.
+        """
+        return DocumentView(self.connection, catalog.read_documents(self.connection, [key])[key])
+
     def read_text(self, row: DocumentRow) -> str:
         """Return the text of a document."""
         return catalog.read_text(self.connection, row, 0, row.length)
@@ -192,6 +215,10 @@ class Snapshot:
         """Return the BM25 scores of whole documents: see :func:`lmkrag.index.lexical.score_documents`."""
         return score_documents(self.segments, self.documents, positions, terms)
 
+    def first_words(self, words: Hashes) -> tuple[Ids, Ids]:
+        """Return where in each document each word first stands: see :func:`lmkrag.index.lexical.first_words`."""
+        return first_words(self.segments, self.documents, self.find_terms(words))
+
     def _score_owners(self, owners: Ids, terms: Terms) -> Scores | None:
         """The score of the whole document that each sentence is of; None where there is but one document."""
         documents, place = np.unique(owners, return_inverse=True)
@@ -207,6 +234,19 @@ class Snapshot:
         Returns:
             ``[k]`` float32; 0 without a title.
         """
+        asked = frozenset(words.tolist())
+        titles = self._read_titles(documents)
+        shares = {key: len(title & asked) / len(title) if title else 0.0 for key, title in titles.items()}
+        return np.array([shares[key] for key in documents.tolist()], np.float32)
+
+    def words_in_titles(self, words: Hashes, documents: Ids) -> Mask:
+        """Return which of some words stand in the titles of documents ``[k]``: ``[words, k]``."""
+        titles = self._read_titles(documents)
+        asked = words.tolist()
+        return np.array([[word in titles[key] for key in documents.tolist()] for word in asked], bool)
+
+    def _read_titles(self, documents: Ids) -> dict[int, frozenset[int]]:
+        """The words of titles, by document."""
         titles = {key: self.titles.get(key) for key in documents.tolist()}
         unknown = [key for key, title in titles.items() if title is None]
         if unknown:
@@ -216,9 +256,7 @@ class Snapshot:
                 self.titles.clear()
             self.titles.update(read)
             titles |= read
-        asked = frozenset(words.tolist())
-        shares = {key: len(title & asked) / len(title) if title else 0.0 for key, title in titles.items()}
-        return np.array([shares[key] for key in documents.tolist()], np.float32)
+        return {key: title for key, title in titles.items() if title is not None}
 
     def _score(self, vector: Scores | None, sentences: Ids, known: Ids, similarity: Scores) -> Scores:
         """The inner product with each of some sentences ``[n]``, increasing; that of the ``known`` ones is given."""

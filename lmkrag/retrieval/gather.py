@@ -8,9 +8,10 @@ from lmkrag.arrays import Hashes, Ids, Mask, Scores
 from lmkrag.corpus.structure import LEAD_IN, NO_CONTENT
 from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
-from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.snapshot import Matches, Snapshot, join_matches
 from lmkrag.retrieval.fusion import LEXICAL_SHARE, fuse
 from lmkrag.retrieval.growth import REACH
+from lmkrag.retrieval.naming import Naming, find_named
 from lmkrag.types import Mode
 
 _POOL = 128  # sentences each of the two searches brings in, at least
@@ -19,6 +20,12 @@ _EXPANDED = (
     32  # of them whose neighbours are looked at, at least: with half as many the development sets' spans are equal
 )
 _EXPANDED_PER_RESULT = 4
+
+NAMED = 2.0
+"""How much of their scores other documents lose: this times the margin of the one that a question names, at most all."""
+
+LEAST_FIT, FULL_FIT = 0.7, 0.85
+"""Of the best score found, the share that the named document's best must reach to be preferred at all, and fully."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +55,10 @@ def gather_candidates(
 ) -> Candidates | None:
     """Bring in what either search finds, the neighbours of the best, and the scores of all of them.
 
+    Where the question names a document, that one's best sentences are brought in, too; if they fit the question about
+    as well as what was found, the words that name it have done their work: they count no more inside documents, and
+    other documents lose.
+
     Args:
         snapshot: to search in.
         vector: ``[dimensions]`` of the query, of length one; None will do in lexical mode.
@@ -60,12 +71,50 @@ def gather_candidates(
         The candidates, or None when nothing was found.
     """
     pool = max(_POOL, _POOL_PER_RESULT * top_k)
+    most = max(_EXPANDED, _EXPANDED_PER_RESULT * top_k)
     matches = snapshot.search(vector, words, mode=mode, top_k=pool, allowed=allowed)
     if not len(matches.sentences):
         return None
+    naming = None if mode == "dense" else find_named(snapshot, words, None if allowed is None else allowed.kept)
+    if naming is None:
+        return _describe(snapshot, vector, matches, mode, most)
+    named = Selection(snapshot.documents, [int(snapshot.documents.keys[naming.document])])
+    more = snapshot.search(vector, words, mode=mode, top_k=pool, allowed=named)
+    candidates = _describe(snapshot, vector, join_matches(matches, more), mode, most)
+    weights = _document_weights(snapshot, candidates, naming)
+    if weights is None:
+        return candidates
+    matches, more = (
+        snapshot.search(vector, naming.words, mode=mode, top_k=pool, allowed=among) for among in (allowed, named)
+    )
+    return _describe(snapshot, vector, join_matches(matches, more), mode, most, weights)
+
+
+def _document_weights(snapshot: Snapshot, candidates: Candidates, naming: Naming) -> Scores | None:
+    """What the scores in each document ``[documents]`` are multiplied by; None if another one is meant after all."""
+    inside = candidates.documents == snapshot.documents.keys[naming.document]
+    best = float(candidates.score.max())
+    if best <= 0 or not inside.any():
+        return None
+    fit = float(candidates.score[inside].max()) / best
+    sure = min(1.0, NAMED * naming.margin) * min(1.0, max(0.0, (fit - LEAST_FIT) / (FULL_FIT - LEAST_FIT)))
+    weights: Scores = (1 - sure * (1 - naming.shares / naming.shares[naming.document])).astype(np.float32)
+    return weights if sure > 0 else None
+
+
+def _describe(
+    snapshot: Snapshot,
+    vector: Scores | None,
+    matches: Matches,
+    mode: Mode,
+    most: int,
+    weights: Scores | None = None,
+) -> Candidates:
     own = np.zeros(len(matches.sentences), np.float32) if mode == "lexical" else matches.dense.copy()
     own += LEXICAL_SHARE * matches.lexical / matches.lexical.max(initial=1e-9)
-    best = np.argsort(-own, kind="stable")[: max(_EXPANDED, _EXPANDED_PER_RESULT * top_k)]
+    if weights is not None:
+        own *= weights[snapshot.documents.owners(matches.sentences)]
+    best = np.argsort(-own, kind="stable")[:most]
     sentences, owners = _with_reach(matches.sentences, matches.sentences[best], snapshot.documents)
     known = snapshot.describe(sentences, owners, vector, matches)
     lexical = np.zeros(len(sentences), np.float32)
@@ -79,6 +128,8 @@ def gather_candidates(
         known.title_match,
         known.document_score,
     )
+    if weights is not None:
+        score *= weights[owners]
     has_content = (known.roles & NO_CONTENT) == 0
     lead_in = (known.roles & LEAD_IN) != 0
     return Candidates(sentences, known.documents, score, known.dense, lexical, has_content, lead_in)

@@ -2,6 +2,7 @@
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -9,8 +10,10 @@ from lmkrag.arrays import Hashes, Ids, Scores
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.view import DocumentView
 from lmkrag.retrieval.gather import Candidates, gather_candidates
 from lmkrag.retrieval.growth import JOIN, grow_spans
+from lmkrag.retrieval.passages import complete_span
 from lmkrag.types import Hit, Level, Mode, Span
 
 Run = tuple[int, int, tuple[int, ...]]
@@ -57,7 +60,103 @@ def search_spans(
         lead_in=candidates.lead_in,
         sentences_before=sentences_before,
     )
+    if level == "passage":
+        return _passages(snapshot, candidates, grown, top_k)
     return _spans(snapshot, candidates, _merge(candidates, grown, top_k))
+
+
+def _passages(
+    snapshot: Snapshot, candidates: Candidates, grown: Iterator[tuple[int, int, int]], top_k: int
+) -> list[Span]:
+    """Complete spans to passages, best first; those that meet among the first few become one."""
+    views: dict[int, DocumentView] = {}
+    made: list[_Passage] = []
+    for rank, (first, stop, hit) in enumerate(grown):
+        key = int(candidates.documents[hit])
+        view = views.get(key) or views.setdefault(key, snapshot.view_document(key))
+        before = view.row.first_sentence
+        sentences = candidates.sentences
+        low, high = int(sentences[first]) - before, int(sentences[stop - 1]) + 1 - before
+        passage = _Passage(view, *_strip(view, *complete_span(view, low, high)), [hit])
+        if not _join(made, passage, touching=rank < JOINED, core=(view.bounds(low)[0], view.bounds(high - 1)[1])):
+            if len(made) == top_k:
+                break
+            made.append(passage)
+    return [
+        _make_span(
+            passage.view.row,
+            passage.start,
+            passage.view.text(passage.start, passage.end),
+            [
+                _hit(
+                    candidates,
+                    passage.view.row,
+                    hit,
+                    np.array(passage.view.bounds(int(candidates.sentences[hit]) - passage.view.row.first_sentence)),
+                )
+                for hit in passage.hits
+            ],
+        )
+        for passage in made
+    ]
+
+
+JOINED = 8
+"""Spans, the best ones, that become one passage with a better one that they touch."""
+
+SMALL = 100
+
+
+@dataclass(slots=True)
+class _Passage:
+    view: DocumentView
+    start: int
+    end: int
+    hits: list[int]
+
+
+def _strip(view: DocumentView, start: int, end: int) -> tuple[int, int]:
+    text = view.text(start, end)
+    return start + len(text) - len(text.lstrip()), start + len(text.rstrip())
+
+
+def _join(made: list[_Passage], passage: _Passage, *, touching: bool, core: tuple[int, int]) -> bool:
+    """Make a passage part of better ones that it meets; return whether it is."""
+    for other in made:
+        if other.view is not passage.view:
+            continue
+        low, high = min(other.start, passage.start), max(other.end, passage.end)
+        if passage.end <= other.start or other.end <= passage.start:
+            gap = passage.view.text(min(other.end, passage.end), max(other.start, passage.start))
+            if not touching or (gap and not gap.isspace()) or high - low > SMALL_JOIN:
+                continue
+            other.start, other.end = low, high
+        elif other.start <= core[0] and core[1] <= other.end + 2:
+            pass
+        elif touching or high - low - (other.end - other.start) <= SMALL:
+            other.start, other.end = low, high
+        elif passage.start < other.start:
+            passage.end = other.start
+            continue
+        else:
+            passage.start = other.end
+            continue
+        other.hits += passage.hits
+        _absorb(made, other)
+        return True
+    return False
+
+
+SMALL_JOIN = 300
+
+
+def _absorb(made: list[_Passage], grown: _Passage) -> None:
+    """Take what a passage has grown over."""
+    for other in [o for o in made if o is not grown and o.view is grown.view]:
+        if other.start < grown.end and grown.start < other.end:
+            grown.start, grown.end = min(grown.start, other.start), max(grown.end, other.end)
+            grown.hits += other.hits
+            made.remove(other)
 
 
 def _merge(candidates: Candidates, grown: Iterator[tuple[int, int, int]], top_k: int) -> list[Run]:

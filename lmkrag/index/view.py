@@ -1,0 +1,82 @@
+"""A document of a snapshot, read piece by piece as it is looked at."""
+
+import sqlite3
+
+import numpy as np
+
+from lmkrag.arrays import Bytes, Ids
+from lmkrag.index import catalog
+from lmkrag.index.catalog import SENTENCES_PER_BLOCK, TEXT_PER_BLOCK, DocumentRow
+from lmkrag.types import SENTENCE_KINDS, SentenceKind
+
+_HEADING = SENTENCE_KINDS.index("heading")
+
+
+class DocumentView:
+    """Sentences and characters of one document. Each block of them is read once, when something in it is asked for."""
+
+    def __init__(self, connection: sqlite3.Connection, row: DocumentRow) -> None:
+        """Take the connection of a snapshot and the document's row; good for as long as the snapshot is held."""
+        self.row = row
+        self._connection = connection
+        self._sentences: dict[int, tuple[Ids, Bytes]] = {}
+        self._texts: dict[int, str] = {}
+
+    def _block(self, ordinal: int) -> tuple[Ids, Bytes]:
+        first = ordinal - ordinal % SENTENCES_PER_BLOCK
+        if first not in self._sentences:
+            self._sentences[first] = catalog.read_sentences(self._connection, self.row, first)
+        return self._sentences[first]
+
+    def bounds(self, ordinal: int) -> tuple[int, int]:
+        """Return where a sentence begins and ends, in characters, the white space behind it included."""
+        borders, _ = self._block(ordinal)
+        place = ordinal % SENTENCES_PER_BLOCK
+        return int(borders[place]), int(borders[place + 1])
+
+    def kind(self, ordinal: int) -> SentenceKind:
+        """Return what a sentence is."""
+        _, kinds = self._block(ordinal)
+        return SENTENCE_KINDS[kinds[ordinal % SENTENCES_PER_BLOCK]]
+
+    def sentence(self, ordinal: int) -> str:
+        """Return the text of a sentence."""
+        return self.text(*self.bounds(ordinal))
+
+    def ordinal_at(self, character: int) -> int:
+        """Return the sentence that a character is in."""
+        low, high = 0, max(0, self.row.sentences - 1)
+        while low < high:
+            middle = (low + high + 1) // 2
+            if self.bounds(middle)[0] <= character:
+                low = middle
+            else:
+                high = middle - 1
+        return low
+
+    def text(self, start: int, end: int) -> str:
+        """Return characters ``[start, end)``, as far as there are such."""
+        start, end = max(0, start), min(end, self.row.length)
+        pieces = [self._text_block(first) for first in range(start - start % TEXT_PER_BLOCK, end, TEXT_PER_BLOCK)]
+        offset = start - start % TEXT_PER_BLOCK
+        return "".join(pieces)[start - offset : end - offset]
+
+    def _text_block(self, first: int) -> str:
+        if first not in self._texts:
+            self._texts[first] = catalog.read_text(self._connection, self.row, first, first + TEXT_PER_BLOCK)
+        return self._texts[first]
+
+    def count_lines(self, end: int) -> int:
+        """Return how many line ends there are before a character."""
+        return sum(
+            self.text(first, min(end, first + TEXT_PER_BLOCK)).count("\n") for first in range(0, end, TEXT_PER_BLOCK)
+        )
+
+    def headings_before(self, ordinal: int) -> list[int]:
+        """Return the headings up to a sentence, that one included, the nearest first."""
+        found: list[int] = []
+        for first in range(ordinal - ordinal % SENTENCES_PER_BLOCK, -1, -SENTENCES_PER_BLOCK):
+            _, kinds = self._block(first)
+            places = np.flatnonzero(kinds[: ordinal - first + 1] == _HEADING)
+            found += (first + places[::-1]).tolist()
+        return found
