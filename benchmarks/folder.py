@@ -152,7 +152,9 @@ def _print_failures(questions: list[dict[str, Any]], results: list[list[Piece]])
     for question, pieces in zip(questions, results, strict=True):
         if not _answers_alone(question, pieces[:1]):
             rank = next((n for n, piece in enumerate(pieces, 1) if _answers_alone(question, [piece])), 0)
-            print(f"\n## {question['question']} ({question['kind']}; wanted {question['answer']!r} {question['needs']})")
+            print(
+                f"\n## {question['question']} ({question['kind']}; wanted {question['answer']!r} {question['needs']})"
+            )
             print(f"answered alone by result {rank or 'none'}; first, of {pieces[0].doc_id}:\n{pieces[0].text}")
 
 

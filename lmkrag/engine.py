@@ -245,26 +245,36 @@ class Engine:
         top_k: int | None = None,
         budget: int | None = None,
         mode: Mode = "hybrid",
-        level: Level = "span",
+        level: Level = "passage",
         filter: str | None = None,
         sentences_before: int | None = None,
+        per_document: int | None = None,
     ) -> list[Span]:
-        """Find the spans that answer ``query``, best first.
+        """Find the passages that answer ``query``, best first.
 
         Args:
             query: a question or words.
-            top_k: number of spans; defaults to 8, or with a budget to as many as fit.
-            budget: tokens (of the encoder's tokenizer) the spans may add up to.
+            top_k: number of results; defaults to 8, or with a budget to as many as fit.
+            budget: tokens (of the encoder's tokenizer) the results may add up to.
             mode: ``"hybrid"``, ``"dense"`` or ``"lexical"``.
-            level: ``"span"``, ``"sentence"`` or ``"document"``.
+            level: ``"passage"``, which can be read alone: a span with the header of its table, the question it replies
+                to, the rest of its short paragraph; ``"span"``, what answers and nothing else; ``"sentence"``; or
+                ``"document"``.
             filter: which documents to search, such as ``kind=pdf and path=docs/*``.
             sentences_before: grow each hit by this many sentences before it, instead of adaptively.
+            per_document: number of results of one document, at most.
 
         Raises:
             UsageError: an argument is out of range, or the filter can't be parsed.
         """
         request = SearchRequest(
-            top_k=top_k, budget=budget, mode=mode, level=level, filter=filter, sentences_before=sentences_before
+            top_k=top_k,
+            budget=budget,
+            mode=mode,
+            level=level,
+            filter=filter,
+            sentences_before=sentences_before,
+            per_document=per_document,
         )
         return self._searcher.search([query], request)[0]
 
@@ -285,6 +295,7 @@ class Engine:
         budget: int | None = None,
         mode: Mode = "hybrid",
         filter: str | None = None,
+        per_document: int | None = None,
     ) -> Answer:
         """Answer a question from the documents, with citations.
 
@@ -296,11 +307,18 @@ class Engine:
                 one. For a language model the source that frames each span counts, too.
             mode: see :meth:`search`.
             filter: see :meth:`search`.
+            per_document: see :meth:`search`.
 
         Raises:
             UsageError: as :meth:`search`. ReaderError: the reader failed.
         """
-        options: AskOptions = {"top_k": top_k, "budget": budget, "mode": mode, "filter": filter}
+        options: AskOptions = {
+            "top_k": top_k,
+            "budget": budget,
+            "mode": mode,
+            "filter": filter,
+            "per_document": per_document,
+        }
         return self.ask_batch([question], reader=reader, **options)[0]
 
     def ask_batch(

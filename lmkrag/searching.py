@@ -73,6 +73,7 @@ class Searcher:
                 mode=request.mode,
                 level=request.level,
                 sentences_before=request.sentences_before,
+                per_document=request.per_document,
                 allowed=allowed,
             )
 

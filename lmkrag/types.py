@@ -91,9 +91,11 @@ class Hit:
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """An exact piece of a document: ``document.text[start:end] == text``. ``page`` counts from 1.
+    """An exact piece of a document: ``document.text[start:end] == text``.
 
-    ``title``, ``kind`` and ``meta`` are the document's.
+    ``page``, ``line`` and ``last_line`` count from 1: pages where the document has any, lines where its text is the
+    file itself. ``hits`` are the sentences that led here, best first; ``title``, ``kind`` and ``meta`` the document's;
+    ``headings`` those that the best hit stands under, outermost first; ``also_in`` documents with the same words.
     """
 
     doc_id: str
@@ -107,6 +109,27 @@ class Span:
     title: str = ""
     kind: str = ""
     meta: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    line: int | None = None
+    last_line: int | None = None
+    headings: tuple[str, ...] = ()
+    also_in: tuple[str, ...] = ()
+
+    @property
+    def place(self) -> str:
+        """Where it is, as editors want it: ``notes.md:12``, ``report.pdf, page 3``, ``page.html:1201-1322``."""
+        return place(self.doc_id, self.start, self.end, page=self.page, line=self.line)
+
+    @property
+    def section(self) -> str:
+        """The title and the headings that it stands under: ``Flask 3.1 > Changes``."""
+        return " > ".join(dict.fromkeys(part for part in (self.title, *self.headings) if part))
+
+
+def place(doc_id: str, start: int, end: int, *, page: int | None, line: int | None) -> str:
+    """Return where characters ``[start, end)`` of a document are: by line, by page, or by themselves."""
+    if line is not None:
+        return f"{doc_id}:{line}"
+    return f"{doc_id}, page {page}" if page is not None else f"{doc_id}:{start}-{end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +151,13 @@ class Citation:
     start: int
     end: int
 
+    @property
+    def place(self) -> str:
+        """Where the quotation is: see :attr:`Span.place`."""
+        span = self.span
+        line = None if span.line is None else span.line + span.text.count("\n", 0, self.start - span.start)
+        return place(span.doc_id, self.start, self.end, page=span.page, line=line)
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -145,12 +175,7 @@ class Answer:
 
     def __str__(self) -> str:
         """Return the text and where each citation stands."""
-        places = [
-            f"[{cited.number}] {cited.span.doc_id}"
-            + (f":{cited.span.page}" if cited.span.page is not None else "")
-            + f" {cited.start}-{cited.end}"
-            for cited in self.citations
-        ]
+        places = [f"[{cited.number}] {cited.place}" for cited in self.citations]
         return "\n".join([self.text, *([""] if places else []), *places])
 
 

@@ -160,7 +160,7 @@ def test_odd_queries(engine, query):
         ({"top_k": 0}, "top_k must be at least 1, not 0"),
         ({"budget": 0}, "budget must be at least 1 token, not 0"),
         ({"mode": "fuzzy"}, "mode 'fuzzy': use 'hybrid', 'dense' or 'lexical'"),
-        ({"level": "page"}, "level 'page': use 'span', 'sentence' or 'document'"),
+        ({"level": "page"}, "level 'page': use 'passage', 'span', 'sentence' or 'document'"),
     ],
 )
 def test_arguments_out_of_range(engine, how, message):
@@ -181,7 +181,7 @@ def test_an_answer_prints_as_text_with_its_places(engine):
     answer = engine.ask("How far have the coping stones moved?")
     first, blank, place = str(answer).splitlines()[:3]
     assert (first, blank) == (answer.text.splitlines()[0], "")
-    assert place == f"[1] reports/viaduct-inspection.pdf:2 {answer.citations[0].start}-{answer.citations[0].end}"
+    assert place == f"[1] {answer.citations[0].place}" == "[1] reports/viaduct-inspection.pdf, page 2"
     assert str(engine.ask("boiling point of tungsten hexafluoride?")) == answer_not_found()
     assert repr(engine).startswith("Engine('")
 
@@ -245,7 +245,7 @@ def test_a_heading_is_found_with_what_it_heads(tmp_path, encoder):
                 for span in engine.search(query, top_k=20, level=level, filter="path=club"):
                     lines = [line for line in span.text.splitlines() if line]
                     assert not lines[-1].startswith(("#", "|--")), (level, query, span.text)
-        (repair,) = engine.search("What is under repair until the spring?", top_k=1)
+        (repair,) = engine.search("What is under repair until the spring?", top_k=1, level="span")
         assert repair.text == "These are under repair until the spring:\n\n- Ruth"
         assert "Send a card" in engine.search("How do I join?", top_k=1)[0].text
         assert engine.search("ice on the slipway", top_k=1)[0].text == "## Ice on the slipway"

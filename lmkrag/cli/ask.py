@@ -19,16 +19,16 @@ from lmkrag.cli.output import (
     search_options,
     span_to_json,
 )
+from lmkrag.cli.printing import print_citations
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers import READERS
-from lmkrag.types import Answer, Citation
+from lmkrag.types import Answer
 
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
     from lmkrag.readers.base import AnswerStream, Reader
 
 _BATCH = 64  # questions answered together
-_AROUND = 120  # characters shown on each side of a quotation
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -204,30 +204,9 @@ def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
         click.echo(readable(answer.text))
     if answer.citations:
         click.echo()
-    for citation in answer.citations:
-        page = f":{citation.span.page}" if citation.span.page is not None else ""
-        source = f"{one_line(citation.span.doc_id)}{page} {citation.start}-{citation.end}"
-        click.secho(f"[{citation.number}] {source}", bold=True)
-        click.echo(f"    {_in_its_span(citation)}")
+    print_citations(answer.citations)
     for warning in answer.warnings:
         click.echo(f"lmkrag: warning: {one_line(warning)}", err=True)
-
-
-def _in_its_span(citation: Citation) -> str:
-    """The quotation, marked, and what stands around it in its span."""
-    span = citation.span
-    start, end = citation.start - span.start, citation.end - span.start
-    before, after = span.text[max(0, start - _AROUND) : start], span.text[end : end + _AROUND]
-    if start > _AROUND:
-        before = "… " + before.partition(" ")[2]
-    if len(span.text) > end + _AROUND:
-        after = after.rpartition(" ")[0] + " …"
-    return " ".join(f"{readable_inline(before)}»{readable_inline(citation.quote)}«{readable_inline(after)}".split())
-
-
-def readable_inline(text: str) -> str:
-    """Return text on one line, its white space as blanks."""
-    return "".join(" " if character.isspace() else one_line(character) for character in text)
 
 
 def _to_json(question: str, answer: Answer) -> dict[str, Any]:
@@ -244,6 +223,7 @@ def _to_json(question: str, answer: Answer) -> dict[str, Any]:
                 "start": citation.start,
                 "end": citation.end,
                 "page": citation.span.page,
+                "place": citation.place,
                 "quote": citation.quote,
             }
             for citation in answer.citations

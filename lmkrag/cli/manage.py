@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lmkrag.cli.output import explain_filter, index_option, json_option, one_line, print_json
+from lmkrag.cli.output import explain_filter, index_option, json_option, lines_around, one_line, print_json
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
+from lmkrag.types import Document
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
+
+_LINES_AROUND = 10
 
 
 @click.command("list", epilog="Example: lmkrag list --filter 'kind=pdf'")
@@ -32,19 +35,41 @@ def list_command(index_path: str, filter_expression: str | None, as_json: bool) 
             click.echo(one_line(document.doc_id))
 
 
-@click.command(epilog="Example: lmkrag show handbook.md | head")
+@click.command(epilog="Example: lmkrag show handbook.md --around 1219")
 @click.argument("doc_id")
+@click.option("--around", type=click.IntRange(min=0), metavar="CHARACTER", help="Only the lines around one character.")
+@click.option("--page", type=click.IntRange(min=1), metavar="N", help="Only one page, counted from 1.")
 @index_option
 @json_option
-def show(doc_id: str, index_path: str, as_json: bool) -> None:
-    """Print a document's text exactly as indexed."""
+def show(doc_id: str, around: int | None, page: int | None, index_path: str, as_json: bool) -> None:
+    """Print a document's text exactly as indexed, or a part of it."""
+    if around is not None and page is not None:
+        raise UsageError("give --around or --page, not both")
     with Engine.open(index_path) as engine:
-        text = engine.show(doc_id)
+        document = engine.document(doc_id)
+    start, end = _part_to_show(document, around, page)
+    text = document.text[start:end]
     if as_json:
-        print_json({"doc_id": doc_id, "text": text})
+        print_json({"doc_id": doc_id, "start": start, "end": end, "text": text})
     else:
         # As bytes: a terminal's encoding or line ends must not change the text
         sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
+
+
+def _part_to_show(document: Document, around: int | None, page: int | None) -> tuple[int, int]:
+    text, pages = document.text, document.page_starts
+    if page is not None:
+        if page > len(pages):
+            many = f"{len(pages)} pages" if pages else "no pages"
+            raise UsageError(f"{document.doc_id} has {many}")
+        return pages[page - 1], pages[page] if page < len(pages) else len(text)
+    if around is not None:
+        if around >= len(text):
+            raise UsageError(f"{document.doc_id} has {len(text)} characters")
+        before, after = lines_around(text, around, around, _LINES_AROUND)
+        start = text.rindex(before, 0, around) if before else around
+        return start, text.index(after, around) + len(after) if after else len(text)
+    return 0, len(text)
 
 
 @click.command(epilog="Example: lmkrag status --index indexes/handbook --json")

@@ -18,6 +18,21 @@ if TYPE_CHECKING:
     from lmkrag.engine import Engine
 
 DEFAULT_INDEX = "indexes/default"
+_SPAN_FIELDS = (
+    "doc_id",
+    "path",
+    "title",
+    "kind",
+    "headings",
+    "start",
+    "end",
+    "line",
+    "last_line",
+    "page",
+    "score",
+    "text",
+    "also_in",
+)
 _LISTED = 20  # keys of front matter that are named
 
 _logger = logging.getLogger("lmkrag")
@@ -75,14 +90,14 @@ def search_options(command: Command) -> Command:
             type=click.IntRange(min=1),
             metavar="N",
             envvar="LMKRAG_TOP_K",
-            help="Number of spans; defaults to 8, or to as many as fit the budget.",
+            help="Number of results; defaults to 8, or to as many as fit the budget.",
         ),
         click.option(
             "--budget",
             type=click.IntRange(min=1),
             metavar="TOKENS",
             envvar="LMKRAG_BUDGET",
-            help="Tokens the spans may add up to.",
+            help="Tokens the results may add up to.",
         ),
         mode_option,
         click.option(
@@ -90,6 +105,12 @@ def search_options(command: Command) -> Command:
             "filter_expression",
             metavar="EXPR",
             help="Documents to search, such as 'kind=pdf and path=docs/*'.",
+        ),
+        click.option(
+            "--per-document",
+            type=click.IntRange(min=1),
+            metavar="N",
+            help="Number of results of one document, at most.",
         ),
     ]
     for option in reversed(options):
@@ -171,8 +192,7 @@ def _plain(value: Any) -> Any:
 
 def span_to_json(span: Span) -> dict[str, Any]:
     """Return a span as the command line's JSON has it."""
-    fields = ("doc_id", "path", "title", "kind", "start", "end", "score", "page", "text")
-    return {name: getattr(span, name) for name in fields} | {"hits": [asdict(hit) for hit in span.hits]}
+    return {name: getattr(span, name) for name in _SPAN_FIELDS} | {"hits": [asdict(hit) for hit in span.hits]}
 
 
 def best_sentence(span: Span) -> str:
@@ -195,9 +215,12 @@ def explain_filter(engine: "Engine", expression: str) -> str:
     )
 
 
-def place(doc_id: str, start: int, end: int, page: int | None) -> str:
-    """Return ``file:start-end``, with the page if there is one."""
-    return f"{one_line(doc_id)}:{start}-{end}" + (f" (page {page})" if page is not None else "")
+def lines_around(text: str, start: int, end: int, count: int) -> tuple[str, str]:
+    """Return ``count`` lines before and after characters ``[start, end)``, and the rest of the lines they stand in."""
+    if not count:
+        return "", ""
+    before, after = text[:start].splitlines(keepends=True), text[end:].splitlines(keepends=True)
+    return "".join(before[-count - 1 :]).strip("\r\n"), "".join(after[: count + 1]).strip("\r\n")
 
 
 def one_line(text: str) -> str:

@@ -1,22 +1,20 @@
 """``lmkrag search``: one query, or a file of them."""
 
-import textwrap
 from typing import Any
 
 import click
 
 from lmkrag.cli.output import (
     batches_of_questions,
-    best_sentence,
     explain_filter,
     index_option,
     json_option,
-    place,
+    lines_around,
     print_json,
-    readable,
     search_options,
     span_to_json,
 )
+from lmkrag.cli.printing import print_span
 from lmkrag.errors import UsageError
 
 _BATCH = 256  # queries encoded together
@@ -34,10 +32,10 @@ _BATCH = 256  # queries encoded together
 @search_options
 @click.option(
     "--level",
-    type=click.Choice(["span", "sentence", "document"]),
-    default="span",
+    type=click.Choice(["passage", "span", "sentence", "document"]),
+    default="passage",
     show_default=True,
-    help="What to return.",
+    help="What to return: passages can be read alone, spans are what answers and nothing else.",
 )
 @click.option(
     "--sentences-before",
@@ -45,11 +43,18 @@ _BATCH = 256  # queries encoded together
     metavar="N",
     help="Grow each hit by N sentences before it, not adaptively.",
 )
+@click.option("-C", "--context", type=click.IntRange(min=0), default=0, metavar="N", help="Print N lines around each.")
 @json_option
 def search(
-    words: tuple[str, ...], queries: Any, index_path: str, filter_expression: str | None, as_json: bool, **how: Any
+    words: tuple[str, ...],
+    queries: Any,
+    index_path: str,
+    filter_expression: str | None,
+    context: int,
+    as_json: bool,
+    **how: Any,
 ) -> None:
-    """Find the spans that answer QUERY, best first; it needs no quotes."""
+    """Find the passages that answer QUERY, best first; it needs no quotes."""
     from lmkrag.engine import Engine
 
     query = " ".join(words)
@@ -66,13 +71,11 @@ def search(
             return
         spans = engine.search(query, filter=filter_expression, **how)
         none_match = explain_filter(engine, filter_expression) if filter_expression and not spans else ""
+        around = [lines_around(engine.show(span.doc_id), span.start, span.end, context) for span in spans]
     if as_json:
         print_json({"query": query, "spans": [span_to_json(span) for span in spans]})
         return
     if not spans:
         click.echo(none_match or "nothing found", err=True)
-    for number, span in enumerate(spans, 1):
-        heading = place(span.doc_id, span.start, span.end, span.page)
-        click.secho(f"{number}. {heading}  {span.score:.3f}", bold=True)
-        text = best_sentence(span) if how["level"] == "document" else span.text
-        click.echo(textwrap.indent(readable(text), "   ") + "\n")
+    for number, (span, shown) in enumerate(zip(spans, around, strict=True), 1):
+        print_span(number, span, query, level=how["level"], around=shown)

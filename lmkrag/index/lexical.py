@@ -115,9 +115,7 @@ def score_documents(segments: Sequence[LiveSegment], documents: DocumentRanges, 
     return score_texts(counts, terms.weights, lengths, count_words(segments) / max(1, len(documents.keys)))
 
 
-def first_words(
-    segments: Sequence[LiveSegment], documents: DocumentRanges, terms: Terms
-) -> tuple[Ids, Ids]:
+def first_words(segments: Sequence[LiveSegment], documents: DocumentRanges, terms: Terms) -> tuple[Ids, Ids]:
     """Return how many words stand before the sentence in which each word is first found, document by document.
 
     Args:

@@ -65,14 +65,6 @@ class Description(NamedTuple):
     document_score: Scores | None
 
 
-class Passage(NamedTuple):
-    """Consecutive sentences of a document: its row, their ``borders`` ``[n + 1]`` and their text."""
-
-    document: DocumentRow
-    borders: Ids
-    text: str
-
-
 @dataclass(frozen=True)
 class Snapshot:
     """One committed state of the index, for as long as the reader holds it."""
@@ -137,24 +129,6 @@ class Snapshot:
             title_match=None if terms is None else self.match_titles(documents, terms.words),
             document_score=None if terms is None else self._score_owners(owners, terms),
         )
-
-    def read_passages(self, ranges: Sequence[tuple[int, int]]) -> list[Passage]:
-        """Return the text of ranges ``[first, stop)`` of sentence ids, each inside one document.
-
-        Raises:
-            IndexCorrupt: one can't be read.
-        """
-        owners = self.documents.owners(np.array([first for first, _ in ranges], np.int64))
-        keys = self.documents.keys[owners].tolist()
-        rows = catalog.read_documents(self.connection, set(keys))
-        passages = []
-        for key, (first, stop) in zip(keys, ranges, strict=True):
-            row = rows[key]
-            before = row.first_sentence
-            borders = catalog.read_borders(self.connection, row, first - before, stop - before)
-            text = catalog.read_text(self.connection, row, int(borders[0]), int(borders[-1]))
-            passages.append(Passage(row, borders, text))
-        return passages
 
     def find_document(self, doc_id: str) -> DocumentRow | None:
         """Return the catalog's row of a document."""

@@ -37,7 +37,7 @@ class DocumentView:
     def kind(self, ordinal: int) -> SentenceKind:
         """Return what a sentence is."""
         _, kinds = self._block(ordinal)
-        return SENTENCE_KINDS[kinds[ordinal % SENTENCES_PER_BLOCK]]
+        return SENTENCE_KINDS[int(kinds[ordinal % SENTENCES_PER_BLOCK])]
 
     def sentence(self, ordinal: int) -> str:
         """Return the text of a sentence."""

@@ -6,7 +6,13 @@ from lmkrag.types import Span
 
 
 def describe_span(span: Span) -> dict[str, Any]:
-    """Return where a span stands and what its document is; no page where there are none."""
+    """Return where a span stands and what its document is; no page or line where there are none."""
     place = {"source": span.path, "doc_id": span.doc_id, "start": span.start, "end": span.end}
     document = {"title": span.title, "kind": span.kind}
-    return {**place, **document, **({} if span.page is None else {"page": span.page})}
+    known = {
+        "page": span.page,
+        "line": span.line,
+        "section": span.section or None,
+        "also_in": list(span.also_in) or None,
+    }
+    return {**place, **document, **{name: value for name, value in known.items() if value is not None}}

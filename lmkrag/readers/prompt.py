@@ -106,7 +106,7 @@ def framed_cost(count_tokens: Callable[[str], int]) -> Callable[[int, Span], int
 
 
 def _key(question: str, spans: Sequence[Span]) -> str:
-    return border_key([question, *(span.text for span in spans), *(span.doc_id for span in spans)])
+    return border_key([question, *(span.text for span in spans), *(span.doc_id + span.section for span in spans)])
 
 
 def lay_out(spans: Sequence[Span], key: str) -> str:
@@ -119,8 +119,10 @@ def lay_out(spans: Sequence[Span], key: str) -> str:
 
 
 def frame_span(number: int, span: Span, key: str) -> str:
-    """Return a span between its borders, with its number, source and page."""
+    """Return a span between its borders, with its number, source, section and page."""
     source = f"source={json.dumps(span.doc_id, ensure_ascii=False)} characters={span.start}-{span.end}"
+    if span.headings:
+        source += f" section={json.dumps(span.section, ensure_ascii=False)}"
     page = f" page={span.page}" if span.page is not None else ""
     return f"<<<SPAN {number} {key} {source}{page}\n{span.text}\nSPAN {number} {key}>>>"
 

@@ -22,7 +22,7 @@ _EXPANDED = (
 _EXPANDED_PER_RESULT = 4
 
 NAMED = 2.0
-"""How much of their scores other documents lose: this times the margin of the one that a question names, at most all."""
+"""Other documents lose this share of their scores for each point of margin of the one that a question names."""
 
 LEAST_FIT, FULL_FIT = 0.7, 0.85
 """Of the best score found, the share that the named document's best must reach to be preferred at all, and fully."""

@@ -27,9 +27,9 @@ _TITLED = 1_000  # documents whose titles are looked at
 class Naming(NamedTuple):
     """The document that a question names.
 
-    ``document`` is its position in the snapshot, ``shares`` ``[documents]`` the part of the question's words, by weight,
-    that each document's opening holds, ``margin`` by how much this one is ahead, ``words`` ``[n]`` those of the question
-    that do not name it.
+    ``document`` is its position in the snapshot, ``margin`` by how much it is ahead of all others; ``shares``
+    ``[documents]`` are the parts of the question's words, by weight, that each document's opening holds; ``words``
+    ``[n]`` those of the question that do not name it.
     """
 
     document: int

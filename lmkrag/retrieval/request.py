@@ -18,6 +18,7 @@ class AskOptions(TypedDict, total=False):
     budget: int | None
     mode: Mode
     filter: str | None
+    per_document: int | None
 
 
 class SearchOptions(AskOptions, total=False):
@@ -35,9 +36,12 @@ class SearchRequest:
         top_k: number of results; 8 without a budget, as many as fit with one.
         budget: tokens that the results may add up to; None for no limit.
         mode: ``"hybrid"``, ``"dense"`` or ``"lexical"``.
-        level: ``"span"``, ``"sentence"`` or ``"document"``.
+        level: ``"passage"`` (can be read alone), ``"span"`` (what answers, and nothing else), ``"sentence"`` or
+            ``"document"``.
         filter: which documents to search, such as ``kind=pdf and path=docs/*``.
-        sentences_before: grow each hit by this many sentences before it, instead of adaptively.
+        sentences_before: grow each hit by this many sentences before it, instead of adaptively; passages are then
+            spans.
+        per_document: number of results of one document, at most; None for no limit.
 
     Raises:
         UsageError: an argument is out of range, or the filter can't be parsed.
@@ -46,15 +50,17 @@ class SearchRequest:
     top_k: int | None = None
     budget: int | None = None
     mode: Mode = "hybrid"
-    level: Level = "span"
+    level: Level = "passage"
     filter: str | None = None
     sentences_before: int | None = None
+    per_document: int | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
         _check_count("top_k", self.top_k, least=1)
         _check_count("budget", self.budget, least=1, unit=" token")
         _check_count("sentences_before", self.sentences_before, least=0)
+        _check_count("per_document", self.per_document, least=1)
         _check_choice("mode", self.mode, get_args(Mode))
         _check_choice("level", self.level, get_args(Level))
         if self.filter is not None:

@@ -23,7 +23,7 @@ def test_a_server_answers_and_is_checked(lmkrag, index, served):
     assert result.returncode == 0
     answer, _, sources = result.stdout.partition("\n\n")
     assert answer.startswith("bonfires are allowed only in iron baskets")
-    assert "[1] reports/allotment-minutes.docx " in sources
+    assert "[1] reports/allotment-minutes.docx:" in sources
     assert "»" in sources
     assert "lmkrag: warning: citation [99] matches no retrieved span; removed" in result.stderr
 
@@ -56,7 +56,7 @@ def test_on_a_terminal_the_answer_streams(index, served):
     assert process.wait(60) == 0
     text = "".join(reads)
     assert text.startswith("bonfires are allowed only")
-    assert text.index("[1] reports/allotment-minutes.docx ") < text.index("»")
+    assert text.index("[1] reports/allotment-minutes.docx:") < text.index("»")
 
 
 def test_a_batch(lmkrag, index, served, tmp_path):
@@ -73,7 +73,7 @@ def test_a_conversation(lmkrag, index):
     questions = "When are bonfires allowed?\nAnd who signs for it?\n\n"
     result = lmkrag("chat", "--index", index, stdin=questions)
     assert result.returncode == 0
-    assert result.stdout.count("\n[1] reports/allotment-minutes.docx ") == 2
+    assert result.stdout.count("\n[1] reports/allotment-minutes.docx:") == 2
     assert "first Sunday of November" in result.stdout
 
 

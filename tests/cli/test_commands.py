@@ -47,7 +47,7 @@ def test_batch_search(lmkrag, index, tmp_path):
 def test_ask_shows_exact_places_and_pages(lmkrag, index):
     result = lmkrag("ask", "How far have the coping stones moved?", "--index", index)
     assert result.returncode == 0
-    assert "[1] reports/viaduct-inspection.pdf:2 " in result.stdout
+    assert "[1] reports/viaduct-inspection.pdf, page 2\n" in result.stdout
     assert "»Eleven coping stones" in result.stdout
 
 
@@ -323,7 +323,7 @@ def test_sync_brings_an_index_up_to_date(lmkrag, tmp_path):
 def test_whole_documents_are_listed_by_their_best_sentence(lmkrag, index):
     result = lmkrag("search", "Which stones moved?", "--level", "document", "--index", index, "-k", 3)
     assert result.stdout.count("\n") < 16
-    assert result.stdout.startswith("1. reports/viaduct-inspection.pdf:0-")
+    assert result.stdout.startswith("1. reports/viaduct-inspection.pdf, page 1  ")
 
 
 def test_status_says_where_documents_came_from(lmkrag, index, corpus):

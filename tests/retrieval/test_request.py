@@ -19,7 +19,7 @@ from lmkrag.retrieval.request import DEFAULT_TOP_K, SearchRequest
         ({"budget": "many"}, "budget must be a whole number, not 'many'"),
         ({"sentences_before": -1}, "sentences_before must be at least 0, not -1"),
         ({"mode": "fuzzy"}, "mode 'fuzzy': use 'hybrid', 'dense' or 'lexical'"),
-        ({"level": "page"}, "level 'page': use 'span', 'sentence' or 'document'"),
+        ({"level": "page"}, "level 'page': use 'passage', 'span', 'sentence' or 'document'"),
         ({"filter": "kind"}, "filter 'kind': it ends too early"),
         ({"filter": ""}, "filter '': it ends too early"),
     ],
