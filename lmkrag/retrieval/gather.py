@@ -33,6 +33,7 @@ class Candidates:
     """Sentences near anything a query found, by increasing id, each ``[n]``.
 
     ``has_content`` is false where a sentence says nothing by itself, ``lead_in`` true where the next belongs to it.
+    ``words`` maps the hashes of the question's words to what each weighs; empty where words do not count.
     """
 
     sentences: Ids
@@ -42,6 +43,7 @@ class Candidates:
     lexical: Scores
     has_content: Mask
     lead_in: Mask
+    words: dict[int, float]
 
 
 def gather_candidates(
@@ -76,18 +78,19 @@ def gather_candidates(
     if not len(matches.sentences):
         return None
     naming = None if mode == "dense" else find_named(snapshot, words, None if allowed is None else allowed.kept)
+    weighed = {} if matches.terms is None else dict(zip(words.tolist(), matches.terms.weights, strict=True))
     if naming is None:
-        return _describe(snapshot, vector, matches, mode, most)
+        return _describe(snapshot, vector, matches, mode, most, weighed)
     named = Selection(snapshot.documents, [int(snapshot.documents.keys[naming.document])])
     more = snapshot.search(vector, words, mode=mode, top_k=pool, allowed=named)
-    candidates = _describe(snapshot, vector, join_matches(matches, more), mode, most)
+    candidates = _describe(snapshot, vector, join_matches(matches, more), mode, most, weighed)
     weights = _document_weights(snapshot, candidates, naming)
     if weights is None:
         return candidates
     matches, more = (
         snapshot.search(vector, naming.words, mode=mode, top_k=pool, allowed=among) for among in (allowed, named)
     )
-    return _describe(snapshot, vector, join_matches(matches, more), mode, most, weights)
+    return _describe(snapshot, vector, join_matches(matches, more), mode, most, weighed, weights)
 
 
 def _document_weights(snapshot: Snapshot, candidates: Candidates, naming: Naming) -> Scores | None:
@@ -108,6 +111,7 @@ def _describe(
     matches: Matches,
     mode: Mode,
     most: int,
+    words: dict[int, float],
     weights: Scores | None = None,
 ) -> Candidates:
     own = np.zeros(len(matches.sentences), np.float32) if mode == "lexical" else matches.dense.copy()
@@ -132,7 +136,7 @@ def _describe(
         score *= weights[owners]
     has_content = (known.roles & NO_CONTENT) == 0
     lead_in = (known.roles & LEAD_IN) != 0
-    return Candidates(sentences, known.documents, score, known.dense, lexical, has_content, lead_in)
+    return Candidates(sentences, known.documents, score, known.dense, lexical, has_content, lead_in, words)
 
 
 def _with_reach(sentences: Ids, best: Ids, documents: DocumentRanges) -> tuple[Ids, Ids]:

@@ -6,11 +6,13 @@ from collections.abc import Sequence
 
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.view import DocumentView
+from lmkrag.index.words import hash_words
 from lmkrag.retrieval.gather import Candidates
 from lmkrag.types import Hit, Span
 
 _LINED = frozenset({"text", "markdown", "rst", "code"})  # kinds whose text is the file itself
 _LOOKED_AT = 200  # headings above a span
+_READ = 20_000  # characters of a span that are looked through for the question's words
 _DEEPEST = 7  # of a heading that does not tell its level
 
 _HASHES = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$", re.DOTALL)
@@ -61,8 +63,15 @@ class Results:
             meta=row.meta,
             line=line,
             last_line=None if line is None else line + text.count("\n"),
-            headings=find_headings(view, self.ordinal(hits[0])),
+            headings=(headings := find_headings(view, self.ordinal(hits[0]))),
+            coverage=self._cover(" ".join([text[:_READ], row.title, *headings])),
         )
+
+    def _cover(self, text: str) -> float:
+        """The share of the question's words, by weight, that a text has."""
+        words = self._candidates.words
+        total = sum(words.values())
+        return sum(words[word] for word in words.keys() & set(hash_words(text).tolist())) / total if total else 0.0
 
     def _hit(self, candidate: int) -> Hit:
         view, ordinal = self.view(candidate), self.ordinal(candidate)
