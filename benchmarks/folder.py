@@ -20,7 +20,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lmkrag import Engine
+from lmkrag import Answer, Engine
+from lmkrag.conversation import Conversation
 from lmkrag.evaluation.baselines import Baseline
 
 FOLDER = Path(__file__).with_name("folder")
@@ -50,10 +51,12 @@ def main() -> None:
         found = {level: _search(engine, answered, level) for level in options.levels.split(",")}
         found |= {name: _chunks(engine, answered, name) for name in filter(None, options.against.split(","))}
         answers = engine.ask_batch([question["question"] for question in questions])
+        followed = _converse(engine)
     _print_found(answered, found)
     if options.by_kind:
         _print_kinds(answered, found)
     _print_answers(questions, answers)
+    print(f"follow-up questions of conversations: {_percent(followed)} % of {len(followed)} right")
     if options.failures:
         _print_failures(answered, next(iter(found.values())))
 
@@ -75,6 +78,23 @@ def _chunks(engine: Engine, questions: list[dict[str, Any]], name: str) -> list[
     vectors = np.concatenate([made.vectors for made in units])
     scores = baseline.encode_queries([question["question"] for question in questions]) @ vectors.T
     return [[pieces[i] for i in row] for row in np.argsort(-scores, axis=1, kind="stable")[:, :RESULTS].tolist()]
+
+
+def _converse(engine: Engine) -> list[bool]:
+    """Whether `lmkrag chat` without a language model answers each follow-up of `conversations.jsonl`."""
+    right = []
+    for line in (FOLDER / "conversations.jsonl").read_text("utf-8").splitlines():
+        conversation = Conversation(engine)
+        for number, turn in enumerate(json.loads(line)):
+            answer = conversation.ask(turn["question"])
+            if number:
+                right.append(_quotes({**turn, "needs": []}, answer))
+    return right
+
+
+def _quotes(question: dict[str, Any], answer: Answer) -> bool:
+    cited = [cited for cited in answer.citations if cited.span.doc_id in question["doc_ids"]]
+    return any(_holds(question, citation.quote, alone=False) for citation in cited)
 
 
 def _plain(text: str) -> str:
@@ -129,7 +149,7 @@ def _print_kinds(questions: list[dict[str, Any]], found: dict[str, list[list[Pie
         print(f"| {kind} | {len(positions)} | {' | '.join(cells)} |")
 
 
-def _print_answers(questions: list[dict[str, Any]], answers: list[Any]) -> None:
+def _print_answers(questions: list[dict[str, Any]], answers: list[Answer]) -> None:
     said: dict[str, int] = dict.fromkeys(("right", "half", "wrong", "refused"), 0)
     refused = defaultdict(list)
     for question, answer in zip(questions, answers, strict=True):
@@ -139,9 +159,8 @@ def _print_answers(questions: list[dict[str, Any]], answers: list[Any]) -> None:
             said["refused"] += 1
         else:
             cited = [cited for cited in answer.citations if cited.span.doc_id in question["doc_ids"]]
-            right = any(_holds(question, cited.quote, alone=False) for cited in cited)
-            half = any(_holds(question, cited.span.text, alone=False) for cited in cited)
-            said["right" if right else "half" if half else "wrong"] += 1
+            half = any(_holds(question, citation.span.text, alone=False) for citation in cited)
+            said["right" if _quotes(question, answer) else "half" if half else "wrong"] += 1
     total = sum(said.values())
     print("\nask without a language model: " + ", ".join(f"{100 * n / total:.1f} % {what}" for what, n in said.items()))
     for kind, values in refused.items():

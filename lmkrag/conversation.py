@@ -5,7 +5,9 @@ from typing import Unpack
 
 from lmkrag.engine import Engine
 from lmkrag.readers.base import AnswerStream, Exchange, LanguageModelReader, Reader
+from lmkrag.readers.extractive import ExtractiveReader, weigh_evidence
 from lmkrag.retrieval.request import AskOptions, SearchRequest
+from lmkrag.searching import DEFAULT_BUDGET
 from lmkrag.types import Answer
 
 _REMEMBERED = 6  # exchanges a follow-up is rewritten from
@@ -14,8 +16,9 @@ _REMEMBERED = 6  # exchanges a follow-up is rewritten from
 class Conversation:
     """Asks an engine question after question.
 
-    A language model rewrites a follow-up into a question that stands alone before anything is searched; without one,
-    the last question and the new one are searched together.
+    A language model rewrites a follow-up into a question that stands alone before anything is searched. Without one, a
+    follow-up is searched as it is and with the title of the document that was quoted last, and what more speaks for is
+    taken; sentences that were just quoted are not quoted again.
 
     >>> conversation = Conversation(engine, reader=reader)  # doctest: +SKIP
     >>> conversation.ask("Who approves leave?").text  # doctest: +SKIP
@@ -29,6 +32,7 @@ class Conversation:
         self._reader = reader
         self._options = options
         self._history: list[Exchange] = []
+        self._last: Answer | None = None
 
     @property
     def history(self) -> Sequence[Exchange]:
@@ -41,7 +45,14 @@ class Conversation:
             return question
         if isinstance(self._reader, LanguageModelReader):
             return self._reader.rewrite(self._history[-_REMEMBERED:], question)
-        return f"{self._history[-1][0]} {question}"
+        if self._last is None or not self._last.citations:
+            return question
+        about = f"{question} ({self._last.citations[0].span.title})"
+        return max((about, question), key=self._weigh)
+
+    def _weigh(self, question: str) -> float:
+        options = self._options | {"budget": self._options.get("budget") or DEFAULT_BUDGET}
+        return weigh_evidence(self._engine.search(question, **options))
 
     def ask(self, question: str) -> Answer:
         """Answer the next question, and remember it."""
@@ -49,13 +60,16 @@ class Conversation:
 
     def stream(self, question: str) -> AnswerStream:
         """Answer piece by piece; call :meth:`remember` with the whole."""
-        return self._engine.ask_stream(self.standalone(question), reader=self._reader, **self._options)
+        reader = self._reader or ExtractiveReader(quoted=self._last.citations if self._last else ())
+        return self._engine.ask_stream(self.standalone(question), reader=reader, **self._options)
 
     def remember(self, question: str, answer: Answer) -> Answer:
         """Keep an exchange for the questions that follow, and return the answer."""
         self._history.append((question, answer.text))
+        self._last = answer
         return answer
 
     def forget(self) -> None:
         """Begin anew."""
         self._history.clear()
+        self._last = None

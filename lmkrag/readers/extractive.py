@@ -1,7 +1,7 @@
 """The reader without a model: the spans themselves, their best sentences quoted and cited."""
 
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.corpus.structure import is_lead_in
@@ -32,6 +32,10 @@ class ExtractiveReader:
 
     name = "extractive"
 
+    def __init__(self, *, quoted: Iterable[Citation] = ()) -> None:
+        """Take what was quoted before: it is not quoted again."""
+        self._quoted = frozenset((citation.span.doc_id, citation.start) for citation in quoted)
+
     def answer(self, question: str, spans: Sequence[Span]) -> Answer:
         """Answer from ``spans``, best first; ``found`` is false when too little speaks for an answer."""
         if weigh_evidence(spans) < FOUND:
@@ -44,7 +48,7 @@ class ExtractiveReader:
             if quoted and hit.score < _NEAR * best:
                 break
             citation = _cite(hit, number, spans[number - 1])
-            if citation is not None:
+            if citation is not None and (citation.span.doc_id, citation.start) not in self._quoted:
                 quoted.setdefault((number, citation.start), citation)
         citations = list(quoted.values())
         long = [citation for citation in citations if len(citation.quote.split()) >= _WORDS]
