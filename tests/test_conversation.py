@@ -9,16 +9,28 @@ from lmkrag.readers.prompt import lay_out
 from lmkrag.readers.transformers import TransformersReader
 
 
-def test_without_a_model_the_last_question_is_searched_too(engine):
+def test_without_a_model_a_follow_up_is_about_the_document_quoted_last(engine):
     conversation = Conversation(engine, top_k=3)
     assert conversation.standalone("And how often?") == "And how often?"
     first = conversation.ask("When must the fog horn sound?")
-    assert conversation.standalone("And how often?") == "When must the fog horn sound? And how often?"
+    title = first.citations[0].span.title
+    assert title
+    assert conversation.standalone("And how often?") == f"And how often? ({title})"
     second = conversation.ask("And how often?")
-    assert {span.doc_id for span in second.spans} & {span.doc_id for span in first.spans}
+    assert second.spans[0].doc_id == first.spans[0].doc_id
+    said = {(citation.span.doc_id, citation.start) for citation in first.citations}
+    assert not said & {(citation.span.doc_id, citation.start) for citation in second.citations}
     assert [question for question, _ in conversation.history] == ["When must the fog horn sound?", "And how often?"]
     conversation.forget()
     assert conversation.standalone("And how often?") == "And how often?"
+
+
+def test_a_question_about_something_else_stands_alone(engine):
+    conversation = Conversation(engine)
+    conversation.ask("When must the fog horn sound?")
+    question = "How much honey does a colony need for the winter?"
+    assert conversation.standalone(question) == question
+    assert conversation.ask(question).citations[0].span.doc_id == "beekeeping.html"
 
 
 def test_a_model_rewrites_the_follow_up(engine, causal_model):

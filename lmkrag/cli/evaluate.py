@@ -22,6 +22,13 @@ from lmkrag.cli.output import json_option, mode_option, print_json
 @click.option("--queries", type=click.IntRange(min=1), metavar="N", help="Questions of each set, at most.")
 @click.option("--encoder", metavar="NAME|DIR", help="The encoder to measure, the default one without.")
 @mode_option
+@click.option(
+    "--level",
+    type=click.Choice(["passage", "span", "sentence"]),
+    default="span",
+    show_default=True,
+    help="What lmkrag returns; spans are the unit of the published figures.",
+)
 @json_option
 def evaluate(
     datasets: tuple[Path, ...], against: str, out: Path, within: str, queries: int | None, as_json: bool, **how: Any

@@ -46,6 +46,7 @@ class Options:
     """What to compare.
 
     ``within``: sets whose questions are asked of their own document only. ``queries``: of each set at most, 0 for all.
+    ``level``: what a reader gets from us.
     """
 
     against: Sequence[str] = ()
@@ -53,6 +54,7 @@ class Options:
     queries: int = 0
     encoder: str | None = None
     mode: Mode = "hybrid"
+    level: Level = "span"
 
 
 class _Found(NamedTuple):
@@ -109,7 +111,7 @@ def _choose(dataset: Dataset, count: int) -> list[Query]:
 def _ours(dataset: Dataset, queries: list[Query], path: Path, options: Options) -> _Found:
     with Engine.open(path, create=True, encoder=options.encoder) as engine:
         engine.add(dataset.documents)
-        pieces = _search(engine, dataset, queries, "span", options)
+        pieces = _search(engine, dataset, queries, options.level, options)
         units = _search(engine, dataset, queries, "sentence", options)
     sentences = {
         document.doc_id: [_trimmed(document, sentence) for sentence in split_sentences(document.text)]

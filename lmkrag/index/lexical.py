@@ -115,25 +115,38 @@ def score_documents(segments: Sequence[LiveSegment], documents: DocumentRanges, 
     return score_texts(counts, terms.weights, lengths, count_words(segments) / max(1, len(documents.keys)))
 
 
-def first_words(segments: Sequence[LiveSegment], documents: DocumentRanges, terms: Terms) -> tuple[Ids, Ids]:
-    """Return how many words stand before the sentence in which each word is first found, document by document.
+def count_document_words(segments: Sequence[LiveSegment], documents: DocumentRanges) -> Ids:
+    """Return how many words each document has: ``[documents]``."""
+    lengths = np.zeros(len(documents.keys), np.int64)
+    for live in segments:
+        starts = live.runs[:, 0]
+        words = live.words_before[starts + live.runs[:, 2]] - live.words_before[starts]
+        lengths += np.bincount(live.owners, words, len(lengths)).astype(np.int64)
+    return lengths
+
+
+def find_first(segments: Sequence[LiveSegment], terms: Terms, most: int) -> list[tuple[Ids, Ids]]:
+    """Find where each word first stands in each document that has it.
 
     Args:
         segments: to search in.
-        documents: that are alive.
-        terms: those of the question, looked up in the same segments.
+        terms: looked up in the same segments.
+        most: a word that is in more sentences than this is left out: it tells no documents apart.
 
     Returns:
-        ``[words, documents]``, -1 where a document does not have the word; and ``[documents]``, all words of each.
+        For each word, positions of documents ``[k]``, each once, and how many words stand before the sentence with the
+        word's first place there ``[k]``.
     """
-    first = np.full((len(terms.words), len(documents.keys)), -1)
-    lengths = np.zeros(len(documents.keys), np.int64)
-    for live, postings in zip(segments, terms.postings, strict=True):
-        starts = live.runs[:, 0]
-        np.add.at(lengths, live.owners, live.words_before[starts + live.runs[:, 2]] - live.words_before[starts])
-        for number, posting in enumerate(postings):
-            run = np.searchsorted(starts, posting.rows, side="right") - 1
-            opens = np.flatnonzero(np.diff(run, prepend=-1))  # rows and runs are in order
-            rows, run = posting.rows[opens], run[opens]
-            first[number, live.owners[run]] = live.words_before[rows] - live.words_before[starts[run]]
-    return first, lengths
+    found = []
+    for column in zip(*terms.postings, strict=True):
+        owners, before = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        if sum(len(posting.rows) for posting in column) <= most:
+            for live, posting in zip(segments, column, strict=True):
+                starts = live.runs[:, 0]
+                run = np.searchsorted(starts, posting.rows, side="right") - 1
+                opens = np.flatnonzero(np.diff(run, prepend=-1))  # rows and runs are in order
+                rows, run = posting.rows[opens], run[opens]
+                owners.append(live.owners[run])
+                before.append(live.words_before[rows] - live.words_before[starts[run]])
+        found.append((np.concatenate(owners), np.concatenate(before)))
+    return found

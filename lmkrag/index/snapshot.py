@@ -11,7 +11,14 @@ from lmkrag.arrays import Bytes, Hashes, Ids, Mask, Scores, Vectors
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
-from lmkrag.index.lexical import Terms, find_terms, first_words, score_documents, search_terms
+from lmkrag.index.lexical import (
+    Terms,
+    count_document_words,
+    find_first,
+    find_terms,
+    score_documents,
+    search_terms,
+)
 from lmkrag.index.live import LiveSegment, Selection
 from lmkrag.index.ranges import DocumentRanges, find_rows
 from lmkrag.index.vectors import VectorFile
@@ -189,9 +196,13 @@ class Snapshot:
         """Return the BM25 scores of whole documents: see :func:`lmkrag.index.lexical.score_documents`."""
         return score_documents(self.segments, self.documents, positions, terms)
 
-    def first_words(self, words: Hashes) -> tuple[Ids, Ids]:
-        """Return where in each document each word first stands: see :func:`lmkrag.index.lexical.first_words`."""
-        return first_words(self.segments, self.documents, self.find_terms(words))
+    def find_first(self, terms: Terms, most: int) -> list[tuple[Ids, Ids]]:
+        """Return where each word first stands in each document: see :func:`lmkrag.index.lexical.find_first`."""
+        return find_first(self.segments, terms, most)
+
+    def count_document_words(self) -> Ids:
+        """Return how many words each document has: ``[documents]``."""
+        return count_document_words(self.segments, self.documents)
 
     def _score_owners(self, owners: Ids, terms: Terms) -> Scores | None:
         """The score of the whole document that each sentence is of; None where there is but one document."""

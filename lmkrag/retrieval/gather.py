@@ -24,6 +24,9 @@ _EXPANDED_PER_RESULT = 4
 NAMED = 2.0
 """Other documents lose this share of their scores for each point of margin of the one that a question names."""
 
+MOST_LOST = 0.9
+"""The share of their scores that they lose at most: what they hold still comes after it, in its order."""
+
 LEAST_FIT, FULL_FIT = 0.7, 0.85
 """Of the best score found, the share that the named document's best must reach to be preferred at all, and fully."""
 
@@ -77,7 +80,8 @@ def gather_candidates(
     matches = snapshot.search(vector, words, mode=mode, top_k=pool, allowed=allowed)
     if not len(matches.sentences):
         return None
-    naming = None if mode == "dense" else find_named(snapshot, words, None if allowed is None else allowed.kept)
+    among = None if allowed is None else allowed.kept
+    naming = None if matches.terms is None else find_named(snapshot, matches.terms, among)
     weighed = {} if matches.terms is None else dict(zip(words.tolist(), matches.terms.weights, strict=True))
     if naming is None:
         return _describe(snapshot, vector, matches, mode, most, weighed)
@@ -87,9 +91,8 @@ def gather_candidates(
     weights = _document_weights(snapshot, candidates, naming)
     if weights is None:
         return candidates
-    matches, more = (
-        snapshot.search(vector, naming.words, mode=mode, top_k=pool, allowed=among) for among in (allowed, named)
-    )
+    left = words if mode == "lexical" else naming.words  # where nothing but words counts, each may be needed
+    matches, more = (snapshot.search(vector, left, mode=mode, top_k=pool, allowed=where) for where in (allowed, named))
     return _describe(snapshot, vector, join_matches(matches, more), mode, most, weighed, weights)
 
 
@@ -100,7 +103,7 @@ def _document_weights(snapshot: Snapshot, candidates: Candidates, naming: Naming
     if best <= 0 or not inside.any():
         return None
     fit = float(candidates.score[inside].max()) / best
-    sure = min(1.0, NAMED * naming.margin) * min(1.0, max(0.0, (fit - LEAST_FIT) / (FULL_FIT - LEAST_FIT)))
+    sure = min(MOST_LOST, NAMED * naming.margin) * min(1.0, max(0.0, (fit - LEAST_FIT) / (FULL_FIT - LEAST_FIT)))
     weights: Scores = (1 - sure * (1 - naming.shares / naming.shares[naming.document])).astype(np.float32)
     return weights if sure > 0 else None
 

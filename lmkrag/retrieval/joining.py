@@ -1,6 +1,5 @@
 """Passages from grown spans, best first: each completed, those that meet joined, copies told once."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -46,22 +45,18 @@ def join_passages(
         per_document: how many of one document, at most.
     """
     made: list[_Passage] = []
-    counts: Counter[str] = Counter()
     for rank, (first, stop, hit) in enumerate(grown):
         view = results.view(hit)
         low, high = results.ordinal(first), results.ordinal(stop - 1) + 1
-        core = strip(view, view.bounds(low)[0], view.bounds(high - 1)[1])
         passage = _Passage(view, *strip(view, *complete_span(view, low, high)), [hit])
-        if _joins(made, passage, core, touching=rank < JOINED):
+        if _joins(made, passage, view.bounds(results.ordinal(hit)), touching=rank < JOINED):
             continue
-        doc_id = view.row.doc_id
-        if per_document is not None and counts[doc_id] >= per_document:
+        if per_document is not None and sum(other.view is view for other in made) >= per_document:
             continue
         if len(made) >= top_k:
             made = _without_copies(made)
             if len(made) == top_k:
                 break
-        counts[doc_id] += 1
         made.append(passage)
     return [
         replace(results.make_span(passage.start, passage.end, passage.hits), also_in=tuple(passage.also_in))
@@ -69,10 +64,10 @@ def join_passages(
     ]
 
 
-def _joins(made: list[_Passage], passage: _Passage, core: tuple[int, int], *, touching: bool) -> bool:
+def _joins(made: list[_Passage], passage: _Passage, hit: tuple[int, int], *, touching: bool) -> bool:
     """Make a passage part of a better one that it meets; return whether it is.
 
-    Of one that overlaps a better one and is not joined, what is left is kept.
+    One that overlaps a better one and is not joined keeps the side on which its hit (start, end) stands.
     """
     for better in made:
         if better.view is not passage.view:
@@ -83,28 +78,35 @@ def _joins(made: list[_Passage], passage: _Passage, core: tuple[int, int], *, to
             gap = passage.view.text(min(better.end, passage.end), max(better.start, passage.start))
             if not touching or high - low > LONGEST_JOINED or gap.strip():
                 continue
-        inside = better.start <= core[0] and core[1] <= better.end
-        if apart or (not inside and (touching or high - low - (better.end - better.start) <= TAKEN_OVER)):
+        if apart or touching or high - low - (better.end - better.start) <= TAKEN_OVER:
             better.start, better.end = low, high
-        elif not inside:
-            passage.start, passage.end = (
-                (passage.start, better.start) if passage.start < better.start else (better.end, passage.end)
-            )
-            passage.start, passage.end = strip(passage.view, passage.start, passage.end)
+        elif hit[1] <= better.start or better.end <= hit[0]:
+            left = hit[1] <= better.start
+            start, end = (passage.start, better.start) if left else (better.end, passage.end)
+            passage.start, passage.end = strip(passage.view, start, end)
             continue
         better.hits += passage.hits
         _take_over(made, better)
         return True
-    return passage.end <= passage.start
+    return False
 
 
 def _take_over(made: list[_Passage], passage: _Passage) -> None:
-    """Make those part of a passage that it now overlaps."""
-    for other in [other for other in made if other is not passage and other.view is passage.view]:
-        if other.start < passage.end and passage.start < other.end:
-            passage.start, passage.end = min(passage.start, other.start), max(passage.end, other.end)
-            passage.hits += other.hits
+    """Make one of a passage that has grown and those that it now overlaps, in the place of the best of them."""
+    while True:
+        together = [
+            other
+            for other in made
+            if other.view is passage.view and other.start < passage.end and passage.start < other.end
+        ]
+        if len(together) == 1:
+            return
+        best, *others = together
+        best.start, best.end = min(other.start for other in together), max(other.end for other in together)
+        for other in others:
+            best.hits += other.hits
             made.remove(other)
+        passage = best
 
 
 def _without_copies(made: list[_Passage]) -> list[_Passage]:

@@ -4,11 +4,14 @@ Where documents are alike (contracts, releases, minutes), each of them holds a p
 one is meant, only such words say: "Consider the agreement between X and Y; may the recipient share ...?"
 """
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.arrays import Floats, Hashes, Mask
+from lmkrag.arrays import Floats, Hashes, Ids, Mask
+from lmkrag.index.lexical import Terms
 from lmkrag.index.snapshot import Snapshot
 
 OPENING = 250
@@ -22,6 +25,7 @@ MARGIN = 0.1
 
 _COMMON = 0.2  # a word in the openings of more documents than this share names none of them
 _TITLED = 1_000  # documents whose titles are looked at
+_MOST = 100_000  # sentences: a word in more of them is not looked for
 
 
 class Naming(NamedTuple):
@@ -38,7 +42,7 @@ class Naming(NamedTuple):
     words: Hashes
 
 
-def find_named(snapshot: Snapshot, words: Hashes, among: Mask | None = None) -> Naming | None:
+def find_named(snapshot: Snapshot, terms: Terms, among: Mask | None = None) -> Naming | None:
     """Find the document that a question names by words of its opening or title.
 
     Each word weighs as much as it tells documents apart (its inverse document frequency). The document must be ahead
@@ -46,32 +50,48 @@ def find_named(snapshot: Snapshot, words: Hashes, among: Mask | None = None) -> 
 
     Args:
         snapshot: to look in.
-        words: hashes of the question's words.
+        terms: the question's words, looked up in the snapshot.
         among: ``[documents]`` which may be meant; None for all.
 
     Returns:
         None when the question names no document, or several alike.
     """
-    first, lengths = snapshot.first_words(words)
-    held = first >= 0
-    opening = held & (first < np.clip(OPENING_SHARE * lengths, SHORTEST_OPENING, OPENING))
-    chosen = np.ones(len(snapshot.documents.keys), bool) if among is None else among
+    documents = snapshot.documents.keys
+    chosen = np.ones(len(documents), bool) if among is None else among
     count = int(chosen.sum())
-    if count < 2 or not held.any():
+    if count < 2:
         return None
-    held, opening = held & chosen, opening & chosen
-    frequency = held.sum(1)
-    weight = np.log1p((count - frequency + 0.5) / (frequency + 0.5))
-    weight[frequency == 0] = 0
-    total = float(weight.sum())
-    likely = np.argsort(-(weight @ (held + 0.5 * opening)), kind="stable")[:_TITLED]
-    opening[:, likely] |= snapshot.words_in_titles(words, snapshot.documents.keys[likely]) & chosen[likely]
-    shares: Floats = weight @ opening / max(total, 1e-9)
+    border = np.clip(OPENING_SHARE * snapshot.count_document_words(), SHORTEST_OPENING, OPENING)
+    held, opened, weights = [], [], []
+    for owners, before in snapshot.find_first(terms, _MOST):
+        kept = chosen[owners]
+        owners, before = owners[kept], before[kept]
+        held.append(owners)
+        opened.append(owners[before < border[owners]])
+        weights.append(math.log1p((count - len(owners) + 0.5) / (len(owners) + 0.5)) if len(owners) else 0.0)
+    total = sum(weights)
+    if total <= 0:
+        return None
+    mass = _add_up(held, weights, len(documents))
+    likely = np.argsort(-(mass + 0.5 * _add_up(opened, weights, len(documents))), kind="stable")[:_TITLED]
+    likely = likely[chosen[likely]]
+    titled = snapshot.words_in_titles(terms.words, documents[likely])
+    opened = [np.union1d(owners, likely[in_title]) for owners, in_title in zip(opened, titled, strict=True)]
+    shares = _add_up(opened, weights, len(documents)) / total
     best, second = np.argsort(-shares, kind="stable")[:2].tolist()
-    mass = weight @ held + 0.5 * total * shares
+    mass += 0.5 * total * shares
     margin = float(shares[best] - shares[second])
     if margin < MARGIN or mass[best] < mass.max():
         return None
-    naming = opening[:, best] & (opening.sum(1) <= max(1, _COMMON * count))
-    others = words[~naming]
-    return Naming(best, shares, margin, others if len(others) else words)
+    most = max(1, _COMMON * count)
+    naming = np.array([best in owners and len(owners) <= most for owners in opened])
+    others = terms.words[~naming]
+    return Naming(best, shares, margin, others if len(others) else terms.words)
+
+
+def _add_up(owners: Sequence[Ids], weights: Sequence[float], count: int) -> Floats:
+    """``[count]``: of each document, the weights of the words that it has, given the documents of each word."""
+    total = np.zeros(count)
+    for of_word, weight in zip(owners, weights, strict=True):
+        total[of_word] += weight
+    return total

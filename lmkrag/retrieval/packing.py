@@ -99,4 +99,7 @@ def _shorten(span: Span, budget: int, cost: Cost) -> Span:
 
 
 def _piece(span: Span, first: int, stop: int) -> Span:
-    return replace(span, start=span.start + first, end=span.start + stop, text=span.text[first:stop])
+    text = span.text[first:stop]
+    line = None if span.line is None else span.line + span.text.count("\n", 0, first)
+    last_line = None if line is None else line + text.count("\n")
+    return replace(span, start=span.start + first, end=span.start + stop, text=text, line=line, last_line=last_line)

@@ -30,6 +30,7 @@ _STEPS = 3  # backward: an answer, the pronoun in its question, and what that st
 _QUOTED_LINE = re.compile(r"\s*>")
 _ANNOUNCES = re.compile(r"[:：]\s*$")
 _ASKS = re.compile(r"[?？][\"'”’»)\]*_]*\s*$")
+_LINE_END = re.compile(r"[\r\n]\s*$")
 _BLANK_LINE = re.compile(r"(?:\r\n|\r|\n)[^\S\r\n]*(?:\r\n|\r|\n)\s*$")
 _REFERS_BACK = re.compile(
     r"""(?:[A-Z][\w.'’ -]{0,40}:\s+)?[-*\"'“(]*(?:
@@ -90,9 +91,10 @@ def _goes_on(view: DocumentView, ordinal: int) -> bool:
     if ordinal + 1 >= view.row.sentences:
         return False
     kinds = view.kind(ordinal), view.kind(ordinal + 1)
-    if "heading" in kinds or "row" in kinds or kinds[1] in ("turn", "item") or "code" in kinds:
+    if {"heading", "row", "code"} & set(kinds):
         return False
-    return not _BLANK_LINE.search(view.sentence(ordinal))
+    end = _BLANK_LINE if kinds[1] not in ("turn", "item") else _LINE_END  # the next line is another turn or item
+    return not end.search(view.sentence(ordinal))
 
 
 def _take_before(view: DocumentView, first: int) -> int:

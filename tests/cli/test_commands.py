@@ -3,6 +3,7 @@ import fcntl
 import json
 import os
 import pty
+import re
 import shutil
 import struct
 import subprocess
@@ -332,3 +333,108 @@ def test_status_says_where_documents_came_from(lmkrag, index, corpus):
     assert status["skipped"] == 0
     assert status["changed"].startswith("20")
     assert f"{corpus} (5 documents)" in lmkrag("status", "--index", index).stdout
+
+
+BOATS = """# Boats
+
+## Rescue
+
+The rescue boat is launched from the lee side of the ferry, where it is calm. It holds six
+people and can be lowered by two of the crew, even at night, since there are lamps on both sides of it. The cover
+is taken off in the harbour already, so that nobody has to look for a knife when the boat is needed.
+
+## Tug
+
+The tug pulls nine tonnes.
+"""
+FARES = "AGE = 14\n\n\ndef fare(age, base):\n    if age < AGE:\n\t\treturn 0\n    return base\n\n\n"
+
+
+@pytest.fixture(scope="module")
+def notes(lmkrag, tmp_path_factory):
+    """A Markdown file and a source file with an index of them."""
+    folder = tmp_path_factory.mktemp("notes")
+    (folder / "boats.md").write_text(BOATS)
+    tugs = "".join(f"def tug_{n}():\n    return 'pulls {n} tonnes of barges'\n\n\n" for n in range(20))
+    (folder / "fares.py").write_text(FARES + tugs)
+    index = folder / "index"
+    assert lmkrag("index", folder, "--index", index).returncode == 0
+    return index
+
+
+def test_results_say_where_they_stand(lmkrag, notes):
+    result = lmkrag("search", "how many people does the rescue boat hold", "--index", notes, "-k", 1)
+    heading, section, *text = result.stdout.splitlines()
+    assert heading.startswith("1. boats.md:5  0.")
+    assert section == "   Boats > Rescue"
+    assert text[0].strip().startswith("The rescue boat")
+    answer = lmkrag("ask", "how many people does the rescue boat hold?", "--index", notes).stdout
+    assert "[1] boats.md:5\n    Boats > Rescue\n" in answer
+    (span,) = json.loads(lmkrag("search", "rescue boat", "--index", notes, "-k", 1, "--json").stdout)["spans"]
+    assert (span["line"], span["last_line"], span["headings"]) == (5, 7, ["Boats", "Rescue"])
+    assert span["coverage"] == 1
+
+
+def test_code_comes_by_functions_and_keeps_its_lines(lmkrag, notes):
+    result = lmkrag("search", "what does a child's fare return below the age", "--index", notes, "-k", 1)
+    assert "fares.py:" in result.stdout
+    assert "   def fare(age, base):\n       if age < AGE:\n" in result.stdout
+    assert "def tug_9" not in result.stdout
+
+
+def test_lines_around_results(lmkrag, notes):
+    alone = lmkrag("search", "nine tonnes", "--index", notes, "-k", 1).stdout
+    assert "lowered by two" not in alone
+    around = lmkrag("search", "nine tonnes", "--index", notes, "-k", 1, "-C", 4).stdout
+    assert around.index("lowered by two") < around.index("## Tug") < around.index("The tug pulls")
+
+
+def test_at_most_so_many_results_of_a_document(lmkrag, notes):
+    found = lmkrag("search", "rescue boat tug", "--index", notes, "--per-document", 1, "--json")
+    doc_ids = [span["doc_id"] for span in json.loads(found.stdout)["spans"]]
+    assert sorted(doc_ids) == ["boats.md", "fares.py"]
+
+
+def test_a_part_of_a_document_is_shown(lmkrag, notes, index):
+    text = lmkrag("show", "boats.md", "--index", notes).stdout
+    place = text.index("nine tonnes")
+    part = json.loads(lmkrag("show", "boats.md", "--index", notes, "--around", place, "--json").stdout)
+    assert part["text"] == text[part["start"] : part["end"]]
+    assert part["start"] <= place < part["end"]
+    page = lmkrag("show", "reports/viaduct-inspection.pdf", "--index", index, "--page", 2).stdout
+    assert page.startswith("Findings")
+    assert "Recommendations and cost" not in page
+    for wrong, message in (
+        (["--page", 1], "boats.md has no pages"),
+        (["--around", 10_000], f"boats.md has {len(text)} characters"),
+        (["--around", 1, "--page", 1], "give --around or --page, not both"),
+    ):
+        result = lmkrag("show", "boats.md", "--index", notes, *wrong)
+        assert (result.returncode, result.stderr) == (2, f"lmkrag: {message}\n")
+
+
+def test_on_a_terminal_results_are_wrapped_marked_and_linked(notes):
+    ours, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "60", "TERM": "xterm-256color", "HF_HUB_OFFLINE": "1"}
+    environment.pop("NO_COLOR", None)
+    command = [sys.executable, "-m", "lmkrag", "search", "rescue boat", "--index", str(notes), "-k", "1"]
+    process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env=environment)
+    os.close(theirs)
+    printed = b""
+    while True:
+        try:
+            part = os.read(ours, 4_096)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        printed += part
+    assert process.wait(60) == 0
+    text = printed.decode()
+    assert "\x1b]8;" in text  # a link
+    assert "boats.md\x1b\\" in text
+    plain = re.sub(r"\x1b\]8;[^\x1b]*\x1b\\|\x1b\[[0-9;]*m", "", text)
+    lines = [line.strip() for line in plain.splitlines()]
+    assert max(map(len, lines)) <= 60
+    assert "six people and can" in " ".join(lines)  # the author's line end is gone
+    assert re.search(r"\x1b\[[0-9;]*4m[Rr]escue", text)  # a word of the question

@@ -1,4 +1,8 @@
-from lmkrag.readers.extractive import NOT_FOUND, ExtractiveReader
+from dataclasses import replace
+
+import pytest
+
+from lmkrag.readers.extractive import COVERAGE, FOUND, NOT_FOUND, ExtractiveReader, weigh_evidence
 from lmkrag.types import Hit, Span
 
 TEXT = "The lamp is lit at dusk. Nobody may trim the wick before midnight."
@@ -32,3 +36,49 @@ def test_nothing_near_is_not_found():
     answer = ExtractiveReader().answer("When?", [make_span(hit(100, 125, 1.0, dense=0.1))])
     assert (answer.found, answer.text, answer.citations) == (False, NOT_FOUND, ())
     assert ExtractiveReader().answer("When?", []).found is False
+
+
+LIST = "To open the door by hand:\n\n1. Close valve H3.\n2. Turn the crank left.\n\nThen secure it with chains."
+
+
+def quote(text: str, piece: str, **options) -> list[str]:
+    """What is quoted of a span when the sentence that begins with ``piece`` is its hit."""
+    start = text.index(piece)
+    end = min((text.index(stop, start) + 1 for stop in ".?:" if stop in text[start:]), default=len(text))
+    span = make_span(hit(start, end, 1.0), text=text, start=0)
+    return [citation.quote for citation in ExtractiveReader(**options).answer("How?", [span]).citations]
+
+
+def test_a_colon_is_quoted_with_its_list():
+    assert quote(LIST, "To open") == [LIST[: LIST.index("\n\nThen")]]
+
+
+def test_a_question_is_no_answer_but_what_follows_is():
+    text = "Can I bring my dog?\n\nYes, on a lead. Cats stay at home."
+    assert quote(text, "Can I") == ["Yes, on a lead."]
+    assert quote("Can I bring my dog?", "Can I") == []
+
+
+def test_a_pronoun_is_quoted_with_what_it_stands_for():
+    text = "The boat is small. It holds six people. Nobody stands."
+    assert quote(text, "It holds") == ["The boat is small. It holds six people."]
+
+
+def test_a_table_of_contents_is_no_answer():
+    text = "Fog and wind ........ 12\nLoading ........ 9"
+    span = make_span(hit(0, 24, 1.0), text=text, start=0)
+    assert ExtractiveReader().answer("What about fog?", [span]).found is False
+
+
+def test_what_was_quoted_is_not_quoted_again():
+    span = make_span(hit(125, 166, 1.0), hit(100, 125, 0.9))
+    before = ExtractiveReader().answer("When?", [span])
+    after = ExtractiveReader(quoted=before.citations).answer("And the lamp?", [span])
+    assert [citation.quote for citation in after.citations] == ["The lamp is lit at dusk."]
+
+
+def test_words_count_beside_similarity():
+    near = make_span(hit(100, 125, 1.0, dense=FOUND - 0.2))
+    assert not ExtractiveReader().answer("When?", [near]).found
+    assert ExtractiveReader().answer("When?", [replace(near, coverage=1.0)]).found
+    assert weigh_evidence([replace(near, coverage=0.5)]) == pytest.approx(FOUND - 0.2 + COVERAGE / 2)

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -35,6 +37,12 @@ def test_never_above_the_budget_and_always_exact(texts, budget):
     for one in packed:
         whole = next(s for s in spans if s.start == one.start)
         assert whole.text[: one.end - one.start] == one.text
+
+
+def test_a_cut_span_keeps_its_lines():
+    whole = replace(span("one two\nthree four\nfive six seven", hit=(19, 33)), line=7, last_line=9)
+    (cut,) = pack([whole], 3)
+    assert (cut.text, cut.line, cut.last_line) == ("five six seven", 9, 9)
 
 
 def test_what_is_said_twice_is_packed_once():

@@ -1,0 +1,26 @@
+import pytest
+
+from lmkrag.corpus.sentences import split_sentences
+from lmkrag.index import catalog
+from lmkrag.index.staged import SentenceTable, Staged
+from lmkrag.index.view import DocumentView
+from lmkrag.types import Document
+
+
+@pytest.fixture(scope="session")
+def make_view(tmp_path_factory):
+    """Put a document into a real catalog and look at it."""
+    connection = catalog.connect(tmp_path_factory.mktemp("views") / "catalog.sqlite", create=True)
+    catalog.create_schema(connection, {"encoder": "", "recipe": ""})
+    made = 0
+
+    def view(text: str, kind: str = "text") -> DocumentView:
+        nonlocal made
+        made += 1
+        sentences = SentenceTable.of(split_sentences(text, kind=kind))
+        document = Document(f"d{made}", f"d{made}", text, kind=kind)
+        catalog.insert_document(connection, Staged(document, text, sentences, "", (1, 1)))
+        return DocumentView(connection, catalog.find_document(connection, document.doc_id))
+
+    yield view
+    connection.close()

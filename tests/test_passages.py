@@ -1,0 +1,108 @@
+"""Passages through the whole engine: exact, apart, joined, copies told once."""
+
+import pytest
+
+from lmkrag import Document, Engine
+from lmkrag.errors import UsageError
+
+MANUAL = """# Ferry manual
+
+## Loading
+
+The deck takes these loads:
+
+| Vehicle | Limit | Lane |
+|---|---|---|
+| Car | 2.5 t | side |
+| Lorry | 18 t | centre |
+
+## Rescue boat
+
+The rescue boat is launched from the lee side, never when the engine runs. It holds six people, and two lower it.
+
+## Seals
+
+The seals of the sound were counted on six mornings in August, and the highest count of all was 187 animals.
+"""
+NOTES = (
+    "The gauge at the quay measures the level of the water every minute.\n\nTo reset it:\n\n    hold MODE and POWER\n"
+)
+QUESTIONS = [
+    "What is the limit for a lorry?",
+    "How many people does the rescue boat hold?",
+    "How do I reset the gauge?",
+]
+
+
+@pytest.fixture(scope="module")
+def manual(encoder, tmp_path_factory):
+    with Engine.open(tmp_path_factory.mktemp("manual") / "index", create=True, encoder=encoder) as engine:
+        engine.add(
+            [
+                Document("manual.md", "manual.md", MANUAL, title="Ferry manual", kind="markdown"),
+                Document("copy.md", "copy.md", MANUAL, title="Ferry manual", kind="markdown"),
+                Document("notes.txt", "notes.txt", NOTES),
+            ]
+        )
+        yield engine
+
+
+def test_a_row_comes_with_its_header_and_place(manual):
+    span = manual.search("What is the limit for a lorry?")[0]
+    assert span.text == MANUAL[MANUAL.index("The deck") : MANUAL.index("\n\n## Rescue")]
+    assert span.headings == ("Ferry manual", "Loading")
+    assert span.section == "Ferry manual > Loading"
+    assert (span.line, span.last_line) == (5, 10)
+    assert span.place == "manual.md:5" or (span.place, span.also_in) == ("copy.md:5", ("manual.md",))
+    (hit,) = [hit for hit in span.hits if "Lorry" in MANUAL[hit.start : hit.end]]
+    assert span.start <= hit.start < span.end
+
+
+def test_a_copy_is_told_and_not_listed(manual):
+    found = manual.search("How many people does the rescue boat hold?", top_k=4)
+    assert len({span.text for span in found}) == len(found)
+    assert {found[0].doc_id, *found[0].also_in} == {"manual.md", "copy.md"}
+    context = manual.build_context("How many people does the rescue boat hold?")
+    assert context.text.count("It holds six people") == 1
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("level", ["passage", "span", "sentence"])
+def test_exact_and_apart_at_every_level(manual, question, level):
+    spans = manual.search(question, level=level, top_k=20)
+    for span in spans:
+        text = manual.show(span.doc_id)
+        assert text[span.start : span.end] == span.text == span.text.strip()
+        assert text.count("\n", 0, span.start) + 1 == span.line
+        assert span.last_line == span.line + span.text.count("\n")
+        assert 0 <= span.coverage <= 1
+        assert all(hit.start < span.end and span.start < hit.end for hit in span.hits)
+    for i, one in enumerate(spans):
+        assert all(one.doc_id != o.doc_id or one.end <= o.start or o.end <= one.start for o in spans[i + 1 :])
+
+
+def test_so_many_of_one_document(manual):
+    for level in ("passage", "span", "sentence"):
+        for most in (1, 2):
+            found = [span.doc_id for span in manual.search("the rescue boat", top_k=9, level=level, per_document=most)]
+            assert max(found.count(doc_id) for doc_id in found) == most
+    assert len({span.doc_id for span in manual.ask("How do I reset the gauge?", per_document=1).spans}) >= 2
+    with pytest.raises(UsageError, match="per_document must be at least 1, not 0"):
+        manual.search("the rescue boat", per_document=0)
+
+
+def test_a_fixed_number_of_sentences_adds_nothing_else(manual):
+    (span,) = manual.search("How many people does the rescue boat hold?", top_k=1, sentences_before=0)
+    assert span.text == "It holds six people, and two lower it."
+
+
+def test_readers_get_passages_with_their_sections(manual):
+    context = manual.build_context("What is the limit for a lorry?")
+    assert 'section="Ferry manual > Loading"' in context.text
+    assert "| Vehicle | Limit | Lane |" in context.text
+
+
+def test_what_a_colon_announces_is_answered(manual):
+    answer = manual.ask("How do I reset the gauge?")
+    assert "hold MODE and POWER" in answer.text
+    assert answer.citations[0].place == "notes.txt:3"
