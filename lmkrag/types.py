@@ -96,7 +96,8 @@ class Span:
     ``page``, ``line`` and ``last_line`` count from 1: pages where the document has any, lines where its text is the
     file itself. ``hits`` are the sentences that led here, best first; ``title``, ``kind`` and ``meta`` the document's;
     ``headings`` those that the best hit stands under, outermost first; ``also_in`` documents with the same words;
-    ``coverage`` the share of the question's words, by weight, that the text, the title or a heading has.
+    ``header`` the first row of the table that it begins in the midst of; ``coverage`` the share of the question's
+    words, by weight, that any of these has.
     """
 
     doc_id: str
@@ -114,6 +115,7 @@ class Span:
     last_line: int | None = None
     headings: tuple[str, ...] = ()
     also_in: tuple[str, ...] = ()
+    header: str = ""
     coverage: float = 0.0
 
     @property

@@ -102,6 +102,17 @@ def test_readers_get_passages_with_their_sections(manual):
     assert "| Vehicle | Limit | Lane |" in context.text
 
 
+def test_a_row_far_below_its_header(encoder, tmp_path):
+    rows = "".join(f"| {name}{number} | {number * 7} |\n" for number in range(20) for name in ("oar", "anchor", "lamp"))
+    table = f"# Prices\n\n| Part | Crowns |\n|---|---|\n{rows}"
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(Document("prices.md", "prices.md", table, title="Prices", kind="markdown"))
+        span = next(s for s in engine.search("What does lamp18 cost?", top_k=20) if "| lamp18 |" in s.text)
+        assert span.header == "| Part | Crowns |"
+        assert table[span.start : span.end] == span.text
+        assert f"{span.header}\n[…]\n{span.text}" in engine.build_context("What does lamp18 cost?", budget=900).text
+
+
 def test_what_a_colon_announces_is_answered(manual):
     answer = manual.ask("How do I reset the gauge?")
     assert "hold MODE and POWER" in answer.text

@@ -32,6 +32,7 @@ _SPAN_FIELDS = (
     "score",
     "text",
     "also_in",
+    "header",
     "coverage",
 )
 _LISTED = 20  # keys of front matter that are named

@@ -33,7 +33,7 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
     text = best_sentence(span) if level == "document" else span.text
     if not sys.stdout.isatty():
         click.secho(f"{number}. {one_line(span.place)}  {span.score:.3f}", bold=True)
-        for line in filter(None, (one_line(_section(span)), around[0], text, around[1])):
+        for line in filter(None, (one_line(_section(span)), around[0] or span.header, text, around[1])):
             click.echo(_indented(readable(line)))
         _print_copies(span)
         click.echo()
@@ -47,7 +47,7 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
     console = _console()
     console.print(heading, soft_wrap=True)
     code = span.kind == "code"
-    styled = [Text(one_line(_section(span)), style="italic dim"), _dim(around[0])]
+    styled = [Text(one_line(_section(span)), style="italic dim"), _dim(around[0] or span.header)]
     marks = [(hit.start - span.start, hit.end - span.start, "bold") for hit in span.hits] if level != "document" else []
     styled += [mark_text(text, [*marks, *_find_words(text, query)], reflow=not code), _dim(around[1])]
     for part in styled:

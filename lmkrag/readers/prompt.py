@@ -106,7 +106,9 @@ def framed_cost(count_tokens: Callable[[str], int]) -> Callable[[int, Span], int
 
 
 def _key(question: str, spans: Sequence[Span]) -> str:
-    return border_key([question, *(span.text for span in spans), *(span.doc_id + span.section for span in spans)])
+    return border_key(
+        [question, *(span.text for span in spans), *(span.doc_id + span.section + span.header for span in spans)]
+    )
 
 
 def lay_out(spans: Sequence[Span], key: str) -> str:
@@ -124,7 +126,8 @@ def frame_span(number: int, span: Span, key: str) -> str:
     if span.headings:
         source += f" section={json.dumps(span.section, ensure_ascii=False)}"
     page = f" page={span.page}" if span.page is not None else ""
-    return f"<<<SPAN {number} {key} {source}{page}\n{span.text}\nSPAN {number} {key}>>>"
+    header = f"{span.header}\n[…]\n" if span.header else ""
+    return f"<<<SPAN {number} {key} {source}{page}\n{header}{span.text}\nSPAN {number} {key}>>>"
 
 
 def border_key(texts: Sequence[str]) -> str:

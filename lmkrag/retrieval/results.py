@@ -13,6 +13,8 @@ from lmkrag.types import Hit, Span
 _LINED = frozenset({"text", "markdown", "rst", "code"})  # kinds whose text is the file itself
 _LOOKED_AT = 200  # headings above a span
 _READ = 20_000  # characters of a span that are looked through for the question's words
+_ROWS = 5_000  # of a table that are looked through for its header
+_LONGEST_HEADER = 400
 _DEEPEST = 7  # of a heading that does not tell its level
 
 _HASHES = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$", re.DOTALL)
@@ -64,7 +66,8 @@ class Results:
             line=line,
             last_line=None if line is None else line + text.count("\n"),
             headings=(headings := find_headings(view, self.ordinal(hits[0]))),
-            coverage=self._cover(" ".join([text[:_READ], row.title, *headings])),
+            header=(header := find_header(view, view.ordinal_at(start))),
+            coverage=self._cover(" ".join([text[:_READ], header, row.title, *headings])),
         )
 
     def _cover(self, text: str) -> float:
@@ -110,6 +113,17 @@ def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:
         if least == 1:
             break
     return tuple(reversed(found))
+
+
+def find_header(view: DocumentView, ordinal: int) -> str:
+    """Return the first row of the table that a row stands in, empty for that row itself and for what is no row."""
+    top = ordinal
+    while top > max(0, ordinal - _ROWS) and view.kind(top) == view.kind(top - 1) == "row":
+        top -= 1
+    if top == ordinal or (top > 0 and view.kind(top - 1) == "row"):
+        return ""
+    header = view.sentence(top).strip()
+    return header if len(header) <= _LONGEST_HEADER else ""
 
 
 def read_heading(sentence: str) -> tuple[int, str]:

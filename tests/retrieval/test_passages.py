@@ -4,7 +4,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lmkrag.retrieval.blocks import enclosing_block
 from lmkrag.retrieval.passages import BLOCK, FOLLOWING, LEAD, PARAGRAPH, complete_span
+from lmkrag.retrieval.results import find_header
 
 PROSE = (
     "The keeper writes the weather into the log at six, at noon and at six again, with the height of the barometer. "
@@ -141,10 +143,12 @@ def test_headings_are_told_elsewhere(make_view):
     assert passage(make_view(asked), "Yes") == asked.strip()
 
 
-def test_a_row_far_below_its_header_comes_alone(make_view):
+def test_a_row_far_below_its_header_is_told_it_apart(make_view):
     rows = "".join(f"| item {number} | {number * 7} crowns a year |\n" for number in range(60))
     view = make_view(f"| Item | Cost |\n|---|---|\n{rows}")
     assert passage(view, "| item 50") == "| item 50 | 350 crowns a year |"
+    assert find_header(view, view.ordinal_at(view.text(0, 10_000).index("| item 50"))) == "| Item | Cost |"
+    assert find_header(view, 0) == ""
     assert passage(view, "| item 5 ").startswith("| Item | Cost |\n")
 
 
@@ -161,8 +165,6 @@ def test_a_row_far_below_its_header_comes_alone(make_view):
 def test_code_comes_by_whole_functions(make_view, piece, first, last):
     view = make_view(SOURCE, "code")
     start = SOURCE.index(piece)
-    from lmkrag.retrieval.blocks import enclosing_block
-
     low, high = enclosing_block(view, start, start + len(piece), BLOCK)
     found = SOURCE[low:high].strip()
     assert found.startswith(first)
@@ -173,8 +175,6 @@ def test_of_a_long_class_only_the_method_comes(make_view):
     methods = "".join(f"    def method_{n}(self):\n        value = {n}\n        return value\n\n" for n in range(60))
     text = f"class Long:\n{methods}"
     view = make_view(text, "code")
-    from lmkrag.retrieval.blocks import enclosing_block
-
     start = text.index("value = 30")
     low, high = enclosing_block(view, start, start + 10, BLOCK)
     assert text[low:high].strip() == "def method_30(self):\n        value = 30\n        return value"
