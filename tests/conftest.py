@@ -14,6 +14,10 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("lmkrag", deadline=None)  # a busy machine is no fault
+settings.load_profile("lmkrag")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="lmkrag-tests-")  # no settings of whoever runs the tests

@@ -39,10 +39,11 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
         click.echo()
         return
     from rich.padding import Padding
+    from rich.style import Style
     from rich.text import Text
 
     heading = Text(f"{number}. ")
-    heading.append(one_line(span.place), style=f"bold link {_link(span)}" if _link(span) else "bold")
+    heading.append(one_line(span.place), style=Style(bold=True, link=_link(span)))
     heading.append(f"  {span.score:.3f}", style="dim")
     console = _console()
     console.print(heading, soft_wrap=True)
@@ -99,7 +100,7 @@ def _show(text: str, place: int, reflow: bool) -> str:
     character = text[place]
     if character == "\n":
         return " " if reflow and _goes_on(text, place) else "\n"
-    return _SHOWN.get(character) or one_line(character)
+    return _SHOWN[character] if character in _SHOWN else one_line(character)
 
 
 def _goes_on(text: str, line_end: int) -> bool:
@@ -118,9 +119,9 @@ def _find_words(text: str, query: str) -> Marks:
     return [(*word.span(), "underline") for word in words if asked & set(hash_words(word[0]).tolist())]
 
 
-def _link(span: Span) -> str:
+def _link(span: Span) -> str | None:
     path = Path(span.path)
-    return path.as_uri() if path.is_absolute() and path.exists() else ""
+    return path.as_uri() if path.is_absolute() and path.exists() else None
 
 
 @cache

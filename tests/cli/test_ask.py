@@ -1,10 +1,6 @@
 """Asking through the command line: every reader, streams, batches, conversations."""
 
 import json
-import os
-import pty
-import subprocess
-import sys
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -39,22 +35,8 @@ def test_a_local_model_answers_in_json(lmkrag, index, causal_model):
     assert text[citation["start"] : citation["end"]] == citation["quote"]
 
 
-def test_on_a_terminal_the_answer_streams(index, served):
-    ours, theirs = pty.openpty()
-    command = [sys.executable, "-m", "lmkrag", "ask", QUESTION, "--index", str(index), *map(str, served)]
-    process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env={**os.environ, "NO_COLOR": "1"})
-    os.close(theirs)
-    reads = []
-    while True:
-        try:
-            part = os.read(ours, 4_096)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        reads.append(part.decode())
-    assert process.wait(60) == 0
-    text = "".join(reads)
+def test_on_a_terminal_the_answer_streams(on_terminal, index, served):
+    text = on_terminal("ask", QUESTION, "--index", index, *served, NO_COLOR="1")
     assert text.startswith("bonfires are allowed only")
     assert text.index("[1] reports/allotment-minutes.docx:") < text.index("»")
 

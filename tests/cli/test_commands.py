@@ -13,6 +13,7 @@ import termios
 import pytest
 
 from lmkrag.cli import main
+from lmkrag.cli.printing import mark_text
 
 QUESTION = "How long must the lamp burn before the keeper may trim it?"
 
@@ -413,24 +414,8 @@ def test_a_part_of_a_document_is_shown(lmkrag, notes, index):
         assert (result.returncode, result.stderr) == (2, f"lmkrag: {message}\n")
 
 
-def test_on_a_terminal_results_are_wrapped_marked_and_linked(notes):
-    ours, theirs = pty.openpty()
-    environment = {**os.environ, "COLUMNS": "60", "TERM": "xterm-256color", "HF_HUB_OFFLINE": "1"}
-    environment.pop("NO_COLOR", None)
-    command = [sys.executable, "-m", "lmkrag", "search", "rescue boat", "--index", str(notes), "-k", "1"]
-    process = subprocess.Popen(command, stdout=theirs, stderr=subprocess.DEVNULL, env=environment)
-    os.close(theirs)
-    printed = b""
-    while True:
-        try:
-            part = os.read(ours, 4_096)
-        except OSError:  # the other end is closed
-            break
-        if not part:
-            break
-        printed += part
-    assert process.wait(60) == 0
-    text = printed.decode()
+def test_on_a_terminal_results_are_wrapped_marked_and_linked(on_terminal, notes):
+    text = on_terminal("search", "rescue boat", "--index", notes, "-k", 1, COLUMNS="60", TERM="xterm-256color")
     assert "\x1b]8;" in text  # a link
     assert "boats.md\x1b\\" in text
     plain = re.sub(r"\x1b\]8;[^\x1b]*\x1b\\|\x1b\[[0-9;]*m", "", text)
@@ -438,3 +423,13 @@ def test_on_a_terminal_results_are_wrapped_marked_and_linked(notes):
     assert max(map(len, lines)) <= 60
     assert "six people and can" in " ".join(lines)  # the author's line end is gone
     assert re.search(r"\x1b\[[0-9;]*4m[Rr]escue", text)  # a word of the question
+
+
+def test_marked_text_has_no_control_codes_and_keeps_lists():
+    text = "Take\x1b[31m care.\r\n- one\r\n- two\tthree\n"
+    shown = mark_text(text, [(0, 4, "bold"), (2, 999, "underline")], reflow=True)
+    assert shown.plain == "Take\\x1b[31m care.\n- one\n- two    three\n"
+    assert [str(span.style) for span in shown.spans] == ["bold", "bold underline", "underline"]
+    wrapped = "A line that was wrapped by hand at some sixty characters or so,\nand goes on.\nA new one."
+    assert mark_text(wrapped, [], reflow=True).plain.count("\n") == 1
+    assert mark_text(wrapped, [], reflow=False).plain == wrapped
