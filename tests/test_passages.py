@@ -58,6 +58,13 @@ def test_a_row_comes_with_its_header_and_place(manual):
     assert span.start <= hit.start < span.end
 
 
+@pytest.mark.parametrize("mode", ["hybrid", "dense", "lexical"])
+def test_every_mode_tells_how_many_of_the_words_there_are_and_answers(manual, mode):
+    spans = manual.search("How many people does the rescue boat hold?", mode=mode)
+    assert 0.6 < max(span.coverage for span in spans) <= 1
+    assert manual.ask("How many people does the rescue boat hold?", mode=mode).found
+
+
 def test_a_copy_is_told_and_not_listed(manual):
     found = manual.search("How many people does the rescue boat hold?", top_k=4)
     assert len({span.text for span in found}) == len(found)

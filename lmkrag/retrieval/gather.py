@@ -36,7 +36,7 @@ class Candidates:
     """Sentences near anything a query found, by increasing id, each ``[n]``.
 
     ``has_content`` is false where a sentence says nothing by itself, ``lead_in`` true where the next belongs to it.
-    ``words`` maps the hashes of the question's words to what each weighs; empty where words do not count.
+    ``words`` maps the hashes of the question's words to what each weighs.
     """
 
     sentences: Ids
@@ -82,7 +82,8 @@ def gather_candidates(
         return None
     among = None if allowed is None else allowed.kept
     naming = None if matches.terms is None else find_named(snapshot, matches.terms, among)
-    weighed = {} if matches.terms is None else dict(zip(words.tolist(), matches.terms.weights, strict=True))
+    terms = matches.terms or snapshot.find_terms(words)
+    weighed = dict(zip(words.tolist(), terms.weights, strict=True))
     if naming is None:
         return _describe(snapshot, vector, matches, mode, most, weighed)
     named = Selection(snapshot.documents, [int(snapshot.documents.keys[naming.document])])
