@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lmkrag.cli.output import explain_filter, index_option, json_option, lines_around, one_line, print_json
+from lmkrag.cli.output import explain_filter, find_lines_around, index_option, json_option, one_line, print_json
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.types import Document
@@ -66,9 +66,10 @@ def _part_to_show(document: Document, around: int | None, page: int | None) -> t
     if around is not None:
         if around >= len(text):
             raise UsageError(f"{document.doc_id} has {len(text)} characters")
-        before, after = lines_around(text, around, around, _LINES_AROUND)
-        start = text.rindex(before, 0, around) if before else around
-        return start, text.index(after, around) + len(after) if after else len(text)
+        start, end = find_lines_around(text, around, around, _LINES_AROUND)
+        start = around - len(text[start:around].lstrip("\r\n"))
+        after = text[around:end].rstrip("\r\n")
+        return start, around + len(after) if after else len(text)
     return 0, len(text)
 
 

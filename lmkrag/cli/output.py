@@ -217,12 +217,13 @@ def explain_filter(engine: "Engine", expression: str) -> str:
     )
 
 
-def lines_around(text: str, start: int, end: int, count: int) -> tuple[str, str]:
-    """Return ``count`` lines before and after characters ``[start, end)``, and the rest of the lines they stand in."""
-    if not count:
-        return "", ""
+def find_lines_around(text: str, start: int, end: int, count: int) -> tuple[int, int]:
+    """Return where the ``count`` lines before characters ``[start, end)`` begin and those after end.
+
+    The rest of the lines they stand in comes with them.
+    """
     before, after = text[:start].splitlines(keepends=True), text[end:].splitlines(keepends=True)
-    return "".join(before[-count - 1 :]).strip("\r\n"), "".join(after[: count + 1]).strip("\r\n")
+    return start - sum(map(len, before[-count - 1 :])), end + sum(map(len, after[: count + 1]))
 
 
 def one_line(text: str) -> str:

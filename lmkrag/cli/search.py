@@ -1,21 +1,25 @@
 """``lmkrag search``: one query, or a file of them."""
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lmkrag.cli.output import (
     batches_of_questions,
     explain_filter,
+    find_lines_around,
     index_option,
     json_option,
-    lines_around,
     print_json,
     search_options,
     span_to_json,
 )
 from lmkrag.cli.printing import print_span
 from lmkrag.errors import UsageError
+
+if TYPE_CHECKING:
+    from lmkrag.engine import Engine
+    from lmkrag.types import Span
 
 _BATCH = 256  # queries encoded together
 
@@ -71,7 +75,7 @@ def search(
             return
         spans = engine.search(query, filter=filter_expression, **how)
         none_match = explain_filter(engine, filter_expression) if filter_expression and not spans else ""
-        around = [lines_around(engine.show(span.doc_id), span.start, span.end, context) for span in spans]
+        around = [_read_around(engine, span, context) if context and not as_json else ("", "") for span in spans]
     if as_json:
         print_json({"query": query, "spans": [span_to_json(span) for span in spans]})
         return
@@ -79,3 +83,10 @@ def search(
         click.echo(none_match or "nothing found", err=True)
     for number, (span, shown) in enumerate(zip(spans, around, strict=True), 1):
         print_span(number, span, query, level=how["level"], around=shown)
+
+
+def _read_around(engine: "Engine", span: "Span", lines: int) -> tuple[str, str]:
+    """Return what stands before a span and after it, so many lines."""
+    text = engine.show(span.doc_id)
+    start, end = find_lines_around(text, span.start, span.end, lines)
+    return text[start : span.start].strip("\r\n"), text[span.end : end].strip("\r\n")

@@ -42,18 +42,26 @@ class Matches(NamedTuple):
     terms: Terms | None
 
 
+class Nearest(NamedTuple):
+    """Sentences by similarity, best first, and their similarities ``dense``, each ``[n]``."""
+
+    sentences: Ids
+    dense: Scores
+
+
 def join_matches(one: Matches, other: Matches) -> Matches:
     """Return what two searches for the same words found."""
     sentences, place = np.unique(np.concatenate([one.sentences, other.sentences]), return_index=True)
     dense = np.concatenate([one.dense, other.dense])[place]
-    lexical = np.maximum(*(_spread(matches, sentences) for matches in (one, other)))
+    lexical = np.maximum(*(spread_scores(found.lexical, found.sentences, sentences) for found in (one, other)))
     return Matches(sentences, dense, lexical, one.terms)
 
 
-def _spread(matches: Matches, sentences: Ids) -> Scores:
-    lexical = np.zeros(len(sentences), np.float32)
-    lexical[np.searchsorted(sentences, matches.sentences)] = matches.lexical
-    return lexical
+def spread_scores(scores: Scores, known: Ids, sentences: Ids) -> Scores:
+    """Return the scores of ``known`` sentences ``[n]`` among increasing ``sentences`` ``[k]``, 0 for the others."""
+    spread = np.zeros(len(sentences), np.float32)
+    spread[np.searchsorted(sentences, known)] = scores
+    return spread
 
 
 class Description(NamedTuple):
@@ -84,7 +92,14 @@ class Snapshot:
     """Words of documents' titles, by document; filled as they are asked for, and good for every later snapshot."""
 
     def search(
-        self, vector: Scores | None, words: Hashes, *, mode: Mode, top_k: int, allowed: Selection | None = None
+        self,
+        vector: Scores | None,
+        words: Hashes,
+        *,
+        mode: Mode,
+        top_k: int,
+        allowed: Selection | None = None,
+        nearest: Nearest | None = None,
     ) -> Matches:
         """Find the sentences nearest to a question, and those with its words.
 
@@ -95,20 +110,27 @@ class Snapshot:
             mode: which of the two searches are made.
             top_k: how many sentences each of the two searches brings in, at most.
             allowed: documents to search in; None for all. Words weigh the same either way.
+            nearest: what :meth:`find_nearest` gave for the same vector, mode, number and documents, not to look twice.
         """
-        near, similarity = np.zeros(0, np.int64), np.zeros(0, np.float32)
-        if mode != "lexical" and vector is not None:
-            scores, ids = self.search_dense(vector[None], top_k, allowed)
-            exists = ids[0] >= 0
-            near, similarity = ids[0][exists], scores[0][exists]
+        if nearest is None:
+            nearest = self.find_nearest(vector, mode=mode, top_k=top_k, allowed=allowed)
         matched, bm25, terms = np.zeros(0, np.int64), np.zeros(0, np.float32), None
         if mode != "dense":
             terms = self.find_terms(words)
             matched, bm25 = self.search_lexical(terms, top_k, allowed)
-        sentences = np.union1d(near, matched)
-        lexical = np.zeros(len(sentences), np.float32)
-        lexical[np.searchsorted(sentences, matched)] = bm25
-        return Matches(sentences, self._score(vector, sentences, near, similarity), lexical, terms)
+        sentences = np.union1d(nearest.sentences, matched)
+        dense = self._score(vector, sentences, nearest.sentences, nearest.dense)
+        return Matches(sentences, dense, spread_scores(bm25, matched, sentences), terms)
+
+    def find_nearest(
+        self, vector: Scores | None, *, mode: Mode, top_k: int, allowed: Selection | None = None
+    ) -> Nearest:
+        """Make the dense half of :meth:`search`; empty in lexical mode."""
+        if mode == "lexical" or vector is None:
+            return Nearest(np.zeros(0, np.int64), np.zeros(0, np.float32))
+        scores, ids = self.search_dense(vector[None], top_k, allowed)
+        exists = ids[0] >= 0
+        return Nearest(ids[0][exists], scores[0][exists])
 
     def describe(self, sentences: Ids, owners: Ids, vector: Scores | None, matches: Matches) -> Description:
         """Return all that ranking needs to know of some sentences.
@@ -245,8 +267,7 @@ class Snapshot:
 
     def _score(self, vector: Scores | None, sentences: Ids, known: Ids, similarity: Scores) -> Scores:
         """The inner product with each of some sentences ``[n]``, increasing; that of the ``known`` ones is given."""
-        dense = np.zeros(len(sentences), np.float32)
-        dense[np.searchsorted(sentences, known)] = similarity
+        dense = spread_scores(similarity, known, sentences)
         if vector is not None:
             fresh = np.ones(len(sentences), bool)
             fresh[np.searchsorted(sentences, known)] = False

@@ -8,7 +8,7 @@ from lmkrag.arrays import Hashes, Ids, Mask, Scores
 from lmkrag.corpus.structure import LEAD_IN, NO_CONTENT
 from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
-from lmkrag.index.snapshot import Matches, Snapshot, join_matches
+from lmkrag.index.snapshot import Matches, Nearest, Snapshot, join_matches, spread_scores
 from lmkrag.retrieval.fusion import LEXICAL_SHARE, fuse
 from lmkrag.retrieval.growth import REACH
 from lmkrag.retrieval.naming import Naming, find_named
@@ -77,7 +77,15 @@ def gather_candidates(
     """
     pool = max(_POOL, _POOL_PER_RESULT * top_k)
     most = max(_EXPANDED, _EXPANDED_PER_RESULT * top_k)
-    matches = snapshot.search(vector, words, mode=mode, top_k=pool, allowed=allowed)
+
+    def find_nearest(where: Selection | None) -> Nearest:
+        return snapshot.find_nearest(vector, mode=mode, top_k=pool, allowed=where)
+
+    def search(some_words: Hashes, where: Selection | None, nearest: Nearest) -> Matches:
+        return snapshot.search(vector, some_words, mode=mode, top_k=pool, allowed=where, nearest=nearest)
+
+    near = find_nearest(allowed)
+    matches = search(words, allowed, near)
     if not len(matches.sentences):
         return None
     among = None if allowed is None else allowed.kept
@@ -87,14 +95,15 @@ def gather_candidates(
     if naming is None:
         return _describe(snapshot, vector, matches, mode, most, weighed)
     named = Selection(snapshot.documents, [int(snapshot.documents.keys[naming.document])])
-    more = snapshot.search(vector, words, mode=mode, top_k=pool, allowed=named)
-    candidates = _describe(snapshot, vector, join_matches(matches, more), mode, most, weighed)
+    near_named = find_nearest(named)
+    matches = join_matches(matches, search(words, named, near_named))
+    candidates = _describe(snapshot, vector, matches, mode, most, weighed)
     weights = _document_weights(snapshot, candidates, naming)
     if weights is None:
         return candidates
-    left = words if mode == "lexical" else naming.words  # where nothing but words counts, each may be needed
-    matches, more = (snapshot.search(vector, left, mode=mode, top_k=pool, allowed=where) for where in (allowed, named))
-    return _describe(snapshot, vector, join_matches(matches, more), mode, most, weighed, weights)
+    if mode != "lexical":  # there, where nothing but words counts, each may be needed
+        matches = join_matches(search(naming.words, allowed, near), search(naming.words, named, near_named))
+    return _describe(snapshot, vector, matches, mode, most, weighed, weights)
 
 
 def _document_weights(snapshot: Snapshot, candidates: Candidates, naming: Naming) -> Scores | None:
@@ -125,8 +134,7 @@ def _describe(
     best = np.argsort(-own, kind="stable")[:most]
     sentences, owners = _with_reach(matches.sentences, matches.sentences[best], snapshot.documents)
     known = snapshot.describe(sentences, owners, vector, matches)
-    lexical = np.zeros(len(sentences), np.float32)
-    lexical[np.searchsorted(sentences, matches.sentences)] = matches.lexical
+    lexical = spread_scores(matches.lexical, matches.sentences, sentences)
     score = fuse(
         None if mode == "lexical" else known.dense,
         None if mode == "dense" else lexical,

@@ -48,6 +48,7 @@ def search_spans(
         return []
     results = Results(snapshot, candidates)
     if level == "document":
+        # by the best sentence: the maximum does best in LongRAG, arXiv 2406.15319
         best = np.argsort(-candidates.score, kind="stable").tolist()
         found = _limit(candidates, ((hit, hit + 1, (hit,)) for hit in best), top_k, 1)
         return [results.make_span(0, results.view(hits[0]).row.length, hits) for _, _, hits in found]
@@ -88,24 +89,22 @@ def _merge(
 ) -> list[Run]:
     """Join spans that touch and are nearly as good, best first, until ``top_k`` are left whole."""
     merged: list[Run] = []
-    counts: Counter[int] = Counter()
     for first, stop, hit in grown:
         run: Run = (first, stop, (hit,))
         near = [other for other in merged if _touch(candidates, other, run)]
         near = [other for other in near if candidates.score[hit] >= JOIN * candidates.score[other[2][0]]]
-        document = int(candidates.documents[hit])
         if near:
             parts = [*near, run]
             joined = (min(p[0] for p in parts), max(p[1] for p in parts), tuple(h for p in parts for h in p[2]))
             merged[merged.index(near[0])] = joined
             for other in near[1:]:
                 merged.remove(other)
-            counts[document] -= len(near) - 1
-        elif per_document is not None and counts[document] >= per_document:
+        elif per_document is not None and per_document <= sum(
+            candidates.documents[other[0]] == candidates.documents[hit] for other in merged
+        ):
             continue
         elif len(merged) < top_k:
             merged.append(run)
-            counts[document] += 1
         else:
             break
     return merged
