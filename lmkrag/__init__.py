@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lmkrag.encoder.windows import plan_windows as plan_windows
     from lmkrag.engine import Engine as Engine
     from lmkrag.errors import DocumentError as DocumentError
+    from lmkrag.errors import DocumentNotFound as DocumentNotFound
     from lmkrag.errors import EmptyDocument as EmptyDocument
     from lmkrag.errors import EncoderError as EncoderError
     from lmkrag.errors import IndexClosed as IndexClosed
@@ -24,11 +25,13 @@ if TYPE_CHECKING:
     from lmkrag.errors import LmkragError as LmkragError
     from lmkrag.errors import MissingExtra as MissingExtra
     from lmkrag.errors import ReaderError as ReaderError
+    from lmkrag.errors import ServerError as ServerError
     from lmkrag.errors import StorageError as StorageError
     from lmkrag.errors import TrainingError as TrainingError
     from lmkrag.errors import UsageError as UsageError
     from lmkrag.readers.base import AnswerStream as AnswerStream
     from lmkrag.readers.base import AsyncAnswerStream as AsyncAnswerStream
+    from lmkrag.remote import RemoteEngine as RemoteEngine
     from lmkrag.retrieval.growth import grow_spans as grow_spans
     from lmkrag.types import Answer as Answer
     from lmkrag.types import Citation as Citation
@@ -36,12 +39,16 @@ if TYPE_CHECKING:
     from lmkrag.types import Document as Document
     from lmkrag.types import DocumentInfo as DocumentInfo
     from lmkrag.types import EncoderSpec as EncoderSpec
+    from lmkrag.types import Explanation as Explanation
     from lmkrag.types import Hit as Hit
+    from lmkrag.types import IndexCounts as IndexCounts
     from lmkrag.types import IndexReport as IndexReport
     from lmkrag.types import IndexStatus as IndexStatus
     from lmkrag.types import Recipe as Recipe
     from lmkrag.types import RepairReport as RepairReport
+    from lmkrag.types import ScorePart as ScorePart
     from lmkrag.types import Sentence as Sentence
+    from lmkrag.types import SentenceScore as SentenceScore
     from lmkrag.types import Skipped as Skipped
     from lmkrag.types import Span as Span
     from lmkrag.types import Window as Window
@@ -54,6 +61,7 @@ _HOMES = {
     **dict.fromkeys(
         (
             "DocumentError",
+            "DocumentNotFound",
             "EmptyDocument",
             "EncoderError",
             "IndexClosed",
@@ -64,6 +72,7 @@ _HOMES = {
             "LmkragError",
             "MissingExtra",
             "ReaderError",
+            "ServerError",
             "StorageError",
             "TrainingError",
             "UsageError",
@@ -77,6 +86,7 @@ _HOMES = {
         ),
         "lmkrag.readers.base",
     ),
+    **dict.fromkeys(("RemoteEngine",), "lmkrag.remote"),
     **dict.fromkeys(("grow_spans",), "lmkrag.retrieval.growth"),
     **dict.fromkeys(
         (
@@ -86,12 +96,16 @@ _HOMES = {
             "Document",
             "DocumentInfo",
             "EncoderSpec",
+            "Explanation",
             "Hit",
+            "IndexCounts",
             "IndexReport",
             "IndexStatus",
             "Recipe",
             "RepairReport",
+            "ScorePart",
             "Sentence",
+            "SentenceScore",
             "Skipped",
             "Span",
             "Window",

@@ -2,6 +2,7 @@
 
 import threading
 from collections.abc import Sequence
+from concurrent.futures import Future
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,14 @@ if TYPE_CHECKING:
     from lmkrag.encoder.questions import QuestionEncoder
 
 _FEW_QUESTIONS = 32  # more are encoded sooner in batches, the framework's import included
+
+
+class _Waiting:
+    """Questions of one caller, and their vectors once they are encoded."""
+
+    def __init__(self, questions: Sequence[str]) -> None:
+        self.questions = questions
+        self.vectors: Future[Vectors] = Future()
 
 
 class IndexEncoders:
@@ -32,6 +41,8 @@ class IndexEncoders:
         self._encoder = encoder
         self._light: QuestionEncoder | None = None
         self._guard = threading.RLock()
+        self._waiting: list[_Waiting] = []  # questions to be encoded next
+        self._encodes = threading.Lock()
         if encoder is not None:
             self._check(encoder)
 
@@ -47,20 +58,50 @@ class IndexEncoders:
 
     @property
     def _for_questions(self) -> "LandmarkEncoder | QuestionEncoder":
-        """The encoder if it is loaded, else one that takes no framework, where there is one."""
+        """The encoder that takes no framework, where there is one and it was needed before the other."""
         from lmkrag.encoder.questions import QuestionEncoder
 
         with self._guard:
             if self._encoder is None and self._light is None:
                 self._light = QuestionEncoder.load(self._spec)
-            if self._encoder is None and self._light is not None:
-                return self._light
-            return self.encoder
+            return self.encoder if self._light is None else self._light
 
     def encode_questions(self, questions: Sequence[str]) -> "Vectors":
-        """Encode questions: ``[len(questions), dimensions]`` float32 of length one."""
-        chosen = self._for_questions if len(questions) <= _FEW_QUESTIONS else self.encoder
-        return chosen.encode_queries(questions)
+        """Encode questions: ``[len(questions), dimensions]`` float32 of length one.
+
+        Questions that come from other threads while some are encoded are encoded together next.
+        """
+        if len(questions) > _FEW_QUESTIONS:
+            return self.encoder.encode_queries(questions)
+        mine = _Waiting(questions)
+        with self._guard:
+            self._waiting.append(mine)
+        with self._encodes:  # whoever gets it encodes for all who wait
+            while not mine.vectors.done():
+                self._encode_waiting()
+        return mine.vectors.result()
+
+    def _encode_waiting(self) -> None:
+        with self._guard:
+            together, size = [self._waiting.pop(0)], 0
+            while self._waiting and size + len(self._waiting[0].questions) <= _FEW_QUESTIONS:
+                together.append(self._waiting.pop(0))
+                size += len(together[-1].questions)
+        try:
+            self._encode_together(together)
+        except Exception:  # a question that can't be encoded fails alone
+            for item in together:
+                try:
+                    self._encode_together([item])
+                except Exception as error:
+                    item.vectors.set_exception(error)
+
+    def _encode_together(self, waiting: "Sequence[_Waiting]") -> None:
+        vectors = self._for_questions.encode_queries([question for item in waiting for question in item.questions])
+        start = 0
+        for item in waiting:
+            item.vectors.set_result(vectors[start : start + len(item.questions)])
+            start += len(item.questions)
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens ``text`` is, special tokens not counted."""

@@ -9,18 +9,20 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from lmkrag.errors import IndexClosed, IndexNotFound, LmkragError, ReaderError, UsageError
+from lmkrag.errors import DocumentNotFound, IndexClosed, IndexNotFound, LmkragError, ReaderError, UsageError
 from lmkrag.retrieval.request import AskOptions, SearchOptions, SearchRequest
 from lmkrag.types import (
     Answer,
     Context,
     Document,
     DocumentInfo,
+    IndexCounts,
     IndexReport,
     IndexStatus,
     Level,
     Mode,
     RepairReport,
+    SentenceScore,
     Span,
 )
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from lmkrag.index.store import IndexStore
     from lmkrag.indexing import Progress
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
+    from lmkrag.remote import RemoteEngine
 
 
 class Engine:
@@ -106,6 +109,23 @@ class Engine:
         if overlap is not None and overlap != loaded.spec.overlap:
             raise UsageError(f"the encoder given was loaded with overlap {loaded.spec.overlap}, not {overlap}")
         return cls(IndexStore.create(path, encoder=loaded.spec, recipe=made_with), loaded)
+
+    @staticmethod
+    def connect(url: str, *, token: str | None = None, timeout: float = 60.0) -> "RemoteEngine":
+        """Connect to an index behind ``lmkrag serve``: the reading methods of an engine, over HTTP.
+
+        Args:
+            url: of the server, and after it the name of the index: ``http://localhost:8700/handbook``. Without a name
+                (``http://localhost:8700``) the server's only index.
+            token: that the server asks for; defaults to ``LMKRAG_TOKEN``.
+            timeout: seconds to wait for the server.
+
+        Raises:
+            UsageError: the URL is not one.
+        """
+        from lmkrag.remote import RemoteEngine
+
+        return RemoteEngine(url, token=token, timeout=timeout)
 
     @property
     def encoder(self) -> "LandmarkEncoder":
@@ -195,7 +215,7 @@ class Engine:
         """Remove documents; return how many.
 
         Raises:
-            UsageError: one is not in the index; nothing is removed then.
+            DocumentNotFound: one is not in the index; nothing is removed then.
         """
         wanted = list(dict.fromkeys([doc_ids] if isinstance(doc_ids, str) else doc_ids))
         with self._store.writing():
@@ -249,6 +269,7 @@ class Engine:
         filter: str | None = None,
         sentences_before: int | None = None,
         per_document: int | None = None,
+        explain: bool = False,
     ) -> list[Span]:
         """Find the passages that answer ``query``, best first.
 
@@ -263,6 +284,7 @@ class Engine:
             filter: which documents to search, such as ``kind=pdf and path=docs/*``.
             sentences_before: grow each hit by this many sentences before it, instead of adaptively.
             per_document: number of results of one document, at most.
+            explain: give each span its ``explanation``; ``print(span.explain())``.
 
         Raises:
             UsageError: an argument is out of range, or the filter can't be parsed.
@@ -275,6 +297,7 @@ class Engine:
             filter=filter,
             sentences_before=sentences_before,
             per_document=per_document,
+            explain=explain,
         )
         return self._searcher.search([query], request)[0]
 
@@ -339,7 +362,7 @@ class Engine:
         from lmkrag.readers.base import LanguageModelReader
 
         reader = reader or _default_reader()
-        spans = self._searcher.search_for(reader, questions, SearchRequest(**options))
+        spans = self.search_for(reader, questions, **options)
         if isinstance(reader, LanguageModelReader):
             return reader.answer_each(questions, spans)
         return (reader.answer(question, its_spans) for question, its_spans in zip(questions, spans, strict=True))
@@ -349,7 +372,7 @@ class Engine:
     ) -> "AnswerStream":
         """Like :meth:`ask`, piece by piece: iterate over the text, then call ``.answer()``."""
         reader = reader or _default_reader()
-        (spans,) = self._searcher.search_for(reader, [question], SearchRequest(**options))
+        (spans,) = self.search_for(reader, [question], **options)
         return reader.stream(question, spans)
 
     async def aask(self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]) -> Answer:
@@ -362,13 +385,33 @@ class Engine:
     ) -> "AsyncAnswerStream":
         """Like :meth:`ask_stream`, for ``async for``."""
         reader = reader or _default_reader()
-        (spans,) = await asyncio.to_thread(self._searcher.search_for, reader, [question], SearchRequest(**options))
+        (spans,) = await asyncio.to_thread(self.search_for, reader, [question], **options)
         return reader.astream(question, spans)
+
+    def search_for(self, reader: "Reader", questions: Sequence[str], **options: Unpack[AskOptions]) -> list[list[Span]]:
+        """Return the spans that a reader gets for each question, within its budget.
+
+        Raises:
+            UsageError: as :meth:`ask`.
+        """
+        return self._searcher.search_for(reader, questions, SearchRequest(**options))
 
     def build_context(self, question: str, **options: Unpack[AskOptions]) -> Context:
         """Return the spans for a question laid out for a prompt of your own: numbered, with their sources."""
         (context,) = self._searcher.build_contexts([question], SearchRequest(**options))
         return context
+
+    def explain(self, query: str, doc_id: str) -> list[SentenceScore]:
+        """Return how well every sentence of a document fits ``query``, from its first to its last character.
+
+        The scores compare sentences of this document; those of a search compare documents, too.
+
+        Raises:
+            DocumentNotFound: it is not in the index. UsageError: the question is empty.
+        """
+        with self._reading() as snapshot:
+            row = _find(snapshot, doc_id, self._store.path)
+            return self._searcher.score_sentences(query, row, snapshot)
 
     def documents(self, *, filter: str | None = None) -> list[DocumentInfo]:
         """Return what the index knows of its documents, by ``doc_id``.
@@ -384,11 +427,35 @@ class Engine:
         with self._reading(segments=False) as snapshot:
             return list_documents(snapshot, filter)
 
+    def describe(self, doc_id: str) -> DocumentInfo:
+        """Return what the index knows of one document, its text aside.
+
+        Raises:
+            DocumentNotFound: it is not in the index.
+        """
+        from lmkrag.retrieval.selecting import describe_row
+
+        with self._reading(segments=False) as snapshot:
+            return describe_row(_find(snapshot, doc_id, self._store.path))
+
+    def read(self, doc_id: str, start: int = 0, end: int | None = None) -> str:
+        """Return characters ``[start, end)`` of a document, as far as there are such; nothing else of it is read.
+
+        Raises:
+            DocumentNotFound: it is not in the index. UsageError: ``start`` is negative.
+        """
+        if start < 0:
+            raise UsageError(f"start must be at least 0, not {start}")
+        with self._reading(segments=False) as snapshot:
+            row = _find(snapshot, doc_id, self._store.path)
+            view = snapshot.view_document(row.id)
+            return view.text(start, row.length if end is None else end)
+
     def document(self, doc_id: str) -> Document:
         """Return a document with its text exactly as indexed, and its metadata.
 
         Raises:
-            UsageError: it is not in the index.
+            DocumentNotFound: it is not in the index.
         """
         with self._reading(segments=False) as snapshot:
             row = _find(snapshot, doc_id, self._store.path)
@@ -407,9 +474,24 @@ class Engine:
         """Return a document's text exactly as indexed.
 
         Raises:
-            UsageError: it is not in the index.
+            DocumentNotFound: it is not in the index.
         """
         return self.document(doc_id).text
+
+    @property
+    def path(self) -> Path:
+        """Where the index is."""
+        return self._store.path
+
+    def count(self) -> IndexCounts:
+        """Return how many documents and sentences there are; sooner than :meth:`status`."""
+        with self._reading() as snapshot:
+            documents = snapshot.documents
+            return IndexCounts(snapshot.generation, len(documents.keys), documents.sentences)
+
+    def count_tokens(self, text: str) -> int:
+        """Return how many tokens ``text`` is to the index's encoder: what budgets are counted in."""
+        return self._encoders.count_tokens(text)
 
     def status(self) -> IndexStatus:
         """Return what the index holds."""
@@ -428,8 +510,7 @@ def _find(snapshot: "Snapshot", doc_id: str, path: Path) -> "DocumentRow":
     row = snapshot.find_document(doc_id)
     if row is None:
         near = get_close_matches(doc_id, [other.doc_id for other in snapshot.all_documents()], 1)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise UsageError(f"no document {doc_id!r} in {path}{hint}")
+        raise DocumentNotFound(doc_id, str(path), *near)
     return row
 
 

@@ -3,6 +3,7 @@
 LmkragError
   UsageError(ValueError)                an invalid argument
     IndexClosed                         the index was closed
+    DocumentNotFound                    there is no such document in the index
   DocumentError                         one file; collected in the report, never stops a run
     EmptyDocument                       a file without text
   StorageError                          the index directory
@@ -13,6 +14,7 @@ LmkragError
   EncoderError                          a model folder that can't be used
   TrainingError                         a training run that can't go on
   ReaderError                           the thing that answers failed
+  ServerError                           an lmkrag server can't be reached, or failed
   MissingExtra(ImportError)             an optional package is not installed
 """
 
@@ -27,6 +29,14 @@ class UsageError(LmkragError, ValueError):
 
 class IndexClosed(UsageError):
     """The index was closed; open it again."""
+
+
+class DocumentNotFound(UsageError):
+    """There is no such document in the index. ``near`` is the name most like it, empty for none."""
+
+    def __init__(self, doc_id: str, where: str, near: str = "") -> None:
+        super().__init__(f"no document {doc_id!r} in {where}" + (f"; did you mean {near!r}?" if near else ""))
+        self.doc_id, self.near = doc_id, near
 
 
 class DocumentError(LmkragError):
@@ -74,6 +84,10 @@ class TrainingError(LmkragError):
 
 class ReaderError(LmkragError):
     """A reader (the thing that answers) failed."""
+
+
+class ServerError(LmkragError):
+    """An lmkrag server can't be reached, or failed."""
 
 
 class MissingExtra(LmkragError, ImportError):

@@ -12,11 +12,13 @@ from lmkrag.retrieval.packing import Cost, fill_budget
 from lmkrag.retrieval.request import SearchRequest, check_query
 from lmkrag.retrieval.search import search_spans
 from lmkrag.retrieval.selecting import FilterCache
-from lmkrag.types import Context, Span
+from lmkrag.retrieval.sentence_scores import score_document
+from lmkrag.types import Context, SentenceScore, Span
 
 if TYPE_CHECKING:
     from lmkrag.arrays import Hashes, Scores
     from lmkrag.encoders import IndexEncoders
+    from lmkrag.index.catalog import DocumentRow
     from lmkrag.index.snapshot import Snapshot
 
 DEFAULT_BUDGET = 2_000
@@ -75,6 +77,7 @@ class Searcher:
                 sentences_before=request.sentences_before,
                 per_document=request.per_document,
                 allowed=allowed,
+                explain=request.explain,
             )
 
         if request.budget is None:
@@ -83,6 +86,11 @@ class Searcher:
 
     def _text_cost(self, number: int, span: Span) -> int:
         return self._encoders.count_tokens(span.text)
+
+    def score_sentences(self, query: str, row: "DocumentRow", snapshot: "Snapshot") -> list[SentenceScore]:
+        """Return how well each sentence of a document fits a question: see :func:`score_document`."""
+        vector = self._encoders.encode_questions([check_query(query)])[0]
+        return score_document(snapshot, row, vector, query_words(query))
 
     def search_for(self, reader: Reader, questions: Sequence[str], request: SearchRequest) -> list[list[Span]]:
         """Return the spans a reader gets for each question, within its budget."""

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
+from lmkrag.errors import UsageError
+
 SentenceKind = Literal["text", "heading", "item", "row", "code", "turn"]
 SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "code", "turn")
 
@@ -39,7 +41,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
-    """What an index knows of a document, its text aside. ``root`` is the directory it was found from, if any."""
+    """What an index knows of a document, its text aside. ``root`` is the directory it was found from, if any.
+
+    ``page_starts`` are the characters that its pages begin with, ``fingerprint`` the hash of the file it was read from.
+    """
 
     doc_id: str
     path: str
@@ -50,6 +55,8 @@ class DocumentInfo:
     characters: int
     sentences: int
     pages: int
+    page_starts: tuple[int, ...] = ()
+    fingerprint: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +97,66 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
+class ScorePart:
+    """A part of a fused score: it adds ``value`` times ``weight``."""
+
+    name: str
+    value: float
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a span was found: how its best sentence scored, and how far the span grew from it.
+
+    The score is the sum of the ``parts``, each value times its weight, times all ``factors``. ``words`` are those of
+    the sentence that are the question's. ``sentences_before`` and ``sentences_after`` were taken by growth, which
+    stopped for the reasons ``stopped_before`` and ``stopped_after``; ``added_before`` and ``added_after`` are the
+    characters that the passage needs beyond that to be understood.
+    """
+
+    score: float
+    parts: tuple[ScorePart, ...]
+    factors: tuple[tuple[str, float], ...] = ()
+    words: tuple[str, ...] = ()
+    sentences_before: int = 0
+    sentences_after: int = 0
+    stopped_before: str = ""
+    stopped_after: str = ""
+    added_before: int = 0
+    added_after: int = 0
+
+    def __str__(self) -> str:
+        """Return it in lines."""
+        lines = [f"score {self.score:.3f}"]
+        lines += [f"  {part.value * part.weight:.3f}  {part.name} ({part.value:.3f})" for part in self.parts]
+        lines += [f"  x {factor:.3f}  {name}" for name, factor in self.factors]
+        if self.words:
+            lines.append(f"words of the question: {', '.join(self.words)}")
+        sides = (
+            ("before", self.sentences_before, self.stopped_before, self.added_before),
+            ("after", self.sentences_after, self.stopped_after, self.added_after),
+        )
+        for side, count, why, added in sides:
+            grown = [f"{count} sentence{'s' * (count != 1)}"] if why else []
+            completed = [f"{added} characters to be understood"] if added else []
+            if grown or completed:
+                lines.append(f"taken {side}: {' and '.join(grown + completed)}" + (f"; {why}" if why else ""))
+        return "\n".join(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceScore:
+    """How well characters ``[start, end)`` of a document, one sentence, fit a question."""
+
+    start: int
+    end: int
+    score: float
+    dense: float
+    lexical: float
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """An exact piece of a document: ``document.text[start:end] == text``.
 
@@ -97,7 +164,7 @@ class Span:
     file itself. ``hits`` are the sentences that led here, best first; ``title``, ``kind`` and ``meta`` the document's;
     ``headings`` those that the best hit stands under, outermost first; ``also_in`` documents with the same words;
     ``header`` the first row of the table that it begins in the midst of; ``coverage`` the share of the question's
-    words, by weight, that any of these has.
+    words, by weight, that any of these has; ``explanation`` why it was found, if that was asked for.
     """
 
     doc_id: str
@@ -117,6 +184,17 @@ class Span:
     also_in: tuple[str, ...] = ()
     header: str = ""
     coverage: float = 0.0
+    explanation: Explanation | None = field(default=None, compare=False, repr=False)
+
+    def explain(self) -> str:
+        """Return in lines why it was found.
+
+        Raises:
+            UsageError: it was searched for without ``explain=True``.
+        """
+        if self.explanation is None:
+            raise UsageError("nothing is known of why this was found: search with explain=True")
+        return str(self.explanation)
 
     @property
     def place(self) -> str:
@@ -218,6 +296,15 @@ class RepairReport:
     lost: tuple[str, ...]
     unknown: int
     damaged: str
+
+
+@dataclass(frozen=True, slots=True)
+class IndexCounts:
+    """How many documents and sentences an index has, after how many commits."""
+
+    generation: int
+    documents: int
+    sentences: int
 
 
 @dataclass(frozen=True, slots=True)

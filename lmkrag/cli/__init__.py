@@ -6,10 +6,12 @@ import click
 
 from lmkrag.cli.ask import ask, chat
 from lmkrag.cli.evaluate import evaluate
+from lmkrag.cli.feedback import feedback
 from lmkrag.cli.index import index, sync
 from lmkrag.cli.manage import compact, list_command, recipes, remove, repair, show, status, verify
 from lmkrag.cli.output import ErrorHandlingGroup, logging_options
 from lmkrag.cli.search import search
+from lmkrag.cli.serve import mcp, serve
 from lmkrag.cli.synth import synth
 from lmkrag.cli.train import train
 from lmkrag.cli.trust import trust
@@ -29,6 +31,7 @@ def main(context: click.Context) -> None:
     lmkrag search "sick leave"          find spans of it
     lmkrag ask "who approves leave?"    answer from it, with citations
     lmkrag chat                         ask on, follow-up questions included
+    lmkrag serve                        a page, an API and MCP
 
     Settings come from flags, else LMKRAG_INDEX and other LMKRAG_* variables, else lmkrag.toml in the working directory,
     else lmkrag.toml in your configuration folder, else the defaults shown.
@@ -58,5 +61,5 @@ def _options() -> dict[str, dict[str, str]]:
 logging_options(main)
 for command in (index, sync, search, ask, chat, list_command, show, status, remove, compact, verify, repair, recipes):
     main.add_command(command)
-for command in (evaluate, synth, train, trust):
+for command in (serve, mcp, feedback, evaluate, synth, train, trust):
     main.add_command(command)

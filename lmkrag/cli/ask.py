@@ -17,11 +17,11 @@ from lmkrag.cli.output import (
     print_json,
     readable,
     search_options,
-    span_to_json,
 )
 from lmkrag.cli.printing import print_citations
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers import READERS
+from lmkrag.serialization import answer_to_json
 from lmkrag.types import Answer
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def ask(
         if batch is not None:
             _answer_batch(engine, batch, reader, how)
         elif as_json:
-            print_json(_to_json(question, engine.ask(question, reader=reader, **how)))
+            print_json(answer_to_json(question, engine.ask(question, reader=reader, **how)))
         else:
             stream = engine.ask_stream(question, reader=reader, **how)
             _print_answer(stream, live=not no_stream and sys.stdout.isatty())
@@ -146,7 +146,7 @@ def _answer_batch(engine: "Engine", lines: Any, reader: "Reader", how: dict[str,
         answers = engine.ask_each([text for _, text in questions], reader=reader, **how)
         for (query_id, text), answer in zip(questions, answers, strict=True):
             if isinstance(answer, Answer):
-                print_json({"query_id": query_id, **_to_json(text, answer)})
+                print_json({"query_id": query_id, **answer_to_json(text, answer)})
             else:
                 failed += 1
                 print_json({"query_id": query_id, "question": text, "error": str(answer)})
@@ -207,27 +207,3 @@ def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
     print_citations(answer.citations)
     for warning in answer.warnings:
         click.echo(f"lmkrag: warning: {one_line(warning)}", err=True)
-
-
-def _to_json(question: str, answer: Answer) -> dict[str, Any]:
-    return {
-        "question": question,
-        "answer": answer.text,
-        "found": answer.found,
-        "reader": answer.reader,
-        "citations": [
-            {
-                "number": citation.number,
-                "doc_id": citation.span.doc_id,
-                "path": citation.span.path,
-                "start": citation.start,
-                "end": citation.end,
-                "page": citation.span.page,
-                "place": citation.place,
-                "quote": citation.quote,
-            }
-            for citation in answer.citations
-        ],
-        "warnings": list(answer.warnings),
-        "spans": [span_to_json(span) for span in answer.spans],
-    }

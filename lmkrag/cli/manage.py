@@ -10,6 +10,7 @@ import click
 from lmkrag.cli.output import explain_filter, find_lines_around, index_option, json_option, one_line, print_json
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
+from lmkrag.serialization import info_to_json
 from lmkrag.types import Document
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def list_command(index_path: str, filter_expression: str | None, as_json: bool) 
             click.echo(explain_filter(engine, filter_expression), err=True)
     for document in documents:
         if as_json:
-            print_json(asdict(document))
+            print_json(info_to_json(document))
         else:
             click.echo(one_line(document.doc_id))
 

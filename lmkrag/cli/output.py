@@ -4,7 +4,6 @@ import json
 import logging
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -18,23 +17,6 @@ if TYPE_CHECKING:
     from lmkrag.engine import Engine
 
 DEFAULT_INDEX = "indexes/default"
-_SPAN_FIELDS = (
-    "doc_id",
-    "path",
-    "title",
-    "kind",
-    "headings",
-    "start",
-    "end",
-    "line",
-    "last_line",
-    "page",
-    "score",
-    "text",
-    "also_in",
-    "header",
-    "coverage",
-)
 _LISTED = 20  # keys of front matter that are named
 
 _logger = logging.getLogger("lmkrag")
@@ -190,11 +172,6 @@ def print_json(value: Any) -> None:
 
 def _plain(value: Any) -> Any:
     return dict(value) if hasattr(value, "keys") else str(value)
-
-
-def span_to_json(span: Span) -> dict[str, Any]:
-    """Return a span as the command line's JSON has it."""
-    return {name: getattr(span, name) for name in _SPAN_FIELDS} | {"hits": [asdict(hit) for hit in span.hits]}
 
 
 def best_sentence(span: Span) -> str:

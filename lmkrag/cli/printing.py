@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
 _AROUND = 120  # characters shown on each side of a quotation
 _INDENT = 3
-_WORD = re.compile(r"[^\W_]+")
 _KEEPS_ITS_LINE = re.compile(r"\s|[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|[A-Z][\w.'’ -]{0,40}:\s")
 _SHOWN = {"\t": "    ", "\r": ""}
 _WRAPPED = 60  # a shorter line was ended by its author
@@ -34,7 +33,7 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
     if not sys.stdout.isatty():
         click.secho(f"{number}. {one_line(span.place)}  {span.score:.3f}", bold=True)
         for line in filter(None, (one_line(_section(span)), around[0] or span.header, text, around[1])):
-            click.echo(_indented(readable(line)))
+            click.echo(indented(readable(line)))
         _print_copies(span)
         click.echo()
         return
@@ -65,10 +64,11 @@ def _section(span: Span) -> str:
 
 def _print_copies(span: Span) -> None:
     if span.also_in:
-        click.echo(_indented("also in " + ", ".join(map(one_line, span.also_in))))
+        click.echo(indented("also in " + ", ".join(map(one_line, span.also_in))))
 
 
-def _indented(text: str) -> str:
+def indented(text: str) -> str:
+    """Return lines of text as they stand below a result's heading."""
     return "\n".join(" " * _INDENT + line if line else "" for line in text.splitlines())
 
 
@@ -112,11 +112,9 @@ def _goes_on(text: str, line_end: int) -> bool:
 
 def _find_words(text: str, query: str) -> Marks:
     """The words of a text that are, by their stems, among those of a question."""
-    from lmkrag.index.words import hash_words, query_words
+    from lmkrag.index.words import find_words, query_words
 
-    asked = set(query_words(query).tolist())
-    words = list(_WORD.finditer(text))
-    return [(*word.span(), "underline") for word in words if asked & set(hash_words(word[0]).tolist())]
+    return [(start, end, "underline") for start, end in find_words(text, query_words(query).tolist())]
 
 
 def _link(span: Span) -> str | None:

@@ -11,11 +11,12 @@ from lmkrag.cli.output import (
     index_option,
     json_option,
     print_json,
+    readable,
     search_options,
-    span_to_json,
 )
-from lmkrag.cli.printing import print_span
+from lmkrag.cli.printing import indented, print_span
 from lmkrag.errors import UsageError
+from lmkrag.serialization import span_to_json
 
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
@@ -48,6 +49,7 @@ _BATCH = 256  # queries encoded together
     help="Grow each hit by N sentences before it, not adaptively.",
 )
 @click.option("-C", "--context", type=click.IntRange(min=0), default=0, metavar="N", help="Print N lines around each.")
+@click.option("--explain", is_flag=True, help="Say of each result why it was found.")
 @json_option
 def search(
     words: tuple[str, ...],
@@ -83,6 +85,8 @@ def search(
         click.echo(none_match or "nothing found", err=True)
     for number, (span, shown) in enumerate(zip(spans, around, strict=True), 1):
         print_span(number, span, query, level=how["level"], around=shown)
+        if span.explanation is not None:
+            click.echo(indented(readable(span.explain())) + "\n")
 
 
 def _read_around(engine: "Engine", span: "Span", lines: int) -> tuple[str, str]:

@@ -4,6 +4,7 @@ Parsers of PDF, Word, HTML and the like are large libraries fed with files of un
 has a limit on its memory, no environment to leak, and is killed when a file takes too long; the next gets a new one.
 """
 
+import base64
 import json
 import logging
 import os
@@ -14,10 +15,12 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import asdict
 from pathlib import Path
 from typing import IO, Any
 
+from lmkrag.corpus.load import fingerprint as hash_bytes
 from lmkrag.corpus.load import is_plain, load_document
 from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.types import Document
@@ -68,13 +71,37 @@ class IsolatedLoader:
         """
         if is_plain(path):
             return load_document(path, doc_id)
-        reply = json.loads(self._ask({"path": str(path.absolute()), "doc_id": doc_id}))
+        reply = self._call(path, "load", doc_id=doc_id)
+        return Document(**{**reply, "page_starts": tuple(reply["page_starts"])})
+
+    def render_page(self, path: Path, fingerprint: str, number: int, scale: float) -> bytes:
+        """Draw a page, from 1, of the PDF file with a fingerprint, ``scale`` pixels to a point; return it as WebP.
+
+        Raises:
+            DocumentError: the file has changed, can't be read, or reading it went past a limit.
+        """
+        reply = self._call(path, "render_page", fingerprint=fingerprint, number=number, scale=scale)
+        return base64.b64decode(reply["image"])
+
+    def find_rectangles(
+        self, path: Path, fingerprint: str, number: int, start: int, end: int
+    ) -> list[tuple[float, float, float, float]]:
+        """Find where characters of a page stand: see :func:`lmkrag.corpus.formats.pdf.find_rectangles`.
+
+        Raises:
+            DocumentError: the file has changed, can't be read, or reading it went past a limit.
+        """
+        reply = self._call(path, "find_rectangles", fingerprint=fingerprint, number=number, start=start, end=end)
+        return [tuple(rectangle) for rectangle in reply["rectangles"]]
+
+    def _call(self, path: Path, task: str, **arguments: Any) -> dict[str, Any]:
+        reply: dict[str, Any] = json.loads(self._ask({"task": task, "path": str(path.absolute()), **arguments}))
         self._log(path)
         if "error" in reply:
             _logger.debug("%s: %s\n%s", path, reply["error"], reply["traceback"])
             kind = EmptyDocument if reply["empty"] else DocumentError
             raise kind(reply["error"], lasting=reply["lasting"])
-        return Document(**{**reply, "page_starts": tuple(reply["page_starts"])})
+        return reply
 
     def close(self) -> None:
         """End the process."""
@@ -94,7 +121,7 @@ class IsolatedLoader:
         """End the process."""
         self.close()
 
-    def _ask(self, request: dict[str, str]) -> bytes:
+    def _ask(self, request: dict[str, Any]) -> bytes:
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
@@ -180,6 +207,39 @@ def _limit(memory: int) -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
+def _load(path: Path, doc_id: str) -> dict[str, Any]:
+    return asdict(load_document(path, doc_id))
+
+
+def _render_page(path: Path, fingerprint: str, number: int, scale: float) -> dict[str, Any]:
+    from lmkrag.corpus.formats.pdf import render_page
+
+    return {"image": base64.b64encode(render_page(_read_unchanged(path, fingerprint), number, scale)).decode()}
+
+
+def _find_rectangles(path: Path, fingerprint: str, number: int, start: int, end: int) -> dict[str, Any]:
+    from lmkrag.corpus.formats.pdf import find_rectangles
+
+    return {"rectangles": find_rectangles(_read_unchanged(path, fingerprint), number, start, end)}
+
+
+def _read_unchanged(path: Path, fingerprint: str) -> bytes:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DocumentError(f"its file can't be read ({error.strerror or error})", lasting=False) from error
+    if hash_bytes(data) != fingerprint:
+        raise DocumentError("its file has changed since it was indexed", lasting=False)
+    return data
+
+
+_TASKS: dict[str, Callable[..., dict[str, Any]]] = {
+    "load": _load,
+    "render_page": _render_page,
+    "find_rectangles": _find_rectangles,
+}
+
+
 def serve(memory: int) -> None:
     """Answer requests from standard input, a line each, until it ends; with a limit on memory in bytes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
@@ -190,7 +250,7 @@ def serve(memory: int) -> None:
         request = json.loads(line)
         reply: dict[str, Any]
         try:
-            reply = asdict(load_document(Path(request["path"]), request["doc_id"]))
+            reply = _TASKS[request.pop("task")](Path(request.pop("path")), **request)
             packed = json.dumps(reply, default=str).encode()
         except DocumentError as error:
             failed = {"error": str(error), "lasting": error.lasting, "empty": isinstance(error, EmptyDocument)}

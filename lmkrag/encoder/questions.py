@@ -69,48 +69,61 @@ class QuestionEncoder:
 
     def encode_queries(self, queries: Sequence[str]) -> Vectors:
         """Encode questions: ``[len(queries), dimensions]`` float32 of length one. Cut at the window's length."""
-        vectors = [self._encode(query) for query in queries]
-        return np.stack(vectors) if vectors else np.zeros((0, self.spec.dimensions), np.float32)
+        tokens = self._tokens
+        read = [tokens.query(query).ids for query in queries]
+        if not read:
+            return np.zeros((0, self.spec.dimensions), np.float32)
+        lengths = [len(tokens.prefix) + len(ids) + len(tokens.suffix) for ids in read]
+        states = self._read([token for ids in read for token in (*tokens.prefix, *ids, *tokens.suffix)], lengths)
+        starts = np.cumsum([0, *lengths[:-1]]) + len(tokens.prefix)
+        return np.stack([self._pool(states[start : start + len(ids)]) for start, ids in zip(starts, read, strict=True)])
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens ``text`` is, special tokens not counted."""
         return self._tokens.count(text)
 
-    def _encode(self, query: str) -> Vectors:
-        tokens = self._tokens
-        ids = tokens.query(query).ids
-        states = self._read([*tokens.prefix, *ids, *tokens.suffix])[len(tokens.prefix) :][: len(ids)]
+    def _pool(self, states: Vectors) -> Vectors:
+        """The vector of a question from the states of its tokens ``[tokens, dimensions]``."""
         if self.spec.pooling == "lmk":
             states = states[-1:]
         elif self.spec.pooling == "mean":
-            states = states[: len(ids) - len(tokens.landmark)]
+            states = states[: len(states) - len(self._tokens.landmark)]
         vector: Vectors = states.sum(0) / max(1, len(states))
         return vector / max(float(np.linalg.norm(vector)), 1e-12)
 
-    def _read(self, ids: list[int]) -> Vectors:
-        """The states ``[tokens, dimensions]`` of the last layer."""
+    def _read(self, ids: list[int], lengths: list[int]) -> Vectors:
+        """The states ``[tokens, dimensions]`` of the last layer, of questions one after the other.
+
+        Weights are read from memory once for all of them: what most of the time goes into where questions are short.
+        """
         get, eps = self._weights, float(self._config["layer_norm_eps"])
+        positions = np.concatenate([np.arange(length) for length in lengths])
         states = get["embeddings.word_embeddings.weight"][ids].astype(np.float32)
-        states += get["embeddings.position_embeddings.weight"][: len(ids)]
+        states += get["embeddings.position_embeddings.weight"][positions]
         states += get["embeddings.token_type_embeddings.weight"][0]
         states = self._normalise("embeddings.LayerNorm", states, eps)
         for layer in range(self._config["num_hidden_layers"]):
             name = f"encoder.layer.{layer}"
-            read = self._project(f"{name}.attention.output.dense", self._attend(f"{name}.attention.self", states))
+            attended = self._attend(f"{name}.attention.self", states, lengths)
+            read = self._project(f"{name}.attention.output.dense", attended)
             states = self._normalise(f"{name}.attention.output.LayerNorm", states + read, eps)
             wide = _gelu(self._project(f"{name}.intermediate.dense", states))
             added = self._project(f"{name}.output.dense", wide)
             states = self._normalise(f"{name}.output.LayerNorm", states + added, eps)
         return states
 
-    def _attend(self, name: str, states: Vectors) -> Vectors:
+    def _attend(self, name: str, states: Vectors, lengths: list[int]) -> Vectors:
         heads = self._config["num_attention_heads"]
         parts = [self._project(f"{name}.{part}", states) for part in ("query", "key", "value")]
-        query, key, value = (part.reshape(len(states), heads, -1).transpose(1, 0, 2) for part in parts)
-        scores = query @ key.transpose(0, 2, 1) / np.float32(np.sqrt(query.shape[2]))
-        weights = np.exp(scores - scores.max(2, keepdims=True))
-        weights /= weights.sum(2, keepdims=True)
-        read: Vectors = (weights @ value).transpose(1, 0, 2).reshape(len(states), -1)
+        read = np.empty_like(states)
+        start = 0
+        for length in lengths:  # each question attends to itself alone
+            one = slice(start, start := start + length)
+            query, key, value = (part[one].reshape(length, heads, -1).transpose(1, 0, 2) for part in parts)
+            scores = query @ key.transpose(0, 2, 1) / np.float32(np.sqrt(query.shape[2]))
+            weights = np.exp(scores - scores.max(2, keepdims=True))
+            weights /= weights.sum(2, keepdims=True)
+            read[one] = (weights @ value).transpose(1, 0, 2).reshape(length, -1)
         return read
 
     def _project(self, name: str, states: Vectors) -> Vectors:

@@ -3,6 +3,7 @@
 import re
 import threading
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
 
 import numpy as np
@@ -47,6 +48,12 @@ def query_words(query: str) -> Hashes:
 
 
 _own = threading.local()  # a stemmer serves one thread
+
+
+def find_words(text: str, words: Iterable[int]) -> list[tuple[int, int]]:
+    """Return where words of a text stand, ``(start, end)``, whose hashes are among some, by their stems."""
+    wanted = set(words)
+    return [word.span() for word in _WORD.finditer(text) if wanted & set(hash_words(word[0]).tolist())]
 
 
 @lru_cache(1 << 17)

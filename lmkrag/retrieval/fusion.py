@@ -4,6 +4,7 @@ The weights were chosen on the development sets, every set weighing the same (``
 """
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -24,6 +25,21 @@ DOCUMENT_WORDS_SHARE = 0.25
 """The share of their scores that sentences lose when their document has none of a question's words."""
 
 
+class Fused(NamedTuple):
+    """Fused scores ``[n]`` and what they are made of.
+
+    The score is the sum of the ``parts``' values ``[n]``, each times its weight, times all ``factors`` ``[n]``.
+    """
+
+    score: Scores
+    parts: tuple[tuple[str, Scores, float], ...]
+    factors: tuple[tuple[str, Scores], ...]
+
+    def times(self, name: str, factor: Scores) -> "Fused":
+        """Return scores with one more factor ``[n]``."""
+        return Fused(self.score * factor, self.parts, (*self.factors, (name, factor)))
+
+
 def fuse(
     dense: Scores | None,
     lexical: Scores | None,
@@ -32,8 +48,8 @@ def fuse(
     paragraphs: Ids,
     title_match: Scores | None = None,
     document_score: Scores | None = None,
-) -> Scores:
-    """Return one score a sentence.
+) -> Fused:
+    """Return one score a sentence, and what it is made of.
 
     A sentence's own score is the dense one and a small share of the lexical one, which gathers the next sentences' and
     is divided by the query's best. The fused score is the weighted mean of it, of the best own scores around the
@@ -51,25 +67,31 @@ def fuse(
         document_score: ``[n]`` BM25 score of each sentence's document as one text; None to leave it out.
     """
     own = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
+    parts = [] if dense is None else [("similarity", own, 1.0)]
     if lexical is not None and len(lexical) and lexical.max() > 0:
         gathered = _gather_next(lexical, sentences, documents)
-        own += np.float32(LEXICAL_SHARE if dense is not None else 1.0) * gathered / gathered.max()
-    total: Scores = own.copy()
-    weight = 1.0
-    for groups, share in ((paragraphs, PARAGRAPH_SHARE), (documents, DOCUMENT_SHARE)):
-        total += np.float32(share) * _best_of_group(own, groups)
-        weight += share
+        words = np.float32(LEXICAL_SHARE if dense is not None else 1.0) * gathered / gathered.max()
+        parts.append(("words", words, 1.0))
+        own = own + words
+    parts.append(("paragraph", _best_of_group(own, paragraphs), PARAGRAPH_SHARE))
+    parts.append(("document", _best_of_group(own, documents), DOCUMENT_SHARE))
     shares = dict(NEIGHBOURHOODS)
     for reach, best in _best_within(own, sentences, documents, max(shares, default=0)):
         if reach in shares:
-            total += np.float32(shares[reach]) * best
-            weight += shares[reach]
+            parts.append((f"{reach} sentences around", best.copy(), shares[reach]))
+    weight = 1.0 + PARAGRAPH_SHARE + DOCUMENT_SHARE + sum(shares.values())
+    total: Scores = own.copy()
+    for name, values, share in parts:
+        if name not in ("similarity", "words"):
+            total += np.float32(share) * values
     total /= np.float32(weight)
+    fused = Fused(total, tuple((name, values, share / weight) for name, values, share in parts), ())
     if title_match is not None:
-        total *= 1 + np.float32(TITLE_SHARE) * title_match
+        fused = fused.times("title", 1 + np.float32(TITLE_SHARE) * title_match)
     if document_score is not None and len(document_score) and document_score.max() > 0:
-        total *= 1 - np.float32(DOCUMENT_WORDS_SHARE) * (1 - document_score / document_score.max())
-    return total
+        lost = np.float32(DOCUMENT_WORDS_SHARE) * (1 - document_score / document_score.max())
+        fused = fused.times("words of the document", 1 - lost)
+    return fused
 
 
 def _gather_next(lexical: Scores, sentences: Ids, documents: Ids) -> Scores:

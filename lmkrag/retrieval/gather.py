@@ -9,7 +9,7 @@ from lmkrag.corpus.structure import LEAD_IN, NO_CONTENT
 from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.snapshot import Matches, Nearest, Snapshot, join_matches, spread_scores
-from lmkrag.retrieval.fusion import LEXICAL_SHARE, fuse
+from lmkrag.retrieval.fusion import LEXICAL_SHARE, Fused, fuse
 from lmkrag.retrieval.growth import REACH
 from lmkrag.retrieval.naming import Naming, find_named
 from lmkrag.types import Mode
@@ -36,7 +36,7 @@ class Candidates:
     """Sentences near anything a query found, by increasing id, each ``[n]``.
 
     ``has_content`` is false where a sentence says nothing by itself, ``lead_in`` true where the next belongs to it.
-    ``words`` maps the hashes of the question's words to what each weighs.
+    ``words`` maps the hashes of the question's words to what each weighs; ``fused`` has what the scores are made of.
     """
 
     sentences: Ids
@@ -47,6 +47,7 @@ class Candidates:
     has_content: Mask
     lead_in: Mask
     words: dict[int, float]
+    fused: Fused
 
 
 def gather_candidates(
@@ -135,7 +136,7 @@ def _describe(
     sentences, owners = _with_reach(matches.sentences, matches.sentences[best], snapshot.documents)
     known = snapshot.describe(sentences, owners, vector, matches)
     lexical = spread_scores(matches.lexical, matches.sentences, sentences)
-    score = fuse(
+    fused = fuse(
         None if mode == "lexical" else known.dense,
         None if mode == "dense" else lexical,
         sentences,
@@ -145,10 +146,10 @@ def _describe(
         known.document_score,
     )
     if weights is not None:
-        score *= weights[owners]
+        fused = fused.times("named document", weights[owners])
     has_content = (known.roles & NO_CONTENT) == 0
     lead_in = (known.roles & LEAD_IN) != 0
-    return Candidates(sentences, known.documents, score, known.dense, lexical, has_content, lead_in, words)
+    return Candidates(sentences, known.documents, fused.score, known.dense, lexical, has_content, lead_in, words, fused)
 
 
 def _with_reach(sentences: Ids, best: Ids, documents: DocumentRanges) -> tuple[Ids, Ids]:

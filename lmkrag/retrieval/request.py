@@ -26,6 +26,7 @@ class SearchOptions(AskOptions, total=False):
 
     level: Level
     sentences_before: int | None
+    explain: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,6 +43,7 @@ class SearchRequest:
         sentences_before: grow each hit by this many sentences before it, instead of adaptively; passages are then
             spans.
         per_document: number of results of one document, at most; None for no limit.
+        explain: give each span its explanation.
 
     Raises:
         UsageError: an argument is out of range, or the filter can't be parsed.
@@ -54,6 +56,7 @@ class SearchRequest:
     filter: str | None = None
     sentences_before: int | None = None
     per_document: int | None = None
+    explain: bool = False
 
     def __post_init__(self) -> None:
         """Check every value."""

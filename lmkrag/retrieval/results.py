@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words import hash_words
+from lmkrag.retrieval.explaining import explain_span
 from lmkrag.retrieval.gather import Candidates
 from lmkrag.types import Hit, Span
 
@@ -25,9 +26,12 @@ _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
 class Results:
     """Makes spans from the candidates of one search. Each document is looked up once."""
 
-    def __init__(self, snapshot: Snapshot, candidates: Candidates) -> None:
-        """Take what was searched and what was found."""
+    def __init__(self, snapshot: Snapshot, candidates: Candidates, *, explain: bool = False) -> None:
+        """Take what was searched and what was found, and whether spans get explanations."""
         self._snapshot, self._candidates = snapshot, candidates
+        self._explain = explain
+        self.grown: dict[int, tuple[int, int]] = {}
+        """Positions of candidates (first, stop) that growth took, by the hit that it grew from."""
         self._views: dict[int, DocumentView] = {}
 
     def view(self, candidate: int) -> DocumentView:
@@ -68,6 +72,9 @@ class Results:
             headings=(headings := find_headings(view, self.ordinal(hits[0]))),
             header=(header := find_header(view, view.ordinal_at(start))),
             coverage=self._cover(" ".join([text[:_READ], header, row.title, *headings])),
+            explanation=explain_span(self._candidates, view, hits[0], self.grown, start, end)
+            if self._explain
+            else None,
         )
 
     def _cover(self, text: str) -> float:

@@ -29,6 +29,7 @@ def search_spans(
     sentences_before: int | None = None,
     per_document: int | None = None,
     allowed: Selection | None = None,
+    explain: bool = False,
 ) -> list[Span]:
     """Find the best spans, best first.
 
@@ -42,11 +43,12 @@ def search_spans(
         sentences_before: grow a fixed number of sentences backward instead of adaptively, and add nothing else.
         per_document: how many spans of one document, at most; None for no limit.
         allowed: documents to search in; None for all.
+        explain: give each span its explanation.
     """
     candidates = gather_candidates(snapshot, vector, words, top_k=top_k, mode=mode, allowed=allowed)
     if candidates is None:
         return []
-    results = Results(snapshot, candidates)
+    results = Results(snapshot, candidates, explain=explain)
     if level == "document":
         # by the best sentence: the maximum does best in LongRAG, arXiv 2406.15319
         best = np.argsort(-candidates.score, kind="stable").tolist()
@@ -65,9 +67,16 @@ def search_spans(
         lead_in=candidates.lead_in,
         sentences_before=sentences_before,
     )
+    grown = _record(grown, results)
     if level == "passage" and sentences_before is None:
         return join_passages(results, grown, top_k=top_k, per_document=per_document)
     return _spans(results, _merge(candidates, grown, top_k, per_document))
+
+
+def _record(grown: Iterator[tuple[int, int, int]], results: Results) -> Iterator[tuple[int, int, int]]:
+    for first, stop, hit in grown:
+        results.grown[hit] = first, stop
+        yield first, stop, hit
 
 
 def _limit(candidates: Candidates, runs: Iterator[Run], top_k: int, per_document: int | None) -> list[Run]:

@@ -2,6 +2,7 @@
 
 import threading
 
+from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.retrieval.filters import fields_of, parse_filter
@@ -46,18 +47,21 @@ class FilterCache:
 def list_documents(snapshot: Snapshot, expression: str | None) -> list[DocumentInfo]:
     """Return the documents that a filter keeps, or all, by ``doc_id``."""
     keep = parse_filter(expression) if expression else None
-    return [
-        DocumentInfo(
-            doc_id=row.doc_id,
-            path=row.path,
-            title=row.title,
-            kind=row.kind,
-            root=row.root,
-            meta=row.meta,
-            characters=row.length,
-            sentences=row.sentences,
-            pages=len(row.page_starts),
-        )
-        for row in snapshot.all_documents()
-        if keep is None or keep(fields_of(row))
-    ]
+    return [describe_row(row) for row in snapshot.all_documents() if keep is None or keep(fields_of(row))]
+
+
+def describe_row(row: DocumentRow) -> DocumentInfo:
+    """Return what users may know of a document in the catalog."""
+    return DocumentInfo(
+        doc_id=row.doc_id,
+        path=row.path,
+        title=row.title,
+        kind=row.kind,
+        root=row.root,
+        meta=row.meta,
+        characters=row.length,
+        sentences=row.sentences,
+        pages=len(row.page_starts),
+        page_starts=row.page_starts,
+        fingerprint=row.fingerprint,
+    )

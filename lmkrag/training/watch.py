@@ -151,7 +151,7 @@ def rank_sentences(
     questions = encoder.encode_queries([query.query for query in dataset.queries])
     ranked = []
     for query, question in zip(dataset.queries, questions, strict=True):
-        scores = fuse(vectors @ question, None, np.arange(len(keys)), keys, paragraphs)
+        scores = fuse(vectors @ question, None, np.arange(len(keys)), keys, paragraphs).score
         scope = np.flatnonzero(keys == number[query.doc_id]) if within else np.arange(len(keys))
         best = scope[np.argsort(-scores[scope], kind="stable")[:_RANKED]]
         ranked.append([(dataset.documents[keys[i]].doc_id, int(bounds[i, 0]), int(bounds[i, 1])) for i in best])

@@ -35,28 +35,28 @@ def weighted(own):
 
 def test_a_sentence_gains_from_the_best_around_it_in_its_paragraph_and_document_only():
     dense = np.array([0.9, 0.0, 0.0, 0.0, 0.2, 0.5, 0.4], np.float32)
-    fused = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS)
+    fused = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS).score
     np.testing.assert_allclose(fused, weighted(dense), rtol=1e-6)
     assert fused[1] > fused[2]  # both next to the best, one of another paragraph
 
 
 def test_the_neighbourhood_ends_where_sentences_are_missing():
     dense = np.array([1.0, 0.0], np.float32)
-    together = fuse(dense, None, np.array([1, 2]), np.zeros(2, int), np.array([1, 2]))
-    apart = fuse(dense, None, np.array([1, 90]), np.zeros(2, int), np.array([1, 90]))
+    together = fuse(dense, None, np.array([1, 2]), np.zeros(2, int), np.array([1, 2])).score
+    apart = fuse(dense, None, np.array([1, 90]), np.zeros(2, int), np.array([1, 90])).score
     assert together[1] > apart[1] == pytest.approx(DOCUMENT_SHARE / WEIGHT)
 
 
 def test_lexical_adds_a_share_of_the_best():
     lexical = np.array([0, 0, 0, 0, 0, 6.0, 0], np.float32)
     own = LEXICAL_SHARE * np.array([0, 0, 0, 0, 0, 1.0, LEXICAL_NEIGHBOUR])
-    found = fuse(np.zeros(7, np.float32), lexical, IDS, DOCUMENTS, PARAGRAPHS)
+    found = fuse(np.zeros(7, np.float32), lexical, IDS, DOCUMENTS, PARAGRAPHS).score
     np.testing.assert_allclose(found, weighted(own), rtol=1e-6)
 
 
 def test_the_order_inside_a_paragraph_is_that_of_the_own_scores():
     dense = np.random.default_rng(0).random(5).astype(np.float32)
-    fused = fuse(dense, None, np.arange(5), np.zeros(5, int), np.zeros(5, int))
+    fused = fuse(dense, None, np.arange(5), np.zeros(5, int), np.zeros(5, int)).score
     assert np.argmax(fused) == np.argmax(dense)
 
 
@@ -64,22 +64,22 @@ def test_documents_that_are_named_gain_and_those_that_fit_less_lose():
     dense = np.array([0.9, 0.0, 0.0, 0.0, 0.2, 0.5, 0.4], np.float32)
     named = np.array([0, 0, 0, 0, 0, 0.5, 0.5], np.float32)
     about = np.array([3, 3, 3, 3, 3, 12, 12], np.float32)
-    fused = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, named, about)
+    fused = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, named, about).score
     left = np.where(about == 12, 1, 1 - 0.75 * DOCUMENT_WORDS_SHARE)
     np.testing.assert_allclose(fused, left * (1 + TITLE_SHARE * named) * weighted(dense), rtol=1e-6)
-    without = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, named * 0, about * 0)
+    without = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, named * 0, about * 0).score
     np.testing.assert_allclose(without, weighted(dense), rtol=1e-6)
 
 
 def test_no_word_matched():
     dense = np.full(7, 0.3, np.float32)
-    without = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS)
-    np.testing.assert_allclose(fuse(dense, np.zeros(7, np.float32), IDS, DOCUMENTS, PARAGRAPHS), without)
+    without = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS).score
+    np.testing.assert_allclose(fuse(dense, np.zeros(7, np.float32), IDS, DOCUMENTS, PARAGRAPHS).score, without)
 
 
 @pytest.mark.parametrize("count", [0, 1, 2])
 def test_few_sentences(count):
     ids, zeros = np.arange(count), np.zeros(count, int)
-    score = fuse(np.ones(count, np.float32), np.ones(count, np.float32), ids, zeros, zeros)
+    score = fuse(np.ones(count, np.float32), np.ones(count, np.float32), ids, zeros, zeros).score
     assert score.shape == (count,)
     assert np.isfinite(score).all()

@@ -1,0 +1,104 @@
+"""``lmkrag serve`` and ``lmkrag mcp``."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lmkrag.cli.ask import reader_options, take_reader
+from lmkrag.cli.output import DEFAULT_INDEX, find_default_index
+from lmkrag.errors import MissingExtra, UsageError
+
+
+def _indexes_option(command: Any) -> Any:
+    return click.option(
+        "--index",
+        "indexes",
+        multiple=True,
+        envvar="LMKRAG_INDEX",
+        default=lambda: (find_default_index(),),
+        show_default=f"{DEFAULT_INDEX}, here or in a folder above",
+        metavar="[NAME=]DIR",
+        help="An index to serve; may be given several times.",
+    )(command)
+
+
+@click.command(epilog="Example: lmkrag serve --index handbook=indexes/handbook")
+@_indexes_option
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8700, show_default=True, help="0 for any that is free.")
+@click.option("--writable", is_flag=True, help="Let documents be added and removed.")
+@click.option(
+    "--token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Holds the token that requests must carry; else LMKRAG_TOKEN.",
+)
+@click.option("--no-auth", is_flag=True, help="Let anybody in who reaches the address.")
+@click.option("--allow-host", "allowed_hosts", multiple=True, metavar="NAME", help="A name this server is called by.")
+@reader_options
+def serve(
+    indexes: tuple[str, ...],
+    host: str,
+    port: int,
+    writable: bool,
+    token_file: Path | None,
+    no_auth: bool,
+    allowed_hosts: tuple[str, ...],
+    **options: Any,
+) -> None:
+    """Serve indexes: a page for people, an API for programs, MCP for assistants."""
+    _use_one_thread_each()
+    try:
+        from lmkrag.server.run import serve as run
+        from lmkrag.server.settings import ServerSettings, name_indexes
+    except ImportError as error:
+        raise MissingExtra("serve", error.name or "a package") from None
+    settings = ServerSettings(
+        indexes=name_indexes(indexes),
+        host=host,
+        port=port,
+        writable=writable,
+        token=_read_token(token_file),
+        authenticated=not no_auth,
+        allowed_hosts=frozenset(name.lower() for name in allowed_hosts),
+        reader=take_reader(options),
+    )
+    run(settings, announce=lambda url: click.echo(f"lmkrag: serving {', '.join(settings.indexes)} on {url}", err=True))
+
+
+@click.command(epilog="Example: lmkrag mcp --index indexes/handbook")
+@_indexes_option
+@click.option("--writable", is_flag=True, help="Let the assistant add and remove documents.")
+@reader_options
+def mcp(indexes: tuple[str, ...], writable: bool, **options: Any) -> None:
+    """Serve indexes to an assistant by the Model Context Protocol, on standard input and output."""
+    _use_one_thread_each()
+    try:
+        from lmkrag.server.settings import Limits, name_indexes
+        from lmkrag.server.stdio import serve_stdio
+    except ImportError as error:
+        raise MissingExtra("serve", error.name or "a package") from None
+    serve_stdio(name_indexes(indexes), reader=take_reader(options), writable=writable, limits=Limits())
+
+
+def _use_one_thread_each() -> None:
+    """Keep NumPy and FAISS to one thread for each search: many searches at once are then many times faster.
+
+    It counts only before they are imported.
+    """
+    for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
+        os.environ.setdefault(name, "1")
+
+
+def _read_token(path: Path | None) -> str | None:
+    if path is None:
+        return os.environ.get("LMKRAG_TOKEN") or None
+    try:
+        token = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: can't be read as a token ({error})") from error
+    if not token:
+        raise UsageError(f"{path}: holds no token")
+    return token

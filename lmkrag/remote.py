@@ -1,0 +1,315 @@
+"""An index behind ``lmkrag serve``: the reading methods of an engine, over HTTP."""
+
+import json
+import os
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import Any, Self, Unpack
+from urllib.parse import quote, urlsplit, urlunsplit
+
+import httpx
+
+from lmkrag.errors import (
+    DocumentNotFound,
+    IndexNotFound,
+    LmkragError,
+    ReaderError,
+    ServerError,
+    StorageError,
+    UsageError,
+)
+from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
+from lmkrag.retrieval.request import AskOptions, SearchOptions, SearchRequest, check_query
+from lmkrag.searching import DEFAULT_BUDGET
+from lmkrag.serialization import answer_from_json, document_from_json, info_from_json, span_from_json
+from lmkrag.types import Answer, Document, DocumentInfo, IndexStatus, SentenceScore, Span
+
+_PIECE = 200_000  # characters of a text that are asked for at a time
+_LISTED = 1_000  # documents that are asked for at a time
+_BATCH = 64  # questions that are sent at a time
+_ERRORS = {
+    "usage": UsageError,
+    "index-not-found": IndexNotFound,
+    "storage": StorageError,
+    "reader": ReaderError,
+}
+
+
+class RemoteEngine:
+    """An index behind a server. Its methods may be called from any thread; the ``a...`` ones from any event loop.
+
+    >>> from lmkrag import Engine
+    >>> engine = Engine.connect("http://localhost:8700/handbook")  # doctest: +SKIP
+    >>> engine.search("how is leave accrued?")  # doctest: +SKIP
+    """
+
+    def __init__(self, url: str, *, token: str | None = None, timeout: float = 60.0) -> None:
+        """Take what :meth:`lmkrag.Engine.connect` takes. Nothing is sent before the first call."""
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+            raise UsageError(f"{url!r} is not the URL of a server, such as http://localhost:8700/handbook")
+        folder, _, self._index = parts.path.rpartition("/")
+        self._url = urlunsplit((parts.scheme, parts.netloc, folder, "", ""))
+        token = token or os.environ.get("LMKRAG_TOKEN")
+        self._settings: dict[str, Any] = {
+            "base_url": self._url,
+            "timeout": timeout,
+            "headers": {"Authorization": f"Bearer {token}"} if token else {},
+        }
+        self._client = httpx.Client(**self._settings)
+
+    def __repr__(self) -> str:
+        """Return where the index is."""
+        return f"RemoteEngine({self._url + '/' + self._index!r})"
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def __enter__(self) -> Self:
+        """Return the engine; it is closed at the end of the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Close the engine."""
+        self.close()
+
+    # Searching
+
+    def search(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
+        """Find the passages that answer ``query``, best first: see :meth:`lmkrag.Engine.search`."""
+        return _to_spans(self._post("/api/search", self._search_body(query, options)))
+
+    async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
+        """Like :meth:`search`, without blocking the event loop."""
+        return _to_spans(await self._apost("/api/search", self._search_body(query, options)))
+
+    def search_batch(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
+        """Like :meth:`search` for many queries; up to 64 of them are searched in one state of the index."""
+        SearchRequest(**options)
+        found = []
+        for first in range(0, len(queries), _BATCH):
+            part = [check_query(query) for query in queries[first : first + _BATCH]]
+            reply = self._post("/api/search/batch", self._body(options) | {"queries": part})
+            found += [_to_spans(result) for result in reply["results"]]
+        return found
+
+    def search_for(self, reader: Reader, questions: Sequence[str], **options: Unpack[AskOptions]) -> list[list[Span]]:
+        """Return the spans that a reader of this process gets for each question.
+
+        The budget is counted by the server, in tokens of the index's encoder.
+        """
+        within: AskOptions = {**options, "budget": options.get("budget") or DEFAULT_BUDGET}
+        return self.search_batch(questions, **within)
+
+    def explain(self, query: str, doc_id: str) -> list[SentenceScore]:
+        """Return how well every sentence of a document fits ``query``: see :meth:`lmkrag.Engine.explain`."""
+        query = check_query(query)
+        reply = self._get(f"{_document(doc_id)}/relevance", query=query, points=0)
+        return [SentenceScore(**sentence) for sentence in reply["sentences"]]
+
+    # Asking
+
+    def ask(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> Answer:
+        """Answer a question, with citations: by the server's reader, or here by a ``reader`` of your own."""
+        return self.ask_stream(question, reader=reader, **options).answer()
+
+    def ask_batch(
+        self, questions: Sequence[str], *, reader: Reader | None = None, **options: Unpack[AskOptions]
+    ) -> list[Answer]:
+        """Like :meth:`ask` for many questions, one after the other."""
+        return [self.ask(question, reader=reader, **options) for question in questions]
+
+    def ask_each(
+        self, questions: Sequence[str], *, reader: Reader | None = None, **options: Unpack[AskOptions]
+    ) -> Iterator[Answer | ReaderError]:
+        """Like :meth:`ask_batch`, but yield answers as they come, and the error of a question the reader fails at."""
+        for question in questions:
+            try:
+                yield self.ask(question, reader=reader, **options)
+            except ReaderError as error:
+                yield error
+
+    def ask_stream(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> AnswerStream:
+        """Like :meth:`ask`, piece by piece: iterate over the text, then call ``.answer()``."""
+        if reader is not None:
+            return reader.stream(question, self.search_for(reader, [question], **options)[0])
+        whole: list[Answer] = []
+        return AnswerStream(self._pieces(self._ask_body(question, options), whole), lambda _: whole[0])
+
+    async def aask(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> Answer:
+        """Like :meth:`ask`, without blocking the event loop."""
+        async with await self.aask_stream(question, reader=reader, **options) as stream:
+            return await stream.answer()
+
+    async def aask_stream(
+        self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]
+    ) -> AsyncAnswerStream:
+        """Like :meth:`ask_stream`, for ``async for``."""
+        if reader is not None:
+            within: AskOptions = {**options, "budget": options.get("budget") or DEFAULT_BUDGET}
+            return reader.astream(question, await self.asearch(question, **within))
+        whole: list[Answer] = []
+        return AsyncAnswerStream(self._apieces(self._ask_body(question, options), whole), lambda _: whole[0])
+
+    def _pieces(self, body: dict[str, Any], whole: list[Answer]) -> Iterator[str]:
+        with _wrapped(), self._client.stream("POST", "/api/ask", json=body) as response:
+            if response.is_error:
+                response.read()
+            _check(response)
+            for event, data in _events(response.iter_lines()):
+                yield from _piece(event, data, whole)
+        _check_whole(whole)
+
+    async def _apieces(self, body: dict[str, Any], whole: list[Answer]) -> AsyncIterator[str]:
+        with _wrapped():
+            async with (
+                httpx.AsyncClient(**self._settings) as client,
+                client.stream("POST", "/api/ask", json=body) as response,
+            ):
+                if response.is_error:
+                    await response.aread()
+                _check(response)
+                event = ""
+                async for line in response.aiter_lines():
+                    if line.startswith("event:"):
+                        event = line[6:].strip()
+                    elif line.startswith("data:"):
+                        for piece in _piece(event, json.loads(line[5:]), whole):
+                            yield piece
+        _check_whole(whole)
+
+    # Documents
+
+    def documents(self, *, filter: str | None = None) -> list[DocumentInfo]:
+        """Return what the index knows of its documents, by ``doc_id``: see :meth:`lmkrag.Engine.documents`."""
+        found: list[DocumentInfo] = []
+        while True:
+            reply = self._get("/api/documents", filter=filter, offset=len(found), limit=_LISTED)
+            found += map(info_from_json, reply["documents"])
+            if len(found) >= reply["total"] or not reply["documents"]:
+                return found
+
+    def describe(self, doc_id: str) -> DocumentInfo:
+        """Return what the index knows of one document, its text aside."""
+        return info_from_json(self._get(_document(doc_id)))
+
+    def read(self, doc_id: str, start: int = 0, end: int | None = None) -> str:
+        """Return characters ``[start, end)`` of a document: see :meth:`lmkrag.Engine.read`."""
+        parts: list[str] = []
+        while end is None or start < end:
+            most = start + _PIECE if end is None else min(end, start + _PIECE)
+            reply = self._get(f"{_document(doc_id)}/text", start=start, end=most)
+            parts.append(reply["text"])
+            start = most
+            if start >= reply["characters"]:
+                break
+        return "".join(parts)
+
+    def document(self, doc_id: str) -> Document:
+        """Return a document with its text exactly as indexed, and its metadata."""
+        while True:
+            info = self._get(_document(doc_id))
+            text = self.read(doc_id)
+            if self._get(_document(doc_id)) == info:  # else it was replaced meanwhile
+                return document_from_json(info, text)
+
+    def show(self, doc_id: str) -> str:
+        """Return a document's text exactly as indexed."""
+        return self.document(doc_id).text
+
+    def status(self) -> IndexStatus:
+        """Return what the index holds."""
+        reply = self._get("/api/status")
+        return IndexStatus(**{name: reply[name] for name in IndexStatus.__dataclass_fields__})
+
+    # Requests
+
+    def _body(self, options: Any) -> dict[str, Any]:
+        body = {name: value for name, value in options.items() if value is not None}
+        return body | ({"index": self._index} if self._index else {})
+
+    def _search_body(self, query: str, options: SearchOptions) -> dict[str, Any]:
+        SearchRequest(**options)  # wrong options are refused here, without a request
+        return self._body(options) | {"query": check_query(query)}
+
+    def _ask_body(self, question: str, options: AskOptions) -> dict[str, Any]:
+        SearchRequest(**options)
+        return self._body(options) | {"question": check_query(question), "stream": True}
+
+    def _get(self, path: str, **parameters: Any) -> Any:
+        with _wrapped():
+            return _check(self._client.get(path, params=self._body(parameters))).json()
+
+    def _post(self, path: str, body: dict[str, Any]) -> Any:
+        with _wrapped():
+            return _check(self._client.post(path, json=body)).json()
+
+    async def _apost(self, path: str, body: dict[str, Any]) -> Any:
+        with _wrapped():
+            async with httpx.AsyncClient(**self._settings) as client:
+                return _check(await client.post(path, json=body)).json()
+
+
+class _wrapped:  # noqa: N801  # reads as what it does: with _wrapped()
+    """Raise what httpx raises as :class:`ServerError`."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, httpx.TimeoutException):
+            raise ServerError(f"the server did not reply in time ({type(error).__name__})") from error
+        if isinstance(error, httpx.HTTPError | httpx.InvalidURL | json.JSONDecodeError):
+            raise ServerError(f"the server can't be used ({error or type(error).__name__})") from error
+
+
+def _document(doc_id: str) -> str:
+    return f"/api/documents/{quote(doc_id, safe='')}"
+
+
+def _to_spans(reply: dict[str, Any]) -> list[Span]:
+    return [span_from_json(span) for span in reply["spans"]]
+
+
+def _check(response: httpx.Response) -> httpx.Response:
+    if response.is_error:
+        try:
+            problem = response.json()
+        except ValueError:
+            problem = {}
+        raise _to_error(problem, response.status_code)
+    return response
+
+
+def _to_error(problem: Any, status: int) -> LmkragError:
+    """The error that a server described (RFC 9457)."""
+    if not isinstance(problem, dict) or "detail" not in problem:
+        return ServerError(f"the server answered with status {status}: is it lmkrag serve?")
+    kind = str(problem.get("type", "")).rpartition(":")[2]
+    detail = str(problem["detail"])
+    if kind == "document-not-found":
+        return DocumentNotFound(problem["doc_id"], problem["index"], problem.get("near", ""))
+    return _ERRORS.get(kind, ServerError)(detail)
+
+
+def _events(lines: Iterable[str]) -> Iterator[tuple[str, Any]]:
+    event = ""
+    for line in lines:
+        if line.startswith("event:"):
+            event = line[6:].strip()
+        elif line.startswith("data:"):
+            yield event, json.loads(line[5:])
+
+
+def _piece(event: str, data: Any, whole: list[Answer]) -> Iterator[str]:
+    if event == "text":
+        yield data
+    elif event == "answer":
+        whole.append(answer_from_json(data))
+    elif event == "error":
+        raise _to_error(data, data.get("status", 500))
+
+
+def _check_whole(whole: list[Answer]) -> None:
+    if not whole:
+        raise ServerError("the answer is not whole: the server went away")

@@ -1,0 +1,83 @@
+"""Why a span was found: the parts of its best sentence's score, and where and why growth stopped."""
+
+from lmkrag.index.view import DocumentView
+from lmkrag.index.words import find_words
+from lmkrag.retrieval.gather import Candidates
+from lmkrag.retrieval.growth import KEEP
+from lmkrag.types import Explanation, ScorePart
+
+_MOST_WORDS = 20  # of the question that are named
+
+
+def explain_span(
+    candidates: Candidates,
+    view: DocumentView,
+    hit: int,
+    grown: dict[int, tuple[int, int]],
+    start: int,
+    end: int,
+) -> Explanation:
+    """Explain a span.
+
+    Args:
+        candidates: of the search.
+        view: the span's document.
+        hit: position of its best candidate.
+        grown: positions (first, stop) that growth took, by the hit that it grew from; nothing where nothing grew.
+        start: of the span, in characters.
+        end: of the span.
+    """
+    first_sentence = view.row.first_sentence
+    ordinal = int(candidates.sentences[hit]) - first_sentence
+    sentence = view.sentence(ordinal)
+    words = [sentence[low:high].lower() for low, high in find_words(sentence, candidates.words)]
+    fused = candidates.fused
+    parts = tuple(ScorePart(name, float(values[hit]), weight) for name, values, weight in fused.parts)
+    factors = tuple((name, float(values[hit])) for name, values in fused.factors if values[hit] != 1)
+    before = after = added_before = added_after = 0
+    stopped_before = stopped_after = ""
+    if hit in grown:
+        first, stop = grown[hit]
+        before, after = hit - first, stop - 1 - hit
+        stopped_before = _why_stopped(candidates, view, hit, first, -1, grown)
+        stopped_after = _why_stopped(candidates, view, hit, stop - 1, 1, grown)
+        top = int(candidates.sentences[first]) - first_sentence
+        bottom = int(candidates.sentences[stop - 1]) - first_sentence
+        added_before = max(0, view.bounds(top)[0] - start)
+        added_after = max(0, end - view.bounds(bottom)[1])
+    return Explanation(
+        score=float(candidates.score[hit]),
+        parts=parts,
+        factors=factors,
+        words=tuple(dict.fromkeys(words))[:_MOST_WORDS],
+        sentences_before=before,
+        sentences_after=after,
+        stopped_before=stopped_before,
+        stopped_after=stopped_after,
+        added_before=added_before,
+        added_after=added_after,
+    )
+
+
+def _why_stopped(
+    candidates: Candidates, view: DocumentView, hit: int, edge: int, step: int, grown: dict[int, tuple[int, int]]
+) -> str:
+    """Why growth from a hit stopped at the candidate ``edge``, going backward (-1) or forward (1)."""
+    ordinal = int(candidates.sentences[edge]) - view.row.first_sentence + step
+    if ordinal < 0:
+        return "the document begins here"
+    if ordinal >= view.row.sentences:
+        return "the document ends here"
+    neighbour = edge + step
+    wanted = int(candidates.sentences[edge]) + step
+    if not 0 <= neighbour < len(candidates.sentences) or candidates.sentences[neighbour] != wanted:
+        return "this is as far as growth looks"
+    for other, (first, stop) in grown.items():
+        if other != hit and first <= neighbour < stop and candidates.score[other] >= candidates.score[hit]:
+            return "the next sentence belongs to a better result"
+    if not candidates.has_content[neighbour]:
+        return "the next sentence says nothing by itself"
+    score, least = float(candidates.score[neighbour]), KEEP * float(candidates.score[hit])
+    if score < least:
+        return f"the next sentence scores {score:.3f}, less than {KEEP} of the best one's {candidates.score[hit]:.3f}"
+    return "this is as far as growth looks"

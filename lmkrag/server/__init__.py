@@ -1,0 +1,1 @@
+"""``lmkrag serve`` and ``lmkrag mcp``: indexes behind HTTP and the Model Context Protocol."""

@@ -1,0 +1,158 @@
+"""The web application: routes, MCP and the page around some indexes."""
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from importlib.resources import files
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.responses import FileResponse, Response
+from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from lmkrag.readers.extractive import ExtractiveReader
+from lmkrag.server.feedback import FeedbackFiles
+from lmkrag.server.guard import Guard
+from lmkrag.server.indexes import ServedIndexes
+from lmkrag.server.jobs import Jobs
+from lmkrag.server.mcp import create_mcp_server
+from lmkrag.server.metrics import Metrics
+from lmkrag.server.pages import Pages
+from lmkrag.server.problems import handle_errors
+from lmkrag.server.routes import dify, documents, health, jobs, openai, search
+from lmkrag.server.routes import indexes as index_routes
+from lmkrag.server.service import Service
+from lmkrag.server.settings import ServerSettings
+from lmkrag.server.workers import Workers
+from lmkrag.version import __version__
+
+_logger = logging.getLogger(__name__)
+_DOCUMENTS = b"/api/documents/"
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "4XX": {"description": "The request can't be answered.", "content": {"application/problem+json": {}}},
+    "5XX": {"description": "The server or the index failed.", "content": {"application/problem+json": {}}},
+}
+_STATIC = {
+    "app.js": "text/javascript",
+    "document.js": "text/javascript",
+    "explain.js": "text/javascript",
+    "requests.js": "text/javascript",
+    "state.js": "text/javascript",
+    "vendor/htm-preact.js": "text/javascript",
+    "style.css": "text/css",
+    "icon.svg": "image/svg+xml",
+}
+
+
+def create_app(settings: ServerSettings) -> ASGIApp:
+    """Open the indexes and return the application.
+
+    Raises:
+        IndexNotFound: an index is not there. StorageError: one can't be used.
+    """
+    workers = Workers(settings.limits)
+    indexes = ServedIndexes(settings.indexes, workers)
+    service = Service(
+        settings=settings,
+        reader=settings.reader or ExtractiveReader(),
+        workers=workers,
+        indexes=indexes,
+        metrics=Metrics(indexes, workers),
+        pages=Pages(),
+        feedback=FeedbackFiles(),
+        jobs=Jobs(indexes) if settings.writable else None,
+    )
+    mcp = create_mcp_server(indexes, service.reader, writable=settings.writable)
+    mounted = mcp.streamable_http_app(
+        streamable_http_path="/",
+        stateless_http=True,
+        json_response=True,
+        # the guard has checked the host and the origin
+        transport_security=TransportSecuritySettings(enable_dns_rebinding_protection=False),
+    )
+
+    @contextlib.asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        async with mcp.session_manager.run():  # a mount's own lifespan does not run
+            warming = asyncio.create_task(_warm_up(service))
+            try:
+                yield
+            finally:
+                warming.cancel()
+                await asyncio.to_thread(_close, service)
+
+    app = FastAPI(
+        title="lmkrag",
+        version=__version__,
+        description="Exact passages of your documents, and answers with citations.",
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        responses=_PROBLEMS,
+    )
+    app.state.service = service
+    handle_errors(app)
+    for group in (search, jobs, index_routes, documents, health, openai, dify):
+        app.include_router(group.router)
+    _serve_page(app)
+    app.mount("/mcp", mounted)
+    service.guard = Guard(_Paths(app), settings, service.metrics)
+    return service.guard
+
+
+async def _warm_up(service: Service) -> None:
+    """Search once in every index, so that the first question does not wait for weights and files."""
+    for index in service.indexes.by_name.values():
+        try:
+            await index.run(lambda engine: engine.search("warm up"))
+        except Exception as error:
+            _logger.error("%s: can't be searched: %s", index.name, error)
+            return
+    service.ready = True
+
+
+def _close(service: Service) -> None:
+    if service.jobs is not None:
+        service.jobs.close()
+    service.workers.close()
+    service.pages.close()
+    service.indexes.close()
+
+
+def _serve_page(app: FastAPI) -> None:
+    folder = files("lmkrag.server") / "static"
+
+    @app.get("/", include_in_schema=False)
+    async def page() -> Response:
+        return FileResponse(str(folder / "index.html"), media_type="text/html; charset=utf-8")
+
+    @app.get("/favicon.ico", include_in_schema=False)
+    async def icon() -> Response:
+        return FileResponse(str(folder / "icon.svg"), media_type="image/svg+xml")
+
+    def serve_file(name: str, kind: str) -> None:
+        @app.get(f"/static/{name}", include_in_schema=False)
+        async def static() -> Response:
+            headers = {"Cache-Control": "no-cache"}
+            return FileResponse(str(folder / name), media_type=f"{kind}; charset=utf-8", headers=headers)
+
+    for name, kind in _STATIC.items():
+        serve_file(name, kind)
+
+
+class _Paths:
+    """Leaves the paths of documents as they were sent, so that an id's slashes are told from the path's."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            raw = scope.get("raw_path") or b""
+            if raw.startswith(_DOCUMENTS):
+                scope["path"] = raw.partition(b"?")[0].decode("ascii", "replace")
+            elif scope["path"] == "/mcp":
+                scope["path"] = "/mcp/"  # as a mount wants it, without a redirect
+        await self._app(scope, receive, send)

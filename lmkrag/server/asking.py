@@ -1,0 +1,76 @@
+"""Answer a question on a served index: search on a thread, then read without blocking the event loop."""
+
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+from lmkrag.errors import LmkragError
+from lmkrag.readers.base import AsyncAnswerStream, Exchange, LanguageModelReader, Reader
+from lmkrag.readers.extractive import ExtractiveReader
+from lmkrag.serialization import answer_to_json, span_to_json
+from lmkrag.server.indexes import ServedIndex
+from lmkrag.server.problems import from_error
+from lmkrag.server.streams import Event
+from lmkrag.types import Answer, Span
+
+
+async def find_spans(index: ServedIndex, reader: Reader, question: str, options: dict[str, Any]) -> list[Span]:
+    """Return the spans that a reader gets for a question.
+
+    Raises:
+        Problem: the search failed, or the server is busy.
+    """
+    found = await index.run(lambda engine: engine.search_for(reader, [question], **options))
+    return found[0]
+
+
+async def answer(index: ServedIndex, reader: Reader, question: str, spans: Sequence[Span]) -> Answer:
+    """Return the answer that a reader gives from spans.
+
+    Raises:
+        Problem: the reader failed.
+    """
+    try:
+        return await reader.aanswer(question, spans)
+    except LmkragError as error:
+        raise from_error(error, index.name, str(index.path)) from error
+
+
+async def answer_events(
+    index: ServedIndex, reader: Reader, question: str, spans: Sequence[Span]
+) -> AsyncIterator[Event]:
+    """Yield an answer as events: ``spans``, ``text`` piece by piece, and ``answer``, or ``error``."""
+    yield "spans", {"spans": [span_to_json(span) for span in spans]}
+    stream: AsyncAnswerStream = reader.astream(question, spans)
+    try:
+        async for piece in stream:
+            yield "text", piece
+        yield "answer", answer_to_json(question, await stream.answer())
+    except LmkragError as error:
+        yield "error", from_error(error, index.name, str(index.path)).body
+    finally:
+        await stream.aclose()
+
+
+async def make_standalone(
+    index: ServedIndex, reader: Reader, history: Sequence[Exchange], question: str, options: dict[str, Any]
+) -> tuple[str, Reader]:
+    """Return a follow-up question as one that stands alone, and what reads its answer.
+
+    A language model rewrites it. Without one the exchange before is answered again, to know what was quoted.
+
+    Raises:
+        Problem: the search or the reader failed.
+    """
+    if not history:
+        return question, reader
+    if isinstance(reader, LanguageModelReader):
+        model = reader
+        return await index.run(lambda _: model.rewrite(history, question)), reader
+    from lmkrag.conversation import Conversation
+
+    def follow(engine: Any) -> tuple[str, Reader]:
+        conversation = Conversation(engine, **options)
+        before = conversation.ask(history[-1][0])
+        return conversation.standalone(question), ExtractiveReader(quoted=before.citations)
+
+    return await index.run(follow)

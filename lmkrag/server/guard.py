@@ -1,0 +1,216 @@
+"""What every request passes first: who may ask, how much and how slowly; and what is counted of it."""
+
+import asyncio
+import hashlib
+import hmac
+import ipaddress
+import re
+import secrets
+import time
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import urlsplit
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from lmkrag.server.metrics import Metrics
+from lmkrag.server.problems import Problem, busy
+from lmkrag.server.settings import ServerSettings, is_loopback
+
+COOKIE = "lmkrag_session"
+
+_PUBLIC = frozenset({"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"})
+"""Paths that need no token: none of them tells anything of the documents."""
+
+_UPLOAD = re.compile(r"/api/documents/.+")
+_PORT = re.compile(r":\d+$")
+_CONTENT_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+_HEADERS = {
+    "content-security-policy": _CONTENT_POLICY,
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+
+
+class _Ended(Exception):
+    """A client that sends too much, or is too slow."""
+
+    def __init__(self, problem: Problem) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+
+
+class Guard:
+    """Checks the host, the origin, the token and the limits of every request, and sets the headers of every response.
+
+    A request may call the server by ``localhost``, by any address of numbers, by the name it listens on and by the
+    names it was told. Other names are refused: DNS rebinding needs one.
+    """
+
+    def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
+        """Take the application that is guarded."""
+        self._app, self._settings, self._metrics = app, settings, metrics
+        self._secret = secrets.token_bytes(32)  # sessions end with the process
+        self._hosts = {"localhost", settings.host, *settings.allowed_hosts}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        watched = _Watched(send, self._settings.limits.stall)
+        began = time.monotonic()
+        self._metrics.in_flight += 1
+        try:
+            await self._answer(scope, receive, watched)
+        finally:
+            self._metrics.in_flight -= 1
+            self._metrics.observe(scope["method"], _route(scope), watched.status, time.monotonic() - began)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: "_Watched") -> None:
+        headers = Headers(scope=scope)
+        try:
+            self._check(scope, headers)
+            limit = self._body_limit(scope)
+            if int(headers.get("content-length") or 0) > limit:
+                raise _too_large(limit)
+            body = _LimitedBody(receive, limit, self._settings.limits.stall)
+            try:
+                await self._app(scope, body, send)
+            except _Ended as ended:
+                if send.status:
+                    return
+                raise ended.problem from None
+        except Problem as problem:
+            response = problem.to_response(scope["path"])
+            if problem.status == 413:
+                response.headers["connection"] = "close"  # the rest of the body is not read
+            await response(scope, receive, send)
+
+    def _check(self, scope: Scope, headers: Headers) -> None:
+        host = _PORT.sub("", headers.get("host", "").lower())
+        if not self._is_allowed(host):
+            raise Problem(421, "host", "Unknown host", f"this server is not called {host!r}: see --allow-host")
+        origin = headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc.lower() != headers["host"].lower():
+            raise Problem(403, "origin", "Foreign origin", f"pages of {origin!r} may not use this server")
+        if headers.get("sec-fetch-site", "same-origin") == "cross-site" and scope["path"] != "/":
+            raise Problem(403, "origin", "Foreign origin", "pages of other sites may not use this server")
+        length = headers.get("content-length", "0")
+        if not length.isdecimal():
+            raise Problem(400, "invalid", "Invalid request", "Content-Length is not a number")
+        if self._metrics.in_flight > self._settings.limits.requests:
+            raise busy("the server answers as many requests as it takes on; try again in a few seconds")
+        path = scope["path"]
+        if path not in _PUBLIC and not path.startswith("/static/") and not self.is_known(headers):
+            raise Problem(
+                401,
+                "unauthorized",
+                "Who are you?",
+                "send the server's token as Authorization: Bearer TOKEN",
+                headers={"WWW-Authenticate": 'Bearer realm="lmkrag"'},
+            )
+
+    def _is_allowed(self, host: str) -> bool:
+        if host in self._hosts or is_loopback(host):
+            return True
+        try:
+            ipaddress.ip_address(host.strip("[]"))
+        except ValueError:
+            return False
+        return True
+
+    def _body_limit(self, scope: Scope) -> int:
+        limits = self._settings.limits
+        uploads = self._settings.writable and scope["method"] == "PUT" and _UPLOAD.fullmatch(scope["path"])
+        return limits.upload if uploads else limits.body
+
+    # Who asks
+
+    def is_known(self, headers: Headers) -> bool:
+        """Return whether a request carries the token, or the cookie of a session that began with it."""
+        if self._settings.token is None:
+            return True
+        kind, _, given = headers.get("authorization", "").partition(" ")
+        if kind.lower() == "bearer":
+            return self.is_token(given.strip())
+        try:
+            cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
+        except CookieError:
+            return False
+        return cookie is not None and _equal(cookie.value, self.session())
+
+    def is_token(self, given: str) -> bool:
+        """Return whether this is the token; takes as long for any other."""
+        return self._settings.token is not None and _equal(given, self._settings.token)
+
+    def session(self) -> str:
+        """Return what the cookie of a session holds: proof of the token, not the token."""
+        token = (self._settings.token or "").encode()
+        return hmac.new(self._secret, token, hashlib.sha256).hexdigest()
+
+
+def _equal(one: str, other: str) -> bool:
+    return secrets.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode())
+
+
+def _route(scope: Scope) -> str:
+    """The route a request took, as metrics call it: never its parameters."""
+    if scope.get("path", "").startswith("/mcp"):
+        return "/mcp"
+    return getattr(scope.get("route"), "path", "") or "unmatched"
+
+
+def _too_large(limit: int) -> Problem:
+    return Problem(413, "too-large", "Too large", f"the body is larger than {limit:,} bytes")
+
+
+class _LimitedBody:
+    """Receives a body that may have so many bytes, and pauses of so many seconds."""
+
+    def __init__(self, receive: Receive, limit: int, seconds: float) -> None:
+        self._receive, self._limit, self._seconds = receive, limit, seconds
+        self._read, self._whole = 0, False
+
+    async def __call__(self) -> Message:
+        if self._whole:  # what may still come is the news that the client has gone
+            return await self._receive()
+        try:
+            async with asyncio.timeout(self._seconds):
+                message = await self._receive()
+        except TimeoutError:
+            detail = f"nothing came for {self._seconds:g} seconds"
+            raise _Ended(Problem(408, "slow", "The request is too slow", detail)) from None
+        self._read += len(message.get("body", b""))
+        self._whole = not message.get("more_body", False)
+        if self._read > self._limit:
+            raise _Ended(_too_large(self._limit))
+        return message
+
+
+class _Watched:
+    """Sends a response with our headers, to a client that reads it. ``status`` is 0 before it begins."""
+
+    def __init__(self, send: Send, seconds: float) -> None:
+        self._send, self._seconds = send, seconds
+        self.status = 0
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            headers = MutableHeaders(scope=message)
+            for name, value in _HEADERS.items():
+                if name not in headers:
+                    headers[name] = value
+        try:
+            async with asyncio.timeout(self._seconds):
+                await self._send(message)
+        except TimeoutError:
+            problem = Problem(408, "slow", "The client is too slow", "nothing was read")
+            raise _Ended(problem) from None

@@ -1,0 +1,109 @@
+"""The indexes that a server reads: opened once, opened again when another takes their place."""
+
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TypeVar
+
+from lmkrag.engine import Engine
+from lmkrag.errors import IndexMismatch, LmkragError
+from lmkrag.server.problems import Problem, from_error
+from lmkrag.server.workers import Workers
+
+Result = TypeVar("Result")
+
+_logger = logging.getLogger(__name__)
+
+
+class ServedIndex:
+    """One index and the name it is served under. State: the open engine."""
+
+    def __init__(self, name: str, path: Path, workers: Workers) -> None:
+        """Open the index.
+
+        Raises:
+            IndexNotFound: there is none. StorageError: it can't be used.
+        """
+        self.name, self.path = name, path
+        self._workers = workers
+        self._guard = threading.Lock()
+        self._engine = Engine.open(path)
+
+    @property
+    def engine(self) -> Engine:
+        """The open engine."""
+        return self._engine
+
+    async def run(self, call: Callable[[Engine], Result]) -> Result:
+        """Run a call on a thread and return its result.
+
+        Raises:
+            Problem: it failed, or the server is busy.
+        """
+        return await self._workers.run(lambda: self.call(call))
+
+    def call(self, call: Callable[[Engine], Result]) -> Result:
+        """Call with the engine; once more with a fresh one where another index has taken this one's place.
+
+        Raises:
+            Problem: it failed.
+        """
+        engine = self._engine
+        try:
+            try:
+                return call(engine)
+            except IndexMismatch:
+                return call(self._open_again(engine))
+        except LmkragError as error:
+            raise from_error(error, self.name, str(self.path)) from error
+
+    def _open_again(self, old: Engine) -> Engine:
+        with self._guard:
+            if self._engine is old:  # else another thread was sooner
+                _logger.warning("%s: another index is in its place; opening that", self.name)
+                self._engine = Engine.open(self.path)
+                old.close()
+            return self._engine
+
+    def close(self) -> None:
+        """Close the engine."""
+        self._engine.close()
+
+
+class ServedIndexes:
+    """All indexes of a server, by name."""
+
+    def __init__(self, paths: Mapping[str, Path], workers: Workers) -> None:
+        """Open them.
+
+        Raises:
+            IndexNotFound: one is not there. StorageError: one can't be used.
+        """
+        self.by_name: dict[str, ServedIndex] = {}
+        try:
+            for name, path in paths.items():
+                self.by_name[name] = ServedIndex(name, path, workers)
+        except BaseException:
+            self.close()
+            raise
+
+    def find(self, name: str | None) -> ServedIndex:
+        """Return an index by name; without one, the only index.
+
+        Raises:
+            Problem: there is no such index, or there are several and none was named.
+        """
+        names = ", ".join(self.by_name)
+        if not name:
+            if len(self.by_name) > 1:
+                raise Problem(400, "usage", "Which index?", f'name an index with "index": one of {names}')
+            return next(iter(self.by_name.values()))
+        if name not in self.by_name:
+            raise Problem(404, "unknown-index", "No such index", f"no index {name!r}: there is {names}")
+        return self.by_name[name]
+
+    def close(self) -> None:
+        """Close them all."""
+        for index in self.by_name.values():
+            index.close()

@@ -1,0 +1,280 @@
+"""The Model Context Protocol: tools and resources that let an assistant search documents and read them."""
+
+from collections.abc import Awaitable, Callable
+from typing import Annotated, Any, TypeVar
+
+from mcp.server import MCPServer
+from mcp.server.mcpserver.exceptions import ResourceError, ToolError
+from mcp_types import ToolAnnotations
+from pydantic import BaseModel, Field
+
+from lmkrag.engine import Engine
+from lmkrag.errors import LmkragError
+from lmkrag.readers.base import Reader
+from lmkrag.server.asking import answer, find_spans
+from lmkrag.server.indexes import ServedIndex, ServedIndexes
+from lmkrag.server.jobs import check_doc_id
+from lmkrag.server.problems import Problem
+from lmkrag.server.schemas import MAX_QUERY
+from lmkrag.types import Document, Span
+from lmkrag.version import __version__
+
+_READ = 20_000  # characters of a document in one reply
+_LISTED = 200  # documents in one reply
+_MOST_RESULTS = 50
+_INSTRUCTIONS = (
+    "Search the user's documents and read them. Results are exact passages with their places: quote them, and name the "
+    "document and place. read_document gives what stands around a passage."
+)
+
+_READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
+_WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
+
+Result = TypeVar("Result")
+
+_Query = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, description="A question in words.")]
+_Filter = Annotated[
+    str | None,
+    Field(max_length=MAX_QUERY, description="Documents to look in, such as 'kind=pdf and path=reports/*'."),
+]
+_Index = Annotated[str | None, Field(description="Name of the index; may be left out when there is one.")]
+
+
+class Passage(BaseModel):
+    """An exact piece of a document."""
+
+    doc_id: str
+    place: str = Field(description="Where it is, for people: file and line, or page.")
+    section: str = Field(description="Title and headings it stands under.")
+    start: int = Field(description="First character, for read_document.")
+    end: int = Field(description="After the last character.")
+    page: int | None
+    score: float
+    text: str
+
+
+class Passages(BaseModel):
+    """What was found, best first."""
+
+    passages: list[Passage]
+
+
+class Quotation(BaseModel):
+    """Words of a document that an answer cites."""
+
+    number: int
+    doc_id: str
+    place: str
+    start: int
+    end: int
+    quote: str
+
+
+class AnswerWithQuotations(BaseModel):
+    """An answer; ``found`` is false when the documents do not answer the question."""
+
+    answer: str
+    found: bool
+    citations: list[Quotation]
+
+
+class Excerpt(BaseModel):
+    """Characters ``[start, end)`` of a document that has ``characters``."""
+
+    doc_id: str
+    title: str
+    start: int
+    end: int
+    characters: int
+    text: str
+
+
+class Listed(BaseModel):
+    """A document of an index."""
+
+    doc_id: str
+    title: str
+    kind: str
+    characters: int
+    pages: int
+
+
+class Listing(BaseModel):
+    """Some documents, by id, and how many there are."""
+
+    documents: list[Listed]
+    total: int
+
+
+class Change(BaseModel):
+    """What adding or removing did."""
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    removed: int = 0
+
+
+def create_mcp_server(indexes: ServedIndexes, reader: Reader, *, writable: bool = False) -> MCPServer[Any]:
+    """Return a server of tools and resources over some indexes; adding and removing only if ``writable``."""
+    names = ", ".join(indexes.by_name)
+    server: MCPServer[Any] = MCPServer(
+        "lmkrag", title=f"Documents: {names}", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
+    )
+    _add_reading_tools(server, indexes, reader)
+    _add_resources(server, indexes)
+    if writable:
+        _add_writing_tools(server, indexes)
+    return server
+
+
+async def _tell(work: Awaitable[Result]) -> Result:
+    """Tell an assistant what it did wrong, or what failed, in one line."""
+    try:
+        return await work
+    except (Problem, LmkragError) as error:
+        raise ToolError(str(error)) from error
+
+
+def _add_reading_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Reader) -> None:
+    @server.tool(title="Search documents", annotations=_READS)
+    async def search(
+        query: _Query,
+        top_k: Annotated[int, Field(ge=1, le=_MOST_RESULTS, description="Number of passages.")] = 8,
+        filter: _Filter = None,
+        index: _Index = None,
+    ) -> Passages:
+        """Find the passages of the user's documents that answer a question, best first, with their exact places."""
+
+        async def find() -> Passages:
+            served = indexes.find(index)
+            spans = await served.run(lambda engine: engine.search(query, top_k=top_k, filter=filter))
+            return Passages(passages=list(map(_to_passage, spans)))
+
+        return await _tell(find())
+
+    @server.tool(title="Ask documents", annotations=_READS)
+    async def ask(question: _Query, filter: _Filter = None, index: _Index = None) -> AnswerWithQuotations:
+        """Answer a question from the user's documents, every statement with the words it rests on."""
+
+        async def find() -> AnswerWithQuotations:
+            served = indexes.find(index)
+            spans = await find_spans(served, reader, question, {"filter": filter})
+            said = await answer(served, reader, question, spans)
+            citations = [
+                Quotation(
+                    number=cited.number,
+                    doc_id=cited.span.doc_id,
+                    place=cited.place,
+                    start=cited.start,
+                    end=cited.end,
+                    quote=cited.quote,
+                )
+                for cited in said.citations
+            ]
+            return AnswerWithQuotations(answer=said.text, found=said.found, citations=citations)
+
+        return await _tell(find())
+
+    @server.tool(title="Read a document", annotations=_READS)
+    async def read_document(
+        doc_id: Annotated[str, Field(max_length=2_000, description="As search and list_documents give it.")],
+        start: Annotated[int, Field(ge=0, description="First character.")] = 0,
+        end: Annotated[int | None, Field(ge=0, description=f"After the last; {_READ:,} later at most.")] = None,
+        index: _Index = None,
+    ) -> Excerpt:
+        """Read a part of a document exactly as it was indexed."""
+        return await _tell(indexes_run(indexes, index, lambda engine: _read(engine, doc_id, start, end)))
+
+    @server.tool(title="List documents", annotations=_READS)
+    async def list_documents(
+        filter: _Filter = None,
+        offset: Annotated[int, Field(ge=0, description="Documents to leave out first.")] = 0,
+        index: _Index = None,
+    ) -> Listing:
+        """List the user's documents by id, 200 at a time."""
+
+        def read(engine: Engine) -> Listing:
+            found = engine.documents(filter=filter)
+            listed = [
+                Listed(doc_id=d.doc_id, title=d.title, kind=d.kind, characters=d.characters, pages=d.pages)
+                for d in found[offset : offset + _LISTED]
+            ]
+            return Listing(documents=listed, total=len(found))
+
+        return await _tell(indexes_run(indexes, index, read))
+
+
+async def indexes_run(indexes: ServedIndexes, name: str | None, call: Callable[[Engine], Result]) -> Result:
+    """Run a call on the index of a name.
+
+    Raises:
+        Problem: there is none, or the call failed.
+    """
+    return await indexes.find(name).run(call)
+
+
+def _to_passage(span: Span) -> Passage:
+    names = ("doc_id", "place", "section", "start", "end", "page", "score", "text")
+    return Passage(**{name: getattr(span, name) for name in names})
+
+
+def _read(engine: Engine, doc_id: str, start: int, end: int | None) -> Excerpt:
+    info = engine.describe(doc_id)
+    first = min(start, info.characters)
+    text = engine.read(doc_id, first, min(first + _READ, info.characters if end is None else max(end, first)))
+    return Excerpt(
+        doc_id=doc_id,
+        title=info.title,
+        start=first,
+        end=first + len(text),
+        characters=info.characters,
+        text=text,
+    )
+
+
+def _add_resources(server: MCPServer[Any], indexes: ServedIndexes) -> None:
+    async def read(index: ServedIndex, doc_id: str) -> str:
+        try:
+            return await index.run(lambda engine: engine.show(doc_id))
+        except Problem as problem:
+            raise ResourceError(str(problem)) from problem
+
+    @server.resource(
+        "lmkrag://{index}/{+doc_id}",
+        title="A document",
+        description="The text of a document exactly as it was indexed.",
+        mime_type="text/plain",
+    )
+    async def document(index: str, doc_id: str) -> str:
+        try:
+            served = indexes.find(index)
+        except Problem as problem:
+            raise ResourceError(str(problem)) from problem
+        return await read(served, doc_id)
+
+
+def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
+    @server.tool(title="Add a document", annotations=_WRITES)
+    async def add_document(
+        doc_id: Annotated[str, Field(max_length=2_000, description="Such as notes/today.md.")],
+        text: Annotated[str, Field(min_length=1, max_length=1_000_000)],
+        title: Annotated[str, Field(max_length=1_000)] = "",
+        index: _Index = None,
+    ) -> Change:
+        """Add a text to the user's documents, or replace the one of this id."""
+
+        def add(engine: Engine) -> Change:
+            check_doc_id(doc_id)
+            kind = "markdown" if doc_id.lower().endswith((".md", ".markdown")) else "text"
+            report = engine.add(Document(doc_id, doc_id, text, title or doc_id, kind))
+            if report.skipped:
+                raise ToolError(report.skipped[0].reason)
+            return Change(added=report.added, updated=report.updated, unchanged=report.unchanged)
+
+        return await _tell(indexes_run(indexes, index, add))
+
+    @server.tool(title="Remove a document", annotations=_WRITES)
+    async def remove_document(doc_id: Annotated[str, Field(max_length=2_000)], index: _Index = None) -> Change:
+        """Remove a document from the index; its file is left where it is."""
+        return await _tell(indexes_run(indexes, index, lambda engine: Change(removed=engine.remove(doc_id))))

@@ -1,0 +1,74 @@
+"""What the server counts, for Prometheus."""
+
+from collections.abc import Callable, Iterator
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import generate_latest
+from prometheus_client.metrics_core import Metric
+
+from lmkrag.server.indexes import ServedIndexes
+from lmkrag.server.problems import Problem
+from lmkrag.server.workers import Workers
+
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class Metrics:
+    """Requests, latencies, what is in flight and waits, and the state of each index; a registry of its own."""
+
+    def __init__(self, indexes: ServedIndexes, workers: Workers) -> None:
+        """Take what is measured."""
+        self.in_flight = 0
+        self._registry = CollectorRegistry()
+        self._requests = Counter(
+            "lmkrag_requests",
+            "Requests by method, route and status",
+            ["method", "route", "status"],
+            registry=self._registry,
+        )
+        self._seconds = Histogram(
+            "lmkrag_request_seconds",
+            "Seconds to the end of a response",
+            ["method", "route"],
+            buckets=_BUCKETS,
+            registry=self._registry,
+        )
+        self._registry.register(_Gauges(indexes, workers, lambda: self.in_flight))
+
+    def observe(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(method, route, str(status)).inc()
+        self._seconds.labels(method, route).observe(seconds)
+
+    def render(self) -> bytes:
+        """Return all of it in Prometheus's text format."""
+        return generate_latest(self._registry)
+
+
+class _Gauges:
+    """Values that are read when they are asked for."""
+
+    def __init__(self, indexes: ServedIndexes, workers: Workers, in_flight: Callable[[], int]) -> None:
+        self._indexes, self._workers, self._in_flight = indexes, workers, in_flight
+
+    def collect(self) -> Iterator[Metric]:
+        yield GaugeMetricFamily("lmkrag_requests_in_flight", "Requests that are being answered", self._in_flight())
+        yield GaugeMetricFamily("lmkrag_searches_pending", "Searches that run or wait", self._workers.pending)
+        names = {
+            "generation": GaugeMetricFamily("lmkrag_index_generation", "Commits to the index so far", labels=["index"]),
+            "documents": GaugeMetricFamily("lmkrag_index_documents", "Documents in the index", labels=["index"]),
+            "sentences": GaugeMetricFamily("lmkrag_index_sentences", "Sentences in the index", labels=["index"]),
+            "up": GaugeMetricFamily("lmkrag_index_up", "Whether the index can be read", labels=["index"]),
+        }
+        for name, index in self._indexes.by_name.items():
+            try:
+                counts = index.call(lambda engine: engine.count())
+            except Problem:
+                names["up"].add_metric([name], 0)
+                continue
+            names["up"].add_metric([name], 1)
+            names["generation"].add_metric([name], counts.generation)
+            names["documents"].add_metric([name], counts.documents)
+            names["sentences"].add_metric([name], counts.sentences)
+        yield from names.values()

@@ -1,0 +1,67 @@
+"""Pages of PDF files as images, and where text stands on them: drawn by the limited process that reads such files."""
+
+import threading
+from itertools import pairwise
+from pathlib import Path
+
+from lmkrag.corpus.isolated import IsolatedLoader
+from lmkrag.errors import DocumentError, UsageError
+from lmkrag.types import DocumentInfo
+
+_SECONDS = 20.0
+SCALES = (0.25, 4.0)
+"""Pixels to a point (1/72 inch), at least and at most."""
+
+
+class Pages:
+    """Draws pages one at a time: PDFium serves one thread. State: the process that does it."""
+
+    def __init__(self) -> None:
+        """Start nothing yet."""
+        self._guard = threading.Lock()
+        self._loader = IsolatedLoader(seconds=_SECONDS)
+
+    def render(self, info: DocumentInfo, number: int, scale: float) -> bytes:
+        """Return a page, from 1, as WebP.
+
+        Raises:
+            UsageError: the document has no such page. DocumentError: its file has changed or can't be read.
+        """
+        _check(info, number)
+        with self._guard:
+            return self._loader.render_page(Path(info.path), info.fingerprint, number, scale)
+
+    def find_places(
+        self, info: DocumentInfo, start: int, end: int
+    ) -> list[tuple[int, list[tuple[float, float, float, float]]]]:
+        """Return (page, rectangles) of characters ``[start, end)``, for every page that has some of them.
+
+        Raises:
+            UsageError: the document has no pages. DocumentError: its file has changed or can't be read.
+        """
+        _check(info, 1)
+        borders = [*info.page_starts, info.characters]
+        found = []
+        for number, (first, stop) in enumerate(pairwise(borders), 1):
+            low, high = max(start, first), min(end, stop)
+            if low < high:
+                with self._guard:
+                    rectangles = self._loader.find_rectangles(
+                        Path(info.path), info.fingerprint, number, low - first, high - first
+                    )
+                found.append((number, rectangles))
+        return found
+
+    def close(self) -> None:
+        """End the process."""
+        with self._guard:
+            self._loader.close()
+
+
+def _check(info: DocumentInfo, number: int) -> None:
+    if not info.pages:
+        raise UsageError(f"{info.doc_id} has no pages")
+    if not 1 <= number <= info.pages:
+        raise UsageError(f"{info.doc_id} has {info.pages} pages")
+    if info.kind != "pdf":
+        raise DocumentError(f"{info.doc_id} is not a PDF file: only those have images of pages")

@@ -1,0 +1,109 @@
+"""Errors as RFC 9457 problem details, and in the shapes that OpenAI's and Dify's clients expect."""
+
+import logging
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse
+from starlette.exceptions import HTTPException
+
+from lmkrag.errors import (
+    DocumentError,
+    DocumentNotFound,
+    IndexLocked,
+    IndexNotFound,
+    LmkragError,
+    ReaderError,
+    StorageError,
+    UsageError,
+)
+
+_logger = logging.getLogger(__name__)
+
+_KINDS: tuple[tuple[Any, ...], ...] = (
+    (DocumentNotFound, "document-not-found", 404, "No such document"),
+    (UsageError, "usage", 400, "Invalid request"),
+    (DocumentError, "document", 422, "The document can't be used"),
+    (IndexLocked, "index-locked", 409, "The index is being written to"),
+    (IndexNotFound, "index-not-found", 503, "The index is gone"),
+    (StorageError, "storage", 503, "The index can't be used"),
+    (ReaderError, "reader", 502, "The reader failed"),
+)
+_RETRY = 5  # seconds
+
+
+class Problem(Exception):
+    """A request that can't be answered, as RFC 9457 describes one. ``members`` extend the description."""
+
+    def __init__(
+        self,
+        status: int,
+        kind: str,
+        title: str,
+        detail: str,
+        *,
+        headers: dict[str, str] | None = None,
+        **members: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status, self.kind, self.headers = status, kind, headers or {}
+        self.body = {"type": f"urn:lmkrag:{kind}", "title": title, "status": status, "detail": detail, **members}
+
+    def to_response(self, path: str = "") -> JSONResponse:
+        """Return it as a response, in the shape that clients of ``path`` expect."""
+        if path.startswith("/v1/"):
+            error = {"message": self.body["detail"], "type": self.kind, "param": None, "code": self.kind}
+            return JSONResponse({"error": error}, self.status, self.headers)
+        if path == "/retrieval":
+            code = {401: 1002, 403: 1002, 404: 2001}.get(self.status, self.status)
+            return JSONResponse({"error_code": code, "error_msg": self.body["detail"]}, self.status, self.headers)
+        return JSONResponse(self.body, self.status, self.headers, media_type="application/problem+json")
+
+
+def busy(detail: str) -> Problem:
+    """Return the problem of a server that has too much to do."""
+    headers = {"Retry-After": str(_RETRY)}
+    return Problem(429, "busy", "Too many requests", detail, headers=headers)
+
+
+def from_error(error: LmkragError, index: str, path: str) -> Problem:
+    """Return the problem that one of our errors is. Messages name the index by its name, never by its directory."""
+    known = (described for kind, *described in _KINDS if isinstance(error, kind))
+    name, status, title = next(known, ("internal", 500, "Internal error"))
+    if isinstance(error, DocumentNotFound):
+        error = DocumentNotFound(error.doc_id, index, error.near)
+        return Problem(404, name, title, str(error), doc_id=error.doc_id, index=index, near=error.near)
+    headers = {"Retry-After": str(_RETRY)} if status in (409, 503) else {}
+    return Problem(status, name, title, str(error).replace(path, index), headers=headers)
+
+
+def handle_errors(app: FastAPI) -> None:
+    """Let an application answer every error as a problem."""
+
+    @app.exception_handler(Problem)
+    async def on_problem(request: Request, error: Problem) -> JSONResponse:
+        return error.to_response(request.url.path)
+
+    @app.exception_handler(RequestValidationError)
+    async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
+        found = [{"loc": list(map(str, item["loc"])), "msg": item["msg"]} for item in error.errors()]
+        unreadable = any(item["type"] == "json_invalid" for item in error.errors())
+        detail = "; ".join(f"{'.'.join(item['loc'][1:]) or 'body'}: {item['msg']}" for item in found[:5])
+        title = "The request is not JSON" if unreadable else "Invalid request"
+        problem = Problem(400 if unreadable else 422, "invalid", title, detail, errors=found[:20])
+        return problem.to_response(request.url.path)
+
+    @app.exception_handler(HTTPException)
+    async def on_http(request: Request, error: HTTPException) -> JSONResponse:
+        kind = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}.get(error.status_code, "http")
+        problem = Problem(
+            error.status_code, kind, str(error.detail), str(error.detail), headers=dict(error.headers or {})
+        )
+        return problem.to_response(request.url.path)
+
+    @app.exception_handler(Exception)
+    async def on_bug(request: Request, error: Exception) -> JSONResponse:
+        _logger.error("%s %s failed", request.method, request.url.path, exc_info=error)
+        problem = Problem(500, "internal", "Internal error", "this is a bug; the server's log says more")
+        return problem.to_response(request.url.path)

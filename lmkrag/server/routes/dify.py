@@ -1,0 +1,127 @@
+"""Dify's external knowledge API: the shape in which several front ends ask for passages."""
+
+import re
+from typing import Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from lmkrag.errors import UsageError
+from lmkrag.integrations.metadata import describe_span
+from lmkrag.retrieval.filters import quote
+from lmkrag.server.problems import from_error
+from lmkrag.server.schemas import Question
+from lmkrag.server.service import TheService
+
+router = APIRouter(tags=["Dify"])
+
+_NOT_IN_WORDS = re.compile(r"[\s()=<>!\"'*?]")
+_COMPARED = {
+    "is": "=",
+    "=": "=",
+    "is not": "!=",
+    "≠": "!=",
+    ">": ">",
+    "<": "<",
+    "≥": ">=",
+    "≤": "<=",
+    "after": ">",
+    "before": "<",
+}
+_PATTERNS = {"contains": "*{}*", "not contains": "*{}*", "start with": "{}*", "end with": "*{}"}
+
+
+class _Lenient(BaseModel):
+    model_config = ConfigDict(extra="ignore")
+
+
+class RetrievalSetting(_Lenient):
+    """How many passages, and how good at least."""
+
+    top_k: int = Field(8, ge=1, le=1_000)
+    score_threshold: float = Field(0.0, ge=0, le=1)
+
+
+class Condition(_Lenient):
+    """What the metadata of a document must be."""
+
+    name: list[str] = Field(min_length=1, max_length=20)
+    comparison_operator: str = Field(max_length=20)
+    value: str | int | float | None = None
+
+
+class MetadataCondition(_Lenient):
+    """Conditions of which all or any must hold."""
+
+    logical_operator: Literal["and", "or"] = "and"
+    conditions: list[Condition] = Field(default_factory=list, max_length=20)
+
+
+class RetrievalBody(_Lenient):
+    """A search in an index, which Dify calls external knowledge."""
+
+    knowledge_id: str = Field(max_length=200)
+    query: Question
+    retrieval_setting: RetrievalSetting = Field(default_factory=lambda: RetrievalSetting(top_k=8, score_threshold=0))
+    metadata_condition: MetadataCondition | None = None
+
+
+class Record(BaseModel):
+    """A passage."""
+
+    content: str
+    score: float
+    title: str
+    metadata: dict[str, Any]
+
+
+class RetrievalReply(BaseModel):
+    """Passages, best first."""
+
+    records: list[Record]
+
+
+@router.post("/retrieval", response_model=RetrievalReply)
+async def retrieve(body: RetrievalBody, service: TheService) -> RetrievalReply:
+    """Find passages for Dify. The knowledge id is the name of an index."""
+    index = service.indexes.find(body.knowledge_id)
+    how = body.retrieval_setting
+    try:
+        condition = to_filter(body.metadata_condition) if body.metadata_condition else None
+    except UsageError as error:
+        raise from_error(error, index.name, str(index.path)) from error
+    spans = await index.run(lambda engine: engine.search(body.query, top_k=how.top_k, filter=condition))
+    records = [
+        Record(
+            content=span.text,
+            score=min(1.0, max(0.0, span.score)),
+            title=span.title or span.doc_id,
+            metadata={**span.meta, **describe_span(span), "place": span.place},
+        )
+        for span in spans
+    ]
+    return RetrievalReply(records=[record for record in records if record.score >= how.score_threshold])
+
+
+def to_filter(condition: MetadataCondition) -> str | None:
+    """Return Dify's conditions as a filter expression; a condition on several names holds if it does for one.
+
+    Raises:
+        UsageError: an operator is unknown, or a name can't be asked for.
+    """
+    terms = ["(" + " or ".join(_to_term(name, item) for name in item.name) + ")" for item in condition.conditions]
+    return f" {condition.logical_operator} ".join(terms) or None
+
+
+def _to_term(name: str, condition: Condition) -> str:
+    if not name or _NOT_IN_WORDS.search(name):
+        raise UsageError(f"{name!r} can't be the name of metadata")
+    operator, value = condition.comparison_operator, "" if condition.value is None else str(condition.value)
+    if operator in _COMPARED:
+        return f"{name}{_COMPARED[operator]}{quote(value)}"
+    if operator in _PATTERNS:
+        pattern = _PATTERNS[operator].format(_NOT_IN_WORDS.sub("?", value))
+        return f"{'not ' if operator == 'not contains' else ''}{name}={pattern}"
+    if operator in ("empty", "not empty"):
+        return f"{'not ' if operator == 'empty' else ''}{name}=*"
+    raise UsageError(f"comparison operator {operator!r} is not known")

@@ -1,0 +1,229 @@
+"""Documents: what there is, their texts, pages and relevance; adding and removing them.
+
+In these paths the slashes of an id may be sent as they are or as ``%2F``; as ``%2F`` an id may even end in ``/text``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import pairwise
+from typing import Annotated, Any
+from urllib.parse import unquote
+
+from fastapi import APIRouter, Depends, Path, Query, Request, status
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import Response
+from pydantic import ValidationError
+
+from lmkrag.engine import Engine
+from lmkrag.errors import LmkragError, UsageError
+from lmkrag.serialization import info_to_json
+from lmkrag.server.jobs import Job, Jobs
+from lmkrag.server.markdown import parse_markdown
+from lmkrag.server.pages import SCALES
+from lmkrag.server.problems import Problem, from_error
+from lmkrag.server.schemas import (
+    MAX_QUERY,
+    BlocksReply,
+    DocumentBody,
+    DocumentReply,
+    DocumentsReply,
+    JobReply,
+    PlacesReply,
+    RelevanceReply,
+    RemovedReply,
+    TextReply,
+)
+from lmkrag.server.service import Service, TheService
+from lmkrag.types import Document, SentenceScore
+
+router = APIRouter(prefix="/api/documents", tags=["documents"])
+
+_MOST_TEXT = 200_000  # characters of a text in one response
+_MOST_BLOCKS = 400_000  # characters of a Markdown document that is shown as such
+_MOST_POINTS = 20_000
+
+_IndexName = Annotated[str | None, Query(max_length=200, description="Name of the index.")]
+
+
+def _read_doc_id(doc_id: Annotated[str, Path(description="Id of the document; slashes may be sent as %2F.")]) -> str:
+    return unquote(doc_id)  # routes of documents are matched before anything is decoded
+
+
+DocId = Annotated[str, Depends(_read_doc_id)]
+
+
+def _require_jobs(service: Service) -> Jobs:
+    if service.jobs is None:
+        raise Problem(403, "read-only", "Read-only", "documents can't be changed here: start with --writable")
+    return service.jobs
+
+
+@router.get("", response_model=DocumentsReply)
+async def list_documents(
+    service: TheService,
+    index: _IndexName = None,
+    filter: Annotated[str | None, Query(max_length=MAX_QUERY)] = None,
+    offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+    limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
+) -> Any:
+    """List documents, by id."""
+    found = await service.indexes.find(index).run(lambda engine: engine.documents(filter=filter or None))
+    return {"documents": [info_to_json(info) for info in found[offset : offset + limit]], "total": len(found)}
+
+
+@router.get("/{doc_id:path}/text", response_model=TextReply)
+async def read_text(
+    doc_id: DocId,
+    service: TheService,
+    index: _IndexName = None,
+    start: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    end: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+) -> Any:
+    """Return characters of a document's text, exactly as indexed: 200,000 at most."""
+
+    def read(engine: Engine) -> dict[str, Any]:
+        characters = engine.describe(doc_id).characters
+        first = min(start, characters)
+        stop = min(characters if end is None else max(end, first), characters, first + _MOST_TEXT)
+        text = engine.read(doc_id, first, stop)
+        return {"doc_id": doc_id, "start": first, "end": first + len(text), "text": text, "characters": characters}
+
+    return await service.indexes.find(index).run(read)
+
+
+@router.get("/{doc_id:path}/blocks", response_model=BlocksReply)
+async def read_blocks(doc_id: DocId, service: TheService, index: _IndexName = None) -> Any:
+    """Return a Markdown document as a tree whose texts know where they stand in the source."""
+
+    def read(engine: Engine) -> dict[str, Any]:
+        info = engine.describe(doc_id)
+        if info.kind != "markdown":
+            raise UsageError(f"{doc_id} is not Markdown")
+        if info.characters > _MOST_BLOCKS:
+            raise UsageError(f"{doc_id} is too long to be shown as more than its text")
+        return {"blocks": parse_markdown(engine.read(doc_id))}
+
+    return await service.indexes.find(index).run(read)
+
+
+@router.get("/{doc_id:path}/relevance", response_model=RelevanceReply)
+async def score_sentences(
+    doc_id: DocId,
+    service: TheService,
+    query: Annotated[str, Query(min_length=1, max_length=MAX_QUERY)],
+    index: _IndexName = None,
+    points: Annotated[int, Query(ge=0, le=_MOST_POINTS, description="Sentences at most; 0 for all.")] = 2_000,
+) -> Any:
+    """Say how well each sentence fits a question; of a long document the best of every few."""
+    scores = await service.indexes.find(index).run(lambda engine: engine.explain(query, doc_id))
+    return {"sentences": [asdict(score) for score in thin_out(scores, points)], "total": len(scores)}
+
+
+def thin_out(scores: Sequence[SentenceScore], points: int) -> list[SentenceScore]:
+    """Return the best sentence of each of so many equal runs, in order; all where there are no more."""
+    if not points or len(scores) <= points:
+        return list(scores)
+    borders = [len(scores) * number // points for number in range(points + 1)]
+    runs = (scores[low:high] for low, high in pairwise(borders))
+    return [max(run, key=lambda sentence: sentence.score) for run in runs]
+
+
+@router.get("/{doc_id:path}/places", response_model=PlacesReply)
+async def find_places(
+    doc_id: DocId,
+    service: TheService,
+    start: Annotated[int, Query(ge=0, le=2**53)],
+    end: Annotated[int, Query(ge=0, le=2**53)],
+    index: _IndexName = None,
+) -> Any:
+    """Say where characters of a PDF's text stand on its pages."""
+
+    def find(engine: Engine) -> dict[str, Any]:
+        places = service.pages.find_places(engine.describe(doc_id), start, min(end, start + _MOST_TEXT))
+        return {"places": [{"page": number, "rectangles": rectangles} for number, rectangles in places]}
+
+    return await service.indexes.find(index).run(find)
+
+
+@router.get(
+    "/{doc_id:path}/pages/{number}.webp",
+    response_class=Response,
+    responses={200: {"content": {"image/webp": {}}, "description": "The page."}},
+)
+async def draw_page(
+    doc_id: DocId,
+    number: Annotated[int, Path(ge=1, le=1_000_000)],
+    service: TheService,
+    index: _IndexName = None,
+    scale: Annotated[float, Query(ge=SCALES[0], le=SCALES[1], description="Pixels to a point.")] = 1.5,
+) -> Response:
+    """Draw a page of a PDF, from the file that was indexed and no other."""
+
+    def draw(engine: Engine) -> tuple[str, bytes]:
+        info = engine.describe(doc_id)
+        return info.fingerprint, service.pages.render(info, number, scale)
+
+    fingerprint, image = await service.indexes.find(index).run(draw)
+    headers = {"ETag": f'"{fingerprint[:16]}-{number}-{scale:g}"', "Cache-Control": "private, max-age=3600"}
+    return Response(image, media_type="image/webp", headers=headers)
+
+
+@router.get("/{doc_id:path}", response_model=DocumentReply)
+async def describe(doc_id: DocId, service: TheService, index: _IndexName = None) -> Any:
+    """Return what the index knows of a document, its text aside."""
+    info = await service.indexes.find(index).run(lambda engine: engine.describe(doc_id))
+    return info_to_json(info, whole=True)
+
+
+_BODIES = {
+    "required": True,
+    "content": {
+        "application/json": {"schema": DocumentBody.model_json_schema()},
+        "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
+    },
+}
+
+
+@router.put(
+    "/{doc_id:path}",
+    response_model=JobReply,
+    status_code=status.HTTP_202_ACCEPTED,
+    openapi_extra={"requestBody": _BODIES},
+)
+async def put_document(
+    doc_id: DocId, request: Request, response: Response, service: TheService, index: _IndexName = None
+) -> Any:
+    """Add a document or replace it: a file's bytes, or JSON with its text. It is indexed by a job."""
+    jobs = _require_jobs(service)
+    served = service.indexes.find(index)
+    data = await request.body()
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+    def accept() -> Job:
+        if kind != "application/json":
+            return jobs.add_file(served, doc_id, data)
+        body = DocumentBody.model_validate_json(data)
+        document = Document(doc_id, body.path or doc_id, body.text, body.title or doc_id, body.kind, meta=body.meta)
+        return jobs.add_document(served, document)
+
+    try:
+        job = await service.workers.run(accept)
+    except ValidationError as error:
+        raise RequestValidationError(error.errors()) from None
+    except LmkragError as error:
+        raise from_error(error, served.name, str(served.path)) from error
+    response.headers["Location"] = f"/api/jobs/{job.job_id}"
+    return job_to_json(job)
+
+
+@router.delete("/{doc_id:path}", response_model=RemovedReply)
+async def remove_document(doc_id: DocId, service: TheService, index: _IndexName = None) -> Any:
+    """Remove a document from the index. Its file is left where it is."""
+    _require_jobs(service)
+    return {"removed": await service.indexes.find(index).run(lambda engine: engine.remove(doc_id))}
+
+
+def job_to_json(job: Job) -> dict[str, Any]:
+    """Return a job as responses have it."""
+    record = {name: getattr(job, name) for name in ("job_id", "doc_id", "state", "done", "total", "error")}
+    return record | {"report": None if job.report is None else asdict(job.report)}

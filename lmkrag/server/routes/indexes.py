@@ -1,0 +1,108 @@
+"""The indexes that are served, feedback on results, and the session of a page."""
+
+from dataclasses import asdict
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import Response
+
+from lmkrag.engine import Engine
+from lmkrag.errors import UsageError
+from lmkrag.server.feedback import Verdict
+from lmkrag.server.guard import COOKIE
+from lmkrag.server.problems import Problem
+from lmkrag.server.schemas import (
+    MAX_QUERY,
+    FeedbackBody,
+    FeedbackModel,
+    FeedbackReply,
+    IndexesReply,
+    LoginBody,
+    StatusReply,
+)
+from lmkrag.server.service import TheService
+
+router = APIRouter(prefix="/api", tags=["indexes"])
+
+_LONGEST_QUOTE = 20_000  # characters of a span that is judged
+_SESSION = 30 * 24 * 3600  # seconds
+
+
+@router.get("/indexes", response_model=IndexesReply)
+async def list_indexes(service: TheService) -> Any:
+    """List the indexes of this server."""
+    indexes = []
+    for index in service.indexes.by_name.values():
+        counts = await index.run(lambda engine: engine.count())
+        indexes.append({"name": index.name, **asdict(counts)})
+    return {"indexes": indexes, "writable": service.jobs is not None, "reader": service.reader.name}
+
+
+@router.get("/status", response_model=StatusReply)
+async def read_status(service: TheService, index: Annotated[str | None, Query(max_length=200)] = None) -> Any:
+    """Return what an index holds."""
+    served = service.indexes.find(index)
+
+    def read(engine: Engine) -> dict[str, Any]:
+        status = asdict(engine.status())
+        return status | {"generation": engine.count().generation}
+
+    status = await served.run(read)
+    return status | {"name": served.name, "writable": service.jobs is not None, "reader": service.reader.name}
+
+
+@router.post("/feedback", response_model=FeedbackModel)
+async def give_feedback(body: FeedbackBody, service: TheService) -> Any:
+    """Store a verdict on a span: whether it answers the question."""
+    index = service.indexes.find(body.index)
+
+    def store(engine: Engine) -> dict[str, Any]:
+        if not body.start < body.end <= body.start + _LONGEST_QUOTE:
+            raise UsageError(f"start and end must be those of a span of at most {_LONGEST_QUOTE:,} characters")
+        quote = engine.read(body.doc_id, body.start, body.end)
+        if len(quote) != body.end - body.start:
+            raise UsageError(f"{body.doc_id} ends before character {body.end}")
+        verdict = Verdict(body.question, body.doc_id, body.start, body.end, quote, body.verdict)
+        service.feedback.add(index.path, verdict)
+        return asdict(verdict)
+
+    return await index.run(store)
+
+
+@router.get("/feedback", response_model=FeedbackReply)
+async def find_feedback(
+    service: TheService,
+    question: Annotated[str, Query(min_length=1, max_length=MAX_QUERY)],
+    index: Annotated[str | None, Query(max_length=200)] = None,
+) -> Any:
+    """Return the verdicts on what was found for a question."""
+    served = service.indexes.find(index)
+    found = await served.run(lambda _: service.feedback.find(served.path, question))
+    return {"verdicts": [asdict(verdict) for verdict in found]}
+
+
+@router.post("/login", status_code=204, response_class=Response)
+async def log_in(body: LoginBody, request: Request, service: TheService) -> Response:
+    """Begin a session: a cookie takes the place of the token, which a page's images can't send."""
+    guard = service.guard
+    assert guard is not None
+    if service.settings.token is not None and not guard.is_token(body.token):
+        raise Problem(401, "unauthorized", "Wrong token", "this is not the server's token")
+    response = Response(status_code=204)
+    response.set_cookie(
+        COOKIE,
+        guard.session(),
+        max_age=_SESSION,
+        httponly=True,
+        samesite="strict",
+        secure=request.url.scheme == "https",
+    )
+    return response
+
+
+@router.post("/logout", status_code=204, response_class=Response)
+async def log_out() -> Response:
+    """End a session."""
+    response = Response(status_code=204)
+    response.delete_cookie(COOKIE, httponly=True, samesite="strict")
+    return response

@@ -1,0 +1,208 @@
+"""The API that OpenAI's clients speak: an index is a model that answers from its documents, with citations."""
+
+import json
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
+
+import numpy as np
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, ConfigDict, Field
+
+from lmkrag.corpus.sentences import split_sentences
+from lmkrag.engine import Engine
+from lmkrag.errors import LmkragError
+from lmkrag.readers.base import Exchange, Reader
+from lmkrag.server.asking import answer, find_spans, make_standalone
+from lmkrag.server.indexes import ServedIndex
+from lmkrag.server.problems import Problem, from_error
+from lmkrag.server.schemas import MAX_BATCH, MAX_QUERY
+from lmkrag.server.service import TheService
+from lmkrag.server.streams import Event, stream_events
+from lmkrag.types import Answer, Citation
+
+router = APIRouter(prefix="/v1", tags=["OpenAI"])
+
+_MAX_TEXT = 100_000  # characters of a text to be embedded
+_MAX_MESSAGES = 200
+_MAX_MESSAGE = 200_000
+
+
+class _Lenient(BaseModel):
+    model_config = ConfigDict(extra="ignore")  # clients send temperatures and more, which mean nothing here
+
+
+class ContentPart(_Lenient):
+    """A part of a message."""
+
+    type: str
+    text: str = Field("", max_length=_MAX_MESSAGE)
+
+
+class Message(_Lenient):
+    """A message of a conversation."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool"]
+    content: Annotated[str, Field(max_length=_MAX_MESSAGE)] | list[ContentPart] | None = None
+
+    @property
+    def text(self) -> str:
+        """What it says."""
+        if isinstance(self.content, list):
+            return "\n".join(part.text for part in self.content if part.type == "text")
+        return self.content or ""
+
+
+class ChatBody(_Lenient):
+    """A conversation that ends with a question; the model is the name of an index."""
+
+    model: str = Field(max_length=200)
+    messages: list[Message] = Field(min_length=1, max_length=_MAX_MESSAGES)
+    stream: bool = False
+
+
+class EmbeddingsBody(_Lenient):
+    """Texts to be embedded by the encoder of an index."""
+
+    model: str = Field(max_length=200)
+    input: Annotated[str, Field(max_length=_MAX_TEXT)] | list[Annotated[str, Field(max_length=_MAX_TEXT)]] = Field(
+        max_length=_MAX_TEXT
+    )
+    encoding_format: Literal["float", "base64"] = "float"
+
+
+@router.get("/models")
+async def list_models(service: TheService) -> dict[str, Any]:
+    """List the indexes as models."""
+    models = [{"id": name, "object": "model", "created": 0, "owned_by": "lmkrag"} for name in service.indexes.by_name]
+    return {"object": "list", "data": models}
+
+
+@router.post(
+    "/chat/completions",
+    response_model=None,
+    responses={200: {"content": {"application/json": {}, "text/event-stream": {}}, "description": "A completion."}},
+)
+async def complete_chat(body: ChatBody, request: Request, service: TheService) -> Any:
+    """Answer the last question of a conversation from an index's documents; earlier messages explain it."""
+    index = service.indexes.find(body.model)
+    history, question = read_conversation(body.messages)
+    standalone, reader = await make_standalone(index, service.reader, history, question, {})
+    spans = await find_spans(index, reader, standalone, {})
+    base = str(request.base_url)
+    reply = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": index.name}
+    if body.stream:
+        response: Response = stream_events(_chunks(index, reader, standalone, spans, base, reply))
+        return response
+    said = await answer(index, reader, standalone, spans)
+    message = {"role": "assistant", "content": said.text, "refusal": None, "annotations": annotate(said, index, base)}
+    return {
+        **reply,
+        "object": "chat.completion",
+        "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
+        "usage": await index.run(lambda engine: _count_usage(engine, question, said.text)),
+    }
+
+
+def _count_usage(engine: Engine, question: str, text: str) -> dict[str, int]:
+    asked, said = engine.count_tokens(question), engine.count_tokens(text)
+    return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
+
+
+async def _chunks(
+    index: ServedIndex, reader: Reader, question: str, spans: Sequence[Any], base: str, reply: dict[str, Any]
+) -> AsyncIterator[Event]:
+    def chunk(delta: dict[str, Any], finish: str | None = None) -> Event:
+        choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
+        return "", json.dumps({**reply, "object": "chat.completion.chunk", "choices": [choice]}, ensure_ascii=False)
+
+    yield chunk({"role": "assistant", "content": ""})
+    stream = reader.astream(question, spans)
+    try:
+        async for piece in stream:
+            yield chunk({"content": piece})
+        said = await stream.answer()
+        yield chunk({"content": "", "annotations": annotate(said, index, base)})
+        yield chunk({}, "stop")
+        yield "", "[DONE]"
+    except LmkragError as error:
+        problem = from_error(error, index.name, str(index.path))
+        yield "", json.dumps({"error": {"message": str(problem), "type": problem.kind, "code": problem.kind}})
+    finally:
+        await stream.aclose()
+
+
+def read_conversation(messages: Sequence[Message]) -> tuple[list[Exchange], str]:
+    """Return the exchanges so far and the question that comes last.
+
+    Raises:
+        Problem: nobody asks anything, or the question is too long.
+    """
+    exchanges: list[Exchange] = []
+    asked = ""
+    for message in messages:
+        if message.role == "user":
+            asked = message.text.strip()
+        elif message.role == "assistant" and asked and message.text:
+            exchanges.append((asked, message.text))
+            asked = ""
+    if not asked:
+        raise Problem(400, "usage", "No question", "the last message must be the user's, and have text")
+    if len(asked) > MAX_QUERY:
+        raise Problem(400, "usage", "The question is too long", f"a question has at most {MAX_QUERY:,} characters")
+    return exchanges, asked
+
+
+def annotate(answer: Answer, index: ServedIndex, base: str) -> list[dict[str, Any]]:
+    """Return an answer's citations as OpenAI's annotations: links to the page, opened at the quotation."""
+    found = []
+    for citation in answer.citations:
+        mark = f"[{citation.number}]"
+        place = answer.text.find(mark)
+        link = {
+            "url": f"{base}?{urlencode(_page_state(index, citation))}",
+            "title": citation.place,
+            "start_index": max(0, place),
+            "end_index": max(0, place) + (len(mark) if place >= 0 else 0),
+        }
+        found.append({"type": "url_citation", "url_citation": link})
+    return found
+
+
+def _page_state(index: ServedIndex, citation: Citation) -> dict[str, Any]:
+    return {"index": index.name, "doc": citation.span.doc_id, "start": citation.start, "end": citation.end}
+
+
+@router.post("/embeddings")
+async def embed(body: EmbeddingsBody, service: TheService) -> dict[str, Any]:
+    """Embed texts: of each the mean of its sentences' landmarks, of length one."""
+    texts = [body.input] if isinstance(body.input, str) else body.input
+    if not 1 <= len(texts) <= MAX_BATCH or not all(text.strip() for text in texts):
+        raise Problem(400, "usage", "Invalid input", f"give one to {MAX_BATCH} texts that are not empty")
+    index = service.indexes.find(body.model)
+
+    def encode(engine: Engine) -> tuple[list[Any], int]:
+        vectors = []
+        for text in texts:
+            _, landmarks = engine.encoder.encode(text, split_sentences(text))
+            mean = landmarks.mean(0)
+            vectors.append(mean / max(float(np.linalg.norm(mean)), 1e-12))
+        return vectors, sum(map(engine.count_tokens, texts))
+
+    vectors, tokens = await index.run(encode)
+    data = [
+        {"object": "embedding", "index": number, "embedding": _pack(vector, body.encoding_format)}
+        for number, vector in enumerate(vectors)
+    ]
+    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+    return {"object": "list", "data": data, "model": index.name, "usage": usage}
+
+
+def _pack(vector: Any, form: str) -> Any:
+    import base64
+
+    packed = vector.astype("<f4")
+    return base64.b64encode(packed.tobytes()).decode() if form == "base64" else packed.tolist()

@@ -1,0 +1,41 @@
+"""What every route needs of the server: its indexes, threads, jobs, pages and settings."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from fastapi import Depends, Request
+
+from lmkrag.readers.base import Reader
+from lmkrag.server.feedback import FeedbackFiles
+from lmkrag.server.guard import Guard
+from lmkrag.server.indexes import ServedIndexes
+from lmkrag.server.jobs import Jobs
+from lmkrag.server.metrics import Metrics
+from lmkrag.server.pages import Pages
+from lmkrag.server.settings import ServerSettings
+from lmkrag.server.workers import Workers
+
+
+@dataclass(slots=True)
+class Service:
+    """The parts of a running server."""
+
+    settings: ServerSettings
+    reader: Reader
+    workers: Workers
+    indexes: ServedIndexes
+    metrics: Metrics
+    pages: Pages
+    feedback: FeedbackFiles
+    jobs: Jobs | None
+    guard: Guard | None = None
+    ready: bool = False
+
+
+def get_service(request: Request) -> Service:
+    """Return the service of the application that got a request."""
+    service: Service = request.app.state.service
+    return service
+
+
+TheService = Annotated[Service, Depends(get_service)]

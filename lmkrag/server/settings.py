@@ -1,0 +1,110 @@
+"""What a server is told when it starts."""
+
+import ipaddress
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lmkrag.errors import UsageError
+from lmkrag.readers.base import Reader
+
+_NAME = re.compile(r"[\w.-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """How much a server takes on.
+
+    Args:
+        threads: searches at once.
+        waiting: searches that wait for one of them; further requests get status 429.
+        requests: in flight at once, streams included; further requests get status 429.
+        seconds: a search may take, waiting included.
+        stall: seconds without a byte from or to a client, after which it is given up.
+        body: bytes of a request.
+        upload: bytes of a document that is added.
+        connections: at once; further ones get status 503.
+    """
+
+    threads: int = field(default_factory=lambda: max(2, os.cpu_count() or 1))
+    waiting: int = 256
+    requests: int = 512
+    seconds: float = 30.0
+    stall: float = 20.0
+    body: int = 1 << 20
+    upload: int = 100 << 20
+    connections: int = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """How to serve.
+
+    Args:
+        indexes: directories by the names that they are served under.
+        host: address to listen on.
+        port: to listen on; 0 for any that is free.
+        writable: whether documents may be added and removed.
+        token: that every request must carry; None for no token.
+        authenticated: false to listen on other addresses than the loopback without a token.
+        allowed_hosts: further names that requests may call the server by.
+        reader: what answers questions; without one the passages themselves are quoted.
+        limits: how much to take on.
+
+    Raises:
+        UsageError: there is no index, or no token where there must be one.
+    """
+
+    indexes: Mapping[str, Path]
+    host: str = "127.0.0.1"
+    port: int = 8700
+    writable: bool = False
+    token: str | None = None
+    authenticated: bool = True
+    allowed_hosts: frozenset[str] = frozenset()
+    reader: Reader | None = None
+    limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        if not self.indexes:
+            raise UsageError("nothing to serve: name an index with --index DIR")
+        for name in self.indexes:
+            if not _NAME.fullmatch(name):
+                raise UsageError(f"{name!r} can't be the name of an index: use letters, digits, '-', '_' and '.'")
+        if self.token is not None and (len(self.token) < 8 or not self.token.isascii() or not self.token.isprintable()):
+            raise UsageError("the token must be at least 8 ASCII characters, such as `openssl rand -hex 32` prints")
+        if self.token is None and self.authenticated and not is_loopback(self.host):
+            raise UsageError(
+                f"anybody who reaches {self.host} could read the documents: set LMKRAG_TOKEN or --token-file, "
+                "or say --no-auth"
+            )
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def name_indexes(values: tuple[str, ...]) -> dict[str, Path]:
+    """Return index directories by name, from ``NAME=DIR`` or ``DIR``, which is called as the directory.
+
+    Raises:
+        UsageError: two have one name.
+    """
+    named: dict[str, Path] = {}
+    for value in values:
+        name, given, folder = value.partition("=")
+        path = Path(folder if given and _NAME.fullmatch(name) else value)
+        name = name if given and _NAME.fullmatch(name) else path.resolve().name
+        if name in named:
+            raise UsageError(f"two indexes are called {name!r}: name them with --index NAME=DIR")
+        named[name] = path
+    return named

@@ -1,0 +1,25 @@
+"""MCP on standard input and output, for an assistant that starts the server itself."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from lmkrag.readers.base import Reader
+from lmkrag.server.indexes import ServedIndexes
+from lmkrag.server.mcp import create_mcp_server
+from lmkrag.server.settings import Limits
+from lmkrag.server.workers import Workers
+
+
+def serve_stdio(paths: Mapping[str, Path], *, reader: Reader, writable: bool, limits: Limits) -> None:
+    """Serve until standard input ends. The indexes are open before the first word is read.
+
+    Raises:
+        IndexNotFound: one is not there. StorageError: one can't be used.
+    """
+    workers = Workers(limits)
+    indexes = ServedIndexes(paths, workers)
+    try:
+        create_mcp_server(indexes, reader, writable=writable).run("stdio")
+    finally:
+        workers.close()
+        indexes.close()
