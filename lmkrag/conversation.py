@@ -6,6 +6,7 @@ from typing import Unpack
 from lmkrag.engine import Engine
 from lmkrag.readers.base import AnswerStream, Exchange, LanguageModelReader, Reader
 from lmkrag.readers.extractive import ExtractiveReader, weigh_evidence
+from lmkrag.remote import RemoteEngine
 from lmkrag.retrieval.request import AskOptions, SearchRequest
 from lmkrag.searching import DEFAULT_BUDGET
 from lmkrag.types import Answer
@@ -25,7 +26,9 @@ class Conversation:
     >>> conversation.ask("And for how long?").text  # doctest: +SKIP
     """
 
-    def __init__(self, engine: Engine, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> None:
+    def __init__(
+        self, engine: Engine | RemoteEngine, *, reader: Reader | None = None, **options: Unpack[AskOptions]
+    ) -> None:
         """Take an open engine, what answers, and how to search (see :meth:`lmkrag.Engine.ask`)."""
         SearchRequest(**options)  # wrong options are refused now, not at the first question
         self._engine = engine

@@ -117,7 +117,7 @@ class Engine:
         Args:
             url: of the server, and after it the name of the index: ``http://localhost:8700/handbook``. Without a name
                 (``http://localhost:8700``) the server's only index.
-            token: that the server asks for; defaults to ``LMKRAG_TOKEN``.
+            token: that the server asks for; defaults to ``LMKRAG_TOKEN``; empty for none.
             timeout: seconds to wait for the server.
 
         Raises:

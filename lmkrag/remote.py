@@ -49,7 +49,7 @@ class RemoteEngine:
             raise UsageError(f"{url!r} is not the URL of a server, such as http://localhost:8700/handbook")
         folder, _, self._index = parts.path.rpartition("/")
         self._url = urlunsplit((parts.scheme, parts.netloc, folder, "", ""))
-        token = token or os.environ.get("LMKRAG_TOKEN")
+        token = os.environ.get("LMKRAG_TOKEN") if token is None else token
         self._settings: dict[str, Any] = {
             "base_url": self._url,
             "timeout": timeout,
@@ -152,7 +152,7 @@ class RemoteEngine:
         return AsyncAnswerStream(self._apieces(self._ask_body(question, options), whole), lambda _: whole[0])
 
     def _pieces(self, body: dict[str, Any], whole: list[Answer]) -> Iterator[str]:
-        with _wrapped(), self._client.stream("POST", "/api/ask", json=body) as response:
+        with _wrapped(self._url), self._client.stream("POST", "/api/ask", json=body) as response:
             if response.is_error:
                 response.read()
             _check(response)
@@ -161,7 +161,7 @@ class RemoteEngine:
         _check_whole(whole)
 
     async def _apieces(self, body: dict[str, Any], whole: list[Answer]) -> AsyncIterator[str]:
-        with _wrapped():
+        with _wrapped(self._url):
             async with (
                 httpx.AsyncClient(**self._settings) as client,
                 client.stream("POST", "/api/ask", json=body) as response,
@@ -237,30 +237,33 @@ class RemoteEngine:
         return self._body(options) | {"question": check_query(question), "stream": True}
 
     def _get(self, path: str, **parameters: Any) -> Any:
-        with _wrapped():
+        with _wrapped(self._url):
             return _check(self._client.get(path, params=self._body(parameters))).json()
 
     def _post(self, path: str, body: dict[str, Any]) -> Any:
-        with _wrapped():
+        with _wrapped(self._url):
             return _check(self._client.post(path, json=body)).json()
 
     async def _apost(self, path: str, body: dict[str, Any]) -> Any:
-        with _wrapped():
+        with _wrapped(self._url):
             async with httpx.AsyncClient(**self._settings) as client:
                 return _check(await client.post(path, json=body)).json()
 
 
-class _wrapped:  # noqa: N801  # reads as what it does: with _wrapped()
+class _wrapped:  # noqa: N801  # reads as what it does: with _wrapped(url)
     """Raise what httpx raises as :class:`ServerError`."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, httpx.TimeoutException):
-            raise ServerError(f"the server did not reply in time ({type(error).__name__})") from error
+            raise ServerError(f"{self._url}: no reply in time ({type(error).__name__})") from error
         if isinstance(error, httpx.HTTPError | httpx.InvalidURL | json.JSONDecodeError):
-            raise ServerError(f"the server can't be used ({error or type(error).__name__})") from error
+            raise ServerError(f"{self._url}: can't be used ({error or type(error).__name__})") from error
 
 
 def _document(doc_id: str) -> str:

@@ -11,12 +11,15 @@ from click.core import ParameterSource
 from lmkrag.cli.output import (
     batches_of_questions,
     index_option,
+    is_from_folder,
     json_option,
     one_line,
+    open_engine,
     print_error,
     print_json,
     readable,
     search_options,
+    server_option,
 )
 from lmkrag.cli.printing import print_citations
 from lmkrag.errors import LmkragError, UsageError
@@ -27,6 +30,7 @@ from lmkrag.types import Answer
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
     from lmkrag.readers.base import AnswerStream, Reader
+    from lmkrag.remote import RemoteEngine
 
 _BATCH = 64  # questions answered together
 
@@ -86,19 +90,20 @@ def take_reader(options: dict[str, Any]) -> "Reader":
 
     names = ("model", "base_url", "timeout", "max_tokens", "temperature", "prompts")
     given = {name: options.pop(name) for name in names}
-    return load_reader(options.pop("reader"), send_key=not _folder_names_server(), **given)
+    return load_reader(options.pop("reader"), send_key=not is_from_folder("base_url"), **given)
 
 
-def _folder_names_server() -> bool:
-    """Whether the server comes from the working directory's lmkrag.toml: it never gets the user's key."""
-    context = click.get_current_context()
-    from_file = context.get_parameter_source("base_url") is ParameterSource.DEFAULT_MAP
-    return from_file and "base_url" in context.obj.from_folder
+def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Reader | None":
+    """The reader to answer with; None where the server that is asked has its own and none was chosen here."""
+    unchosen = click.get_current_context().get_parameter_source("reader") is ParameterSource.DEFAULT
+    reader = take_reader(options)
+    return None if server is not None and unchosen else reader
 
 
 @click.command(epilog="Example: lmkrag ask 'who approves leave?' --filter 'path=handbook/*'")
 @click.argument("words", nargs=-1, metavar="[QUESTION]")
 @index_option
+@server_option
 @search_options
 @reader_options
 @click.option(
@@ -113,6 +118,7 @@ def _folder_names_server() -> bool:
 def ask(
     words: tuple[str, ...],
     index_path: str,
+    server: str | None,
     filter_expression: str | None,
     batch: Any,
     no_stream: bool,
@@ -120,16 +126,14 @@ def ask(
     **options: Any,
 ) -> None:
     """Answer QUESTION from the documents, with citations; it needs no quotes, - reads it from standard input."""
-    from lmkrag.engine import Engine
-
     question = " ".join(words)
     if bool(words) == (batch is not None):
         raise UsageError("give a question, or --batch FILE.jsonl")
     if question == "-":
         question = sys.stdin.read().strip()
-    reader = take_reader(options)
+    reader = _take_reader_if_chosen(options, server)
     how: dict[str, Any] = {"filter": filter_expression, **options}
-    with Engine.open(index_path) as engine:
+    with open_engine(index_path, server) as engine:
         if batch is not None:
             _answer_batch(engine, batch, reader, how)
         elif as_json:
@@ -139,7 +143,7 @@ def ask(
             _print_answer(stream, live=not no_stream and sys.stdout.isatty())
 
 
-def _answer_batch(engine: "Engine", lines: Any, reader: "Reader", how: dict[str, Any]) -> None:
+def _answer_batch(engine: "Engine | RemoteEngine", lines: Any, reader: "Reader | None", how: dict[str, Any]) -> None:
     """Print each answer as it comes; a question that the reader fails at gets a line with the error."""
     failed = 0
     for questions in batches_of_questions(lines, _BATCH):
@@ -157,15 +161,15 @@ def _answer_batch(engine: "Engine", lines: Any, reader: "Reader", how: dict[str,
 
 @click.command(epilog="Example: lmkrag chat --reader openai --base-url http://localhost:8000/v1")
 @index_option
+@server_option
 @search_options
 @reader_options
-def chat(index_path: str, filter_expression: str | None, **options: Any) -> None:
+def chat(index_path: str, server: str | None, filter_expression: str | None, **options: Any) -> None:
     """Ask question after question; each may follow from those before. An empty line or end of input ends it."""
     from lmkrag.conversation import Conversation
-    from lmkrag.engine import Engine
 
-    reader = take_reader(options)
-    with Engine.open(index_path) as engine:
+    reader = _take_reader_if_chosen(options, server)
+    with open_engine(index_path, server) as engine:
         conversation = Conversation(engine, reader=reader, filter=filter_expression, **options)
         failed = False
         for question in _typed():

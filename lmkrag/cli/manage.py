@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lmkrag.cli.output import explain_filter, find_lines_around, index_option, json_option, one_line, print_json
+from lmkrag.cli.output import (
+    explain_filter,
+    find_lines_around,
+    index_option,
+    json_option,
+    one_line,
+    open_engine,
+    print_json,
+    server_option,
+)
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.serialization import info_to_json
@@ -21,11 +30,12 @@ _LINES_AROUND = 10
 
 @click.command("list", epilog="Example: lmkrag list --filter 'kind=pdf'")
 @index_option
+@server_option
 @click.option("--filter", "filter_expression", metavar="EXPR", help="Which, such as 'kind=pdf and path=docs/*'.")
 @json_option
-def list_command(index_path: str, filter_expression: str | None, as_json: bool) -> None:
+def list_command(index_path: str, server: str | None, filter_expression: str | None, as_json: bool) -> None:
     """List documents by the ids that show and remove take."""
-    with Engine.open(index_path) as engine:
+    with open_engine(index_path, server) as engine:
         documents = engine.documents(filter=filter_expression)
         if filter_expression and not documents:
             click.echo(explain_filter(engine, filter_expression), err=True)
@@ -41,12 +51,13 @@ def list_command(index_path: str, filter_expression: str | None, as_json: bool) 
 @click.option("--around", type=click.IntRange(min=0), metavar="CHARACTER", help="Only the lines around one character.")
 @click.option("--page", type=click.IntRange(min=1), metavar="N", help="Only one page, counted from 1.")
 @index_option
+@server_option
 @json_option
-def show(doc_id: str, around: int | None, page: int | None, index_path: str, as_json: bool) -> None:
+def show(doc_id: str, around: int | None, page: int | None, index_path: str, server: str | None, as_json: bool) -> None:
     """Print a document's text exactly as indexed, or a part of it."""
     if around is not None and page is not None:
         raise UsageError("give --around or --page, not both")
-    with Engine.open(index_path) as engine:
+    with open_engine(index_path, server) as engine:
         document = engine.document(doc_id)
     start, end = _part_to_show(document, around, page)
     text = document.text[start:end]
@@ -76,10 +87,11 @@ def _part_to_show(document: Document, around: int | None, page: int | None) -> t
 
 @click.command(epilog="Example: lmkrag status --index indexes/handbook --json")
 @index_option
+@server_option
 @json_option
-def status(index_path: str, as_json: bool) -> None:
+def status(index_path: str, server: str | None, as_json: bool) -> None:
     """Say what the index holds."""
-    with Engine.open(index_path) as engine:
+    with open_engine(index_path, server) as engine:
         found = asdict(engine.status())
     if as_json:
         print_json(found)

@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
@@ -9,12 +10,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
+from click.core import ParameterSource
 
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.types import Span
 
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
+    from lmkrag.remote import RemoteEngine
 
 DEFAULT_INDEX = "indexes/default"
 _LISTED = 20  # keys of front matter that are named
@@ -44,6 +47,42 @@ def find_default_index() -> str:
         if (folder / DEFAULT_INDEX / "catalog.sqlite").is_file():
             return DEFAULT_INDEX if folder == here else str(folder / DEFAULT_INDEX)
     return DEFAULT_INDEX
+
+
+def server_option(command: Command) -> Command:
+    """Add ``--server``."""
+    return click.option(
+        "--server",
+        envvar="LMKRAG_SERVER",
+        metavar="URL",
+        help="Read the index behind lmkrag serve instead, such as http://localhost:8700/handbook.",
+    )(command)
+
+
+def open_engine(index_path: str, server: str | None) -> "Engine | RemoteEngine":
+    """Open the index of a command: the directory, or the one behind a server.
+
+    A server that the working directory's lmkrag.toml names does not get the user's token.
+
+    Raises:
+        UsageError: both were asked for.
+    """
+    from lmkrag.engine import Engine
+
+    if server is None:
+        return Engine.open(index_path)
+    context = click.get_current_context()
+    if context.get_parameter_source("index_path") is ParameterSource.COMMANDLINE:
+        raise UsageError("give --index or --server, not both")
+    token = None if is_from_folder("server") else os.environ.get("LMKRAG_TOKEN")
+    return Engine.connect(server, token=token or "")
+
+
+def is_from_folder(option: str) -> bool:
+    """Return whether the value of an option comes from the working directory's lmkrag.toml."""
+    context = click.get_current_context()
+    from_file = context.get_parameter_source(option) is ParameterSource.DEFAULT_MAP
+    return from_file and option in context.obj.from_folder
 
 
 def json_option(command: Command) -> Command:
@@ -180,7 +219,7 @@ def best_sentence(span: Span) -> str:
     return span.text[hit.start - span.start : hit.end - span.start].strip() or span.text
 
 
-def explain_filter(engine: "Engine", expression: str) -> str:
+def explain_filter(engine: "Engine | RemoteEngine", expression: str) -> str:
     """Return why nothing was found, if no document matches a filter: which fields and values there are."""
     if engine.documents(filter=expression):
         return ""

@@ -10,9 +10,11 @@ from lmkrag.cli.output import (
     find_lines_around,
     index_option,
     json_option,
+    open_engine,
     print_json,
     readable,
     search_options,
+    server_option,
 )
 from lmkrag.cli.printing import indented, print_span
 from lmkrag.errors import UsageError
@@ -20,6 +22,7 @@ from lmkrag.serialization import span_to_json
 
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
+    from lmkrag.remote import RemoteEngine
     from lmkrag.types import Span
 
 _BATCH = 256  # queries encoded together
@@ -34,6 +37,7 @@ _BATCH = 256  # queries encoded together
     help='One {"query_id", "query"} a line; - reads standard input.',
 )
 @index_option
+@server_option
 @search_options
 @click.option(
     "--level",
@@ -55,20 +59,19 @@ def search(
     words: tuple[str, ...],
     queries: Any,
     index_path: str,
+    server: str | None,
     filter_expression: str | None,
     context: int,
     as_json: bool,
     **how: Any,
 ) -> None:
     """Find the passages that answer QUERY, best first; it needs no quotes."""
-    from lmkrag.engine import Engine
-
     query = " ".join(words)
     if bool(words) == (queries is not None):
         raise UsageError("give a QUERY, or --queries FILE.jsonl")
     if queries is not None and not as_json:
         raise UsageError("--queries prints JSON lines: add --json")
-    with Engine.open(index_path) as engine:
+    with open_engine(index_path, server) as engine:
         if queries is not None:
             for batch in batches_of_questions(queries, _BATCH):
                 found = engine.search_batch([text for _, text in batch], filter=filter_expression, **how)
@@ -89,7 +92,7 @@ def search(
             click.echo(indented(readable(span.explain())) + "\n")
 
 
-def _read_around(engine: "Engine", span: "Span", lines: int) -> tuple[str, str]:
+def _read_around(engine: "Engine | RemoteEngine", span: "Span", lines: int) -> tuple[str, str]:
     """Return what stands before a span and after it, so many lines."""
     text = engine.show(span.doc_id)
     start, end = find_lines_around(text, span.start, span.end, lines)

@@ -3,6 +3,7 @@
 from lmkrag.engine import Engine
 from lmkrag.errors import MissingExtra
 from lmkrag.integrations.metadata import describe_span
+from lmkrag.remote import RemoteEngine
 from lmkrag.retrieval.request import AskOptions
 from lmkrag.types import Mode, Span
 
@@ -18,6 +19,7 @@ except ImportError:
 class LandmarkRetriever(BaseRetriever):
     """Exact spans as LangChain documents, best first.
 
+    The engine may be one on this machine or one behind a server (:meth:`lmkrag.Engine.connect`).
     ``k``, ``budget``, ``mode`` and ``filter`` are as in :meth:`lmkrag.Engine.search`. They may be given again in a
     call, ``retriever.invoke(question, k=3)``, or made configurable with ``configurable_fields``.
 
@@ -27,7 +29,7 @@ class LandmarkRetriever(BaseRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True, extra="forbid")
 
-    engine: Engine
+    engine: Engine | RemoteEngine
     k: int | None = None
     budget: int | None = None
     mode: Mode = "hybrid"

@@ -4,8 +4,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from lmkrag.engine import Engine
-from lmkrag.errors import MissingExtra
+from lmkrag.errors import MissingExtra, UsageError
 from lmkrag.integrations.metadata import describe_span
+from lmkrag.remote import RemoteEngine
 from lmkrag.retrieval.request import AskOptions, SearchRequest
 from lmkrag.types import IndexReport, Mode, Span
 
@@ -33,7 +34,7 @@ class LandmarkRetriever(BaseRetriever):
 
     def __init__(
         self,
-        engine: Engine,
+        engine: Engine | RemoteEngine,
         *,
         similarity_top_k: int | None = None,
         budget: int | None = None,
@@ -53,6 +54,8 @@ class LandmarkRetriever(BaseRetriever):
 
     def index_documents(self, documents: Iterable[Any]) -> IndexReport:
         """Index LlamaIndex documents, as its readers load them; see :meth:`lmkrag.Engine.add`."""
+        if isinstance(self.engine, RemoteEngine):
+            raise UsageError("documents can't be indexed through a connection: index where the index is")
         return self.engine.add(documents)
 
     def _options(self) -> AskOptions:

@@ -17,13 +17,22 @@ Node = dict[str, Any]
 """``{"tag", "attributes", "children"}`` of an element, ``{"text", "start"}`` of text; ``start`` is -1 where unknown."""
 
 _LINK_END = re.compile(r"\]\((?:[^()\\]|\\.|\([^()]*\))*\)|\]\[[^\]]*\]|\]")
+_FRONT_MATTER = re.compile(r"---[^\S\r\n]*(?>\r\n|\r|\n)(?:[^\r\n]*(?>\r\n|\r|\n))*?---[^\S\r\n]*(?:(?>\r\n|\r|\n)|\Z)")
 _SAFE_LINK = re.compile(r"https?://|mailto:", re.IGNORECASE)
 
 
 def parse_markdown(text: str) -> list[Node]:
     """Return the blocks of a Markdown document (CommonMark, with tables and strikethrough)."""
     parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("text_join")
-    return _Blocks(text).build(parser.parse(text))
+    front_matter = _FRONT_MATTER.match(text)
+    if front_matter is None:
+        return _Blocks(text).build(parser.parse(text))
+    kept = front_matter[0]
+    blank = "\n" * len(re.findall(r"\r\n|\r|\n", kept))  # so that lines keep their numbers
+    return [
+        _element("pre", children=[{"text": kept, "start": 0}]),
+        *_Blocks(text).build(parser.parse(blank + text[len(kept) :])),
+    ]
 
 
 class _Blocks:

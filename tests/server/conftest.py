@@ -1,0 +1,100 @@
+"""Real servers, started by the command line on ports that are free."""
+
+import contextlib
+import os
+import re
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from dataclasses import dataclass
+from pathlib import Path
+
+import httpx
+import pytest
+
+CHROMIUM = "/usr/bin/chromium"
+
+
+@dataclass
+class Running:
+    url: str
+    process: subprocess.Popen
+    log: Path
+
+    def client(self, **settings) -> httpx.Client:
+        return httpx.Client(base_url=self.url, timeout=60, **settings)
+
+
+@contextlib.contextmanager
+def start_server(folder: Path, *arguments, wait: bool = True, **environment: str):
+    log = folder / f"server-{time.monotonic_ns()}.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "lmkrag", "serve", "--port", "0", *map(str, arguments)],
+            stderr=output,
+            stdout=output,
+            env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
+        )
+    try:
+        deadline = time.monotonic() + 120
+        while not (found := re.search(r"on (http://\S+)", log.read_text())):
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+        url = found[1]
+        while wait:
+            try:
+                urllib.request.urlopen(f"{url}/readyz", timeout=5).read()
+                break
+            except (OSError, urllib.error.URLError):
+                assert process.poll() is None, log.read_text()
+                assert time.monotonic() < deadline, log.read_text()
+                time.sleep(0.1)
+        yield Running(url, process, log)
+    finally:
+        if process.poll() is None:
+            process.terminate()
+            try:
+                process.wait(40)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture(scope="session")
+def serve():
+    return start_server
+
+
+@pytest.fixture(scope="session")
+def server(built_index, tmp_path_factory):
+    """A server on the sample index that nobody writes to, under the name ``demo``."""
+    with start_server(tmp_path_factory.mktemp("server"), "--index", f"demo={built_index}") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def client(server):
+    with server.client() as opened:
+        yield opened
+
+
+@pytest.fixture
+def writable(index, tmp_path):
+    """A server that a test may write to, on its own copy of the sample index."""
+    with start_server(tmp_path, "--index", f"demo={index}", "--writable") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium, driven by playwright."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not Path(CHROMIUM).is_file():
+        pytest.skip(f"no browser: {CHROMIUM} is not there (apt-get install chromium)")
+    with playwright.sync_playwright() as started:
+        launched = started.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield launched
+        launched.close()

@@ -1,0 +1,142 @@
+"""Searching and asking over HTTP give what the engine gives."""
+
+import json
+
+import pytest
+
+from lmkrag import Engine
+from lmkrag.readers.extractive import ExtractiveReader
+from lmkrag.serialization import answer_to_json, span_to_json
+
+QUESTION = "how is leave accrued?"
+
+
+@pytest.fixture(scope="module")
+def local(built_index):
+    with Engine.open(built_index) as opened:
+        yield opened
+
+
+def same(found: list, expected: list) -> bool:
+    def key(spans):
+        return [(s["doc_id"], s["start"], s["end"], s["text"], round(s["score"], 4), len(s["hits"])) for s in spans]
+
+    return key(found) == key(expected)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"top_k": 3, "level": "span"},
+        {"budget": 60},
+        {"mode": "lexical", "level": "sentence"},
+        {"mode": "dense", "level": "document"},
+        {"filter": "kind=pdf", "per_document": 1},
+        {"sentences_before": 2, "index": "demo"},
+    ],
+)
+def test_search_is_the_engines(client, local, options):
+    reply = client.post("/api/search", json={"query": QUESTION, **options}).raise_for_status().json()
+    options.pop("index", None)
+    expected = [span_to_json(span) for span in local.search(QUESTION, **options)]
+    assert expected
+    assert same(reply["spans"], expected)
+
+
+def test_fields_are_those_of_the_command_line(client, local):
+    (span,) = client.post("/api/search", json={"query": QUESTION, "top_k": 1}).json()["spans"]
+    assert span.keys() == span_to_json(local.search(QUESTION, top_k=1)[0]).keys()
+    (explained,) = client.post("/api/search", json={"query": QUESTION, "top_k": 1, "explain": True}).json()["spans"]
+    assert explained.keys() - span.keys() == {"explanation"}
+    parts = sum(part["value"] * part["weight"] for part in explained["explanation"]["parts"])
+    for factor in explained["explanation"]["factors"]:
+        parts *= factor["value"]
+    assert parts == pytest.approx(explained["score"], abs=1e-5)
+
+
+def test_batch(client, local):
+    queries = ["When are bonfires allowed?", {"query_id": "b", "query": QUESTION}]
+    reply = client.post("/api/search/batch", json={"queries": queries, "top_k": 2}).raise_for_status().json()
+    assert [result["query_id"] for result in reply["results"]] == [0, "b"]
+    for result, query in zip(reply["results"], ["When are bonfires allowed?", QUESTION], strict=True):
+        assert same(result["spans"], [span_to_json(span) for span in local.search(query, top_k=2)])
+
+
+def test_ask(client, local):
+    reply = client.post("/api/ask", json={"question": "who approves leave?"}).raise_for_status().json()
+    expected = answer_to_json("who approves leave?", local.ask("who approves leave?"))
+    assert reply["answer"] == expected["answer"] == "The harbour master approves leave. [1]"
+    assert reply["citations"] == expected["citations"]
+    assert same(reply["spans"], expected["spans"])
+
+
+def events_of(lines) -> list:
+    found, event = [], ""
+    for line in lines:
+        if line.startswith("event: "):
+            event = line[7:]
+        elif line.startswith("data: "):
+            found.append((event, json.loads(line[6:])))
+    return found
+
+
+def test_ask_streams(client):
+    body = {"question": "who approves leave?", "stream": True}
+    with client.stream("POST", "/api/ask", json=body) as response:
+        assert response.headers["content-type"].startswith("text/event-stream")
+        events = events_of(response.iter_lines())
+    names = [name for name, _ in events]
+    assert names[0] == "spans" and names[-1] == "answer" and set(names[1:-1]) == {"text"}
+    whole = events[-1][1]
+    assert "".join(data for name, data in events if name == "text") == whole["answer"]
+    assert whole["found"] and whole["spans"] == events[0][1]["spans"]
+
+
+def test_nothing_answers(client):
+    reply = client.post("/api/ask", json={"question": "xqzzt vwoop grfbl?"}).raise_for_status().json()
+    assert not reply["found"] and not reply["citations"]
+
+
+def test_a_language_model_reads_and_its_citations_are_checked(serve, built_index, chat_server, causal_model, tmp_path):
+    options = ["--reader", "openai", "--base-url", chat_server, "--model", causal_model, "--index", built_index]
+    with serve(tmp_path, *options, OPENAI_API_KEY="none") as running, running.client() as client:
+        body = {"question": "When are bonfires allowed?", "stream": True}
+        with client.stream("POST", "/api/ask", json=body) as response:
+            events = events_of(response.iter_lines())
+        assert len([name for name, _ in events if name == "text"]) > 3
+        assert events[-1][0] == "answer"
+        assert events[-1][1]["reader"].startswith("openai")
+        assert any("[99]" in warning for warning in events[-1][1]["warnings"])
+        assert client.get("/api/status").json()["reader"] == events[-1][1]["reader"]
+
+
+def test_a_reader_that_fails_is_told_in_the_stream_and_out_of_it(serve, built_index, tmp_path):
+    options = ["--reader", "openai", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--index", built_index]
+    with serve(tmp_path, *options, OPENAI_API_KEY="none") as running, running.client() as client:
+        reply = client.post("/api/ask", json={"question": "When?"})
+        assert reply.status_code == 502
+        assert reply.json()["type"] == "urn:lmkrag:reader"
+        with client.stream("POST", "/api/ask", json={"question": "When?", "stream": True}) as response:
+            events = events_of(response.iter_lines())
+        assert [name for name, _ in events] == ["spans", "error"]
+        assert events[-1][1]["status"] == 502
+
+
+def test_several_indexes(serve, built_index, index, tmp_path):
+    with Engine.open(index) as engine:
+        engine.remove("glass-river.txt")
+    with serve(tmp_path, "--index", f"one={built_index}", "--index", f"two={index}") as running:
+        with running.client() as client:
+            found = client.get("/api/indexes").json()
+            assert [(item["name"], item["documents"]) for item in found["indexes"]] == [("one", 5), ("two", 4)]
+            assert client.get("/api/documents", params={"index": "two"}).json()["total"] == 4
+            unnamed = client.post("/api/search", json={"query": "leave"})
+            assert unnamed.status_code == 400
+            assert unnamed.json()["detail"] == 'name an index with "index": one of one, two'
+        with Engine.connect(f"{running.url}/two") as remote:
+            assert len(remote.documents()) == 4
+
+
+def test_extractive_reader_is_named(client):
+    assert client.get("/api/status").json()["reader"] == ExtractiveReader.name
