@@ -2,6 +2,7 @@
 
 import io
 import shutil
+from itertools import pairwise
 
 import pypdfium2
 import pytest
@@ -63,7 +64,7 @@ def test_relevance_covers_the_document(client, local):
     sentences = reply["sentences"]
     assert sentences[0]["start"] == 0
     assert sentences[-1]["end"] == len(local.show("lighthouse-handbook.md"))
-    assert all(one["end"] == other["start"] for one, other in zip(sentences, sentences[1:], strict=False))
+    assert all(one["end"] == other["start"] for one, other in pairwise(sentences))
     best = max(sentences, key=lambda sentence: sentence["score"])
     text = local.show("lighthouse-handbook.md")[best["start"] : best["end"]]
     assert text.startswith("Leave is accrued by the month")
