@@ -30,10 +30,6 @@ from lmkrag.version import __version__
 
 _logger = logging.getLogger(__name__)
 _DOCUMENTS = b"/api/documents/"
-_PROBLEMS: dict[int | str, dict[str, Any]] = {
-    "4XX": {"description": "The request can't be answered.", "content": {"application/problem+json": {}}},
-    "5XX": {"description": "The server or the index failed.", "content": {"application/problem+json": {}}},
-}
 _STATIC = {
     "app.js": "text/javascript",
     "document.js": "text/javascript",
@@ -90,16 +86,22 @@ def create_app(settings: ServerSettings) -> ASGIApp:
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
-        responses=_PROBLEMS,
     )
     app.state.service = service
     handle_errors(app)
-    for group in (search, jobs, index_routes, documents, health, openai, dify):
-        app.include_router(group.router)
+    for group in (search, jobs, index_routes, documents, health):
+        app.include_router(group.router, responses=_describe_errors("application/problem+json"))
+    for group in (openai, dify):
+        app.include_router(group.router, responses=_describe_errors("application/json"))
     _serve_page(app)
     app.mount("/mcp", mounted)
     service.guard = Guard(_Paths(app), settings, service.metrics)
     return service.guard
+
+
+def _describe_errors(media_type: str) -> dict[int | str, dict[str, Any]]:
+    described = {"4XX": "The request can't be answered.", "5XX": "The server or the index failed."}
+    return {status: {"description": text, "content": {media_type: {}}} for status, text in described.items()}
 
 
 async def _warm_up(service: Service) -> None:

@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmkrag.server.metrics import Metrics
-from lmkrag.server.problems import Problem, busy
+from lmkrag.server.problems import Ended, Problem, busy
 from lmkrag.server.settings import ServerSettings, is_loopback
 
 COOKIE = "lmkrag_session"
@@ -36,14 +36,6 @@ _HEADERS = {
     "cross-origin-resource-policy": "same-origin",
     "cache-control": "no-store",
 }
-
-
-class _Ended(Exception):
-    """A client that sends too much, or is too slow."""
-
-    def __init__(self, problem: Problem) -> None:
-        super().__init__(str(problem))
-        self.problem = problem
 
 
 class Guard:
@@ -83,13 +75,13 @@ class Guard:
             body = _LimitedBody(receive, limit, self._settings.limits.stall)
             try:
                 await self._app(scope, body, send)
-            except _Ended as ended:
+            except Ended as ended:
                 if send.status:
                     return
                 raise ended.problem from None
         except Problem as problem:
             response = problem.to_response(scope["path"])
-            if problem.status == 413:
+            if problem.status in (408, 413):
                 response.headers["connection"] = "close"  # the rest of the body is not read
             await response(scope, receive, send)
 
@@ -186,11 +178,11 @@ class _LimitedBody:
                 message = await self._receive()
         except TimeoutError:
             detail = f"nothing came for {self._seconds:g} seconds"
-            raise _Ended(Problem(408, "slow", "The request is too slow", detail)) from None
+            raise Ended(Problem(408, "slow", "The request is too slow", detail)) from None
         self._read += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
         if self._read > self._limit:
-            raise _Ended(_too_large(self._limit))
+            raise Ended(_too_large(self._limit))
         return message
 
 
@@ -213,4 +205,4 @@ class _Watched:
                 await self._send(message)
         except TimeoutError:
             problem = Problem(408, "slow", "The client is too slow", "nothing was read")
-            raise _Ended(problem) from None
+            raise Ended(problem) from None

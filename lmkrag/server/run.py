@@ -4,6 +4,7 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import uvicorn
@@ -16,7 +17,6 @@ from lmkrag.server.app import create_app
 from lmkrag.server.settings import ServerSettings
 
 _BACKLOG = 1_024
-_HEADERS = 10.0  # seconds that the head of a request may take
 _IDLE = 20  # seconds that a connection is kept for the next request
 _STOP = 30  # seconds that requests in flight have when the server stops
 
@@ -55,7 +55,7 @@ def _listen(host: str, port: int) -> socket.socket:
 def _configure(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=_Protocol,
+        http=partial(_Protocol, seconds=settings.limits.head),  # type: ignore[arg-type]  # is called, as a class is
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -81,7 +81,10 @@ class _Server(uvicorn.Server):
 class _Protocol(H11Protocol):
     """uvicorn's HTTP/1.1, with a limit on how long the head of a request may take."""
 
-    _deadline: asyncio.TimerHandle | None = None
+    def __init__(self, *args: Any, seconds: float, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._seconds = seconds
+        self._deadline: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         super().connection_made(transport)
@@ -100,7 +103,7 @@ class _Protocol(H11Protocol):
         if not reading_head:
             self._cancel()
         elif self._deadline is None:
-            self._deadline = self.loop.call_later(_HEADERS, self._give_up)
+            self._deadline = self.loop.call_later(self._seconds, self._give_up)
 
     def _cancel(self) -> None:
         if self._deadline is not None:

@@ -22,6 +22,7 @@ class Limits:
         waiting: searches that wait for one of them; further requests get status 429.
         requests: in flight at once, streams included; further requests get status 429.
         seconds: a search may take, waiting included.
+        head: seconds that the head of a request may take.
         stall: seconds without a byte from or to a client, after which it is given up.
         body: bytes of a request.
         upload: bytes of a document that is added.
@@ -32,6 +33,7 @@ class Limits:
     waiting: int = 256
     requests: int = 512
     seconds: float = 30.0
+    head: float = 10.0
     stall: float = 20.0
     body: int = 1 << 20
     upload: int = 100 << 20

@@ -27,12 +27,22 @@ class Running:
         return httpx.Client(base_url=self.url, timeout=60, **settings)
 
 
+IMPATIENT = """
+import sys
+from pathlib import Path
+from lmkrag.server.run import serve
+from lmkrag.server.settings import Limits, ServerSettings
+settings = ServerSettings({"demo": Path(sys.argv[1])}, port=0, limits=Limits(head=1, stall=1))
+serve(settings, announce=lambda url: print(f"on {url}", flush=True))
+"""
+
+
 @contextlib.contextmanager
-def start_server(folder: Path, *arguments, wait: bool = True, **environment: str):
+def start_server(folder: Path, *arguments, command=("-m", "lmkrag", "serve", "--port", "0"), **environment: str):
     log = folder / f"server-{time.monotonic_ns()}.log"
     with log.open("w") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "lmkrag", "serve", "--port", "0", *map(str, arguments)],
+            [sys.executable, *map(str, (*command, *arguments))],
             stderr=output,
             stdout=output,
             env={**os.environ, "HF_HUB_OFFLINE": "1", **environment},
@@ -44,7 +54,7 @@ def start_server(folder: Path, *arguments, wait: bool = True, **environment: str
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.05)
         url = found[1]
-        while wait:
+        while True:
             try:
                 urllib.request.urlopen(f"{url}/readyz", timeout=5).read()
                 break
@@ -72,6 +82,13 @@ def serve():
 def server(built_index, tmp_path_factory):
     """A server on the sample index that nobody writes to, under the name ``demo``."""
     with start_server(tmp_path_factory.mktemp("server"), "--index", f"demo={built_index}") as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def impatient(built_index, tmp_path_factory):
+    """A server that waits a second for the rest of a request."""
+    with start_server(tmp_path_factory.mktemp("impatient"), built_index, command=("-c", IMPATIENT)) as running:
         yield running
 
 

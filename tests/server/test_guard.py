@@ -1,0 +1,232 @@
+"""Who may ask, how much and how slowly; what responses say about themselves."""
+
+import socket
+import threading
+import time
+
+import httpx
+import pytest
+
+from lmkrag.errors import UsageError
+from lmkrag.server.settings import ServerSettings, name_indexes
+
+TOKEN = "a-token-of-the-tests"
+
+
+@pytest.fixture(scope="module")
+def locked(serve, built_index, tmp_path_factory):
+    """A server that asks for a token, which requests of these tests don't send on their own."""
+    folder = tmp_path_factory.mktemp("locked")
+    (folder / "token").write_text(TOKEN + "\n")
+    with serve(folder, "--index", f"demo={built_index}", "--token-file", folder / "token") as running:
+        yield running
+
+
+def raw(url: str, request: bytes, seconds: float = 30) -> bytes:
+    """Send bytes as they are and return all that comes."""
+    host, port = url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=seconds) as connection:
+        connection.sendall(request)
+        parts = []
+        while part := connection.recv(65_536):
+            parts.append(part)
+        return b"".join(parts)
+
+
+def test_only_with_the_token(locked):
+    with locked.client() as client:
+        for path in ("/api/status", "/api/documents", "/v1/models", "/metrics", "/openapi.json", "/mcp"):
+            reply = client.get(path)
+            assert reply.status_code == 401, path
+            assert reply.headers["www-authenticate"].startswith("Bearer")
+        assert client.post("/api/search", json={"query": "leave"}).status_code == 401
+        for path in ("/", "/healthz", "/readyz", "/static/app.js"):
+            assert client.get(path).status_code == 200, path
+        wrong = client.get("/api/status", headers={"Authorization": "Bearer not-the-token"})
+        assert wrong.status_code == 401
+        right = client.get("/api/status", headers={"Authorization": f"Bearer {TOKEN}"})
+        assert right.status_code == 200
+
+
+def test_a_session_by_cookie(locked):
+    with locked.client() as client:
+        assert client.post("/api/login", json={"token": "nonsense"}).status_code == 401
+        reply = client.post("/api/login", json={"token": TOKEN})
+        cookie = reply.headers["set-cookie"]
+        assert reply.status_code == 204
+        assert "HttpOnly" in cookie and "SameSite=strict" in cookie and TOKEN not in cookie
+        assert client.get("/api/status").status_code == 200
+        client.post("/api/logout")
+        assert client.get("/api/status").status_code == 401
+        forged = client.get("/api/status", headers={"Cookie": "lmkrag_session=" + "0" * 64})
+        assert forged.status_code == 401
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({"Host": "evil.example"}, 421),
+        ({"Host": "127.0.0.1.evil.example"}, 421),
+        ({"Host": ""}, 421),
+        ({"Host": "localhost:1234"}, 200),
+        ({"Host": "[::1]:8700"}, 200),
+        ({"Origin": "http://evil.example"}, 403),
+        ({"Origin": "null"}, 403),
+        ({"Sec-Fetch-Site": "cross-site"}, 403),
+        ({"Sec-Fetch-Site": "same-origin"}, 200),
+    ],
+)
+def test_names_and_origins(client, headers, status):
+    assert client.get("/api/status", headers=headers).status_code == status
+
+
+def test_a_name_that_was_allowed(serve, built_index, tmp_path):
+    options = ["--index", built_index, "--allow-host", "Docs.Example"]
+    with serve(tmp_path, *options) as running, running.client() as client:
+        assert client.get("/api/status", headers={"Host": "docs.example"}).status_code == 200
+        own = {"Host": "docs.example:80", "Origin": "http://docs.example:80"}
+        assert client.get("/api/status", headers=own).status_code == 200
+        assert client.get("/api/status", headers={"Host": "other.example"}).status_code == 421
+
+
+def test_other_addresses_ask_for_a_token(lmkrag, built_index):
+    refused = lmkrag("serve", "--host", "0.0.0.0", "--index", built_index, env={"LMKRAG_TOKEN": ""})
+    assert refused.returncode == 2
+    assert "anybody who reaches 0.0.0.0 could read the documents" in refused.stderr
+    ServerSettings(indexes={"a": built_index}, host="0.0.0.0", token=TOKEN)
+    ServerSettings(indexes={"a": built_index}, host="0.0.0.0", authenticated=False)
+    with pytest.raises(UsageError, match="at least 8 ASCII characters"):
+        ServerSettings(indexes={"a": built_index}, token="short")
+    with pytest.raises(UsageError, match="two indexes are called 'a'"):
+        name_indexes(("a=x", "a=y"))
+
+
+def test_headers_of_every_response(client):
+    for path in ("/", "/api/status", "/api/nothing", "/static/app.js"):
+        headers = client.get(path).headers
+        policy = headers["content-security-policy"]
+        assert "default-src 'none'" in policy and "unsafe" not in policy
+        assert headers["x-content-type-options"] == "nosniff"
+        assert "server" not in headers
+    assert client.get("/api/status").headers["cache-control"] == "no-store"
+
+
+def test_a_body_of_a_gigabyte_is_refused_before_it_is_sent(server):
+    head = b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1073741824\r\n\r\n"
+    assert b" 413 " in raw(server.url, head).split(b"\r\n")[0]
+
+
+def test_a_body_without_a_length_is_cut_off(client):
+    def endless():
+        for _ in range(40):
+            yield b"x" * 65_536
+
+    try:
+        reply = client.post("/api/search", content=endless())
+    except httpx.TransportError:  # the server has closed while we were sending
+        return
+    assert reply.status_code == 413
+
+
+def test_a_wrong_length(server):
+    head = b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: many\r\n\r\n"
+    assert b" 400 " in raw(server.url, head).split(b"\r\n")[0]
+
+
+def test_heads_that_never_end(impatient):
+    began = time.monotonic()
+    assert raw(impatient.url, b"GET /healthz HTTP/1.1\r\nHost: local") == b""
+    host, port = impatient.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=15) as kept:
+        kept.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert b"200 OK" in kept.recv(65_536)
+        kept.sendall(b"GET /hea")
+        while kept.recv(65_536):
+            pass
+    assert time.monotonic() - began < 12
+
+
+def test_a_body_that_never_comes(impatient):
+    head = b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
+    reply = raw(impatient.url, head)
+    assert b" 408 " in reply.split(b"\r\n")[0]
+    assert b"nothing came for 1 seconds" in reply
+
+
+def test_too_many_at_once(built_index):
+    import asyncio
+
+    from lmkrag.server.app import create_app
+    from lmkrag.server.settings import Limits
+
+    limits = Limits(threads=1, waiting=2)
+    app = create_app(ServerSettings(indexes={"demo": built_index}, limits=limits))
+
+    async def run():
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as client:
+            return await asyncio.gather(
+                *(client.post("/api/search", json={"query": f"question {number}"}) for number in range(12))
+            )
+
+    replies = asyncio.run(run())
+    statuses = [reply.status_code for reply in replies]
+    assert set(statuses) == {200, 429}
+    assert statuses.count(200) == 3
+    refused = next(reply for reply in replies if reply.status_code == 429)
+    assert int(refused.headers["retry-after"]) > 0
+
+
+def test_nothing_secret_in_the_log(locked):
+    with locked.client() as client:
+        client.get("/api/status", headers={"Authorization": "Bearer wrong-secret"})
+        client.post(
+            "/api/search", json={"query": "very private question"}, headers={"Authorization": f"Bearer {TOKEN}"}
+        )
+        client.get(
+            "/api/documents/x/relevance?query=very+private+question", headers={"Authorization": f"Bearer {TOKEN}"}
+        )
+    log = locked.log.read_text()
+    for secret in (TOKEN, "wrong-secret", "private"):
+        assert secret not in log
+
+
+def test_metrics(client):
+    client.post("/api/search", json={"query": "leave"})
+    client.get("/api/documents/glass-river.txt/text")
+    text = client.get("/metrics").text
+    assert 'lmkrag_requests_total{method="POST",route="/api/search",status="200"}' in text
+    assert 'route="/api/documents/{doc_id:path}/text"' in text
+    assert "glass-river" not in text
+    assert 'lmkrag_index_documents{index="demo"} 5.0' in text
+    assert 'lmkrag_index_up{index="demo"} 1.0' in text
+    assert "lmkrag_request_seconds_bucket" in text
+
+
+def test_port_in_use(lmkrag, server, built_index):
+    port = server.url.rpartition(":")[2]
+    refused = lmkrag("serve", "--port", port, "--index", built_index)
+    assert refused.returncode == 2
+    assert f"can't listen on 127.0.0.1, port {port}: Address already in use" in refused.stderr
+    missing = lmkrag("serve", "--port", "0", "--index", "no/such")
+    assert missing.returncode == 1
+    assert "no index here" in missing.stderr
+
+
+def test_clients_that_read_nothing_hold_nobody_up(impatient):
+    host, port = impatient.url.removeprefix("http://").split(":")
+    idle = [socket.create_connection((host, int(port))) for _ in range(20)]
+    request = b"GET /api/documents/glass-river.txt/text HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    for connection in idle:
+        connection.sendall(request * 50)
+    answers = []
+
+    def ask():
+        answers.append(httpx.get(f"{impatient.url}/api/status", timeout=30).status_code)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    for connection in idle:
+        connection.close()
+    assert answers == [200]

@@ -1,0 +1,125 @@
+"""MCP by the SDK's own client: in process, on standard input and output, and over HTTP."""
+
+import os
+import sys
+
+import pytest
+from mcp import Client, StdioServerParameters
+
+from lmkrag.readers.extractive import ExtractiveReader
+from lmkrag.server.indexes import ServedIndexes
+from lmkrag.server.mcp import create_mcp_server
+from lmkrag.server.settings import Limits
+from lmkrag.server.workers import Workers
+
+
+@pytest.fixture
+def make(index):
+    opened = []
+
+    def server(*, writable: bool = False):
+        workers = Workers(Limits())
+        indexes = ServedIndexes({"demo": index}, workers)
+        opened.extend([workers, indexes])
+        return create_mcp_server(indexes, ExtractiveReader(), writable=writable)
+
+    yield server
+    for part in opened:
+        part.close()
+
+
+async def use(client) -> None:
+    """Do with a client what an assistant does."""
+    tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+    assert tools.keys() == {"search", "ask", "read_document", "list_documents"}
+    for tool in tools.values():
+        assert tool.annotations.read_only_hint
+        assert tool.output_schema and tool.description
+    found = await client.call_tool("search", {"query": "how is leave accrued?", "top_k": 2})
+    passages = found.structured_content["passages"]
+    assert len(passages) == 2 and passages[0]["place"] == "lighthouse-handbook.md:50"
+    asked = await client.call_tool("ask", {"question": "who approves leave?"})
+    assert asked.structured_content["found"]
+    (citation,) = asked.structured_content["citations"]
+    where = {name: citation[name] for name in ("doc_id", "start", "end")}
+    read = await client.call_tool("read_document", where)
+    assert read.structured_content["text"] == citation["quote"]
+    listed = (await client.call_tool("list_documents", {"filter": "kind=pdf"})).structured_content
+    assert listed["total"] == 1 and listed["documents"][0]["pages"] == 3
+
+
+async def test_in_process(make, corpus):
+    async with Client(make()) as client:
+        await use(client)
+        (template,) = (await client.list_resource_templates()).resource_templates
+        assert template.uri_template == "lmkrag://{index}/{+doc_id}"
+        resource = await client.read_resource("lmkrag://demo/glass-river.txt")
+        assert resource.contents[0].text == (corpus / "glass-river.txt").read_text("utf-8")
+        nested = await client.read_resource("lmkrag://demo/reports/viaduct-inspection.pdf")
+        assert "coping stones" in nested.contents[0].text
+
+
+@pytest.mark.parametrize(
+    ("tool", "arguments", "message"),
+    [
+        ("search", {"query": "x", "index": "none"}, "no index 'none': there is demo"),
+        ("search", {"query": "x", "filter": "kind="}, "filter"),
+        ("search", {"query": ""}, "at least 1 character"),
+        ("search", {"query": "x", "top_k": 1000}, "less than or equal to 50"),
+        ("read_document", {"doc_id": "glass-rivr.txt"}, "did you mean 'glass-river.txt'?"),
+        ("add_document", {"doc_id": "x", "text": "y"}, "add_document"),
+    ],
+)
+async def test_mistakes_are_told(make, tool, arguments, message):
+    async with Client(make()) as client:
+        try:
+            reply = await client.call_tool(tool, arguments)
+        except Exception as error:  # a tool that is not there
+            assert message in str(error)
+            return
+        assert reply.is_error
+        assert message in reply.content[0].text
+        assert (await client.call_tool("search", {"query": "leave"})).structured_content["passages"]
+
+
+async def test_a_resource_that_is_not_there(make):
+    async with Client(make()) as client:
+        for address in ("lmkrag://demo/none.txt", "lmkrag://none/x", "lmkrag://demo/../../etc/passwd"):
+            with pytest.raises(Exception, match=r"(?i)no document|no index|resource"):
+                await client.read_resource(address)
+
+
+async def test_writing(make):
+    async with Client(make(writable=True)) as client:
+        tools = {tool.name: tool for tool in (await client.list_tools()).tools}
+        assert not tools["add_document"].annotations.read_only_hint
+        note = {"doc_id": "notes/ferry.md", "text": "# Ferry\n\nThe ferry leaves at seven.\n"}
+        assert (await client.call_tool("add_document", note)).structured_content["added"] == 1
+        found = await client.call_tool("search", {"query": "when does the ferry leave?"})
+        assert found.structured_content["passages"][0]["doc_id"] == "notes/ferry.md"
+        removed = await client.call_tool("remove_document", {"doc_id": "notes/ferry.md"})
+        assert removed.structured_content["removed"] == 1
+        assert (await client.call_tool("add_document", {**note, "doc_id": "../x"})).is_error
+
+
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_stdio(built_index, mode):
+    command = StdioServerParameters(
+        command=sys.executable,
+        args=["-m", "lmkrag", "mcp", "--index", f"demo={built_index}"],
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+    )
+    async with Client(command, mode=mode) as client:
+        await use(client)
+
+
+async def test_http(server):
+    async with Client(f"{server.url}/mcp") as client:
+        await use(client)
+
+
+def test_no_index(lmkrag):
+    refused = lmkrag("mcp", "--index", "no/such", stdin="")
+    assert refused.returncode == 1
+    assert not refused.stdout
+    assert "no index here" in refused.stderr

@@ -1,0 +1,101 @@
+"""OpenAI's API, spoken by OpenAI's own package, LangChain and LlamaIndex."""
+
+import numpy as np
+import openai
+import pytest
+from langchain_openai import ChatOpenAI, OpenAIEmbeddings
+from llama_index.core.llms import ChatMessage
+from llama_index.llms.openai_like import OpenAILike
+
+from lmkrag.server.problems import Problem
+from lmkrag.server.routes.openai import Message, read_conversation
+
+ANSWER = "The harbour master approves leave. [1]"
+ASKED = [{"role": "user", "content": "who approves leave?"}]
+
+
+@pytest.fixture(scope="module")
+def sdk(server):
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as opened:
+        yield opened
+
+
+def test_models(sdk):
+    assert [model.id for model in sdk.models.list()] == ["demo"]
+
+
+def test_completion_with_citations(sdk, client):
+    reply = sdk.chat.completions.create(model="demo", messages=ASKED, temperature=0.3)
+    message = reply.choices[0].message
+    assert message.content == ANSWER
+    assert reply.choices[0].finish_reason == "stop"
+    assert reply.usage.total_tokens > 5
+    (annotation,) = message.annotations
+    citation = annotation.url_citation
+    assert message.content[citation.start_index : citation.end_index] == "[1]"
+    assert citation.title == "lighthouse-handbook.md:51"
+    assert client.get(citation.url).status_code == 200
+    assert "doc=lighthouse-handbook.md&start=" in citation.url
+
+
+def test_stream(sdk):
+    chunks = list(sdk.chat.completions.create(model="demo", messages=ASKED, stream=True))
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == ANSWER
+    assert chunks[-1].choices[0].finish_reason == "stop"
+    annotated = [chunk for chunk in chunks if getattr(chunk.choices[0].delta, "annotations", None)]
+    assert len(annotated) == 1
+
+
+def test_follow_up(sdk):
+    messages = [*ASKED, {"role": "assistant", "content": ANSWER}, {"role": "user", "content": "and when is it lost?"}]
+    reply = sdk.chat.completions.create(model="demo", messages=messages)
+    assert "end of March" in reply.choices[0].message.content
+
+
+def test_embeddings(sdk, encoder):
+    reply = sdk.embeddings.create(model="demo", input=["The lamp is lit at dusk.", "Leave is accrued. It is not lost."])
+    vectors = np.array([item.embedding for item in reply.data])
+    assert vectors.shape == (2, encoder.spec.dimensions)
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    plain = sdk.embeddings.create(model="demo", input="The lamp is lit at dusk.", encoding_format="float")
+    np.testing.assert_allclose(plain.data[0].embedding, vectors[0], atol=1e-4)
+
+
+def test_errors_are_openais(sdk):
+    with pytest.raises(openai.NotFoundError, match="no index 'none'"):
+        sdk.chat.completions.create(model="none", messages=ASKED)
+    with pytest.raises(openai.BadRequestError, match="the last message must be the user's"):
+        sdk.chat.completions.create(model="demo", messages=[{"role": "system", "content": "x"}])
+    with pytest.raises(openai.UnprocessableEntityError):
+        sdk.chat.completions.create(model="demo", messages=[])
+    with pytest.raises(openai.BadRequestError, match="texts that are not empty"):
+        sdk.embeddings.create(model="demo", input=[" "])
+
+
+def test_langchain(server):
+    model = ChatOpenAI(model="demo", base_url=f"{server.url}/v1", api_key="none")
+    assert model.invoke("who approves leave?").content == ANSWER
+    assert "".join(chunk.content for chunk in model.stream("who approves leave?")) == ANSWER
+    embeddings = OpenAIEmbeddings(
+        model="demo", base_url=f"{server.url}/v1", api_key="none", check_embedding_ctx_length=False
+    )
+    assert len(embeddings.embed_query("The lamp is lit at dusk.")) == 384
+
+
+def test_llama_index(server):
+    model = OpenAILike(model="demo", api_base=f"{server.url}/v1", api_key="none", is_chat_model=True)
+    message = ChatMessage(role="user", content="who approves leave?")
+    assert model.chat([message]).message.content == ANSWER
+    assert [part.message.content for part in model.stream_chat([message])][-1] == ANSWER
+
+
+def test_conversations():
+    def message(role, content):
+        return Message(role=role, content=content)
+
+    parts = [{"type": "text", "text": "one"}, {"type": "image_url", "image_url": {}}, {"type": "text", "text": "two"}]
+    assert read_conversation([message("user", parts)]) == ([], "one\ntwo")
+    history = [message("system", "s"), message("user", "a"), message("assistant", "b"), message("user", "c")]
+    assert read_conversation(history) == ([("a", "b")], "c")
+    with pytest.raises(Problem, match="at most 10,000 characters"):
+        read_conversation([message("user", "x" * 10_001)])

@@ -1,0 +1,76 @@
+"""The API as it is described: the description does not change unnoticed, and requests made from it are answered."""
+
+import json
+from pathlib import Path
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, given, settings
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+GOLDEN = Path(__file__).parent.parent / "data" / "openapi.json"
+CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
+HOW_TO = "`python tests/server/test_openapi.py` writes it anew"
+
+
+def described() -> dict:
+    import tempfile
+
+    from lmkrag import Engine
+    from lmkrag.server.app import create_app
+    from lmkrag.server.settings import ServerSettings
+
+    with tempfile.TemporaryDirectory() as folder:
+        Engine.open(f"{folder}/index", create=True).close()
+        guard = create_app(ServerSettings({"demo": Path(folder) / "index"}))
+        return guard._app._app.openapi()
+
+
+def write() -> None:
+    GOLDEN.write_text(json.dumps(described(), indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+
+
+def test_description_is_the_golden_one(client):
+    found = client.get("/openapi.json").json()
+    found["info"].pop("version")
+    golden = json.loads(GOLDEN.read_text())
+    golden["info"].pop("version")
+    assert found == golden, f"the API has changed; {HOW_TO}"
+
+
+def test_every_request_has_an_example(client):
+    schemas = client.get("/openapi.json").json()["components"]["schemas"]
+    assert schemas["SearchBody"]["properties"]["query"]["examples"]
+    assert schemas["AskBody"]["properties"]["question"]["examples"]
+
+
+def operations() -> list[str]:
+    described = json.loads(GOLDEN.read_text())["paths"]
+    return [f"{method.upper()} {path}" for path, methods in described.items() for method in methods]
+
+
+@pytest.fixture(scope="module")
+def schema(server):
+    return schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+
+
+@pytest.mark.parametrize("operation", operations())
+def test_generated_requests(schema, operation):
+    method, path = operation.split()
+    described = schema[path][method]
+
+    @settings(max_examples=15, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @given(case=described.as_strategy())
+    def run(case):
+        case.call_and_validate(checks=CHECKS, timeout=30)
+
+    run()
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,175 @@
+"""An engine behind a server does what the engine does, in Python, in frameworks and on the command line."""
+
+import json
+
+import pytest
+
+from lmkrag import Engine, RemoteEngine
+from lmkrag.conversation import Conversation
+from lmkrag.errors import DocumentNotFound, ServerError, UsageError
+from lmkrag.integrations import langchain, llama_index
+from lmkrag.readers.extractive import ExtractiveReader
+
+QUESTION = "how is leave accrued?"
+
+
+@pytest.fixture(scope="module")
+def local(built_index):
+    with Engine.open(built_index) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def remote(server):
+    with Engine.connect(f"{server.url}/demo") as opened:
+        yield opened
+
+
+def rounded(spans):
+    return [(span.doc_id, span.start, span.end, span.text, span.place, span.section, dict(span.meta)) for span in spans]
+
+
+def test_same_spans(local, remote):
+    for options in ({}, {"top_k": 2, "level": "sentence"}, {"budget": 100, "filter": "kind=markdown"}):
+        assert rounded(remote.search(QUESTION, **options)) == rounded(local.search(QUESTION, **options))
+    found, expected = remote.search(QUESTION)[0], local.search(QUESTION)[0]
+    assert [hit.ordinal for hit in found.hits] == [hit.ordinal for hit in expected.hits]
+    assert found.score == pytest.approx(expected.score, abs=1e-4)
+    queries = [QUESTION, "When are bonfires allowed?"] * 40
+    batch = remote.search_batch(queries, top_k=1)
+    expected = [rounded(local.search(query, top_k=1)) for query in queries[:2]]
+    assert list(map(rounded, batch)) == expected * 40
+
+
+def test_explanations(local, remote):
+    found, expected = (engine.search(QUESTION, top_k=1, explain=True)[0] for engine in (remote, local))
+    assert found.explain() == expected.explain()
+    with pytest.raises(UsageError, match="search with explain=True"):
+        remote.search(QUESTION, top_k=1)[0].explain()
+    scores, own = (engine.explain(QUESTION, "lighthouse-handbook.md") for engine in (remote, local))
+    assert [(score.start, score.end) for score in scores] == [(score.start, score.end) for score in own]
+
+
+def test_same_answers(local, remote):
+    found, expected = remote.ask("who approves leave?"), local.ask("who approves leave?")
+    assert (found.text, found.found, found.reader) == (expected.text, expected.found, expected.reader)
+    assert [(c.number, c.quote, c.place) for c in found.citations] == [
+        (c.number, c.quote, c.place) for c in expected.citations
+    ]
+    here = remote.ask("who approves leave?", reader=ExtractiveReader())
+    assert here.text == expected.text
+    assert [answer.text for answer in remote.ask_batch(["who approves leave?"] * 2)] == [expected.text] * 2
+    stream = remote.ask_stream("who approves leave?")
+    assert "".join(stream) == stream.answer().text == expected.text
+
+
+async def test_async(local, remote):
+    assert rounded(await remote.asearch(QUESTION)) == rounded(local.search(QUESTION))
+    assert (await remote.aask("who approves leave?")).text == local.ask("who approves leave?").text
+    here = await remote.aask("who approves leave?", reader=ExtractiveReader())
+    assert here.found
+    async with await remote.aask_stream("who approves leave?") as stream:
+        pieces = [piece async for piece in stream]
+        assert "".join(pieces) == (await stream.answer()).text
+
+
+def test_same_documents(local, remote):
+    assert [d.doc_id for d in remote.documents()] == [d.doc_id for d in local.documents()]
+    assert [d.doc_id for d in remote.documents(filter="kind=pdf")] == ["reports/viaduct-inspection.pdf"]
+    for info in local.documents():
+        assert remote.document(info.doc_id) == local.document(info.doc_id)
+        assert remote.describe(info.doc_id) == local.describe(info.doc_id)
+    assert remote.read("glass-river.txt", 10, 20) == local.show("glass-river.txt")[10:20]
+    assert remote.status() == local.status()
+
+
+def test_errors(remote, server):
+    with pytest.raises(DocumentNotFound, match=r"no document 'x\.md' in demo"):
+        remote.show("x.md")
+    with pytest.raises(UsageError, match="top_k must be at least 1"):
+        remote.search("x", top_k=0)
+    with pytest.raises(UsageError, match="filter"):
+        remote.search("x", filter="kind=pdf and")
+    with Engine.connect(f"{server.url}/none") as other, pytest.raises(ServerError, match="no index 'none'"):
+        other.search("x")
+    with Engine.connect("http://127.0.0.1:9") as dead, pytest.raises(ServerError, match="can't be used"):
+        dead.search("x")
+    for url in ("localhost:8700", "ftp://localhost/x", "http://", "http://h/x?y"):
+        with pytest.raises(UsageError, match="is not the URL of a server"):
+            Engine.connect(url)
+
+
+def test_something_else_answers(tmp_path):
+    import http.server
+    import threading
+
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.SimpleHTTPRequestHandler) as other:
+        threading.Thread(target=other.serve_forever, daemon=True).start()
+        with (
+            Engine.connect(f"http://127.0.0.1:{other.server_port}") as dead,
+            pytest.raises(ServerError, match=r"status 501: is it lmkrag serve\?"),
+        ):
+            dead.search("x")
+        other.shutdown()
+
+
+def test_prefix_and_index_of_a_url():
+    assert RemoteEngine("http://h:1/handbook")._index == "handbook"
+    behind = RemoteEngine("https://h/lmkrag/handbook")
+    assert (behind._url, behind._index) == ("https://h/lmkrag", "handbook")
+    assert RemoteEngine("https://h/lmkrag/")._index == ""
+
+
+def test_token(serve, built_index, tmp_path, monkeypatch):
+    token = "a-token-of-the-tests"
+    with serve(tmp_path, "--index", built_index, LMKRAG_TOKEN=token) as running:
+        with Engine.connect(running.url, token=token) as remote:
+            assert remote.search(QUESTION)
+        with Engine.connect(running.url) as remote, pytest.raises(ServerError, match="send the server's token"):
+            remote.search(QUESTION)
+        monkeypatch.setenv("LMKRAG_TOKEN", token)
+        with Engine.connect(running.url) as remote:
+            assert remote.search(QUESTION)
+
+
+def test_frameworks(local, remote):
+    here, there = (langchain.LandmarkRetriever(engine=engine, k=3) for engine in (local, remote))
+    found = [document.page_content for document in there.invoke(QUESTION)]
+    assert found == [document.page_content for document in here.invoke(QUESTION)]
+    node = llama_index.LandmarkRetriever(remote, similarity_top_k=3).retrieve(QUESTION)[0].node
+    assert node.text == found[0]
+
+
+def test_conversation(remote):
+    conversation = Conversation(remote)
+    assert conversation.ask("who approves leave?").found
+    assert "end of March" in conversation.ask("and when is it lost?").text
+
+
+def test_command_line(lmkrag, server, built_index, tmp_path):
+    url = f"{server.url}/demo"
+    for command in (["search", QUESTION, "--json"], ["ask", "who approves leave?", "--json"], ["list"], ["status"]):
+        there, here = lmkrag(*command, "--server", url), lmkrag(*command, "--index", built_index)
+        assert there.returncode == here.returncode == 0, there.stderr
+        if command[0] == "search":
+            found, expected = (json.loads(result.stdout)["spans"] for result in (there, here))
+            assert [span["text"] for span in found] == [span["text"] for span in expected]
+        elif command[0] == "ask":
+            assert json.loads(there.stdout)["citations"] == json.loads(here.stdout)["citations"]
+        else:
+            assert there.stdout == here.stdout
+    shown = lmkrag("show", "glass-river.txt", env={"LMKRAG_SERVER": url})
+    assert shown.stdout == lmkrag("show", "glass-river.txt", "--index", built_index).stdout
+    both = lmkrag("search", "x", "--server", url, "--index", built_index)
+    assert both.returncode == 2 and "give --index or --server, not both" in both.stderr
+    dead = lmkrag("search", "x", "--server", "http://127.0.0.1:9")
+    assert dead.returncode == 1 and "can't be used" in dead.stderr
+    (tmp_path / "lmkrag.toml").write_text(f'server = "{url}"\n')
+    untrusted = lmkrag("search", "x", cwd=tmp_path)
+    assert untrusted.returncode == 2 and "lmkrag trust" in untrusted.stderr
+
+
+def test_explain_on_the_command_line(lmkrag, built_index):
+    told = lmkrag("search", QUESTION, "-k", "1", "--explain", "--index", built_index).stdout
+    assert "words of the question: leave, accrued" in told
+    assert "similarity" in told and "taken after: 0 sentences" in told
