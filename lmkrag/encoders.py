@@ -83,7 +83,8 @@ class IndexEncoders:
 
     def _encode_waiting(self) -> None:
         with self._guard:
-            together, size = [self._waiting.pop(0)], 0
+            together = [self._waiting.pop(0)]
+            size = len(together[0].questions)
             while self._waiting and size + len(self._waiting[0].questions) <= _FEW_QUESTIONS:
                 together.append(self._waiting.pop(0))
                 size += len(together[-1].questions)

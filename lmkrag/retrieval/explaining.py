@@ -1,5 +1,7 @@
 """Why a span was found: the parts of its best sentence's score, and where and why growth stopped."""
 
+from collections.abc import Sequence
+
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words import find_words
 from lmkrag.retrieval.gather import Candidates
@@ -12,7 +14,7 @@ _MOST_WORDS = 20  # of the question that are named
 def explain_span(
     candidates: Candidates,
     view: DocumentView,
-    hit: int,
+    hits: Sequence[int],
     grown: dict[int, tuple[int, int]],
     start: int,
     end: int,
@@ -22,12 +24,13 @@ def explain_span(
     Args:
         candidates: of the search.
         view: the span's document.
-        hit: position of its best candidate.
+        hits: positions of its candidates, best first.
         grown: positions (first, stop) that growth took, by the hit that it grew from; nothing where nothing grew.
         start: of the span, in characters.
         end: of the span.
     """
     first_sentence = view.row.first_sentence
+    hit = hits[0]
     ordinal = int(candidates.sentences[hit]) - first_sentence
     sentence = view.sentence(ordinal)
     words = [sentence[low:high].lower() for low, high in find_words(sentence, candidates.words)]
@@ -36,13 +39,13 @@ def explain_span(
     factors = tuple((name, float(values[hit])) for name, values in fused.factors if values[hit] != 1)
     before = after = added_before = added_after = 0
     stopped_before = stopped_after = ""
-    if hit in grown:
-        first, stop = grown[hit]
-        before, after = hit - first, stop - 1 - hit
-        stopped_before = _why_stopped(candidates, view, hit, first, -1, grown)
-        stopped_after = _why_stopped(candidates, view, hit, stop - 1, 1, grown)
-        top = int(candidates.sentences[first]) - first_sentence
-        bottom = int(candidates.sentences[stop - 1]) - first_sentence
+    runs = [grown[other] for other in hits if other in grown]
+    if runs:
+        first, last = min(run[0] for run in runs), max(run[1] for run in runs) - 1
+        top, bottom = (int(candidates.sentences[edge]) - first_sentence for edge in (first, last))
+        before, after = ordinal - top, bottom - ordinal
+        stopped_before = _why_stopped(candidates, view, hits, first, -1, grown)
+        stopped_after = _why_stopped(candidates, view, hits, last, 1, grown)
         added_before = max(0, view.bounds(top)[0] - start)
         added_after = max(0, end - view.bounds(bottom)[1])
     return Explanation(
@@ -60,9 +63,15 @@ def explain_span(
 
 
 def _why_stopped(
-    candidates: Candidates, view: DocumentView, hit: int, edge: int, step: int, grown: dict[int, tuple[int, int]]
+    candidates: Candidates,
+    view: DocumentView,
+    hits: Sequence[int],
+    edge: int,
+    step: int,
+    grown: dict[int, tuple[int, int]],
 ) -> str:
-    """Why growth from a hit stopped at the candidate ``edge``, going backward (-1) or forward (1)."""
+    """Why growth stopped at the candidate ``edge``, going backward (-1) or forward (1)."""
+    hit = hits[0]
     ordinal = int(candidates.sentences[edge]) - view.row.first_sentence + step
     if ordinal < 0:
         return "the document begins here"
@@ -73,7 +82,7 @@ def _why_stopped(
     if not 0 <= neighbour < len(candidates.sentences) or candidates.sentences[neighbour] != wanted:
         return "this is as far as growth looks"
     for other, (first, stop) in grown.items():
-        if other != hit and first <= neighbour < stop and candidates.score[other] >= candidates.score[hit]:
+        if other not in hits and first <= neighbour < stop and candidates.score[other] >= candidates.score[hit]:
             return "the next sentence belongs to a better result"
     if not candidates.has_content[neighbour]:
         return "the next sentence says nothing by itself"

@@ -72,9 +72,7 @@ class Results:
             headings=(headings := find_headings(view, self.ordinal(hits[0]))),
             header=(header := find_header(view, view.ordinal_at(start))),
             coverage=self._cover(" ".join([text[:_READ], header, row.title, *headings])),
-            explanation=explain_span(self._candidates, view, hits[0], self.grown, start, end)
-            if self._explain
-            else None,
+            explanation=explain_span(self._candidates, view, hits, self.grown, start, end) if self._explain else None,
         )
 
     def _cover(self, text: str) -> float:
