@@ -213,7 +213,9 @@ class Soak:
 
     async def refuse(self, client: httpx.AsyncClient, _: random.Random) -> None:
         """Send what can't be answered."""
-        wrong = (await client.post("/api/search", content=b"{")).status_code
+        wrong = (
+            await client.post("/api/search", content=b"{", headers={"Content-Type": "application/json"})
+        ).status_code
         missing = (await client.get("/api/documents/none")).status_code
         if (wrong, missing) != (400, 404):
             raise ValueError(f"status {wrong} and {missing}")

@@ -40,7 +40,12 @@ def main(context: click.Context) -> None:
     command = context.invoked_subcommand
     if command is not None and command in main.commands:
         defaults = read_defaults(Path(), Path(click.get_app_dir("lmkrag")), _options(), command)
-        context.default_map = {command: defaults.values}
+        several = {str(option.name) for option in main.commands[command].params if getattr(option, "multiple", False)}
+        values = {
+            name: [value] if name in several and isinstance(value, str) else value
+            for name, value in defaults.values.items()
+        }
+        context.default_map = {command: values}
         context.obj = defaults
 
 

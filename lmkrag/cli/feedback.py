@@ -7,7 +7,7 @@ import click
 from lmkrag.cli.output import index_option, json_option, print_json
 
 
-@click.group()
+@click.group(epilog="Example: lmkrag feedback export --out sets/handbook")
 def feedback() -> None:
     """Use what people said of results on the page of ``lmkrag serve``."""
 

@@ -16,6 +16,7 @@ def _indexes_option(command: Any) -> Any:
         "--index",
         "indexes",
         multiple=True,
+        type=click.Path(),  # several in the variable are separated as those of PATH are
         envvar="LMKRAG_INDEX",
         default=lambda: (find_default_index(),),
         show_default=f"{DEFAULT_INDEX}, here or in a folder above",

@@ -2,10 +2,11 @@
 
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any, TypeVar
+from urllib.parse import quote
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
-from mcp_types import ToolAnnotations
+from mcp_types import Resource, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from lmkrag.engine import Engine
@@ -115,11 +116,35 @@ class Change(BaseModel):
     removed: int = 0
 
 
+class _DocumentServer(MCPServer[Any]):
+    """A server that lists documents as its resources."""
+
+    def __init__(self, indexes: ServedIndexes, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._indexes = indexes
+
+    async def list_resources(self) -> list[Resource]:
+        """Return the documents of every index, 200 at most."""
+        listed: list[Resource] = []
+        for index in self._indexes.by_name.values():
+            for info in await index.run(lambda engine: engine.documents()):
+                if len(listed) == _LISTED:
+                    return listed
+                address = f"lmkrag://{index.name}/{quote(info.doc_id)}"
+                listed.append(Resource(uri=address, name=info.doc_id, title=info.title or None, mime_type="text/plain"))
+        return listed
+
+
 def create_mcp_server(indexes: ServedIndexes, reader: Reader, *, writable: bool = False) -> MCPServer[Any]:
     """Return a server of tools and resources over some indexes; adding and removing only if ``writable``."""
     names = ", ".join(indexes.by_name)
-    server: MCPServer[Any] = MCPServer(
-        "lmkrag", title=f"Documents: {names}", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
+    server = _DocumentServer(
+        indexes,
+        "lmkrag",
+        title=f"Documents: {names}",
+        version=__version__,
+        instructions=_INSTRUCTIONS,
+        log_level="WARNING",
     )
     _add_reading_tools(server, indexes, reader)
     _add_resources(server, indexes)

@@ -53,6 +53,10 @@ async def test_in_process(make, corpus):
         await use(client)
         (template,) = (await client.list_resource_templates()).resource_templates
         assert template.uri_template == "lmkrag://{index}/{+doc_id}"
+        listed = {resource.name: str(resource.uri) for resource in (await client.list_resources()).resources}
+        assert len(listed) == 5
+        for name, address in listed.items():
+            assert (await client.read_resource(address)).contents[0].text, name
         resource = await client.read_resource("lmkrag://demo/glass-river.txt")
         assert resource.contents[0].text == (corpus / "glass-river.txt").read_text("utf-8")
         nested = await client.read_resource("lmkrag://demo/reports/viaduct-inspection.pdf")
@@ -91,6 +95,10 @@ async def test_a_resource_that_is_not_there(make):
 
 async def test_writing(make):
     async with Client(make(writable=True)) as client:
+        odd = {"doc_id": "notes/50% off? #1 ü.txt", "text": "The odd note is yellow."}
+        await client.call_tool("add_document", odd)
+        listed = {resource.name: str(resource.uri) for resource in (await client.list_resources()).resources}
+        assert (await client.read_resource(listed[odd["doc_id"]])).contents[0].text == odd["text"]
         tools = {tool.name: tool for tool in (await client.list_tools()).tools}
         assert not tools["add_document"].annotations.read_only_hint
         note = {"doc_id": "notes/ferry.md", "text": "# Ferry\n\nThe ferry leaves at seven.\n"}

@@ -27,6 +27,37 @@ def test_requests_in_flight_end(serve, built_index, chat_server, causal_model, t
     assert "Traceback" not in running.log.read_text()
 
 
+def test_a_server_that_only_reads_has_no_torch(client, server):
+    from pathlib import Path
+
+    assert client.post("/api/ask", json={"question": "who approves leave?"}).status_code == 200
+    maps = Path(f"/proc/{server.process.pid}/maps").read_text()
+    assert "faiss" in maps
+    assert "libtorch" not in maps
+
+
+def test_without_its_packages(built_index):
+    import subprocess
+    import sys
+
+    script = "import sys; sys.modules['fastapi'] = None; sys.modules['mcp'] = None; from lmkrag.cli import main; main()"
+    for command in ("serve", "mcp"):
+        arguments = [sys.executable, "-c", script, command, "--index", str(built_index)]
+        refused = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
+        assert refused.returncode == 1
+        assert "pip install 'lmkrag[serve]'" in refused.stderr
+
+
+def test_settings_file_names_indexes(serve, built_index, tmp_path, monkeypatch):
+    (tmp_path / "lmkrag.toml").write_text(f'index = "{built_index}"\n')
+    monkeypatch.chdir(tmp_path)
+    with serve(tmp_path) as running, running.client() as client:
+        assert client.get("/api/status").json()["documents"] == 5
+    (tmp_path / "lmkrag.toml").write_text(f'[serve]\nindex = ["one={built_index}", "two={built_index}"]\n')
+    with serve(tmp_path) as running, running.client() as client:
+        assert [item["name"] for item in client.get("/api/indexes").json()["indexes"]] == ["one", "two"]
+
+
 def test_an_idle_server_stops_at_once(serve, built_index, tmp_path):
     with serve(tmp_path, "--index", built_index, "--writable") as running, running.client() as client:
         client.get("/api/status")
