@@ -35,15 +35,8 @@ def parse_markdown(text: str) -> list[Node]:
     ]
 
 
-class _Blocks:
-    """Makes a tree of tokens. State: how far each line's text has been found."""
-
-    def __init__(self, text: str) -> None:
-        # markdown-it's line ends are those of CommonMark
-        self._lines = re.split(r"\r\n|\r|\n", text)
-        ends = [match.end() for match in re.finditer(r"\r\n|\r|\n", text)]
-        self._starts = [0, *ends]
-        self._found: dict[int, int] = {}
+class _Builder:
+    """Makes a tree of tokens that open, close or stand alone."""
 
     def build(self, tokens: Sequence[Token]) -> list[Node]:
         root: Node = {"tag": "", "children": []}
@@ -51,21 +44,41 @@ class _Blocks:
         for token in tokens:
             children = open_nodes[-1]["children"]
             if token.nesting == 1:
-                node = _element(token.tag, attributes=_attributes(token))
-                children.append(node)
-                open_nodes.append(node)
+                children.append(_element(token.tag, attributes=_attributes(token)))
+                open_nodes.append(children[-1])
             elif token.nesting == -1:
                 open_nodes.pop()
-            elif token.type == "inline":
-                children += self._inline(token)
-            elif token.type in ("fence", "code_block"):
-                children.append(_element("pre", children=[_element("code", children=self._code(token))]))
-            elif token.type == "hr":
-                children.append(_element("hr"))
-            elif token.content:
-                children.append({"text": token.content, "start": -1})
-        blocks: list[Node] = root["children"]
-        return blocks
+                self.close(token)
+            else:
+                children += self.make(token)
+        nodes: list[Node] = root["children"]
+        return nodes
+
+    def make(self, token: Token) -> list[Node]:
+        """Return the nodes of a token that stands alone."""
+        raise NotImplementedError
+
+    def close(self, token: Token) -> None:
+        """Note that an element ends."""
+
+
+class _Blocks(_Builder):
+    """The blocks of a document. State: how far each line's text has been found."""
+
+    def __init__(self, text: str) -> None:
+        # markdown-it's line ends are those of CommonMark
+        self._lines = re.split(r"\r\n|\r|\n", text)
+        self._starts = [0, *(match.end() for match in re.finditer(r"\r\n|\r|\n", text))]
+        self._found: dict[int, int] = {}
+
+    def make(self, token: Token) -> list[Node]:
+        if token.type == "inline":
+            return self._inline(token)
+        if token.type in ("fence", "code_block"):
+            return [_element("pre", children=[_element("code", children=self._code(token))])]
+        if token.type == "hr":
+            return [_element("hr")]
+        return [{"text": token.content, "start": -1}] if token.content else []
 
     def _code(self, token: Token) -> list[Node]:
         first = (token.map or [0])[0] + (token.type == "fence")
@@ -74,6 +87,12 @@ class _Blocks:
             {"text": line, "start": self._find(first + number, line.rstrip("\r\n"))}
             for number, line in enumerate(lines)
         ]
+
+    def _inline(self, token: Token) -> list[Node]:
+        first = (token.map or [0])[0]
+        lines = token.content.split("\n")
+        starts = [self._find(first + number, line) for number, line in enumerate(lines)]
+        return _Inline(token.content, lines, starts).build(token.children or [])
 
     def _find(self, line: int, piece: str) -> int:
         """Where a piece of a line stands in the source, behind what was found in the line before; -1 if nowhere."""
@@ -85,49 +104,35 @@ class _Blocks:
         self._found[line] = place + len(piece)
         return self._starts[line] + place
 
-    def _inline(self, token: Token) -> list[Node]:
-        first = (token.map or [0])[0]
-        lines = token.content.split("\n")
-        starts = [self._find(first + number, line) for number, line in enumerate(lines)]
-        return _Inline(token.content, lines, starts).build(token.children or [])
 
-
-class _Inline:
-    """Makes a tree of the tokens within a block. State: how far its content has been read."""
+class _Inline(_Builder):
+    """What stands within a block. State: how far its content has been read."""
 
     def __init__(self, content: str, lines: list[str], starts: list[int]) -> None:
         self._content, self._starts = content, starts
         self._borders = [0, *accumulate(len(line) + 1 for line in lines)]
         self._read = 0
 
-    def build(self, tokens: Sequence[Token]) -> list[Node]:
-        root: Node = {"tag": "", "children": []}
-        open_nodes = [root]
-        for token in tokens:
-            children = open_nodes[-1]["children"]
-            if token.nesting == 1:
-                node = _element(token.tag, attributes=_attributes(token))
-                children.append(node)
-                open_nodes.append(node)
-            elif token.nesting == -1:
-                open_nodes.pop()
-                if token.type == "link_close" and token.markup != "autolink":
-                    self._skip_link()
-            elif token.type == "softbreak":
-                children.append({"text": "\n", "start": -1})
-            elif token.type == "hardbreak":
-                children.append(_element("br"))
-            elif token.type == "image":
-                children.append(_element("em", children=[self._text(token.content, token.content)]))
-                self._skip_link()
-            elif token.type == "code_inline":
-                children.append(_element("code", children=[self._text(token.content, token.content)]))
-            elif token.type == "text_special":
-                children.append(self._text(token.content, token.markup))
-            elif token.content:
-                children.append(self._text(token.content, token.content))
-        nodes: list[Node] = root["children"]
-        return nodes
+    def make(self, token: Token) -> list[Node]:
+        if token.type == "softbreak":
+            return [{"text": "\n", "start": -1}]
+        if token.type == "hardbreak":
+            return [_element("br")]
+        if token.type == "text_special":
+            return [self._text(token.content, token.markup)]
+        if not token.content:
+            return []
+        text = self._text(token.content, token.content)
+        if token.type == "code_inline":
+            return [_element("code", children=[text])]
+        if token.type == "image":
+            self._skip_link()
+            return [_element("em", children=[text])]
+        return [text]
+
+    def close(self, token: Token) -> None:
+        if token.type == "link_close" and token.markup != "autolink":
+            self._skip_link()
 
     def _skip_link(self) -> None:
         end = _LINK_END.match(self._content, self._read)

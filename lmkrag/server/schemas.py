@@ -313,6 +313,7 @@ class IndexModel(BaseModel):
     documents: int
     sentences: int
     generation: int
+    error: str | None = None
 
 
 class IndexesReply(BaseModel):

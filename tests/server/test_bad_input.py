@@ -88,6 +88,8 @@ def test_compacted_replaced_and_deleted_underneath(serve, index, encoder, tmp_pa
         assert str(tmp_path) not in gone.text
         assert client.get("/readyz").status_code == 503
         assert client.get("/healthz").status_code == 200
+        (listed,) = client.get("/api/indexes").json()["indexes"]
+        assert listed["error"] and str(tmp_path) not in listed["error"]
         assert 'lmkrag_index_up{index="demo"} 0.0' in client.get("/metrics").text
 
         (tmp_path / "other").rename(index)

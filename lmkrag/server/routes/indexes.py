@@ -21,6 +21,7 @@ from lmkrag.server.schemas import (
     StatusReply,
 )
 from lmkrag.server.service import TheService
+from lmkrag.types import IndexCounts
 
 router = APIRouter(prefix="/api", tags=["indexes"])
 
@@ -30,11 +31,16 @@ _SESSION = 30 * 24 * 3600  # seconds
 
 @router.get("/indexes", response_model=IndexesReply)
 async def list_indexes(service: TheService) -> Any:
-    """List the indexes of this server."""
+    """List the indexes of this server; one that can't be read has an error."""
     indexes = []
     for index in service.indexes.by_name.values():
-        counts = await index.run(lambda engine: engine.count())
-        indexes.append({"name": index.name, **asdict(counts)})
+        try:
+            counts = await index.run(lambda engine: engine.count())
+        except Problem as problem:
+            counts = IndexCounts(0, 0, 0)
+            indexes.append({"name": index.name, **asdict(counts), "error": str(problem)})
+        else:
+            indexes.append({"name": index.name, **asdict(counts)})
     return {"indexes": indexes, "writable": service.jobs is not None, "reader": service.reader.name}
 
 
