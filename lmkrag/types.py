@@ -10,8 +10,8 @@ from typing import Any, Literal, Protocol
 
 from lmkrag.errors import UsageError
 
-SentenceKind = Literal["text", "heading", "item", "row", "code", "turn"]
-SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "code", "turn")
+SentenceKind = Literal["text", "heading", "item", "row", "code", "turn", "record"]
+SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "code", "turn", "record")
 
 Mode = Literal["hybrid", "dense", "lexical"]
 Level = Literal["passage", "span", "sentence", "document"]

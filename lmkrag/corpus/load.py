@@ -17,6 +17,13 @@ _READERS = {
     "pdf": (("read", (".pdf",)),),
     "docx": (("read", (".docx",)),),
     "notebook": (("read", (".ipynb",)),),
+    "spreadsheet": (("read", (".xlsx", ".xlsm")),),
+    "slides": (("read", (".pptx",)),),
+    "opendocument": (("read", (".odt",)),),
+    "rtf": (("read", (".rtf",)),),
+    "mail": (("read", (".eml",)), ("read_mailbox", (".mbox",))),
+    "subtitles": (("read", (".srt", ".vtt")),),
+    "compressed": (("read", (".gz",)),),
     "tabular": (
         ("read_csv", (".csv", ".tsv")),
         ("read_json", (".json",)),
@@ -30,7 +37,11 @@ _BY_SUFFIX = {
     for suffix in suffixes
 }
 
-_MAGIC = {".pdf": b"%PDF-", ".docx": b"PK", ".epub": b"PK"}
+_MAGIC = {
+    ".pdf": b"%PDF-",
+    ".gz": b"\x1f\x8b",
+    **dict.fromkeys((".docx", ".epub", ".xlsx", ".xlsm", ".pptx", ".odt"), b"PK"),
+}
 """What a file of a format has near its beginning."""
 
 _OLD_WORD = b"\xd0\xcf\x11\xe0"  # a compound file: the reader of .docx says what to do about it
@@ -39,9 +50,9 @@ _LONG = 4 << 20  # bytes
 _logger = logging.getLogger(__name__)
 _NOT_TEXT = frozenset(
     """.png .jpg .jpeg .gif .bmp .ico .webp .tif .tiff .heic .psd .mp3 .wav .flac .ogg .m4a .mp4 .mov .avi .mkv
-    .webm .zip .gz .bz2 .xz .zst .7z .rar .tar .tgz .whl .jar .exe .dll .so .dylib .a .o .obj .class .pyc .pyo
+    .webm .zip .bz2 .xz .zst .7z .rar .tar .tgz .whl .jar .exe .dll .so .dylib .a .o .obj .class .pyc .pyo
     .bin .dat .iso .img .dmg .deb .rpm .msi .apk .ttf .otf .woff .woff2 .eot .sqlite .sqlite3 .db .parquet
-    .arrow .feather .npy .npz .pt .pth .onnx .safetensors .pkl .faiss .doc .xls .xlsx .ppt .pptx .odt .ods .odp
+    .arrow .feather .npy .npz .pt .pth .onnx .safetensors .pkl .faiss .doc .xls .ppt .ods .odp .msg .pst
     .mobi""".split()
 )
 

@@ -16,6 +16,9 @@ from lmkrag.types import Sentence, SentenceKind, Text
 
 Splitter = Literal["punkt", "punkt_tab"]
 
+RECORDS = frozenset({"csv", "json", "xlsx", "subtitles"})
+"""Kinds of documents whose lines are records."""
+
 MAX_CHARS = 1_000
 """A longer sentence is cut at the best white space: no encoder window would hold it."""
 
@@ -33,6 +36,13 @@ _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S", re.IGNORECASE
 )
 _ROW = re.compile(r"\s*\|.*\||[^\t\n]+\t[^\t\n]*\t|\s*\+[-=+]{3,}\+\s*$")
+_MAIL_HEADER = re.compile(r"(?:From|To|Cc|Bcc|Date|Sent|Subject|Reply-To): \S")
+_LOGGED = re.compile(
+    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"  # 2024-05-01 12:00:03
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\s"  # May  1 12:00:03, of syslog
+    r"|\d{1,3}(?:\.\d{1,3}){3} \S+ \S+ \["  # an address, of web servers
+    r"|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s"
+)
 _TURN = re.compile(r"\s*[A-Z][\w.'’ -]{0,40}:\s+\S")
 _ENDS_SENTENCE = re.compile(r"[.!?…:;。！？][\"'”’)\]]*\s*$")
 _STARTS_SENTENCE = re.compile(r"\s*[\"'“‘(\[]?[A-Z0-9]")
@@ -54,7 +64,7 @@ def split_sentences(
 
     Args:
         text: any text; may be empty.
-        kind: ``"code"`` groups lines instead of looking for sentences.
+        kind: ``"code"`` groups lines instead of looking for sentences; of the kinds in ``RECORDS`` each line is one.
         splitter: ``"punkt"`` with the abbreviations that ship here, or ``"punkt_tab"`` for NLTK's downloaded data.
         language: the language of ``punkt_tab`` by its English name; ``"punkt"`` does not need it.
 
@@ -74,9 +84,13 @@ def iter_sentences(
 ) -> Iterator[Sentence]:
     """Like :func:`split_sentences`, one at a time: what is held in memory does not grow with the text."""
     find_ends = _sentence_ends(splitter, language)
-    blocks = _code_blocks(0, _lines(text)) if kind == "code" else _blocks(_lines(text))
+    if kind == "code":
+        blocks = _code_blocks(0, _lines(text))
+    else:
+        blocks = _record_blocks(_lines(text)) if kind in RECORDS else _blocks(_lines(text))
     sentences = _join_blanks(_cut_long(_split_blocks(blocks, find_ends)))
-    return (sentence for sentence, _ in sentences) if kind == "code" else mark_headings(sentences)
+    lined = kind == "code" or kind in RECORDS
+    return (sentence for sentence, _ in sentences) if lined else mark_headings(sentences)
 
 
 def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
@@ -116,7 +130,7 @@ def _lines(text: Text) -> Iterator[str]:
 
 def _split_blocks(blocks: Iterable[Part], find_ends: Callable[[str], list[int]]) -> Iterator[Part]:
     for start, block, kind in blocks:
-        if kind in ("heading", "row", "code"):
+        if kind in ("heading", "row", "code", "record"):
             yield start, block, kind
             continue
         for first, end in _pieces(block, 0, len(block), _PROSE_BLOCK):
@@ -186,7 +200,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
             blank = True
         else:
             found = _line_kind(line, blank, block)
-            if found != "text" or blank:
+            if found != "text" or (blank and not (kind == "record" and line[0].isspace())):
                 yield from _close(start, block, kind)
                 start, kind, block = position, found, []
             block.append(line)
@@ -203,6 +217,8 @@ def _underlines(line: str, title: str) -> bool:
 
 
 def _line_kind(line: str, blank: bool, block: list[str]) -> SentenceKind:
+    if _LOGGED.match(line) or _MAIL_HEADER.match(line):
+        return "record"
     if _HEADING.match(line):
         return "heading"
     if _ROW.match(line):
@@ -220,7 +236,7 @@ def _close(start: int, block: list[str], kind: SentenceKind | None) -> Iterator[
         return
     kind = kind or "text"
     group: list[str] = []
-    if kind not in ("heading", "row"):
+    if kind not in ("heading", "row", "record"):
         longest = max(len(line.rstrip()) for line in block)
         for line, following in pairwise(block):
             group.append(line)
@@ -231,6 +247,14 @@ def _close(start: int, block: list[str], kind: SentenceKind | None) -> Iterator[
                 start, group = start + len(joined), []
         block = block[-1:]
     yield start, "".join([*group, *block]), kind
+
+
+def _record_blocks(lines: Iterable[str]) -> Iterator[Part]:
+    """Each line a record, but for headings (the names of sheets)."""
+    start = 0
+    for line in lines:
+        yield start, line, "heading" if _HEADING.match(line) else "record"
+        start += len(line)
 
 
 def _code_blocks(start: int, lines: Iterable[str]) -> Iterator[Part]:

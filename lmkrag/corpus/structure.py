@@ -9,9 +9,10 @@ from numpy.typing import NDArray
 
 from lmkrag.types import SentenceKind
 
-NO_CONTENT, LEAD_IN = 1, 2
+NO_CONTENT, LEAD_IN, RECORD = 1, 2, 4
 """Roles of a sentence, as bits: it says nothing by itself (a heading with text under it, or no word at all, such as a
-table's rule); what follows belongs to it (it ends with a colon or asks a question)."""
+table's rule); what follows belongs to it (it ends with a colon or asks a question); nothing around it belongs to it
+(a row of a table of data, a line of a log)."""
 
 _WRAPPED = 120  # a longer line is a paragraph in itself, no line of a wrapped one
 _ENOUGH = 1_000  # characters: a list, a transcript or a contract without blank lines is cut at the next line's end
@@ -44,12 +45,13 @@ class ParagraphTracker:
         self._position = self._length = self._line = 0
         self._after_heading = False
 
-    def position(self, sentence: str, *, heading: bool = False) -> int:
+    def position(self, sentence: str, *, heading: bool = False, record: bool = False) -> int:
         """Return how many sentences of its paragraph stand before the next sentence of the document.
 
         Args:
             sentence: its text, with the white space after it.
             heading: it is a heading.
+            record: it is a paragraph in itself.
         """
         if heading:
             if not self._after_heading:
@@ -58,6 +60,11 @@ class ParagraphTracker:
             self._length = self._line = 0
             self._position += 1
             return self._position - 1
+        if record:
+            position = self._position if self._after_heading else 0
+            self._position = self._length = self._line = 0
+            self._after_heading = False
+            return position
         self._after_heading = False
         position = self._position
         body = sentence.rstrip()
@@ -91,9 +98,11 @@ class StructureTable:
         """Take the next rows: texts and kinds of sentences of the document that ``paragraphs`` follows."""
         for text, kind in sentences:
             heading = kind == "heading"
-            row, position = len(self._positions), paragraphs.position(text, heading=heading)
+            row = len(self._positions)
+            position = paragraphs.position(text, heading=heading, record=kind == "record")
             self._positions.append(position)
-            self._roles.append((0 if _WORD.search(text) else NO_CONTENT) | (LEAD_IN if is_lead_in(text) else 0))
+            role = 0 if _WORD.search(text) else NO_CONTENT
+            self._roles.append(role | (RECORD if kind == "record" else LEAD_IN if is_lead_in(text) else 0))
             if position == 0:
                 self._headings = []
             if heading:

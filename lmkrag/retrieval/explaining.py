@@ -84,6 +84,8 @@ def _why_stopped(
     for other, (first, stop) in grown.items():
         if other not in hits and first <= neighbour < stop and candidates.score[other] >= candidates.score[hit]:
             return "the next sentence belongs to a better result"
+    if candidates.record[hit] or candidates.record[neighbour]:
+        return "a record stands for itself"
     if not candidates.has_content[neighbour]:
         return "the next sentence says nothing by itself"
     score, least = float(candidates.score[neighbour]), KEEP * float(candidates.score[hit])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lmkrag.arrays import Hashes, Ids, Mask, Scores
-from lmkrag.corpus.structure import LEAD_IN, NO_CONTENT
+from lmkrag.corpus.structure import LEAD_IN, NO_CONTENT, RECORD
 from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.snapshot import Matches, Nearest, Snapshot, join_matches, spread_scores
@@ -35,7 +35,8 @@ LEAST_FIT, FULL_FIT = 0.7, 0.85
 class Candidates:
     """Sentences near anything a query found, by increasing id, each ``[n]``.
 
-    ``has_content`` is false where a sentence says nothing by itself, ``lead_in`` true where the next belongs to it.
+    ``has_content`` is false where a sentence says nothing by itself, ``lead_in`` true where the next belongs to it,
+    ``record`` where nothing around it does.
     ``words`` maps the hashes of the question's words to what each weighs; ``fused`` has what the scores are made of.
     """
 
@@ -46,6 +47,7 @@ class Candidates:
     lexical: Scores
     has_content: Mask
     lead_in: Mask
+    record: Mask
     words: dict[int, float]
     fused: Fused
 
@@ -147,9 +149,18 @@ def _describe(
     )
     if weights is not None:
         fused = fused.times("named document", weights[owners])
-    has_content = (known.roles & NO_CONTENT) == 0
-    lead_in = (known.roles & LEAD_IN) != 0
-    return Candidates(sentences, known.documents, fused.score, known.dense, lexical, has_content, lead_in, words, fused)
+    return Candidates(
+        sentences=sentences,
+        documents=known.documents,
+        score=fused.score,
+        dense=known.dense,
+        lexical=lexical,
+        has_content=(known.roles & NO_CONTENT) == 0,
+        lead_in=(known.roles & LEAD_IN) != 0,
+        record=(known.roles & RECORD) != 0,
+        words=words,
+        fused=fused,
+    )
 
 
 def _with_reach(sentences: Ids, best: Ids, documents: DocumentRanges) -> tuple[Ids, Ids]:

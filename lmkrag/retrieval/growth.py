@@ -23,6 +23,7 @@ def grow_spans(
     *,
     has_content: Mask | None = None,
     lead_in: Mask | None = None,
+    record: Mask | None = None,
     sentences_before: int | None = None,
     keep: float = KEEP,
 ) -> Iterator[tuple[int, int, int]]:
@@ -38,6 +39,7 @@ def grow_spans(
         documents: ``[n]`` the document each is of.
         has_content: ``[n]`` which sentences spans may grow from, and end with; None for all.
         lead_in: ``[n]`` sentences that a span does not end with either: it takes the next one, too. None for none.
+        record: ``[n]`` sentences that are spans in themselves; None for none.
         sentences_before: a fixed number of sentences before the hit.
         keep: how near to the hit's score its neighbours must be.
 
@@ -50,6 +52,8 @@ def grow_spans(
     (1, 3, 2)
     """
     joined = (np.diff(sentences) == 1) & (np.diff(documents) == 0)  # position i and i + 1 are neighbours
+    if record is not None and sentences_before is None:
+        joined &= ~(record[1:] | record[:-1])
     taken = np.zeros(len(scores), bool)
     for hit in np.argsort(-scores, kind="stable").tolist():
         if taken[hit] or (has_content is not None and not has_content[hit]):

@@ -49,7 +49,8 @@ def join_passages(
         view = results.view(hit)
         low, high = results.ordinal(first), results.ordinal(stop - 1) + 1
         passage = _Passage(view, *strip(view, *complete_span(view, low, high)), [hit])
-        if _joins(made, passage, view.bounds(results.ordinal(hit)), touching=rank < JOINED):
+        touching = rank < JOINED and view.kind(results.ordinal(hit)) != "record"
+        if _joins(made, passage, view.bounds(results.ordinal(hit)), touching=touching):
             continue
         if per_document is not None and sum(other.view is view for other in made) >= per_document:
             continue

@@ -91,7 +91,7 @@ def _goes_on(view: DocumentView, ordinal: int) -> bool:
     if ordinal + 1 >= view.row.sentences:
         return False
     kinds = view.kind(ordinal), view.kind(ordinal + 1)
-    if {"heading", "row", "code"} & set(kinds):
+    if {"heading", "row", "code", "record"} & set(kinds):
         return False
     end = _BLANK_LINE if kinds[1] not in ("turn", "item") else _LINE_END  # the next line is another turn or item
     return not end.search(view.sentence(ordinal))
@@ -102,6 +102,8 @@ def _take_before(view: DocumentView, first: int) -> int:
     if first == 0:
         return first
     kind = view.kind(first)
+    if kind == "record":
+        return first
     if kind in ("row", "item"):
         top = first
         while top > 0 and view.kind(top - 1) == kind and _distance(view, top - 1, first) <= LEAD:

@@ -65,6 +65,7 @@ def search_spans(
         candidates.documents,
         has_content=candidates.has_content,
         lead_in=candidates.lead_in,
+        record=candidates.record,
         sentences_before=sentences_before,
     )
     grown = _record(grown, results)
@@ -122,7 +123,7 @@ def _merge(
 def _touch(candidates: Candidates, one: Run, other: Run) -> bool:
     """True when two runs of candidates follow each other in one document, nothing between them."""
     left, right = sorted((one, other))
-    if left[1] != right[0]:
+    if left[1] != right[0] or candidates.record[left[1] - 1] or candidates.record[right[0]]:
         return False
     before, after = right[0] - 1, right[0]
     return bool(

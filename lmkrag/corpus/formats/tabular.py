@@ -29,9 +29,13 @@ def read_csv(data: bytes, name: str) -> Loaded:
         raise DocumentError(f"broken table ({error})") from error
     if not rows:
         raise DocumentError("table without rows")
-    names, records = (rows[0], rows[1:]) if _has_header(rows) else ([], rows)
-    lines = [_line(zip_longest(names, row, fillvalue="")) for row in records]
-    return Loaded("\n".join(lines), "csv")
+    return Loaded("\n".join(table_lines(rows)), "csv")
+
+
+def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return a line a row, each value beside its column's name where the first row has such."""
+    names, records = (rows[0], rows[1:]) if rows and _has_header(rows) else ([], rows)
+    return [_line(zip_longest(names, row, fillvalue="")) for row in records]
 
 
 def _has_header(rows: Sequence[Sequence[str]]) -> bool:
@@ -47,7 +51,7 @@ def _cells(names: Sequence[str], row: Sequence[str]) -> Iterator[tuple[int, str]
 
 
 def read_json(data: bytes, name: str) -> Loaded:
-    """Read a JSON file: a line for each record of a list, or for each value of an object."""
+    """Read a JSON file: a line for each object of a list, however deep, and for each other value of an object."""
     try:
         value = json.loads(decode(data))
     except (ValueError, RecursionError) as error:
@@ -74,8 +78,17 @@ def read_json_lines(data: bytes, name: str) -> Loaded:
     return Loaded("\n".join(lines), "json")
 
 
-def _object_lines(value: Any) -> list[str]:
-    return [_line([pair]) for pair in _leaves(value, "", 0)]
+def _object_lines(value: Any, name: str = "", depth: int = 0) -> list[str]:
+    lines: list[str] = []
+    for key, inner in value.items() if isinstance(value, dict) else [("", value)]:
+        full = f"{name}.{key}" if name else key
+        if isinstance(inner, list) and inner and all(isinstance(item, dict) for item in inner):
+            lines += [_line(_leaves(item, full, depth + 1)) for item in inner]
+        elif isinstance(inner, dict) and depth < _MAX_DEPTH:
+            lines += _object_lines(inner, full, depth + 1)
+        else:
+            lines.append(_line(_leaves(inner, full, depth + 1)))
+    return lines
 
 
 def _record(value: Any) -> str:

@@ -1,0 +1,62 @@
+"""PowerPoint presentations, by python-pptx: a page a slide, its title as a heading, its notes after it."""
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pptx
+
+from lmkrag.corpus.formats.base import Loaded, open_archive
+from lmkrag.errors import DocumentError
+
+_GAP = "\n\n"
+
+
+def read(data: bytes, name: str) -> Loaded:
+    """Read a .pptx file; groups of shapes and tables are read, too."""
+    if data.startswith(b"\xd0\xcf\x11\xe0"):
+        raise DocumentError("encrypted or old PowerPoint file: save it as .pptx without a password")
+    open_archive(data, "PowerPoint").close()
+    try:
+        presentation = pptx.Presentation(io.BytesIO(data))
+        slides = [_GAP.join(_read_slide(slide)) for slide in presentation.slides]
+        facts = presentation.core_properties
+        title, author = facts.title or "", facts.author or ""
+    except Exception as error:  # python-pptx lets errors of lxml and zipfile through
+        raise DocumentError(f"broken PowerPoint file ({type(error).__name__})") from error
+    if not any(slides):
+        raise DocumentError("presentation without text")
+    starts, position = [], 0
+    for slide in slides:
+        starts.append(position)
+        position += len(slide) + len(_GAP)
+    known = {"author": author} if author else {}
+    named = "" if title == "PowerPoint Presentation" else title
+    return Loaded(_GAP.join(slides), "pptx", named, tuple(starts), known)
+
+
+def _read_slide(slide: Any) -> Iterator[str]:
+    heading = slide.shapes.title
+    if heading is not None and heading.text_frame.text.strip():
+        yield "# " + " ".join(heading.text_frame.text.split())
+    for shape in _shapes(slide.shapes):
+        if heading is not None and shape.shape_id == heading.shape_id:
+            continue
+        if shape.has_text_frame:
+            lines = [paragraph.text.strip() for paragraph in shape.text_frame.paragraphs]
+            lines = [" ".join(line.split()) for line in lines if line]
+            if lines:
+                yield "\n".join(f"- {line}" for line in lines) if len(lines) > 1 else lines[0]
+        elif shape.has_table:
+            rows = ([" ".join(cell.text.split()) for cell in row.cells] for row in shape.table.rows)
+            yield "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
+    if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame.text.strip()):
+        yield notes
+
+
+def _shapes(shapes: Any) -> Iterator[Any]:
+    for shape in shapes:
+        if hasattr(shape, "shapes"):
+            yield from _shapes(shape.shapes)
+        else:
+            yield shape

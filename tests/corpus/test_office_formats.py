@@ -1,0 +1,276 @@
+"""Workbooks, slides, OpenDocument, RTF, mail, subtitles and gzipped text, made by the formats' own tools."""
+
+import datetime
+import gzip
+import io
+import json
+import mailbox
+from email.message import EmailMessage
+
+import openpyxl
+import pptx
+import pysubs2
+import pytest
+from odf import dc, meta, table, text
+from odf.opendocument import OpenDocumentText
+
+from lmkrag.corpus.formats import mail
+from lmkrag.corpus.isolated import IsolatedLoader
+from lmkrag.corpus.load import load_bytes
+from lmkrag.corpus.sentences import split_sentences
+from lmkrag.errors import DocumentError
+
+
+def load(data: bytes, name: str):
+    return load_bytes(data, name, doc_id=name, path=name)
+
+
+def workbook() -> bytes:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = "Valves"
+    sheet.append(["Code", "Pressure", "Checked", "Note"])
+    for number in range(1001, 1041):
+        sheet.append([f"VX-{number}", number / 100, datetime.datetime(2024, 5, number % 28 + 1), None])
+    other = book.create_sheet("Prices")
+    other.append(["Part", "Euro"])
+    other.append(["Lamp", 12.0])
+    book.create_sheet("Empty")
+    book.properties.title, book.properties.creator = "Stock", "A. Roe"
+    packed = io.BytesIO()
+    book.save(packed)
+    return packed.getvalue()
+
+
+def slides() -> bytes:
+    presentation = pptx.Presentation()
+    for title, body in (("Ferry", "Leaves at seven\nDogs travel free"), ("Prices", "")):
+        slide = presentation.slides.add_slide(presentation.slide_layouts[1])
+        slide.shapes.title.text = title
+        slide.placeholders[1].text = body
+    shape = slide.shapes.add_table(2, 2, 0, 0, 100, 100)
+    for place, value in (((0, 0), "Who"), ((0, 1), "Pays"), ((1, 0), "Child"), ((1, 1), "2")):
+        shape.table.cell(*place).text = value
+    slide.notes_slide.notes_text_frame.text = "Say that prams are free."
+    presentation.core_properties.title = "The ferry"
+    packed = io.BytesIO()
+    presentation.save(packed)
+    return packed.getvalue()
+
+
+def opendocument() -> bytes:
+    document = OpenDocumentText()
+    title = dc.Title()
+    title.addText("Rules")
+    document.meta.addElement(title)
+    creator = dc.Creator()
+    creator.addText("B. Poe")
+    document.meta.addElement(creator)
+    assert meta
+    document.text.addElement(text.H(outlinelevel=2, text="The gate"))
+    document.text.addElement(text.P(text="The gate is closed at nine."))
+    items = text.List()
+    for value in ("Red key", "Green key"):
+        item = text.ListItem()
+        item.addElement(text.P(text=value))
+        items.addElement(item)
+    document.text.addElement(items)
+    grid = table.Table()
+    for cells in (("Day", "Hour"), ("Monday", "8")):
+        row = table.TableRow()
+        for value in cells:
+            cell = table.TableCell()
+            cell.addElement(text.P(text=value))
+            row.addElement(cell)
+        grid.addElement(row)
+    document.text.addElement(grid)
+    packed = io.BytesIO()
+    document.write(packed)
+    return packed.getvalue()
+
+
+def message(subject: str = "Leave in May") -> EmailMessage:
+    made = EmailMessage()
+    made["From"], made["To"] = "Ruth Okafor <ruth@example.org>", "all@example.org"
+    made["Date"] = "Wed, 01 May 2024 10:00:00 +0000"
+    made["Subject"] = subject
+    made.set_content("Leave is granted for May.\n\nAsk me for June, ü 日本.")
+    made.add_alternative("<p>Leave is granted for <b>May</b>.</p>", subtype="html")
+    made.add_attachment(b"Code,Days\nA-1,12\nB-2,9\n", maintype="text", subtype="csv", filename="days.csv")
+    made.add_attachment(b"\x89PNG....", maintype="image", subtype="png", filename="photo.png")
+    return made
+
+
+def test_workbook():
+    found = load(workbook(), "stock.xlsx")
+    assert (found.kind, found.title, found.meta) == ("xlsx", "Stock", {"author": "A. Roe"})
+    assert found.text.startswith("# Valves\n\nCode: VX-1001 | Pressure: 10.01 | Checked: 2024-05-22\n")
+    assert "# Prices\n\nPart: Lamp | Euro: 12" in found.text
+    assert "Empty" not in found.text
+    units = [found.text[s.start : s.end].strip() for s in split_sentences(found.text, kind=found.kind)]
+    assert len(units) == 40 + 1 + 2
+    assert "Code: VX-1007 | Pressure: 10.07 | Checked: 2024-05-28" in units
+
+
+def test_slides():
+    found = load(slides(), "ferry.pptx")
+    assert (found.kind, found.title, len(found.page_starts)) == ("pptx", "The ferry", 2)
+    assert found.text.startswith("# Ferry\n\n- Leaves at seven\n- Dogs travel free")
+    second = found.text[found.page_starts[1] :]
+    assert second.startswith("# Prices") and "| Child | 2 |" in second and second.endswith("Say that prams are free.")
+
+
+def test_opendocument():
+    found = load(opendocument(), "rules.odt")
+    assert (found.kind, found.title, found.meta) == ("odt", "Rules", {"author": "B. Poe"})
+    assert found.text == (
+        "## The gate\n\nThe gate is closed at nine.\n\n- Red key\n- Green key\n\n| Day | Hour |\n| Monday | 8 |"
+    )
+
+
+def test_rtf():
+    data = (
+        rb"{\rtf1\ansi\ansicpg1252{\info{\title House rules}}The gate is {\b closed} at nine, caf\'e9 too.\par Next.}"
+    )
+    found = load(data, "rules.rtf")
+    assert (found.kind, found.title) == ("rtf", "House rules")
+    assert found.text == "The gate is closed at nine, café too.\nNext."
+
+
+def test_mail():
+    found = load(message().as_bytes(), "leave.eml")
+    assert (found.kind, found.title) == ("mail", "Leave in May")
+    assert found.meta == {"author": "Ruth Okafor <ruth@example.org>", "date": "2024-05-01"}
+    assert "From: Ruth Okafor <ruth@example.org>\nTo: all@example.org\n" in found.text
+    assert "Ask me for June, ü 日本." in found.text
+    assert "# days.csv\n\nCode: A-1 | Days: 12\nCode: B-2 | Days: 9" in found.text
+    assert "# photo.png\n\nAn attachment that was not read: not a format that is read (.png)" in found.text
+    assert "base64" not in found.text.lower()
+    units = [found.text[s.start : s.end].strip() for s in split_sentences(found.text)]
+    assert "Subject: Leave in May" in units
+
+
+def test_mail_in_html_only_and_a_mail_in_a_mail():
+    made = EmailMessage()
+    made["Subject"] = "Page"
+    made.set_content("<h1>Hours</h1><p>Open at nine.</p>", subtype="html")
+    made.add_attachment(message("Inner"))
+    found = load(made.as_bytes(), "page.eml")
+    assert "# Hours\n\nOpen at nine." in found.text
+    assert "# Inner\n\n" in found.text and "Leave is granted for May." in found.text
+
+
+def test_mailbox(tmp_path):
+    box = mailbox.mbox(tmp_path / "box.mbox")
+    for subject in ("One", "Two"):
+        box.add(message(subject))
+    box.close()
+    found = load((tmp_path / "box.mbox").read_bytes(), "box.mbox")
+    assert found.text.startswith("# One\n\nFrom: Ruth Okafor")
+    assert found.text.count("Leave is granted for May.") == 2 and "\n\n# Two\n\n" in found.text
+
+
+@pytest.mark.parametrize("suffix", ["srt", "vtt"])
+def test_subtitles(suffix):
+    cues = pysubs2.SSAFile()
+    cues.append(pysubs2.SSAEvent(start=1_000, end=2_000, text="The gate is {\\i1}green{\\i0}.\\NIt is closed."))
+    cues.append(pysubs2.SSAEvent(start=3_661_000, end=3_662_000, text="Goodbye."))
+    found = load(cues.to_string(suffix).encode(), f"talk.{suffix}")
+    assert found.kind == "subtitles"
+    assert found.text == "[00:00:01] The gate is green. It is closed.\n[01:01:01] Goodbye."
+    assert len(split_sentences(found.text, kind=found.kind)) == 2
+
+
+def test_gzipped_text():
+    found = load(gzip.compress(b"# Gate\n\nThe gate is green.\n"), "gate.md.gz")
+    assert (found.kind, found.title) == ("gz", "Gate")
+    assert found.text == "# Gate\n\nThe gate is green.\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "reason"),
+    [
+        (workbook()[:900], "x.xlsx", "broken Excel file"),
+        (b"PK\x03\x04 nothing", "x.xlsx", "broken Excel file"),
+        (slides()[:2_000], "x.pptx", "broken PowerPoint file"),
+        (workbook(), "x.pptx", "broken PowerPoint file"),
+        (opendocument()[:500], "x.odt", "broken OpenDocument file"),
+        (b"\xd0\xcf\x11\xe0 old", "x.xlsx", "encrypted or old Excel file"),
+        (b"plain text", "x.rtf", r"not a \.rtf file"),
+        (b"no cues at all", "x.srt", "subtitles"),
+        (b"no messages at all", "x.mbox", "not a mailbox"),
+        (gzip.compress(b"x" * 100)[:-20], "x.txt.gz", "broken gzip file"),
+        (gzip.compress(b"x"), "x.tar.gz", "an archive inside an archive"),
+        (gzip.compress(bytes(range(256)) * 50), "x.gz", "binary|not text"),
+    ],
+)
+def test_broken_files(data, name, reason):
+    with pytest.raises(DocumentError, match=reason):
+        load(data, name)
+
+
+def test_a_bomb(monkeypatch):
+    from lmkrag.corpus.formats import compressed
+
+    monkeypatch.setattr(compressed, "_MOST", 1 << 20)
+    with pytest.raises(DocumentError, match="unpacks to more than 1 MiB"):
+        load(gzip.compress(b"x" * (2 << 20)), "x.txt.gz")
+    monkeypatch.setattr(mail, "_MOST_MESSAGES", 0)
+    with pytest.raises(DocumentError, match="split it"):
+        load(b"From a Wed May  1 10:00:00 2024\nSubject: x\n\ntext\n", "x.mbox")
+
+
+def test_in_the_limited_process(tmp_path):
+    (tmp_path / "stock.xlsx").write_bytes(workbook())
+    (tmp_path / "bad.pptx").write_bytes(b"not at all")
+    with IsolatedLoader() as loader:
+        assert loader.load(tmp_path / "stock.xlsx", "stock.xlsx").kind == "xlsx"
+        with pytest.raises(DocumentError, match=r"not a \.pptx file"):
+            loader.load(tmp_path / "bad.pptx", "bad.pptx")
+
+
+LOG = """2024-05-01 12:00:03 INFO started
+2024-05-01 12:00:04 ERROR no route to host
+  Traceback (most recent call last):
+    File "x.py", line 1
+2024-05-01 12:00:09 INFO stopped
+"""
+
+
+def test_log_lines_are_units():
+    units = [LOG[s.start : s.end] for s in split_sentences(LOG)]
+    assert len(units) == 3
+    assert units[1].startswith("2024-05-01 12:00:04 ERROR") and 'File "x.py"' in units[1]
+    web = '10.0.0.1 - - [01/May/2024:12:00:00] "GET /" 200\n10.0.0.2 - - [01/May/2024:12:00:01] "GET /x" 404\n'
+    assert len(split_sentences(web)) == 2
+    syslog = "May  1 12:00:00 host sshd[1]: accepted\nMay  1 12:00:09 host sshd[1]: closed\n"
+    assert len(split_sentences(syslog)) == 2
+
+
+def test_json_objects_are_units():
+    keepers = [{"name": "Ann", "years": 3}, {"name": "Bob", "years": 5}]
+    data = json.dumps({"site": "rock", "keepers": keepers, "crew": {"boats": [1, 2]}})
+    found = load(data.encode(), "x.json")
+    assert found.text.splitlines() == [
+        "site: rock",
+        "keepers.name: Ann | keepers.years: 3",
+        "keepers.name: Bob | keepers.years: 5",
+        "crew.boats: 1 | crew.boats: 2",
+    ]
+    assert len(split_sentences(found.text, kind="json")) == 4
+
+
+def test_a_row_is_found_alone(encoder, tmp_path):
+    from lmkrag import Engine
+
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "stock.xlsx").write_bytes(workbook())
+    rows = "Code,Meaning\n" + "".join(f"E{number},fault {number} of the pump\n" for number in range(40))
+    (tmp_path / "folder" / "codes.csv").write_text(rows)
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(tmp_path / "folder")
+        found = engine.search("Code: E17", top_k=1)[0]
+        assert found.text == "Code: E17 | Meaning: fault 17 of the pump"
+        assert found.header == ""
+        assert engine.search("Prices of parts", filter="kind=xlsx", top_k=1)[0].text
+        assert not engine.verify()
