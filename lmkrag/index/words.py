@@ -14,6 +14,8 @@ from lmkrag.arrays import Hashes
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _WORD = re.compile(r"[^\W_]+")
+_RUN = re.compile(r"[^\W_]+(?:(?:[-.:/+#]|_+)[^\W_]+)*")
+_LONGEST_IDENTIFIER = 48  # characters
 _STOP_WORDS = frozenset(
     """a about after all also an and any are as at be because been before being between both but by can could did do
     does doing for from had has have having he her his how i if in into is it its me more most my no not of on or
@@ -24,11 +26,32 @@ _LONGEST = 64  # characters of a word that count
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a text, in lower case and without marks; a Chinese, Japanese or Korean character is one."""
+    """Return the words of a text, in lower case and without marks; a Chinese, Japanese or Korean character is one.
+
+    Identifiers (``VX-1007``, ``Z_SYNC_FLUSH``, ``db.internal``, ``v2.1.0-rc1``) come whole after their parts.
+
+    >>> split_words("Valve VX-1007, e.g. in well-known places.")
+    ['valve', 'vx', '1007', 'vx-1007', 'e', 'g', 'in', 'well', 'known', 'places']
+    """
     if not text.isascii():
         text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
         text = _CJK.sub(r" \g<0> ", unicodedata.normalize("NFC", text))
-    return _WORD.findall(text.lower())
+    words: list[str] = []
+    for run in _RUN.finditer(text.lower()):
+        parts = _WORD.findall(run[0])
+        words += parts
+        if len(parts) > 1 and _is_identifier(run[0], parts):
+            words.append(run[0])
+    return words
+
+
+def _is_identifier(run: str, parts: list[str]) -> bool:
+    """Whether words that are joined name one thing: a digit or underscore tells, or dots between more than letters."""
+    if len(run) > _LONGEST_IDENTIFIER:
+        return False
+    if "_" in run or any(map(str.isdigit, run)):
+        return True
+    return "." in run and "-" not in run and all(len(part) > 1 for part in parts)
 
 
 def hash_words(text: str) -> Hashes:

@@ -272,5 +272,8 @@ def test_a_row_is_found_alone(encoder, tmp_path):
         found = engine.search("Code: E17", top_k=1)[0]
         assert found.text == "Code: E17 | Meaning: fault 17 of the pump"
         assert found.header == ""
+        for number in (1007, 1020, 1033):
+            (row,) = engine.search(f"VX-{number}", top_k=1)
+            assert row.text.startswith(f"Code: VX-{number} |")
         assert engine.search("Prices of parts", filter="kind=xlsx", top_k=1)[0].text
         assert not engine.verify()

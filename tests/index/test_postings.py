@@ -10,7 +10,7 @@ from lmkrag.errors import IndexCorrupt
 from lmkrag.index.bm25 import K1, B, inverse_document_frequency, score_rows
 from lmkrag.index.files import write_tables
 from lmkrag.index.postings import Postings, PostingsBuilder, merge_postings
-from lmkrag.index.words import query_words, split_words
+from lmkrag.index.words import hash_words, query_words, split_words
 
 SENTENCES = st.lists(
     st.lists(st.sampled_from(["alpha", "beta", "betas", "the", "Gamma", "delta"]), max_size=6).map(" ".join),
@@ -73,8 +73,25 @@ def test_merged_words_are_those_of_the_rows_kept(tmp_path_factory, parts):
         assert merged[name].dtype == table.dtype
 
 
+@pytest.mark.parametrize(
+    ("text", "whole"),
+    [
+        ("Valve VX-1007.", ["vx-1007"]),
+        ("since 3.6, in v2.1.0-rc1", ["3.6", "v2.1.0-rc1"]),
+        ("call Z_SYNC_FLUSH on db.internal", ["z_sync_flush", "db.internal"]),
+        ("std::vector2 and foo/bar.py", ["foo/bar.py"]),
+        ("well-known, e.g. U.S. and/or", []),
+        ("x" * 60 + "-1", []),
+    ],
+)
+def test_identifiers_come_whole_after_their_parts(text, whole):
+    words = split_words(text)
+    assert [word for word in words if not word.isalnum()] == whole
+    assert set(query_words(text).tolist()) <= set(hash_words(text).tolist())
+
+
 def test_words_have_no_case_and_no_accents_and_cjk_characters_are_words():
-    assert split_words("Café-au-LAIT, naïve_b 12") == ["cafe", "au", "lait", "naive", "b", "12"]
+    assert split_words("Café-au-LAIT, naïve_b 12") == ["cafe", "au", "lait", "naive", "b", "naive_b", "12"]
     assert split_words("東京都に") == ["東", "京", "都", "に"]
     assert query_words("the runner runs").tolist() == query_words("RUNNER run").tolist()
     assert len(query_words("who is it")) == 3
