@@ -6,6 +6,7 @@ stays in NumPy arrays.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from html import escape
 from typing import Any, Literal, Protocol
 
 from lmkrag.errors import UsageError
@@ -196,6 +197,11 @@ class Span:
             raise UsageError("nothing is known of why this was found: search with explain=True")
         return str(self.explanation)
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the place, the section and the text."""
+        heading = f"<b>{escape(self.place)}</b> <small>{escape(self.section)} ({self.score:.3f})</small>"
+        return f'{heading}<blockquote style="white-space: pre-wrap">{escape(self.text)}</blockquote>'
+
     @property
     def place(self) -> str:
         """Where it is, as editors want it: ``notes.md:12``, ``report.pdf, page 3``, ``page.html:1201-1322``."""
@@ -254,6 +260,14 @@ class Answer:
     reader: str
     found: bool
     warnings: tuple[str, ...] = ()
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the text, and each citation with its place."""
+        cited = "".join(
+            f"<li value={citation.number}>{escape(citation.place)}<br><q>{escape(citation.quote)}</q></li>"
+            for citation in self.citations
+        )
+        return f'<p style="white-space: pre-wrap">{escape(self.text)}</p><ol>{cited}</ol>'
 
     def __str__(self) -> str:
         """Return the text and where each citation stands."""

@@ -1,6 +1,6 @@
 """Keep an index up to date with a directory: every change of a file is indexed within seconds.
 
-    pip install watchfiles
+    pip install "lmkrag[watch]"
     python pipelines/watch_directory.py docs/ --index indexes/docs
 
 prints a line for each change, such as
@@ -36,10 +36,9 @@ def main() -> None:
 
 
 def _once_and(changes: Iterable[set]) -> Iterator[set]:
-    """One turn at the start, then one for each batch of changes."""
-    yield set()
-    for change in changes:
-        if change:
+    """One turn at the start, once changes are watched for, then one for each batch of them."""
+    for number, change in enumerate(changes):
+        if change or number == 0:
             yield change
 
 

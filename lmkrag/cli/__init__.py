@@ -5,6 +5,8 @@ from pathlib import Path
 import click
 
 from lmkrag.cli.ask import ask, chat
+from lmkrag.cli.completion import completion
+from lmkrag.cli.doctor import doctor
 from lmkrag.cli.evaluate import evaluate
 from lmkrag.cli.feedback import feedback
 from lmkrag.cli.index import index, sync
@@ -15,6 +17,7 @@ from lmkrag.cli.serve import mcp, serve
 from lmkrag.cli.synth import synth
 from lmkrag.cli.train import train
 from lmkrag.cli.trust import trust
+from lmkrag.cli.watch import watch
 from lmkrag.config import read_defaults
 from lmkrag.system import set_wait_policy
 from lmkrag.version import __version__
@@ -66,5 +69,5 @@ def _options() -> dict[str, dict[str, str]]:
 logging_options(main)
 for command in (index, sync, search, ask, chat, list_command, show, status, remove, compact, verify, repair, recipes):
     main.add_command(command)
-for command in (serve, mcp, feedback, evaluate, synth, train, trust):
+for command in (watch, doctor, completion, serve, mcp, feedback, evaluate, synth, train, trust):
     main.add_command(command)

@@ -1,5 +1,6 @@
 """``lmkrag ask`` and ``lmkrag chat``."""
 
+import contextlib
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,13 +22,14 @@ from lmkrag.cli.output import (
     search_options,
     server_option,
 )
-from lmkrag.cli.printing import print_citations
+from lmkrag.cli.printing import print_citations, print_span
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers import READERS
 from lmkrag.serialization import answer_to_json
 from lmkrag.types import Answer
 
 if TYPE_CHECKING:
+    from lmkrag.conversation import Conversation
     from lmkrag.engine import Engine
     from lmkrag.readers.base import AnswerStream, Reader
     from lmkrag.remote import RemoteEngine
@@ -165,18 +167,24 @@ def _answer_batch(engine: "Engine | RemoteEngine", lines: Any, reader: "Reader |
 @search_options
 @reader_options
 def chat(index_path: str, server: str | None, filter_expression: str | None, **options: Any) -> None:
-    """Ask question after question; each may follow from those before. An empty line or end of input ends it."""
+    """Ask question after question; each may follow from those before. /help lists commands, /quit ends it."""
     from lmkrag.conversation import Conversation
 
     reader = _take_reader_if_chosen(options, server)
     with open_engine(index_path, server) as engine:
         conversation = Conversation(engine, reader=reader, filter=filter_expression, **options)
         failed = False
+        last: Answer | None = None
         for question in _typed():
+            if question.startswith("/"):
+                if question == "/quit":
+                    break
+                last = _obey(question, conversation, last)
+                continue
             try:
                 stream = conversation.stream(question)
                 _print_answer(stream, live=sys.stdout.isatty())
-                conversation.remember(question, stream.answer())
+                last = conversation.remember(question, stream.answer())
             except LmkragError as error:  # a paid-for conversation does not end by one failed request
                 print_error(error)
                 failed = True
@@ -185,12 +193,46 @@ def chat(index_path: str, server: str | None, filter_expression: str | None, **o
         sys.exit(1)
 
 
+_COMMANDS = {
+    "/sources": "print the passages that the last answer was read from",
+    "/clear": "forget the questions so far",
+    "/help": "print this",
+    "/quit": "end; so do an empty line and the end of input",
+}
+
+
+def _obey(command: str, conversation: "Conversation", last: Answer | None) -> Answer | None:
+    """Do what a command of a conversation says; return the answer that is the last one then."""
+    if command == "/clear":
+        conversation.forget()
+        click.echo("forgotten", err=True)
+        return None
+    if command == "/sources":
+        for number, span in enumerate(last.spans if last else (), 1):
+            print_span(number, span, "", level="passage")
+        if last is None:
+            click.echo("nothing was answered yet", err=True)
+        return last
+    if command != "/help":
+        click.echo(f"no command {one_line(command)}", err=True)
+    for name, what in _COMMANDS.items():
+        click.echo(f"{name:9} {what}", err=True)
+    return last
+
+
 def _typed() -> Iterator[str]:
-    """Lines of standard input, asked for where someone types them."""
+    """Lines of standard input; where someone types them, they can be edited and called back with the arrow keys."""
+    if not sys.stdin.isatty():
+        yield from iter(lambda: sys.stdin.readline().strip(), "")
+        return
+    with contextlib.suppress(ImportError):
+        import readline  # noqa: F401  # input() uses it
     while True:
-        if sys.stdin.isatty():
-            click.echo("? ", nl=False, err=True)
-        line = sys.stdin.readline().strip()
+        try:
+            line = input("? ").strip()
+        except EOFError:
+            click.echo()
+            return
         if not line:
             return
         yield line

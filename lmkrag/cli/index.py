@@ -110,12 +110,13 @@ def _add(
             sys.exit(130)
     if as_json:
         print_json(asdict(report))
-    _explain(report, index_path)
+    explain_report(report, index_path)
     if strict and report.skipped:
         sys.exit(1)
 
 
-def _explain(report: IndexReport, index_path: str) -> None:
+def explain_report(report: IndexReport, index_path: str) -> None:
+    """Say what a run did, and what it left out."""
     for skipped in report.skipped[:_LISTED]:
         click.echo(f"skipped {one_line(skipped.path)}: {one_line(skipped.reason)}", err=True)
     if len(report.skipped) > _LISTED:

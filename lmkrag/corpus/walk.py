@@ -15,6 +15,10 @@ from lmkrag.types import Skipped
 _INDEX_FILES = {"catalog.sqlite", "segments"}  # a directory with both is an index, not a corpus
 
 
+Rule = tuple[str, str, GitIgnoreSpec]
+"""What is put before a file's name and what is cut off from it for a ``.gitignore`` elsewhere, and its patterns."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A regular file: its place, its name in the index, the directory it was found from, its size and time (ns).
@@ -56,7 +60,21 @@ def walk(source: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = 
     root = source.resolve()
     wanted = _parse_globs("include", include) if include else None
     unwanted = _parse_globs("exclude", exclude)
-    yield from _walk_directory(root, root, wanted, [("", unwanted)])
+    yield from _walk_directory(root, root, wanted, [*_rules_above(root), ("", "", unwanted)])
+
+
+def _rules_above(root: Path) -> list[Rule]:
+    """The ``.gitignore`` files of the folders above, up to that of the repository: the outermost first.
+
+    One that names ``root`` itself does not count: the user named it, too.
+    """
+    above = [root, *root.parents]
+    repository = next((folder for folder in above if (folder / ".git").exists()), None)
+    if repository is None or repository == root:
+        return []
+    folders = above[1 : above.index(repository) + 1]
+    rules = ((root.relative_to(folder).as_posix() + "/", "", _read_gitignore(folder)[0]) for folder in folders)
+    return [rule for rule in reversed(list(rules)) if not _ignored("", [rule])]
 
 
 def check_globs(include: Sequence[str], exclude: Sequence[str]) -> None:
@@ -77,7 +95,7 @@ def _parse_globs(name: str, globs: Sequence[str]) -> GitIgnoreSpec:
 
 
 def _walk_directory(
-    root: Path, directory: Path, wanted: GitIgnoreSpec | None, ignores: list[tuple[str, GitIgnoreSpec]]
+    root: Path, directory: Path, wanted: GitIgnoreSpec | None, ignores: list[Rule]
 ) -> Iterator[Found | Skipped]:
     stack = [(directory, ignores)]
     while stack:
@@ -93,7 +111,7 @@ def _walk_directory(
             continue
         spec, problems = _read_gitignore(directory)
         yield from (Skipped(printable(f"{prefix}.gitignore"), problem) for problem in problems)
-        rules = [*ignores, (prefix, spec)]
+        rules = [*ignores, ("", prefix, spec)]
         inner = []
         for entry in entries:
             name = prefix + entry.name
@@ -136,11 +154,11 @@ def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
     return GitIgnoreSpec.from_lines(good), problems
 
 
-def _ignored(name: str, rules: list[tuple[str, GitIgnoreSpec]]) -> bool:
+def _ignored(name: str, rules: list[Rule]) -> bool:
     """The last rule that speaks of the file decides, the deepest ``.gitignore`` last."""
     verdict = False
-    for prefix, spec in rules:
-        decision = spec.check_file(name[len(prefix) :]).include
+    for lead, prefix, spec in rules:
+        decision = spec.check_file(lead + name[len(prefix) :]).include
         if decision is not None:
             verdict = decision
     return verdict

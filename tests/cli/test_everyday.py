@@ -1,0 +1,95 @@
+"""Commands people keep: watch, doctor, completion, commands within a chat; what notebooks show."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from lmkrag import Engine
+
+
+def test_watch_follows_a_directory(tmp_path, lmkrag):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.txt").write_text("The gate is green.")
+    command = [sys.executable, "-m", "lmkrag", "watch", str(docs), "--index", str(tmp_path / "index"), "--changes", "2"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    said = [process.stderr.readline()]
+    assert "1 added" in said[0]
+    (docs / "b.txt").write_text("The lamp is red.")
+    said.append(process.stderr.readline())
+    time.sleep(1.5)
+    (docs / "a.txt").unlink()
+    said.append(process.stderr.readline())
+    assert process.wait(60) == 0
+    assert "1 added, 1 unchanged" in said[1]
+    assert "1 removed" in said[2]
+    assert lmkrag("list", "--index", tmp_path / "index").stdout == "b.txt\n"
+    refused = lmkrag("watch", docs / "b.txt", "--index", tmp_path / "index")
+    assert refused.returncode == 2 and "not a directory" in refused.stderr
+
+
+def test_doctor(lmkrag, index, tmp_path):
+    healthy = lmkrag("doctor", "--index", index)
+    assert healthy.returncode == 0, healthy.stdout
+    assert "5 documents" in healthy.stdout and "WRONG" not in healthy.stdout
+    checks = {item["check"]: item for item in json.loads(lmkrag("doctor", "--index", index, "--json").stdout)}
+    assert {"lmkrag", "torch", "encoder", "index", "disk"} <= checks.keys()
+    assert all(item["ok"] for item in checks.values())
+    segment = next((index / "segments").iterdir())
+    segment.write_bytes(segment.read_bytes()[:-100] + b"\0" * 100)
+    sick = lmkrag("doctor", "--index", index)
+    assert sick.returncode == 1 and "WRONG  index" in sick.stdout and "lmkrag repair" in sick.stdout
+    assert "there is none at" in lmkrag("doctor", "--index", tmp_path / "none").stdout
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion(lmkrag, shell):
+    script = lmkrag("completion", shell).stdout
+    assert "_LMKRAG_COMPLETE" in script
+    if shell == "bash" and shutil.which("bash"):
+        assert subprocess.run(["bash", "-n"], input=script, text=True).returncode == 0
+
+
+def test_completion_completes(lmkrag):
+    found = lmkrag(env={"_LMKRAG_COMPLETE": "bash_complete", "COMP_WORDS": "lmkrag se", "COMP_CWORD": "1"}).stdout
+    assert "search" in found and "serve" in found
+
+
+def test_commands_within_a_chat(lmkrag, built_index):
+    typed = "/sources\nwho approves leave?\n/sources\n/clear\n/sources\n/nonsense\n/quit\nnever asked\n"
+    said = lmkrag("chat", "--index", built_index, "-k", "2", stdin=typed)
+    assert said.returncode == 0
+    assert said.stdout.count("The harbour master approves leave. [1]") == 1
+    assert "1. lighthouse-handbook.md:51" in said.stdout
+    assert said.stderr.count("nothing was answered yet") == 2
+    assert "forgotten" in said.stderr and "no command /nonsense" in said.stderr and "/sources" in said.stderr
+    assert "never asked" not in said.stdout
+
+
+def test_what_a_notebook_shows(engine):
+    span = engine.search("how is leave accrued?", top_k=1)[0]
+    assert "<b>lighthouse-handbook.md:50</b>" in span._repr_html_()
+    answer = engine.ask("who approves leave?")
+    assert "<li value=1>lighthouse-handbook.md:51" in answer._repr_html_()
+    from dataclasses import replace
+
+    assert "<script>" not in replace(span, text="<script>alert(1)</script>")._repr_html_()
+
+
+def test_a_gitignore_above_counts(tmp_path, encoder):
+    (tmp_path / ".git").mkdir()
+    (tmp_path / ".gitignore").write_text("secret*\ndocs/drafts/\nbuild/\n")
+    docs = tmp_path / "docs"
+    for name in ("kept.txt", "secret.txt", "drafts/x.txt", "deep/secret-2.txt", "deep/kept.txt"):
+        (docs / name).parent.mkdir(parents=True, exist_ok=True)
+        (docs / name).write_text(f"The text of {name}.")
+    (tmp_path / "build").mkdir()
+    (tmp_path / "build" / "made.txt").write_text("Made, and named by the user.")
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add([docs, tmp_path / "build"])
+        assert [info.doc_id for info in engine.documents()] == ["deep/kept.txt", "kept.txt", "made.txt"]
