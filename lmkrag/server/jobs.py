@@ -175,13 +175,12 @@ class Jobs:
                 except _Stopped:
                     return
                 except Exception as error:
-                    if not isinstance(error, LmkragError | Problem):
+                    if not isinstance(error, LmkragError):
                         _logger.error("%s: job %s failed", index.name, job_id, exc_info=error)
-                    self._put(
-                        replace(
-                            self.find(job_id), state="failed", error=str(error).replace(str(index.path), index.name)
-                        )
-                    )
+                    reason = str(error).replace(str(index.path), index.name)
+                    self._put(replace(self.find(job_id), state="failed", error=reason))
+                    if isinstance(error, StorageError | OSError):
+                        continue  # such as a full disk: the next server tries again
                 else:
                     if report is None:
                         return
