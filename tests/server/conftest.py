@@ -105,9 +105,9 @@ def writable(index, tmp_path):
         yield running
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser():
-    """Chromium, driven by playwright."""
+    """Chromium, driven by playwright, whose event loop must have ended before other modules' asynchronous tests."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if not Path(CHROMIUM).is_file():
         pytest.skip(f"no browser: {CHROMIUM} is not there (apt-get install chromium)")

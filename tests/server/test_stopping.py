@@ -27,11 +27,12 @@ def test_requests_in_flight_end(serve, built_index, chat_server, causal_model, t
     assert "Traceback" not in running.log.read_text()
 
 
-def test_a_server_that_only_reads_has_no_torch(client, server):
+def test_a_server_that_only_reads_has_no_torch(serve, built_index, tmp_path):
     from pathlib import Path
 
-    assert client.post("/api/ask", json={"question": "who approves leave?"}).status_code == 200
-    maps = Path(f"/proc/{server.process.pid}/maps").read_text()
+    with serve(tmp_path, "--index", built_index) as running, running.client() as client:
+        assert client.post("/api/ask", json={"question": "who approves leave?"}).status_code == 200
+        maps = Path(f"/proc/{running.process.pid}/maps").read_text()
     assert "faiss" in maps
     assert "libtorch" not in maps
 
