@@ -71,6 +71,11 @@ def test_a_wheel_carries_the_recipes_and_the_schema_and_no_built_index(tmp_path)
     site = tmp_path / "site"
     assert (site / "lmkrag" / "index" / "schema.sql").is_file()
     assert (site / "lmkrag" / "py.typed").is_file()
+    page = site / "lmkrag" / "server" / "static"
+    imported = re.findall(r'"/static/([\w./-]+)"', "".join(path.read_text() for path in page.glob("*.*")))
+    assert len(set(imported)) > 5
+    assert all((page / name).is_file() for name in imported)
+    assert {"LICENSE-htm", "LICENSE-preact"} <= {path.name for path in (page / "vendor").iterdir()}
     prompts = {path.stem for path in (site / "lmkrag" / "readers" / "prompts").iterdir()}
     assert prompts == {"system", "answer", "rewrite", "synthesise"}
     assert {path.name for path in (site / "lmkrag" / "recipes").iterdir()} == {
