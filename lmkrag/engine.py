@@ -447,9 +447,7 @@ class Engine:
         if start < 0:
             raise UsageError(f"start must be at least 0, not {start}")
         with self._reading(segments=False) as snapshot:
-            row = _find(snapshot, doc_id, self._store.path)
-            view = snapshot.view_document(row.id)
-            return view.text(start, row.length if end is None else end)
+            return snapshot.read_text(_find(snapshot, doc_id, self._store.path), start, end)
 
     def document(self, doc_id: str) -> Document:
         """Return a document with its text exactly as indexed, and its metadata.

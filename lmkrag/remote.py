@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Self, Unpack
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -98,8 +98,7 @@ class RemoteEngine:
 
         The budget is counted by the server, in tokens of the index's encoder.
         """
-        within: AskOptions = {**options, "budget": options.get("budget") or DEFAULT_BUDGET}
-        return self.search_batch(questions, **within)
+        return self.search_batch(questions, **_within_budget(options))
 
     def explain(self, query: str, doc_id: str) -> list[SentenceScore]:
         """Return how well every sentence of a document fits ``query``: see :meth:`lmkrag.Engine.explain`."""
@@ -133,8 +132,8 @@ class RemoteEngine:
         """Like :meth:`ask`, piece by piece: iterate over the text, then call ``.answer()``."""
         if reader is not None:
             return reader.stream(question, self.search_for(reader, [question], **options)[0])
-        whole: list[Answer] = []
-        return AnswerStream(self._pieces(self._ask_body(question, options), whole), lambda _: whole[0])
+        events = _AnswerEvents()
+        return AnswerStream(self._pieces(self._ask_body(question, options), events), lambda _: events.answer())
 
     async def aask(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> Answer:
         """Like :meth:`ask`, without blocking the event loop."""
@@ -146,21 +145,19 @@ class RemoteEngine:
     ) -> AsyncAnswerStream:
         """Like :meth:`ask_stream`, for ``async for``."""
         if reader is not None:
-            within: AskOptions = {**options, "budget": options.get("budget") or DEFAULT_BUDGET}
-            return reader.astream(question, await self.asearch(question, **within))
-        whole: list[Answer] = []
-        return AsyncAnswerStream(self._apieces(self._ask_body(question, options), whole), lambda _: whole[0])
+            return reader.astream(question, await self.asearch(question, **_within_budget(options)))
+        events = _AnswerEvents()
+        return AsyncAnswerStream(self._apieces(self._ask_body(question, options), events), lambda _: events.answer())
 
-    def _pieces(self, body: dict[str, Any], whole: list[Answer]) -> Iterator[str]:
+    def _pieces(self, body: dict[str, Any], events: "_AnswerEvents") -> Iterator[str]:
         with _wrapped(self._url), self._client.stream("POST", "/api/ask", json=body) as response:
             if response.is_error:
                 response.read()
             _check(response)
-            for event, data in _events(response.iter_lines()):
-                yield from _piece(event, data, whole)
-        _check_whole(whole)
+            for line in response.iter_lines():
+                yield from events.read(line)
 
-    async def _apieces(self, body: dict[str, Any], whole: list[Answer]) -> AsyncIterator[str]:
+    async def _apieces(self, body: dict[str, Any], events: "_AnswerEvents") -> AsyncIterator[str]:
         with _wrapped(self._url):
             async with (
                 httpx.AsyncClient(**self._settings) as client,
@@ -169,14 +166,9 @@ class RemoteEngine:
                 if response.is_error:
                     await response.aread()
                 _check(response)
-                event = ""
                 async for line in response.aiter_lines():
-                    if line.startswith("event:"):
-                        event = line[6:].strip()
-                    elif line.startswith("data:"):
-                        for piece in _piece(event, json.loads(line[5:]), whole):
-                            yield piece
-        _check_whole(whole)
+                    for piece in events.read(line):
+                        yield piece
 
     # Documents
 
@@ -295,24 +287,36 @@ def _to_error(problem: Any, status: int) -> LmkragError:
     return _ERRORS.get(kind, ServerError)(detail)
 
 
-def _events(lines: Iterable[str]) -> Iterator[tuple[str, Any]]:
-    event = ""
-    for line in lines:
+class _AnswerEvents:
+    """Reads the events of an answer line by line. State: the event that is read, and the answer once it came."""
+
+    def __init__(self) -> None:
+        self._event = ""
+        self._answer: Answer | None = None
+
+    def read(self, line: str) -> Iterator[str]:
+        """Take the next line; yield the text that it brings."""
         if line.startswith("event:"):
-            event = line[6:].strip()
+            self._event = line[6:].strip()
         elif line.startswith("data:"):
-            yield event, json.loads(line[5:])
+            data = json.loads(line[5:])
+            if self._event == "text":
+                yield data
+            elif self._event == "answer":
+                self._answer = answer_from_json(data)
+            elif self._event == "error":
+                raise _to_error(data, data.get("status", 500))
+
+    def answer(self) -> Answer:
+        """Return the answer.
+
+        Raises:
+            ServerError: it did not come.
+        """
+        if self._answer is None:
+            raise ServerError("the answer is not whole: the server went away")
+        return self._answer
 
 
-def _piece(event: str, data: Any, whole: list[Answer]) -> Iterator[str]:
-    if event == "text":
-        yield data
-    elif event == "answer":
-        whole.append(answer_from_json(data))
-    elif event == "error":
-        raise _to_error(data, data.get("status", 500))
-
-
-def _check_whole(whole: list[Answer]) -> None:
-    if not whole:
-        raise ServerError("the answer is not whole: the server went away")
+def _within_budget(options: AskOptions) -> AskOptions:
+    return {**options, "budget": options.get("budget") or DEFAULT_BUDGET}

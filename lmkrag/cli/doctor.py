@@ -46,6 +46,8 @@ def doctor(index_path: str, as_json: bool) -> None:
 
 
 def _checks(index: Path) -> Iterator[Check]:
+    from lmkrag.index.store import IndexStore
+
     yield "lmkrag", True, f"{__version__}, Python {platform.python_version()} on {platform.system()}"
     for name in _PACKAGES:
         found = _version(name)
@@ -54,7 +56,7 @@ def _checks(index: Path) -> Iterator[Check]:
     yield "extras", True, ", ".join(installed) or "none"
     yield "processors", True, f"{os.cpu_count()}"
     yield _try("encoder", _check_encoder)
-    if (index / "catalog.sqlite").exists():
+    if IndexStore.exists(index):
         yield _try("index", lambda: _check_index(index))
         free = shutil.disk_usage(index).free
         yield "disk", free >= _LEAST_SPACE, f"{free >> 20:,} MiB free beside the index"
@@ -92,5 +94,5 @@ def _check_index(index: Path) -> tuple[bool, str]:
         problems = engine.verify()
         status = engine.status()
     if problems:
-        return False, f"{problems[0]} ({len(problems)} problems; lmkrag verify lists them, lmkrag repair mends them)"
+        return False, f"{problems[0]} ({len(problems)} problems; lmkrag verify lists them, lmkrag repair fixes them)"
     return True, f"{index}: {status.documents:,} documents, {status.sentences:,} sentences, whole"

@@ -1,5 +1,6 @@
 """``lmkrag feedback``: what people said of results, as a labelled set."""
 
+from dataclasses import asdict
 from pathlib import Path
 
 import click
@@ -24,7 +25,7 @@ def export(index_path: str, out: Path, as_json: bool) -> None:
     with Engine.open(index_path) as engine:
         report = export_feedback(engine, out)
     if as_json:
-        print_json({"queries": report.queries, "spans": report.spans, "rejected": report.rejected, "lost": report.lost})
+        print_json(asdict(report))
         return
     lost = f", {report.lost} left out: their documents have changed or are gone" if report.lost else ""
     rejected = f", {report.rejected} found bad" if report.rejected else ""

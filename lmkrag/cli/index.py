@@ -8,11 +8,22 @@ from typing import Any
 
 import click
 
-from lmkrag.cli.output import index_option, json_option, one_line, print_json
+from lmkrag.cli.output import Command, index_option, json_option, one_line, print_json
 from lmkrag.errors import UsageError
 from lmkrag.types import IndexReport
 
 _LISTED = 20  # skipped files shown one by one
+
+
+def glob_options(command: Command) -> Command:
+    """Add ``--include`` and ``--exclude``."""
+    options = [
+        click.option("--include", multiple=True, metavar="GLOB", help="Only files that match; may be repeated."),
+        click.option("--exclude", multiple=True, metavar="GLOB", help="No files that match; may be repeated."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @click.command(epilog="Example: lmkrag index docs/ notes.pdf --exclude 'drafts/' --index indexes/handbook")
@@ -27,8 +38,7 @@ _LISTED = 20  # skipped files shown one by one
     envvar="LMKRAG_OVERLAP",
     help="How much of each window the next repeats (the shipped model: 0.5). Less is faster; new indexes only.",
 )
-@click.option("--include", multiple=True, metavar="GLOB", help="Only files that match; may be repeated.")
-@click.option("--exclude", multiple=True, metavar="GLOB", help="No files that match; may be repeated.")
+@glob_options
 @click.option("--prune", is_flag=True, help="Remove documents whose files are gone from the directories given.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
 @json_option
@@ -53,8 +63,7 @@ def index(
 @click.command(epilog="Example: lmkrag sync docs/ --index indexes/handbook")
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...")
 @partial(index_option, existing=False)
-@click.option("--include", multiple=True, metavar="GLOB", help="Only files that match; may be repeated.")
-@click.option("--exclude", multiple=True, metavar="GLOB", help="No files that match; may be repeated.")
+@glob_options
 @click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
 @json_option
 def sync(

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from lmkrag.cli.index import explain_report
+from lmkrag.cli.index import explain_report, glob_options
 from lmkrag.cli.output import index_option, print_error
 from lmkrag.errors import LmkragError, MissingExtra, UsageError
 
@@ -18,8 +18,7 @@ _PAUSE = 1_000  # milliseconds in which changes are gathered
 @click.command(epilog="Example: lmkrag watch docs/ --index indexes/handbook")
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...")
 @partial(index_option, existing=False)
-@click.option("--include", multiple=True, metavar="GLOB", help="Only files that match; may be repeated.")
-@click.option("--exclude", multiple=True, metavar="GLOB", help="No files that match; may be repeated.")
+@glob_options
 @click.option("--changes", type=click.IntRange(min=0), default=0, metavar="N", help="End after so many; 0 for never.")
 def watch(
     folders: tuple[str, ...], index_path: str, include: tuple[str, ...], exclude: tuple[str, ...], changes: int

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib import import_module
 from pathlib import Path
 
-from lmkrag.corpus.formats.base import Loaded
+from lmkrag.corpus.formats.base import OLD_OFFICE, Loaded
 from lmkrag.corpus.formats.text import SAMPLE, read_mark
 from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.types import Document
@@ -43,8 +43,6 @@ _MAGIC = {
     **dict.fromkeys((".docx", ".epub", ".xlsx", ".xlsm", ".pptx", ".odt"), b"PK"),
 }
 """What a file of a format has near its beginning."""
-
-_OLD_WORD = b"\xd0\xcf\x11\xe0"  # a compound file: the reader of .docx says what to do about it
 
 _LONG = 4 << 20  # bytes
 _logger = logging.getLogger(__name__)
@@ -91,7 +89,9 @@ def check_file(path: Path) -> None:
         sample = file.read(SAMPLE)
     if is_plain(path):
         read_mark(sample)
-    elif suffix in _MAGIC and _MAGIC[suffix] not in sample[:1024] and not sample.startswith(_OLD_WORD):
+    elif (
+        suffix in _MAGIC and _MAGIC[suffix] not in sample[:1024] and not sample.startswith(OLD_OFFICE)
+    ):  # their readers say what to do
         raise DocumentError(f"not a {suffix} file, whatever its name says")
 
 

@@ -1,9 +1,9 @@
-"""Read an evaluation set: ``docs.jsonl.gz`` and ``queries.jsonl.gz`` in one folder."""
+"""Read and write an evaluation set: ``docs.jsonl.gz`` and ``queries.jsonl.gz`` in one folder."""
 
 import gzip
 import hashlib
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -67,6 +67,15 @@ def iter_documents(folder: Path) -> Iterator[Document]:
         yield Document(
             doc_id=record["doc_id"], path=record["doc_id"], text=record["text"], title=record.get("title", "")
         )
+
+
+def write_records(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    """Write a file of a set, such as ``docs.jsonl.gz``: whole, or not at all."""
+    partial = path.with_name(path.name + ".partial")
+    with gzip.open(partial, "wt", encoding="utf-8") as file:
+        for record in records:
+            file.write(json.dumps(record, ensure_ascii=False) + "\n")
+    partial.replace(path)
 
 
 def _records(path: Path, keys: set[str]) -> Iterator[dict[str, Any]]:

@@ -175,9 +175,9 @@ class Snapshot:
         """
         return DocumentView(self.connection, catalog.read_documents(self.connection, [key])[key])
 
-    def read_text(self, row: DocumentRow) -> str:
-        """Return the text of a document."""
-        return catalog.read_text(self.connection, row, 0, row.length)
+    def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
+        """Return characters ``[start, end)`` of a document, as far as there are such; all of them by default."""
+        return catalog.read_text(self.connection, row, start, row.length if end is None else end)
 
     # The parts of a search
 

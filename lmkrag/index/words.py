@@ -14,7 +14,7 @@ from lmkrag.arrays import Hashes
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _WORD = re.compile(r"[^\W_]+")
-_RUN = re.compile(r"[^\W_]+(?:(?:[-.:/+#]|_+)[^\W_]+)*")
+_JOINED = re.compile(r"(?<![^\W_])[^\W_]++(?:(?:[-.:/+#]|_+)[^\W_]++)+")  # possessive: a long word costs one look
 _LONGEST_IDENTIFIER = 48  # characters
 _STOP_WORDS = frozenset(
     """a about after all also an and any are as at be because been before being between both but by can could did do
@@ -36,22 +36,24 @@ def split_words(text: str) -> list[str]:
     if not text.isascii():
         text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
         text = _CJK.sub(r" \g<0> ", unicodedata.normalize("NFC", text))
+    text = text.lower()
     words: list[str] = []
-    for run in _RUN.finditer(text.lower()):
-        parts = _WORD.findall(run[0])
-        words += parts
-        if len(parts) > 1 and _is_identifier(run[0], parts):
-            words.append(run[0])
-    return words
+    done = 0
+    for joined in _JOINED.finditer(text):
+        if _is_identifier(joined[0]):
+            words += _WORD.findall(text, done, joined.end())
+            words.append(joined[0])
+            done = joined.end()
+    return words + _WORD.findall(text, done)
 
 
-def _is_identifier(run: str, parts: list[str]) -> bool:
+def _is_identifier(joined: str) -> bool:
     """Whether words that are joined name one thing: a digit or underscore tells, or dots between more than letters."""
-    if len(run) > _LONGEST_IDENTIFIER:
+    if len(joined) > _LONGEST_IDENTIFIER:
         return False
-    if "_" in run or any(map(str.isdigit, run)):
+    if "_" in joined or any(map(str.isdigit, joined)):
         return True
-    return "." in run and "-" not in run and all(len(part) > 1 for part in parts)
+    return "." in joined and "-" not in joined and all(len(part) > 1 for part in _WORD.findall(joined))
 
 
 def hash_words(text: str) -> Hashes:

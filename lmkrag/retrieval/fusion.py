@@ -80,10 +80,9 @@ def fuse(
         if reach in shares:
             parts.append((f"{reach} sentences around", best.copy(), shares[reach]))
     weight = 1.0 + PARAGRAPH_SHARE + DOCUMENT_SHARE + sum(shares.values())
-    total: Scores = own.copy()
-    for name, values, share in parts:
-        if name not in ("similarity", "words"):
-            total += np.float32(share) * values
+    total: Scores = np.zeros(len(sentences), np.float32)
+    for _, values, share in parts:
+        total += np.float32(share) * values
     total /= np.float32(weight)
     fused = Fused(total, tuple((name, values, share / weight) for name, values, share in parts), ())
     if title_match is not None:

@@ -8,7 +8,6 @@ from lmkrag.readers.base import AsyncAnswerStream, Exchange, LanguageModelReader
 from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.serialization import answer_to_json, span_to_json
 from lmkrag.server.indexes import ServedIndex
-from lmkrag.server.problems import from_error
 from lmkrag.server.streams import Event
 from lmkrag.types import Answer, Span
 
@@ -32,7 +31,7 @@ async def answer(index: ServedIndex, reader: Reader, question: str, spans: Seque
     try:
         return await reader.aanswer(question, spans)
     except LmkragError as error:
-        raise from_error(error, index.name, str(index.path)) from error
+        raise index.to_problem(error) from error
 
 
 async def answer_events(
@@ -46,13 +45,13 @@ async def answer_events(
             yield "text", piece
         yield "answer", answer_to_json(question, await stream.answer())
     except LmkragError as error:
-        yield "error", from_error(error, index.name, str(index.path)).body
+        yield "error", index.to_problem(error).body
     finally:
         await stream.aclose()
 
 
 async def make_standalone(
-    index: ServedIndex, reader: Reader, history: Sequence[Exchange], question: str, options: dict[str, Any]
+    index: ServedIndex, reader: Reader, history: Sequence[Exchange], question: str
 ) -> tuple[str, Reader]:
     """Return a follow-up question as one that stands alone, and what reads its answer.
 
@@ -69,7 +68,7 @@ async def make_standalone(
     from lmkrag.conversation import Conversation
 
     def follow(engine: Any) -> tuple[str, Reader]:
-        conversation = Conversation(engine, **options)
+        conversation = Conversation(engine)
         before = conversation.ask(history[-1][0])
         return conversation.standalone(question), ExtractiveReader(quoted=before.citations)
 

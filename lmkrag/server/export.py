@@ -1,7 +1,5 @@
 """Verdicts on results as a labelled set, in the format that ``eval`` and ``train`` read."""
 
-import gzip
-import json
 from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -10,7 +8,9 @@ from typing import Any
 
 from lmkrag.engine import Engine
 from lmkrag.errors import StorageError, UsageError
+from lmkrag.evaluation.dataset import write_records
 from lmkrag.server.feedback import Verdict, read_verdicts
+from lmkrag.types import DocumentInfo
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ def export_feedback(engine: Engine, out: Path) -> FeedbackReport:
         UsageError: there is no good span. StorageError: the files can't be read or written.
     """
     verdicts = read_verdicts(engine.path)
-    texts = {info.doc_id: "" for info in engine.documents()}
-    for doc_id in {verdict.doc_id for verdict in verdicts} & texts.keys():
-        texts[doc_id] = engine.show(doc_id)
+    documents = engine.documents()
+    judged = {verdict.doc_id for verdict in verdicts}
+    texts = {info.doc_id: engine.show(info.doc_id) for info in documents if info.doc_id in judged}
     placed = [(verdict, _place(verdict, texts.get(verdict.doc_id, ""))) for verdict in verdicts]
     lost = sum(place is None for _, place in placed)
     good = _group(placed, "up")
@@ -44,9 +44,9 @@ def export_feedback(engine: Engine, out: Path) -> FeedbackReport:
         raise UsageError("no span was found good yet whose document is still as it was: there is nothing to export")
     try:
         out.mkdir(parents=True, exist_ok=True)
-        _write(out / "docs.jsonl.gz", _documents(engine))
-        _write(out / "queries.jsonl.gz", _records(good))
-        _write(out / "rejected.jsonl.gz", _records(bad))
+        write_records(out / "docs.jsonl.gz", _documents(engine, documents))
+        write_records(out / "queries.jsonl.gz", _records(good))
+        write_records(out / "rejected.jsonl.gz", _records(bad))
     except OSError as error:
         raise StorageError(f"{out}: can't be written ({error.strerror or error})") from error
     return FeedbackReport(len(good), sum(map(len, good.values())), sum(map(len, bad.values())), lost)
@@ -78,12 +78,6 @@ def _records(grouped: dict[tuple[str, str], list[tuple[int, int]]]) -> Iterable[
         yield {"query_id": str(number), "query": question, "doc_id": doc_id, "spans": places}
 
 
-def _documents(engine: Engine) -> Iterable[dict[str, Any]]:
-    for info in engine.documents():
+def _documents(engine: Engine, documents: Iterable[DocumentInfo]) -> Iterable[dict[str, Any]]:
+    for info in documents:
         yield {"doc_id": info.doc_id, "title": info.title, "text": engine.show(info.doc_id)}
-
-
-def _write(path: Path, records: Iterable[dict[str, Any]]) -> None:
-    with gzip.open(path, "wt", encoding="utf-8") as file:
-        for record in records:
-            file.write(json.dumps(record) + "\n")

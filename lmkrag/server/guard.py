@@ -14,7 +14,7 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmkrag.server.metrics import Metrics
-from lmkrag.server.problems import Ended, Problem, busy
+from lmkrag.server.problems import Problem, RequestAborted, busy
 from lmkrag.server.settings import ServerSettings, is_loopback
 
 COOKIE = "lmkrag_session"
@@ -28,6 +28,7 @@ _CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'"
 )
+_CLOSE = {"Connection": "close"}  # where the rest of a body is not read
 _HEADERS = {
     "content-security-policy": _CONTENT_POLICY,
     "x-content-type-options": "nosniff",
@@ -75,20 +76,17 @@ class Guard:
             body = _LimitedBody(receive, limit, self._settings.limits.stall)
             try:
                 await self._app(scope, body, send)
-            except Ended as ended:
+            except RequestAborted as aborted:
                 if send.status:
                     return
-                raise ended.problem from None
+                raise aborted.problem from None
         except Problem as problem:
-            response = problem.to_response(scope["path"])
-            if problem.status in (408, 413):
-                response.headers["connection"] = "close"  # the rest of the body is not read
-            await response(scope, receive, send)
+            await problem.to_response(scope["path"])(scope, receive, send)
 
     def _check(self, scope: Scope, headers: Headers) -> None:
         host = _PORT.sub("", headers.get("host", "").lower())
         if not self._is_allowed(host):
-            raise Problem(421, "host", "Unknown host", f"this server is not called {host!r}: see --allow-host")
+            raise Problem(421, "host", "Unknown host", f"host {host!r} is not allowed: see --allow-host")
         origin = headers.get("origin")
         if origin is not None and urlsplit(origin).netloc.lower() != headers["host"].lower():
             raise Problem(403, "origin", "Foreign origin", f"pages of {origin!r} may not use this server")
@@ -98,13 +96,13 @@ class Guard:
         if not length.isdecimal():
             raise Problem(400, "invalid", "Invalid request", "Content-Length is not a number")
         if self._metrics.in_flight > self._settings.limits.requests:
-            raise busy("the server answers as many requests as it takes on; try again in a few seconds")
+            raise busy("too many requests are in flight; try again in a few seconds")
         path = scope["path"]
         if path not in _PUBLIC and not path.startswith("/static/") and not self.is_known(headers):
             raise Problem(
                 401,
                 "unauthorized",
-                "Who are you?",
+                "Authentication required",
                 "send the server's token as Authorization: Bearer TOKEN",
                 headers={"WWW-Authenticate": 'Bearer realm="lmkrag"'},
             )
@@ -160,7 +158,7 @@ def _route(scope: Scope) -> str:
 
 
 def _too_large(limit: int) -> Problem:
-    return Problem(413, "too-large", "Too large", f"the body is larger than {limit:,} bytes")
+    return Problem(413, "too-large", "Too large", f"the body is larger than {limit:,} bytes", headers=_CLOSE)
 
 
 class _LimitedBody:
@@ -178,11 +176,11 @@ class _LimitedBody:
                 message = await self._receive()
         except TimeoutError:
             detail = f"nothing came for {self._seconds:g} seconds"
-            raise Ended(Problem(408, "slow", "The request is too slow", detail)) from None
+            raise RequestAborted(Problem(408, "slow", "The request is too slow", detail, headers=_CLOSE)) from None
         self._read += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)
         if self._read > self._limit:
-            raise Ended(_too_large(self._limit))
+            raise RequestAborted(_too_large(self._limit))
         return message
 
 
@@ -205,4 +203,4 @@ class _Watched:
                 await self._send(message)
         except TimeoutError:
             problem = Problem(408, "slow", "The client is too slow", "nothing was read")
-            raise Ended(problem) from None
+            raise RequestAborted(problem) from None

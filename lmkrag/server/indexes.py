@@ -56,7 +56,11 @@ class ServedIndex:
             except IndexMismatch:
                 return call(self._open_again(engine))
         except LmkragError as error:
-            raise from_error(error, self.name, str(self.path)) from error
+            raise self.to_problem(error) from error
+
+    def to_problem(self, error: LmkragError) -> Problem:
+        """Return an error as the problem of a request, which names the index but never its directory."""
+        return from_error(error, self.name, str(self.path))
 
     def _open_again(self, old: Engine) -> Engine:
         with self._guard:
@@ -97,11 +101,19 @@ class ServedIndexes:
         names = ", ".join(self.by_name)
         if not name:
             if len(self.by_name) > 1:
-                raise Problem(400, "usage", "Which index?", f'name an index with "index": one of {names}')
+                raise Problem(400, "usage", "Index name required", f'name an index with "index": one of {names}')
             return next(iter(self.by_name.values()))
         if name not in self.by_name:
             raise Problem(404, "unknown-index", "No such index", f"no index {name!r}: there is {names}")
         return self.by_name[name]
+
+    async def run(self, name: str | None, call: Callable[[Engine], Result]) -> Result:
+        """Run a call on the index of a name.
+
+        Raises:
+            Problem: there is none, or the call failed.
+        """
+        return await self.find(name).run(call)
 
     def close(self) -> None:
         """Close them all."""

@@ -169,46 +169,49 @@ class Jobs:
     def _work(self, index: ServedIndex, waiting: "queue.Queue[str | None]") -> None:
         with IsolatedLoader() as loader:
             while (job_id := waiting.get()) is not None and not self._stopping.is_set():
-                job = self.find(job_id)
                 try:
-                    report = self._add(index, job, loader)
+                    self._run(index, self.find(job_id), loader)
                 except _Stopped:
                     return
-                except Exception as error:
-                    if not isinstance(error, LmkragError):
-                        _logger.error("%s: job %s failed", index.name, job_id, exc_info=error)
-                    reason = str(error).replace(str(index.path), index.name)
-                    self._put(replace(self.find(job_id), state="failed", error=reason))
-                    if isinstance(error, StorageError | OSError):
-                        continue  # such as a full disk: the next server tries again
-                else:
-                    if report is None:
-                        return
-                    ended = replace(self.find(job_id), state="done", report=report)
-                    if report.skipped:
-                        ended = replace(ended, state="failed", error=report.skipped[0].reason)
-                    self._put(ended)
-                _record_file(index.path, job_id).unlink(missing_ok=True)
-                shutil.rmtree(_staged_file(index.path, job_id, job.doc_id).parent, ignore_errors=True)
 
-    def _add(self, index: ServedIndex, job: Job, loader: IsolatedLoader) -> IndexReport | None:
-        """Add one document; wait while somebody else writes. None when the server stops meanwhile."""
+    def _run(self, index: ServedIndex, job: Job, loader: IsolatedLoader) -> None:
+        """Do a job, note how it ended, and forget its record unless the next server should try again."""
+        try:
+            report = self._add(index, job, loader)
+        except _Stopped:
+            raise
+        except Exception as error:
+            if not isinstance(error, LmkragError):
+                _logger.error("%s: job %s failed", index.name, job.job_id, exc_info=error)
+            self._change(job, state="failed", error=str(error).replace(str(index.path), index.name))
+            if isinstance(error, StorageError | OSError):
+                return  # such as a full disk
+        else:
+            reason = report.skipped[0].reason if report.skipped else None
+            self._change(job, state="failed" if reason else "done", error=reason, report=report)
+        _record_file(index.path, job.job_id).unlink(missing_ok=True)
+        shutil.rmtree(_staged_file(index.path, job.job_id, job.doc_id).parent, ignore_errors=True)
+
+    def _add(self, index: ServedIndex, job: Job, loader: IsolatedLoader) -> IndexReport:
+        """Add one document; wait while somebody else writes."""
         document = _load(index.path, job, loader)
 
         def progress(_: str, done: int, total: int) -> None:
             if self._stopping.is_set():
                 raise _Stopped
-            known = self.find(job.job_id)
-            self._put(replace(known, done=done, total=max(total, known.total)))
+            self._change(job, done=done, total=max(total, self.find(job.job_id).total))
 
         while not self._stopping.is_set():
-            self._put(replace(self.find(job.job_id), state="running", total=len(document.text)))
+            self._change(job, state="running", total=len(document.text))
             try:
                 return index.engine.add([document], progress=progress)
             except IndexLocked:
-                self._put(replace(self.find(job.job_id), state="waiting"))
+                self._change(job, state="waiting")
                 self._stopping.wait(_LOCKED)
-        return None
+        raise _Stopped
+
+    def _change(self, job: Job, **values: Any) -> None:
+        self._put(replace(self.find(job.job_id), **values))
 
 
 @contextlib.contextmanager

@@ -1,6 +1,7 @@
 """The Model Context Protocol: tools and resources that let an assistant search documents and read them."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable
+from dataclasses import asdict
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
@@ -13,7 +14,8 @@ from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import Reader
 from lmkrag.server.asking import answer, find_spans
-from lmkrag.server.indexes import ServedIndex, ServedIndexes
+from lmkrag.server.excerpts import read_excerpt
+from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.jobs import check_doc_id
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_QUERY
@@ -209,7 +211,11 @@ def _add_reading_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: R
         index: _Index = None,
     ) -> Excerpt:
         """Read a part of a document exactly as it was indexed."""
-        return await _tell(indexes_run(indexes, index, lambda engine: _read(engine, doc_id, start, end)))
+
+        def read(engine: Engine) -> Excerpt:
+            return Excerpt(**asdict(read_excerpt(engine, doc_id, start, end, most=_READ)))
+
+        return await _tell(indexes.run(index, read))
 
     @server.tool(title="List documents", annotations=_READS)
     async def list_documents(
@@ -227,16 +233,7 @@ def _add_reading_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: R
             ]
             return Listing(documents=listed, total=len(found))
 
-        return await _tell(indexes_run(indexes, index, read))
-
-
-async def indexes_run(indexes: ServedIndexes, name: str | None, call: Callable[[Engine], Result]) -> Result:
-    """Run a call on the index of a name.
-
-    Raises:
-        Problem: there is none, or the call failed.
-    """
-    return await indexes.find(name).run(call)
+        return await _tell(indexes.run(index, read))
 
 
 def _to_passage(span: Span) -> Passage:
@@ -244,27 +241,7 @@ def _to_passage(span: Span) -> Passage:
     return Passage(**{name: getattr(span, name) for name in names})
 
 
-def _read(engine: Engine, doc_id: str, start: int, end: int | None) -> Excerpt:
-    info = engine.describe(doc_id)
-    first = min(start, info.characters)
-    text = engine.read(doc_id, first, min(first + _READ, info.characters if end is None else max(end, first)))
-    return Excerpt(
-        doc_id=doc_id,
-        title=info.title,
-        start=first,
-        end=first + len(text),
-        characters=info.characters,
-        text=text,
-    )
-
-
 def _add_resources(server: MCPServer[Any], indexes: ServedIndexes) -> None:
-    async def read(index: ServedIndex, doc_id: str) -> str:
-        try:
-            return await index.run(lambda engine: engine.show(doc_id))
-        except Problem as problem:
-            raise ResourceError(str(problem)) from problem
-
     @server.resource(
         "lmkrag://{index}/{+doc_id}",
         title="A document",
@@ -273,10 +250,9 @@ def _add_resources(server: MCPServer[Any], indexes: ServedIndexes) -> None:
     )
     async def document(index: str, doc_id: str) -> str:
         try:
-            served = indexes.find(index)
+            return await indexes.run(index, lambda engine: engine.show(doc_id))
         except Problem as problem:
             raise ResourceError(str(problem)) from problem
-        return await read(served, doc_id)
 
 
 def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
@@ -297,9 +273,9 @@ def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
                 raise ToolError(report.skipped[0].reason)
             return Change(added=report.added, updated=report.updated, unchanged=report.unchanged)
 
-        return await _tell(indexes_run(indexes, index, add))
+        return await _tell(indexes.run(index, add))
 
     @server.tool(title="Remove a document", annotations=_WRITES)
     async def remove_document(doc_id: Annotated[str, Field(max_length=2_000)], index: _Index = None) -> Change:
         """Remove a document from the index; its file is left where it is."""
-        return await _tell(indexes_run(indexes, index, lambda engine: Change(removed=engine.remove(doc_id))))
+        return await _tell(indexes.run(index, lambda engine: Change(removed=engine.remove(doc_id))))

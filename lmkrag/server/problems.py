@@ -61,7 +61,7 @@ class Problem(Exception):
         return JSONResponse(self.body, self.status, self.headers, media_type="application/problem+json")
 
 
-class Ended(HTTPException):
+class RequestAborted(HTTPException):
     """A request that is given up while it is read: it is too large or too slow.
 
     FastAPI lets no other exception through while it reads a body.
@@ -107,10 +107,8 @@ def handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def on_http(request: Request, error: HTTPException) -> JSONResponse:
-        if isinstance(error, Ended):
-            response = error.problem.to_response(request.url.path)
-            response.headers["connection"] = "close"  # the rest of the body is not read
-            return response
+        if isinstance(error, RequestAborted):
+            return error.problem.to_response(request.url.path)
         kind = {404: "not-found", 405: "method-not-allowed", 413: "too-large"}.get(error.status_code, "http")
         problem = Problem(
             error.status_code, kind, str(error.detail), str(error.detail), headers=dict(error.headers or {})

@@ -10,7 +10,7 @@ GRACE = 25.0
 """Seconds that streams may take to end when the server stops."""
 
 Event = tuple[str, Any]
-"""The name of an event, empty for none, and its data."""
+"""The name of an event, empty for none, and its data; a string without a name is sent as it is."""
 
 
 def stream_events(events: AsyncIterator[Event]) -> EventSourceResponse:
@@ -19,7 +19,7 @@ def stream_events(events: AsyncIterator[Event]) -> EventSourceResponse:
     async def encoded() -> AsyncIterator[dict[str, str]]:
         try:
             async for name, data in events:
-                text = data if isinstance(data, str) and name == "" else json.dumps(data, ensure_ascii=False)
+                text = data if isinstance(data, str) and not name else json.dumps(data, ensure_ascii=False)
                 yield {"event": name, "data": text} if name else {"data": text}
         finally:
             await events.aclose()  # type: ignore[attr-defined]  # a generator; its reader stops with it

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from lmkrag.server.problems import Problem, busy
@@ -32,7 +32,7 @@ class Workers:
             Problem: too many wait already (429), or it took too long (504).
         """
         if self._pending >= self._limits.threads + self._limits.waiting:
-            raise busy("the server has as many searches to do as it takes on; try again in a few seconds")
+            raise busy("too many searches are waiting; try again in a few seconds")
         self._pending += 1
         loop = asyncio.get_running_loop()
         future = self._threads.submit(call)
@@ -43,9 +43,9 @@ class Workers:
                 return await asyncio.shield(asyncio.wrap_future(future))
         except TimeoutError:
             seconds = self._limits.seconds
-            raise Problem(504, "timeout", "Time is up", f"this took longer than {seconds:g} seconds") from None
+            raise Problem(504, "timeout", "Timed out", f"this took longer than {seconds:g} seconds") from None
         finally:
-            _forget(future)
+            future.cancel()  # nobody waits any more: if it has not begun, it never will
 
     def _finished(self) -> None:
         self._pending -= 1
@@ -53,8 +53,3 @@ class Workers:
     def close(self) -> None:
         """Wait for the calls that run, and end the threads."""
         self._threads.shutdown(wait=True, cancel_futures=True)
-
-
-def _forget(future: "Future[Result]") -> None:
-    """Leave out a call that nobody waits for any more, if it has not begun."""
-    future.cancel()

@@ -4,9 +4,8 @@ Luo et al., "Landmark Embedding" (arXiv 2402.11573), section 3.2: a background o
 sentences of it as the answer, and a question about the background that only they answer.
 """
 
-import gzip
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -14,6 +13,7 @@ import numpy as np
 
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import UsageError
+from lmkrag.evaluation.dataset import write_records
 from lmkrag.readers.base import LanguageModelReader
 from lmkrag.types import Document, Sentence
 
@@ -134,14 +134,6 @@ def _write_set(documents: Sequence[Document], records: list[Record], out: Path) 
             queries.append({"query_id": str(record["number"]), **kept})
     used = {query["doc_id"] for query in queries}
     texts = ({"doc_id": d.doc_id, "title": d.title, "text": d.text} for d in documents if d.doc_id in used)
-    _write(out / "docs.jsonl.gz", texts)
-    _write(out / "queries.jsonl.gz", iter(queries))
+    write_records(out / "docs.jsonl.gz", texts)
+    write_records(out / "queries.jsonl.gz", queries)
     return len(queries)
-
-
-def _write(path: Path, records: Iterator[Record]) -> None:
-    partial = path.with_name(path.name + ".partial")
-    with gzip.open(partial, "wt", encoding="utf-8") as file:
-        for record in records:
-            file.write(json.dumps(record, ensure_ascii=False) + "\n")
-    partial.replace(path)

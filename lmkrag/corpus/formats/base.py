@@ -2,8 +2,9 @@
 
 import io
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from typing import Any
 
 from lmkrag.errors import DocumentError
@@ -21,6 +22,34 @@ class Loaded:
     title: str = ""
     page_starts: tuple[int, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
+
+
+OLD_OFFICE = b"\xd0\xcf\x11\xe0"
+"""How a compound file begins: one of Office before 2007, or an encrypted one of today."""
+
+_GAP = "\n\n"
+
+
+def check_office_file(data: bytes, what: str, suffix: str) -> None:
+    """Refuse a file of Word, Excel or PowerPoint that can't be read.
+
+    Raises:
+        DocumentError: it is encrypted, of an old version, or no archive.
+    """
+    if data.startswith(OLD_OFFICE):
+        raise DocumentError(f"encrypted or old {what} file: save it as {suffix} without a password")
+    open_archive(data, what).close()
+
+
+def join_pages(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:
+    """Return the text of all pages, and the characters that they begin with."""
+    starts = accumulate((len(page) + len(_GAP) for page in pages[:-1]), initial=0)
+    return _GAP.join(pages), tuple(starts) if pages else ()
+
+
+def table_row(cells: Iterable[str]) -> str:
+    """Return the cells of a row between bars, as Markdown has them."""
+    return f"| {' | '.join(cells)} |"
 
 
 def open_archive(data: bytes, what: str) -> zipfile.ZipFile:

@@ -6,15 +6,13 @@ from typing import Any
 import docx
 from docx.table import Table
 
-from lmkrag.corpus.formats.base import Loaded, open_archive
+from lmkrag.corpus.formats.base import Loaded, check_office_file, table_row
 from lmkrag.errors import DocumentError
 
 
 def read(data: bytes, name: str) -> Loaded:
     """Read a .docx file: one paragraph a line, headings as ``#``, list items as ``-``, table rows between ``|``."""
-    if data.startswith(b"\xd0\xcf\x11\xe0"):
-        raise DocumentError("encrypted or old Word file: save it as .docx without a password")
-    open_archive(data, "Word").close()
+    check_office_file(data, "Word", ".docx")
     try:
         document = docx.Document(io.BytesIO(data))
         lines = [line for block in document.iter_inner_content() for line in _lines(block)]
@@ -30,9 +28,7 @@ def read(data: bytes, name: str) -> Loaded:
 
 def _lines(block: Any) -> list[str]:
     if isinstance(block, Table):
-        rows = [
-            "| " + " | ".join(cell.text.replace("\n", " ").strip() for cell in row.cells) + " |" for row in block.rows
-        ]
+        rows = [table_row(cell.text.replace("\n", " ").strip() for cell in row.cells) for row in block.rows]
         return ["\n".join(rows)] if rows else []
     text = block.text.strip()
     if not text:

@@ -10,6 +10,7 @@ from email.message import EmailMessage, MIMEPart
 
 from lmkrag.corpus.formats.base import Loaded
 from lmkrag.corpus.formats.html import extract
+from lmkrag.corpus.load import load_bytes
 from lmkrag.errors import DocumentError
 
 _HEADERS = ("From", "To", "Cc", "Date", "Subject")
@@ -95,8 +96,6 @@ def _attachments(message: EmailMessage) -> Iterator[str]:
             inner = part.get_content()
             yield f"# {_header(inner, 'Subject') or name}\n\n{_show(inner)}"
             continue
-        from lmkrag.corpus.load import load_bytes
-
         try:
             data = part.get_payload(decode=True)
             found = load_bytes(data if isinstance(data, bytes) else b"", name, doc_id=name, path=name)

@@ -6,10 +6,8 @@ from typing import Any
 from odf import table, teletype, text
 from odf.opendocument import load
 
-from lmkrag.corpus.formats.base import Loaded, open_archive
+from lmkrag.corpus.formats.base import Loaded, open_archive, table_row
 from lmkrag.errors import DocumentError
-
-_HEADING, _PARAGRAPH, _LIST, _TABLE = text.H, text.P, text.List, table.Table
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -17,15 +15,14 @@ def read(data: bytes, name: str) -> Loaded:
     open_archive(data, "OpenDocument").close()
     try:
         document = load(io.BytesIO(data))
-        blocks = list(_read(document.text))
-        title = next(iter(document.meta.childNodes), None) and _meta(document, "dc:title")
-        author = _meta(document, "dc:creator")
+        blocks = _read(document.text)
+        title, author = _meta(document, "dc:title"), _meta(document, "dc:creator")
     except Exception as error:  # odfpy lets errors of its XML and zip readers through
         raise DocumentError(f"broken OpenDocument file ({type(error).__name__})") from error
     found = "\n\n".join(block for block in blocks if block.strip())
     if not found:
         raise DocumentError("OpenDocument text without text")
-    return Loaded(found, "odt", title or "", meta={"author": author} if author else {})
+    return Loaded(found, "odt", title, meta={"author": author} if author else {})
 
 
 def _meta(document: Any, tag: str) -> str:
@@ -47,7 +44,7 @@ def _read(node: Any) -> list[str]:
             blocks.append("\n".join(f"- {item}" for item in items))
         elif name == "table":
             rows = [
-                "| " + " | ".join(_text(cell) for cell in row.getElementsByType(table.TableCell)) + " |"
+                table_row(_text(cell) for cell in row.getElementsByType(table.TableCell))
                 for row in child.getElementsByType(table.TableRow)
             ]
             blocks.append("\n".join(rows))

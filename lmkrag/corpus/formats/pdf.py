@@ -12,10 +12,9 @@ from typing import Any
 import pypdfium2
 import pypdfium2.raw as raw
 
-from lmkrag.corpus.formats.base import Loaded
+from lmkrag.corpus.formats.base import Loaded, join_pages
 from lmkrag.errors import DocumentError
 
-_GAP = "\n\n"
 _SPECIAL = re.compile("\r\n|[\ufffe\x02\0]")
 _CLEANED = {"\r\n": "\n", "\ufffe": "-", "\x02": "-", "\0": ""}
 _UNITS = 100_000  # that a page is divided into, either way
@@ -38,15 +37,11 @@ def read(data: bytes, name: str) -> Loaded:
         raise DocumentError(f"broken PDF ({error})") from error
     finally:
         pdf.close()
-    starts, position = [], 0
-    for page in pages:
-        starts.append(position)
-        position += len(page) + len(_GAP)
-    text = _GAP.join(pages)
+    text, starts = join_pages(pages)
     if not text.strip():
         raise DocumentError("PDF without a text layer: scanned pages need OCR first")
     meta = {key.lower(): facts[key] for key in ("Author", "Subject", "Keywords") if key in facts}
-    return Loaded(text, "pdf", facts.get("Title", ""), tuple(starts), meta)
+    return Loaded(text, "pdf", facts.get("Title", ""), starts, meta)
 
 
 def render_page(data: bytes, number: int, scale: float) -> bytes:

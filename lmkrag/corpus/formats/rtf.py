@@ -4,7 +4,7 @@ import re
 
 from striprtf.striprtf import rtf_to_text
 
-from lmkrag.corpus.formats.base import Loaded
+from lmkrag.corpus.formats.base import Loaded, table_row
 from lmkrag.errors import DocumentError
 
 _TITLE = re.compile(rb"\{\\title ([^{}\\]+)\}")
@@ -18,6 +18,6 @@ def read(data: bytes, name: str) -> Loaded:
         text = rtf_to_text(data.decode("latin-1"), errors="replace")
     except Exception as error:  # striprtf fails in many ways at what is broken
         raise DocumentError(f"broken RTF ({type(error).__name__})") from error
-    lines = [f"| {' | '.join(line.split('|'))} |" if "|" in line else line for line in text.splitlines()]
+    lines = [table_row(line.split("|")) if "|" in line else line for line in text.splitlines()]
     title = _TITLE.search(data)
     return Loaded("\n".join(lines).strip(), "rtf", title[1].decode("latin-1").strip() if title else "")

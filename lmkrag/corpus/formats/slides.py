@@ -6,7 +6,7 @@ from typing import Any
 
 import pptx
 
-from lmkrag.corpus.formats.base import Loaded, open_archive
+from lmkrag.corpus.formats.base import Loaded, check_office_file, join_pages, table_row
 from lmkrag.errors import DocumentError
 
 _GAP = "\n\n"
@@ -14,9 +14,7 @@ _GAP = "\n\n"
 
 def read(data: bytes, name: str) -> Loaded:
     """Read a .pptx file; groups of shapes and tables are read, too."""
-    if data.startswith(b"\xd0\xcf\x11\xe0"):
-        raise DocumentError("encrypted or old PowerPoint file: save it as .pptx without a password")
-    open_archive(data, "PowerPoint").close()
+    check_office_file(data, "PowerPoint", ".pptx")
     try:
         presentation = pptx.Presentation(io.BytesIO(data))
         slides = [_GAP.join(_read_slide(slide)) for slide in presentation.slides]
@@ -26,13 +24,10 @@ def read(data: bytes, name: str) -> Loaded:
         raise DocumentError(f"broken PowerPoint file ({type(error).__name__})") from error
     if not any(slides):
         raise DocumentError("presentation without text")
-    starts, position = [], 0
-    for slide in slides:
-        starts.append(position)
-        position += len(slide) + len(_GAP)
+    text, starts = join_pages(slides)
     known = {"author": author} if author else {}
     named = "" if title == "PowerPoint Presentation" else title
-    return Loaded(_GAP.join(slides), "pptx", named, tuple(starts), known)
+    return Loaded(text, "pptx", named, starts, known)
 
 
 def _read_slide(slide: Any) -> Iterator[str]:
@@ -49,7 +44,7 @@ def _read_slide(slide: Any) -> Iterator[str]:
                 yield "\n".join(f"- {line}" for line in lines) if len(lines) > 1 else lines[0]
         elif shape.has_table:
             rows = ([" ".join(cell.text.split()) for cell in row.cells] for row in shape.table.rows)
-            yield "\n".join("| " + " | ".join(cells) + " |" for cells in rows)
+            yield "\n".join(map(table_row, rows))
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame.text.strip()):
         yield notes
 

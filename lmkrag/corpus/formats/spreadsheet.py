@@ -8,7 +8,7 @@ from typing import Any
 
 import openpyxl
 
-from lmkrag.corpus.formats.base import Loaded, open_archive
+from lmkrag.corpus.formats.base import Loaded, check_office_file
 from lmkrag.corpus.formats.tabular import table_lines
 from lmkrag.errors import DocumentError
 
@@ -17,9 +17,7 @@ _MIDNIGHT = datetime.time()
 
 def read(data: bytes, name: str) -> Loaded:
     """Read an .xlsx file: the values that were last computed, not the formulas."""
-    if data.startswith(b"\xd0\xcf\x11\xe0"):
-        raise DocumentError("encrypted or old Excel file: save it as .xlsx without a password")
-    open_archive(data, "Excel").close()
+    check_office_file(data, "Excel", ".xlsx")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # of styles and validations, which nobody reads here

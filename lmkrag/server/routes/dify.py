@@ -6,12 +6,13 @@ from typing import Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, ConfigDict, Field
 
+from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.integrations.metadata import describe_span
 from lmkrag.retrieval.filters import quote
-from lmkrag.server.problems import from_error
 from lmkrag.server.schemas import Question
 from lmkrag.server.service import TheService
+from lmkrag.types import Span
 
 router = APIRouter(tags=["Dify"])
 
@@ -85,12 +86,12 @@ class RetrievalReply(BaseModel):
 async def retrieve(body: RetrievalBody, service: TheService) -> RetrievalReply:
     """Find passages for Dify. The knowledge id is the name of an index."""
     index = service.indexes.find(body.knowledge_id)
-    how = body.retrieval_setting
-    try:
-        condition = to_filter(body.metadata_condition) if body.metadata_condition else None
-    except UsageError as error:
-        raise from_error(error, index.name, str(index.path)) from error
-    spans = await index.run(lambda engine: engine.search(body.query, top_k=how.top_k, filter=condition))
+    how, condition = body.retrieval_setting, body.metadata_condition
+
+    def search(engine: Engine) -> list[Span]:
+        return engine.search(body.query, top_k=how.top_k, filter=to_filter(condition) if condition else None)
+
+    spans = await index.run(search)
     records = [
         Record(
             content=span.text,

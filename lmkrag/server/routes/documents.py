@@ -5,6 +5,7 @@ In these paths the slashes of an id may be sent as they are or as ``%2F``; as ``
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any
 from urllib.parse import unquote
@@ -15,12 +16,13 @@ from fastapi.responses import Response
 from pydantic import ValidationError
 
 from lmkrag.engine import Engine
-from lmkrag.errors import LmkragError, UsageError
+from lmkrag.errors import UsageError
 from lmkrag.serialization import info_to_json
+from lmkrag.server.excerpts import read_excerpt
 from lmkrag.server.jobs import Job, Jobs
 from lmkrag.server.markdown import parse_markdown
 from lmkrag.server.pages import SCALES
-from lmkrag.server.problems import Problem, from_error
+from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import (
     MAX_QUERY,
     BlocksReply,
@@ -80,15 +82,8 @@ async def read_text(
     end: Annotated[int | None, Query(ge=0, le=2**53)] = None,
 ) -> Any:
     """Return characters of a document's text, exactly as indexed: 200,000 at most."""
-
-    def read(engine: Engine) -> dict[str, Any]:
-        characters = engine.describe(doc_id).characters
-        first = min(start, characters)
-        stop = min(characters if end is None else max(end, first), characters, first + _MOST_TEXT)
-        text = engine.read(doc_id, first, stop)
-        return {"doc_id": doc_id, "start": first, "end": first + len(text), "text": text, "characters": characters}
-
-    return await service.indexes.find(index).run(read)
+    read = partial(read_excerpt, doc_id=doc_id, start=start, end=end, most=_MOST_TEXT)
+    return asdict(await service.indexes.find(index).run(read))
 
 
 @router.get("/{doc_id:path}/blocks", response_model=BlocksReply)
@@ -199,7 +194,7 @@ async def put_document(
     data = await request.body()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
-    def accept() -> Job:
+    def accept(_: Engine) -> Job:
         if kind != "application/json":
             return jobs.add_file(served, doc_id, data)
         body = DocumentBody.model_validate_json(data)
@@ -207,11 +202,9 @@ async def put_document(
         return jobs.add_document(served, document)
 
     try:
-        job = await service.workers.run(accept)
+        job = await served.run(accept)
     except ValidationError as error:
         raise RequestValidationError(error.errors()) from None
-    except LmkragError as error:
-        raise from_error(error, served.name, str(served.path)) from error
     response.headers["Location"] = f"/api/jobs/{job.job_id}"
     return job_to_json(job)
 

@@ -16,7 +16,7 @@ async def is_alive() -> dict[str, str]:
 
 
 @router.get("/readyz", responses={503: {"description": "An index can't be read, or the server still warms up."}})
-async def is_ready(service: TheService) -> Response:
+def is_ready(service: TheService) -> Response:
     """Return 200 once a search has warmed every index up, and while each can be read."""
     if not service.ready:
         raise Problem(503, "not-ready", "Not ready", "the server warms up", headers={"Retry-After": "1"})

@@ -1,6 +1,6 @@
 """The API that OpenAI's clients speak: an index is a model that answers from its documents, with citations."""
 
-import json
+import base64
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
@@ -18,7 +18,7 @@ from lmkrag.errors import LmkragError
 from lmkrag.readers.base import Exchange, Reader
 from lmkrag.server.asking import answer, find_spans, make_standalone
 from lmkrag.server.indexes import ServedIndex
-from lmkrag.server.problems import Problem, from_error
+from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_BATCH, MAX_QUERY
 from lmkrag.server.service import TheService
 from lmkrag.server.streams import Event, stream_events
@@ -90,7 +90,7 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
     """Answer the last question of a conversation from an index's documents; earlier messages explain it."""
     index = service.indexes.find(body.model)
     history, question = read_conversation(body.messages)
-    standalone, reader = await make_standalone(index, service.reader, history, question, {})
+    standalone, reader = await make_standalone(index, service.reader, history, question)
     spans = await find_spans(index, reader, standalone, {})
     base = str(request.base_url)
     reply = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": index.name}
@@ -117,7 +117,7 @@ async def _chunks(
 ) -> AsyncIterator[Event]:
     def chunk(delta: dict[str, Any], finish: str | None = None) -> Event:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
-        return "", json.dumps({**reply, "object": "chat.completion.chunk", "choices": [choice]}, ensure_ascii=False)
+        return "", {**reply, "object": "chat.completion.chunk", "choices": [choice]}
 
     yield chunk({"role": "assistant", "content": ""})
     stream = reader.astream(question, spans)
@@ -129,8 +129,8 @@ async def _chunks(
         yield chunk({}, "stop")
         yield "", "[DONE]"
     except LmkragError as error:
-        problem = from_error(error, index.name, str(index.path))
-        yield "", json.dumps({"error": {"message": str(problem), "type": problem.kind, "code": problem.kind}})
+        problem = index.to_problem(error)
+        yield "", {"error": {"message": str(problem), "type": problem.kind, "code": problem.kind}}
     finally:
         await stream.aclose()
 
@@ -202,7 +202,5 @@ async def embed(body: EmbeddingsBody, service: TheService) -> dict[str, Any]:
 
 
 def _pack(vector: Any, form: str) -> Any:
-    import base64
-
     packed = vector.astype("<f4")
     return base64.b64encode(packed.tobytes()).decode() if form == "base64" else packed.tolist()

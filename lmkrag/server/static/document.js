@@ -1,6 +1,6 @@
 // A document beside the answer: its text, its Markdown or its pages, a place marked, and how well every sentence fits.
 
-import { html, useEffect, useRef, useState } from "/static/vendor/htm-preact.js";
+import { html, useEffect, useMemo, useRef, useState } from "/static/vendor/htm-preact.js";
 import { documentPath, getJson } from "/static/requests.js";
 
 const WINDOW = 60_000; // characters of a long text that are shown at once
@@ -135,7 +135,7 @@ function PagesView({ docId, index, info, start, end, sentences, goTo }) {
     [docId, index, start, end],
   );
   useScrollToMark(container, [value, page]);
-  const best = bestPages(info.page_starts, sentences);
+  const best = useMemo(() => bestPages(info.page_starts, sentences), [info, sentences]);
   if (error) return html`<${Failure} error=${error} /><${TextView} ...${{ docId, index, start, end }} characters=${info.characters} />`;
   const rectangles = value?.places.find((place) => place.page === page)?.rectangles;
   return html`<div ref=${container}>
@@ -209,6 +209,19 @@ function Strip({ docId, index, sentences, characters, start, goTo }) {
   const low = Math.min(...scores);
   const high = Math.max(...scores, low + 1e-9);
   const here = sentences.findIndex((sentence) => sentence.start <= start && start < sentence.end);
+  const bars = useMemo(
+    () =>
+      sentences.map(
+        (sentence, number) => html`<rect
+          x="0"
+          y=${sentence.start}
+          width=${4 + (96 * (sentence.score - low)) / (high - low)}
+          height=${Math.max(sentence.end - sentence.start, characters / 800)}
+          class=${number === here ? "here" : ""}
+        />`,
+      ),
+    [sentences, characters, here],
+  );
   const go = (number) => {
     setHovered(number);
     goTo(sentences[number].start, sentences[number].end);
@@ -248,15 +261,7 @@ function Strip({ docId, index, sentences, characters, start, goTo }) {
       onMouseLeave=${() => setHovered(null)}
       onClick=${(event) => go(numberAt(event))}
     >
-      ${sentences.map(
-        (sentence, number) => html`<rect
-          x="0"
-          y=${sentence.start}
-          width=${4 + (96 * (sentence.score - low)) / (high - low)}
-          height=${Math.max(sentence.end - sentence.start, characters / 800)}
-          class=${number === here ? "here" : ""}
-        />`,
-      )}
+      ${bars}
     </svg>
     ${shown && html`<p class="sentence" aria-hidden="true"><b>${shown.score.toFixed(3)}</b> ${text}</p>`}
   </div>`;

@@ -1,0 +1,30 @@
+"""A part of a document's text, as far as one reply may hold it."""
+
+from dataclasses import dataclass
+
+from lmkrag.engine import Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """Characters ``[start, end)`` of a document that has ``characters``."""
+
+    doc_id: str
+    title: str
+    start: int
+    end: int
+    characters: int
+    text: str
+
+
+def read_excerpt(engine: Engine, doc_id: str, start: int, end: int | None, *, most: int) -> Excerpt:
+    """Read characters ``[start, end)`` of a document, as far as there are such and ``most`` of them.
+
+    Raises:
+        DocumentNotFound: it is not in the index.
+    """
+    info = engine.describe(doc_id)
+    first = min(start, info.characters)
+    stop = min(info.characters if end is None else max(end, first), info.characters, first + most)
+    text = engine.read(doc_id, first, stop)
+    return Excerpt(doc_id, info.title, first, first + len(text), info.characters, text)
