@@ -282,8 +282,9 @@ def _load(files: Sequence[Found], loader: IsolatedLoader, run: _Run) -> Iterator
 
 
 def _safe_stat(stat: tuple[int, int]) -> tuple[int, int]:
+    """The size and time to remember: of a file that may change again unseen, a time that it will not have."""
     size, changed_at = stat
-    return size, 0 if time.time_ns() - changed_at < _RACY_NS else changed_at
+    return size, changed_at - 1 if time.time_ns() - changed_at < _RACY_NS else changed_at
 
 
 def _read(file: Found, loader: IsolatedLoader) -> tuple[Document, Text]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from lmkrag.index.words import query_words
 from lmkrag.readers.base import LanguageModelReader, Reader
 from lmkrag.readers.prompt import build_context, framed_cost
+from lmkrag.retrieval.operators import Operators, parse_operators
 from lmkrag.retrieval.packing import Cost, fill_budget
 from lmkrag.retrieval.request import SearchRequest, check_query
 from lmkrag.retrieval.search import search_spans
@@ -51,18 +52,25 @@ class Searcher:
         Raises:
             UsageError: a query is not a string.
         """
-        queries = [check_query(query) for query in queries]
+        parsed = [parse_operators(check_query(query)) for query in queries]
+        queries = [text for text, _ in parsed]
         vectors: Iterable[Scores | None] = [None] * len(queries)
         if request.mode != "lexical" or similarity:
             vectors = self._encoders.encode_questions(queries)
         with self._reading() as snapshot:
             return [
-                self._search_one(snapshot, vector, query_words(query), request, cost or self._text_cost)
-                for query, vector in zip(queries, vectors, strict=True)
+                self._search_one(snapshot, vector, query_words(text), operators, request, cost or self._text_cost)
+                for (text, operators), vector in zip(parsed, vectors, strict=True)
             ]
 
     def _search_one(
-        self, snapshot: "Snapshot", vector: "Scores | None", words: "Hashes", request: SearchRequest, cost: Cost
+        self,
+        snapshot: "Snapshot",
+        vector: "Scores | None",
+        words: "Hashes",
+        operators: Operators,
+        request: SearchRequest,
+        cost: Cost,
     ) -> list[Span]:
         allowed = self._filters.select(snapshot, request.filter) if request.filter else None
 
@@ -78,6 +86,7 @@ class Searcher:
                 per_document=request.per_document,
                 allowed=allowed,
                 explain=request.explain,
+                operators=operators,
             )
 
         if request.budget is None:

@@ -124,3 +124,20 @@ def test_what_a_colon_announces_is_answered(manual):
     answer = manual.ask("How do I reset the gauge?")
     assert "hold MODE and POWER" in answer.text
     assert answer.citations[0].place == "notes.txt:3"
+
+
+def test_contents_and_links_rank_last(encoder, tmp_path):
+    text = (
+        "# Contents\n\n1 Launching the rescue boat 3\n2 Resetting the gauge 4\n\n"
+        "- [Launching the rescue boat](#launching-the-rescue-boat)\n- [Resetting the gauge](#resetting-the-gauge)\n\n"
+        "# Launching the rescue boat\n\nSix people and two who lower it go down on the lee side.\n\n"
+        "# Resetting the gauge\n\nHold both keys until the needle falls.\n"
+    )
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add([Document("manual.md", "manual.md", text, kind="markdown")])
+        for mode in ("hybrid", "lexical"):
+            for level in ("span", "sentence"):
+                found = engine.search("launching the rescue boat", mode=mode, level=level)
+                entries = [span.text.lstrip().startswith(("- [", "1 L", "2 R", "# C")) for span in found]
+                assert "lee side" in found[0].text
+                assert entries == sorted(entries)

@@ -12,6 +12,7 @@ from itertools import pairwise
 from typing import Literal
 
 from lmkrag.corpus.headings import mark_headings
+from lmkrag.corpus.structure import is_navigation
 from lmkrag.types import Sentence, SentenceKind, Text
 
 Splitter = Literal["punkt", "punkt_tab"]
@@ -223,7 +224,7 @@ def _line_kind(line: str, blank: bool, block: list[str]) -> SentenceKind:
         return "heading"
     if _ROW.match(line):
         return "row"
-    if _ITEM.match(line):
+    if _ITEM.match(line) or is_navigation(line):
         return "item"
     if _TURN.match(line) and (blank or not block or _ENDS_SENTENCE.search(block[-1])):
         return "turn"

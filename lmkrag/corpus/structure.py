@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from lmkrag.types import SentenceKind
 
-NO_CONTENT, LEAD_IN, RECORD = 1, 2, 4
+NO_CONTENT, LEAD_IN, RECORD, NAVIGATION = 1, 2, 4, 8
 """Roles of a sentence, as bits: it says nothing by itself (a heading with text under it, or no word at all, such as a
 table's rule); what follows belongs to it (it ends with a colon or asks a question); nothing around it belongs to it
-(a row of a table of data, a line of a log)."""
+(a row of a table of data, a line of a log); it says where something stands (an entry of a table of contents, or a link
+alone)."""
 
 _WRAPPED = 120  # a longer line is a paragraph in itself, no line of a wrapped one
 _ENOUGH = 1_000  # characters: a list, a transcript or a contract without blank lines is cut at the next line's end
@@ -20,11 +21,29 @@ _ENOUGH = 1_000  # characters: a list, a transcript or a contract without blank 
 _LINE_END = re.compile(r"\r\n|\r|\n")
 _LEAD_IN = re.compile(r"[:：]$|[?？][\"'”’»)\]]*$")
 _WORD = re.compile(r"[^\W_]")
+_PAGE = r"(?:\d{1,4}|[ivxlc]{1,6})\s*$"
+_ENTRY = re.compile(
+    rf"(?:(?:\.[ \t]?){{4,}}|…{{2,}}|_{{4,}})\s*{_PAGE}"  # Pumps ........ 12
+    r"|^\s*(?:[-*+•]|\d{1,3}[.)])\s+\[[^\]]*\]\([^)]*\)\s*$",  # - [Pumps](#pumps)
+    re.IGNORECASE,
+)
+_LONGEST_ENTRY = 300
+_NUMBERED_ENTRY = re.compile(rf"[^\n]{{2,100}}\s{_PAGE}", re.IGNORECASE)  # 3.2 Pumps 12
+_CONTENTS = re.compile(
+    r"[#\s*_]*(?:table of contents|contents|inhalt(?:sverzeichnis)?|sommaire|table des matières|índice|indice|sumário"
+    r"|inhoud(?:sopgave)?|目次|目录)[\s*_:#=-]*$",
+    re.IGNORECASE,
+)
 
 
 def is_lead_in(sentence: str) -> bool:
     """Return whether a sentence ends with a colon or asks a question, so that what follows belongs to it."""
     return _LEAD_IN.search(sentence.rstrip()) is not None
+
+
+def is_navigation(sentence: str) -> bool:
+    """Return whether a sentence is an entry of a table of contents, or a link and nothing else."""
+    return len(sentence) <= _LONGEST_ENTRY and _ENTRY.search(sentence) is not None
 
 
 class ParagraphTracker:
@@ -44,6 +63,22 @@ class ParagraphTracker:
         """Begin before a document's first sentence."""
         self._position = self._length = self._line = 0
         self._after_heading = False
+        self._in_contents = False
+
+    def navigates(self, sentence: str, *, heading: bool = False) -> bool:
+        """Return whether the next sentence of the document says where something stands.
+
+        Under a heading such as "Contents" short lines that end with numbers do.
+        """
+        short = len(sentence) <= _LONGEST_ENTRY
+        if short and _CONTENTS.match(sentence):
+            self._in_contents = True
+            return True
+        lines = sentence.strip().splitlines()
+        self._in_contents = self._in_contents and all(
+            len(line) <= _LONGEST_ENTRY and _NUMBERED_ENTRY.match(line) for line in lines
+        )
+        return self._in_contents or (not heading and is_navigation(sentence))
 
     def position(self, sentence: str, *, heading: bool = False, record: bool = False) -> int:
         """Return how many sentences of its paragraph stand before the next sentence of the document.
@@ -102,6 +137,8 @@ class StructureTable:
             position = paragraphs.position(text, heading=heading, record=kind == "record")
             self._positions.append(position)
             role = 0 if _WORD.search(text) else NO_CONTENT
+            if paragraphs.navigates(text, heading=heading):
+                role |= NAVIGATION
             self._roles.append(role | (RECORD if kind == "record" else LEAD_IN if is_lead_in(text) else 0))
             if position == 0:
                 self._headings = []
@@ -109,7 +146,7 @@ class StructureTable:
                 self._headings.append(row)
             else:
                 for above in self._headings:
-                    self._roles[above] = NO_CONTENT
+                    self._roles[above] |= NO_CONTENT
                 self._headings = []
 
     def take(self, rows: int) -> dict[str, NDArray[Any]]:
@@ -117,7 +154,7 @@ class StructureTable:
 
         Returns:
             ``positions`` ``[rows]`` uint16, how many sentences stand before each in its paragraph; ``roles`` ``[rows]``
-            uint8, bits :data:`NO_CONTENT` and :data:`LEAD_IN`.
+            uint8, the bits of roles.
         """
         positions, self._positions = self._positions[:rows], self._positions[rows:]
         roles, self._roles = self._roles[:rows], self._roles[rows:]

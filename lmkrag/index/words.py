@@ -2,7 +2,6 @@
 
 import re
 import threading
-import unicodedata
 from collections.abc import Iterable
 from functools import lru_cache
 
@@ -11,17 +10,13 @@ from Stemmer import Stemmer
 from xxhash import xxh3_64_intdigest
 
 from lmkrag.arrays import Hashes
+from lmkrag.index.folding import fold
+from lmkrag.index.stop_words import drop_stop_words
 
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _WORD = re.compile(r"[^\W_]+")
 _JOINED = re.compile(r"(?<![^\W_])[^\W_]++(?:(?:[-.:/+#]|_+)[^\W_]++)+")  # possessive: a long word costs one look
 _LONGEST_IDENTIFIER = 48  # characters
-_STOP_WORDS = frozenset(
-    """a about after all also an and any are as at be because been before being between both but by can could did do
-    does doing for from had has have having he her his how i if in into is it its me more most my no not of on or
-    other our s she should so some such t than that the their them then there these they this those to under was we
-    were what when where which while who whom why will with would you your""".split()
-)
 _LONGEST = 64  # characters of a word that count
 
 
@@ -33,10 +28,9 @@ def split_words(text: str) -> list[str]:
     >>> split_words("Valve VX-1007, e.g. in well-known places.")
     ['valve', 'vx', '1007', 'vx-1007', 'e', 'g', 'in', 'well', 'known', 'places']
     """
+    text = fold(text)
     if not text.isascii():
-        text = "".join(c for c in unicodedata.normalize("NFKD", text) if not unicodedata.combining(c))
-        text = _CJK.sub(r" \g<0> ", unicodedata.normalize("NFC", text))
-    text = text.lower()
+        text = _CJK.sub(r" \g<0> ", text)
     words: list[str] = []
     done = 0
     for joined in _JOINED.finditer(text):
@@ -64,12 +58,11 @@ def hash_words(text: str) -> Hashes:
 def query_words(query: str) -> Hashes:
     """Return the hashes of the words of a question, once each.
 
-    English function words are left out, unless there are no others: BM25 gives them next to no weight, and each
-    matches most of an index.
+    Function words are left out, unless there are no others: BM25 gives those of most texts next to no weight, but
+    each matches most of an index, and those of a language that few texts are in would weigh a lot.
     """
     words = split_words(query)
-    content_words = [word for word in words if word not in _STOP_WORDS]
-    return np.fromiter(dict.fromkeys(map(_hash_word, content_words or words)), np.uint64)
+    return np.fromiter(dict.fromkeys(map(_hash_word, drop_stop_words(words) or words)), np.uint64)
 
 
 _own = threading.local()  # a stemmer serves one thread

@@ -4,7 +4,7 @@ import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.corpus.structure import is_lead_in
+from lmkrag.corpus.structure import is_lead_in, is_navigation
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream
 from lmkrag.types import Answer, Citation, Hit, Span
 
@@ -24,7 +24,6 @@ _LOOKED_AT = 3  # spans whose words count as evidence
 
 _REFERS_BACK = re.compile(r"(?:It|They|He|She|Its|Their|His|Her|This|These|That|Those)\b")
 _LISTS = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
-_CONTENTS = re.compile(r"\.{4,}\s*\d+\s*$|^\s*[-*+]\s+\[[^\]]*\]\([^)]*\)")
 
 
 class ExtractiveReader:
@@ -93,7 +92,7 @@ def _cite(hit: Hit, number: int, span: Span) -> Citation | None:
     if end <= start:
         start, end = 0, len(span.text)
     quote = span.text[start:end]
-    if _CONTENTS.search(quote.strip()):
+    if is_navigation(quote):
         return None
     if is_lead_in(quote):
         following = _follow(span.text, end)

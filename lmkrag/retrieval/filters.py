@@ -1,15 +1,18 @@
 """Filter expressions over documents: ``kind=pdf and (path=docs/* or author="Jane Roe") and not year<2020``.
 
     expression := term {"or" term}        term  := factor {"and" factor}
-    factor     := "not" factor | "(" expression ")" | key operator value
+    factor     := "not" factor | "(" expression ")" | key operator value | key ["not"] "in" "(" value {"," value} ")"
 
 Operators: ``=`` ``!=`` ``<`` ``<=`` ``>`` ``>=``. An unquoted value may contain the wildcards ``*`` and ``?``, and its
 case does not matter; a quoted one is exact. Keys, in any case: ``doc_id``, ``path`` (the ``doc_id``, or where the
-document was read from), ``title``, ``kind``, ``root``, else a key of the document's front matter.
+document was read from), ``title``, ``kind``, ``root``, ``modified`` (the day its file was last changed), else a key of
+the document's front matter. A ``path`` equals the folders it is in: ``path=docs/handbook``. Dates (ISO 8601) are
+compared as far as the value says: ``modified=2024-03``, ``date<=2023``.
 """
 
 import re
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -21,6 +24,8 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<paren>[()])|(?P<operator>!=|<=|>=|=|<|>)"
     r'|"(?P<double>(?:[^"\\]|\\.)*)"|\'(?P<single>(?:[^\'\\]|\\.)*)\'|(?P<word>[^\s()=<>!"\']+))'
 )
+_DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?")
+_DATED = re.compile(r"\d{4}-\d\d-\d\d")
 _MAX_DEPTH = 50
 
 Token = tuple[str, str]  # kind ("paren", "operator", "quoted", "word"), text
@@ -39,10 +44,22 @@ def parse_filter(expression: str) -> Predicate:
 
 
 def fields_of(document: Any) -> dict[str, Any]:
-    """Return what a filter can ask of a document: a catalog row, or anything with the same fields."""
+    """Return what a filter can ask of a document, a row of the catalog."""
     own = {name: getattr(document, name) for name in ("doc_id", "title", "kind", "root")}
     front_matter = {str(key).lower(): value for key, value in document.meta.items()}
-    return {**front_matter, **own, "path": [document.doc_id, document.path]}
+    paths = [document.doc_id, document.path]
+    folders = [folder for path in paths for folder in _folders(path)]
+    return {**front_matter, **own, "path": paths + folders, "modified": _day(document.mtime_ns)}
+
+
+def _day(mtime_ns: int) -> str | None:
+    return datetime.fromtimestamp(mtime_ns / 1e9, UTC).date().isoformat() if mtime_ns else None
+
+
+def _folders(path: str) -> list[str]:
+    """The folders that a path leads through."""
+    parts = path.replace("\\", "/").split("/")
+    return [folder for stop in range(1, len(parts)) if (folder := "/".join(parts[:stop]))]
 
 
 def quote(value: str) -> str:
@@ -88,14 +105,40 @@ class _Parser:
         return self._comparison()
 
     def _comparison(self) -> Predicate:
-        (key_kind, key), (kind, operator), (value_kind, value) = (self._pop() for _ in range(3))
+        key_kind, key = self._pop()
+        key = key.lower()
+        if key_kind in ("word", "quoted") and (listed := self._listed(key)) is not None:
+            return listed
+        (kind, operator), (value_kind, value) = self._pop(), self._pop()
         if key_kind not in ("word", "quoted") or kind != "operator" or value_kind not in ("word", "quoted"):
             raise self._error("expected: key operator value, such as kind=pdf")
-        key, exact = key.lower(), value_kind == "quoted"
+        exact = value_kind == "quoted"
+        if key == "path":
+            value = value.rstrip("/") or value  # a folder, as completion writes it
         if operator in ("=", "!="):
             wanted = operator == "="
-            return lambda fields: _equal(fields.get(key), value, exact=exact) == wanted
+            return lambda fields: _equal(fields.get(key), value, exact) == wanted
         return lambda fields: _ordered(fields.get(key), operator, value, exact=exact)
+
+    def _listed(self, key: str) -> Predicate | None:
+        """The test of ``key in (value, value)`` or ``key not in (...)``, if that is what comes next."""
+        unwanted = self._take("word", "not")
+        if not self._take("word", "in"):
+            if unwanted:
+                raise self._error("expected 'in' after 'not'")
+            return None
+        if not self._take("paren", "("):
+            raise self._error("expected a list after 'in', such as kind in (pdf, docx)")
+        values: list[tuple[str, bool]] = []
+        while not self._take("paren", ")"):
+            kind, text = self._pop()
+            if kind not in ("word", "quoted"):
+                raise self._error(f"{text!r} is not expected in a list")
+            parts = [text] if kind == "quoted" else text.split(",")
+            values += [(part, kind == "quoted") for part in parts if part or kind == "quoted"]
+        if not values:
+            raise self._error("the list is empty")
+        return lambda fields: any(_equal(fields.get(key), *value) for value in values) != unwanted
 
     def _take(self, kind: str, text: str) -> bool:
         if self._next < len(self._tokens):
@@ -131,11 +174,16 @@ def _tokenize(expression: str) -> list[Token]:
     return tokens
 
 
-def _equal(found: Any, value: str, *, exact: bool) -> bool:
+def _equal(found: Any, value: str, exact: bool) -> bool:
     if isinstance(found, list):
-        return any(_equal(item, value, exact=exact) for item in found)
+        return any(_equal(item, value, exact) for item in found)
     text = _text(found)
-    return text == value if exact else fnmatchcase(text.lower(), value.lower().replace("[", "[[]"))
+    return text == value if exact else fnmatchcase(_as_precise(text, value).lower(), value.lower().replace("[", "[[]"))
+
+
+def _as_precise(text: str, value: str) -> str:
+    """A date, cut to the year or month that it is compared with."""
+    return text[: len(value)] if _DATED.match(text) and _DATE.fullmatch(value) else text
 
 
 def _text(found: Any) -> str:
@@ -152,7 +200,8 @@ def _ordered(found: Any, operator: str, value: str, *, exact: bool) -> bool:
         left: Any = float(found)
         right: Any = float(value)
     except (TypeError, ValueError):
-        left, right = (_text(found), value) if exact else (_text(found).lower(), value.lower())
+        text = _as_precise(_text(found), value)
+        left, right = (text, value) if exact else (text.lower(), value.lower())
     return bool(
         left < right
         if operator == "<"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.arrays import Ids, Scores
+from lmkrag.arrays import Ids, Mask, Scores
 
 LEXICAL_SHARE = 0.15
 LEXICAL_NEIGHBOUR = 0.3
@@ -38,6 +38,11 @@ class Fused(NamedTuple):
     def times(self, name: str, factor: Scores) -> "Fused":
         """Return scores with one more factor ``[n]``."""
         return Fused(self.score * factor, self.parts, (*self.factors, (name, factor)))
+
+    def keep(self, kept: Mask) -> "Fused":
+        """Return some of the scores: those that ``kept`` ``[n]`` is true of."""
+        parts = tuple((name, values[kept], weight) for name, values, weight in self.parts)
+        return Fused(self.score[kept], parts, tuple((name, factor[kept]) for name, factor in self.factors))
 
 
 def fuse(

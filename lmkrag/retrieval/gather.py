@@ -1,11 +1,11 @@
 """Gather the sentences that a question may be answered by, and score them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lmkrag.arrays import Hashes, Ids, Mask, Scores
-from lmkrag.corpus.structure import LEAD_IN, NO_CONTENT, RECORD
+from lmkrag.corpus.structure import LEAD_IN, NAVIGATION, NO_CONTENT, RECORD
 from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.snapshot import Matches, Nearest, Snapshot, join_matches, spread_scores
@@ -31,6 +31,10 @@ LEAST_FIT, FULL_FIT = 0.7, 0.85
 """Of the best score found, the share that the named document's best must reach to be preferred at all, and fully."""
 
 
+NAVIGATION_SHARE = 0.1
+"""What entries of tables of contents and links keep of their scores: they repeat what they lead to."""
+
+
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """Sentences near anything a query found, by increasing id, each ``[n]``.
@@ -51,6 +55,16 @@ class Candidates:
     words: dict[int, float]
     fused: Fused
 
+    def times(self, name: str, factor: Scores) -> "Candidates":
+        """Return the candidates with their scores multiplied by one more factor ``[n]``."""
+        fused = self.fused.times(name, factor)
+        return replace(self, fused=fused, score=fused.score)
+
+    def keep(self, kept: Mask) -> "Candidates":
+        """Return some of the candidates: those that ``kept`` ``[n]`` is true of."""
+        arrays = ("sentences", "documents", "score", "dense", "lexical", "has_content", "lead_in", "record")
+        return replace(self, **{name: getattr(self, name)[kept] for name in arrays}, fused=self.fused.keep(kept))
+
 
 def gather_candidates(
     snapshot: Snapshot,
@@ -60,6 +74,7 @@ def gather_candidates(
     top_k: int,
     mode: Mode = "hybrid",
     allowed: Selection | None = None,
+    phrases: Hashes | None = None,
 ) -> Candidates | None:
     """Bring in what either search finds, the neighbours of the best, and the scores of all of them.
 
@@ -74,6 +89,7 @@ def gather_candidates(
         top_k: how many results will be made of them.
         mode: which scores count.
         allowed: documents to search in; None for all.
+        phrases: words of quoted phrases: what has most of them is brought in, too.
 
     Returns:
         The candidates, or None when nothing was found.
@@ -89,6 +105,8 @@ def gather_candidates(
 
     near = find_nearest(allowed)
     matches = search(words, allowed, near)
+    if phrases is not None and len(phrases) and mode != "dense":
+        matches = join_matches(matches, snapshot.search(vector, phrases, mode="lexical", top_k=pool, allowed=allowed))
     if not len(matches.sentences):
         return None
     among = None if allowed is None else allowed.kept
@@ -149,6 +167,9 @@ def _describe(
     )
     if weights is not None:
         fused = fused.times("named document", weights[owners])
+    navigation = (known.roles & NAVIGATION) != 0
+    if navigation.any():
+        fused = fused.times("contents or links", np.where(navigation, NAVIGATION_SHARE, 1).astype(np.float32))
     return Candidates(
         sentences=sentences,
         documents=known.documents,

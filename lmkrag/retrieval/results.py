@@ -45,6 +45,10 @@ class Results:
         """Return which sentence of its document a candidate is."""
         return int(self._candidates.sentences[candidate]) - self.view(candidate).row.first_sentence
 
+    def sentence(self, candidate: int) -> str:
+        """Return the text of a candidate."""
+        return self.view(candidate).sentence(self.ordinal(candidate))
+
     def make_span(self, start: int, end: int, hits: Sequence[int]) -> Span:
         """Return characters ``[start, end)`` of the document that ``hits`` (candidates, best first) are of.
 

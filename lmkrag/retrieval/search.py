@@ -11,6 +11,7 @@ from lmkrag.index.snapshot import Snapshot
 from lmkrag.retrieval.gather import Candidates, gather_candidates
 from lmkrag.retrieval.growth import JOIN, grow_spans
 from lmkrag.retrieval.joining import join_passages
+from lmkrag.retrieval.operators import NO_OPERATORS, Operators, apply_operators
 from lmkrag.retrieval.results import Results
 from lmkrag.types import Level, Mode, Span
 
@@ -30,6 +31,7 @@ def search_spans(
     per_document: int | None = None,
     allowed: Selection | None = None,
     explain: bool = False,
+    operators: Operators = NO_OPERATORS,
 ) -> list[Span]:
     """Find the best spans, best first.
 
@@ -44,11 +46,30 @@ def search_spans(
         per_document: how many spans of one document, at most; None for no limit.
         allowed: documents to search in; None for all.
         explain: give each span its explanation.
+        operators: of the query: what comes first, and what is left out.
     """
-    candidates = gather_candidates(snapshot, vector, words, top_k=top_k, mode=mode, allowed=allowed)
-    if candidates is None:
+    wanted = top_k if not operators.excluded else 2 * top_k  # some may be left out
+    candidates = gather_candidates(
+        snapshot, vector, words, top_k=wanted, mode=mode, allowed=allowed, phrases=operators.words()
+    )
+    if candidates is not None and operators != NO_OPERATORS:
+        candidates = apply_operators(operators, candidates, Results(snapshot, candidates).sentence)
+    if candidates is None or not len(candidates.sentences):
         return []
     results = Results(snapshot, candidates, explain=explain)
+    found = _find(results, candidates, wanted, level, sentences_before, per_document)
+    return [span for span in found if not operators.excludes(span.text)][:top_k]
+
+
+def _find(
+    results: Results,
+    candidates: Candidates,
+    top_k: int,
+    level: Level,
+    sentences_before: int | None,
+    per_document: int | None,
+) -> list[Span]:
+    """The spans of a level, best first."""
     if level == "document":
         # by the best sentence: the maximum does best in LongRAG, arXiv 2406.15319
         best = np.argsort(-candidates.score, kind="stable").tolist()

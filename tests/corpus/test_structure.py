@@ -3,7 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.corpus.structure import LEAD_IN, NO_CONTENT, ParagraphTracker, StructureTable
+from lmkrag.corpus.structure import LEAD_IN, NAVIGATION, NO_CONTENT, ParagraphTracker, StructureTable, is_navigation
 
 LONG = "The smoker calms the colony before the lid is lifted, " * 3
 
@@ -93,3 +93,38 @@ def test_a_table_is_taken_in_parts():
     for name, array in expected.items():
         assert [*first[name], *second[name]] == array.tolist()
         assert first[name].dtype == array.dtype
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("Pumps ........ 12\n", True),
+        ("3.2 Pumps . . . . . . . xii\n", True),
+        ("Pumps ____________ 4", True),
+        ("- [Pumps](#pumps)\n", True),
+        ("1. [Pumps](pumps.md)\n", True),
+        ("- [Pumps](pumps.md): how they are oiled\n", False),
+        ("He waited.... 3 hours later", False),
+        ("It took three.... years", False),
+        ("- a pump [1]\n", False),
+        ("." * 100_000 + "x", False),
+        ("_" * 100_000, False),
+        ("", False),
+    ],
+    ids=range(12),
+)
+def test_entries_of_contents_and_links(line, expected):
+    assert is_navigation(line) is expected
+
+
+def test_a_table_of_contents_is_navigation_entry_by_entry():
+    text = (
+        "# Contents\n\n1 Pumps and seals 3\n2 Boilers 17\nRotors ....... 21\n\n"
+        "# Pumps and seals\n\nA pump has 3 seals, and the rotor turns in 17\nbearings.\n"
+    )
+    table, tracker = StructureTable(), ParagraphTracker()
+    parts = [(text[s.start : s.end], s.kind) for s in split_sentences(text)]
+    table.add(parts, tracker)
+    roles = table.take(len(parts))["roles"]
+    entries = [part.strip() for (part, _), role in zip(parts, roles, strict=True) if role & NAVIGATION]
+    assert entries == ["# Contents", "1 Pumps and seals 3\n2 Boilers 17", "Rotors ....... 21"]

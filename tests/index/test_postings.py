@@ -10,6 +10,7 @@ from lmkrag.errors import IndexCorrupt
 from lmkrag.index.bm25 import K1, B, inverse_document_frequency, score_rows
 from lmkrag.index.files import write_tables
 from lmkrag.index.postings import Postings, PostingsBuilder, merge_postings
+from lmkrag.index.stop_words import drop_stop_words
 from lmkrag.index.words import hash_words, query_words, split_words
 
 SENTENCES = st.lists(
@@ -96,6 +97,30 @@ def test_words_have_no_case_and_no_accents_and_cjk_characters_are_words():
     assert query_words("the runner runs").tolist() == query_words("RUNNER run").tolist()
     assert len(query_words("who is it")) == 3
     assert len(query_words("")) == 0
+
+
+@pytest.mark.parametrize(
+    ("question", "kept"),
+    [
+        ("who approves the leave", ["approves", "leave"]),
+        ("Wer genehmigt den Urlaub?", ["genehmigt", "urlaub"]),
+        ("Was ist in der Kiste", ["kiste"]),
+        ("Qui approuve les congés ?", ["approuve", "conges"]),
+        ("¿Quién aprueba las vacaciones?", ["aprueba", "vacaciones"]),
+        ("кто утверждает отпуск за границей", ["утверждает", "отпуск", "границеи"]),
+        ("a die on the wheel", ["die", "wheel"]),
+        ("who is it", []),
+        ("", []),
+    ],
+)
+def test_function_words_are_left_out_in_the_language_of_the_question(question, kept):
+    assert drop_stop_words(split_words(question)) == kept
+
+
+@given(st.text())
+def test_words_that_are_kept_are_the_questions_in_order(question):
+    words = iter(split_words(question))
+    assert all(word in words for word in drop_stop_words(split_words(question)))
 
 
 def test_a_file_that_is_none(tmp_path):

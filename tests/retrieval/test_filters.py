@@ -1,11 +1,12 @@
 import contextlib
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lmkrag.errors import UsageError
-from lmkrag.retrieval.filters import parse_filter, quote
+from lmkrag.retrieval.filters import fields_of, parse_filter, quote
 
 FIELDS = {
     "path": "docs/a b.md",
@@ -53,10 +54,57 @@ FIELDS = {
         ("reviewer>=JAN and reviewer<K", True),
         ('reviewer>"JAN"', True),
         ("tags>=Y", True),
+        ("kind in (docx, PDF)", True),
+        ("kind in (docx,html)", False),
+        ("kind not in (docx, html) and year=1911", True),
+        ("not kind in (docx, pdf)", False),
+        ('author in ("Jane \\"J\\" Roe", someone)', True),
+        ("kind in (p*)", True),
+        ("tags in (y, z)", True),
+        ("date=2020", True),
+        ("date=2020-03", True),
+        ("date=2020-04", False),
+        ("date<=2020-03", True),
+        ("date<2020-03", False),
+        ("date>2020", False),
+        ("date>=2020 and date<2021", True),
+        ("date in (2019, 2020)", True),
+        ('date="2020"', False),
     ],
 )
 def test_meaning(expression, expected):
     assert parse_filter(expression)(FIELDS) is expected
+
+
+@pytest.mark.parametrize(
+    ("expression", "expected"),
+    [
+        ("path=manuals", True),
+        ("path=manuals/", True),
+        ("path=manuals/pumps", True),
+        ('path="manuals/pumps"', True),
+        ("path=/srv/docs/manuals", True),
+        ("path=man", False),
+        ("path=pumps", False),
+        ("path in (letters, manuals)", True),
+        ("path!=manuals", False),
+        ("path=manuals/pumps/p*.md", True),
+        ("modified=2024-02", True),
+        ("modified>=2024-02-29 and modified<2024-03", True),
+        ("modified>2024-02", False),
+    ],
+)
+def test_folders_and_dates_of_documents(expression, expected):
+    row = SimpleNamespace(
+        doc_id="manuals/pumps/p-3.md",
+        path="/srv/docs/manuals/pumps/p-3.md",
+        title="P-3",
+        kind="markdown",
+        root="/srv/docs",
+        meta={},
+        mtime_ns=1_709_208_000_000_000_000,  # 29 February 2024
+    )
+    assert parse_filter(expression)(fields_of(row)) is expected
 
 
 @pytest.mark.parametrize(
@@ -70,6 +118,11 @@ def test_meaning(expression, expected):
         ("kind=pdf)", r"'\)' is not expected"),
         ("kind=pdf year=3", "'year' is not expected"),
         ('kind="pdf', "can't be read at character 6"),
+        ("kind in pdf", r"expected a list after 'in'"),
+        ("kind in ()", "the list is empty"),
+        ("kind in (pdf", "it ends too early"),
+        ("kind in (pdf = 3)", "'=' is not expected in a list"),
+        ("kind not pdf", "expected 'in' after 'not'"),
         ("(" * 100 + "a=b" + ")" * 100, "nested too deeply"),
     ],
 )
