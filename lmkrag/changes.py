@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lmkrag.corpus.walk import Found, find_path, printable, walk
-from lmkrag.index.catalog import DocumentRow, SkippedFile
+from lmkrag.index.catalog import DocumentRow, SkippedFile, owner_of
 from lmkrag.types import Skipped
 from lmkrag.version import __version__
 
@@ -56,6 +56,7 @@ def find_changes(
             else:
                 changes.skipped.append(item)
     files = _name_files(_distinct(files), known)
+    inside = _by_file(remembered)
     seen = set()
     for file in files:
         path = printable(str(file.path))
@@ -63,14 +64,32 @@ def find_changes(
         row, skipped = known.get(file.doc_id), remembered.get(path)
         if row is not None and row.path == path and (row.size, row.mtime_ns) == file.stat:
             changes.unchanged += 1
+            changes.skipped += (
+                Skipped(file.doc_id + name.removeprefix(path), remembered[name].reason) for name in inside.get(path, ())
+            )
         elif skipped is not None and (skipped.size, skipped.mtime_ns, skipped.version) == (*file.stat, __version__):
             changes.skipped.append(Skipped(file.doc_id, skipped.reason + (KEPT if row is not None else "")))
         else:
             changes.to_read.append(file)
+            changes.forgotten += inside.get(path, ())
             if skipped is not None:
                 changes.forgotten.append(path)
+    seen.update(path for paths in inside.values() for path in paths)
     changes.forgotten += [path for path in remembered if path not in seen and _is_gone(path)]
     return changes
+
+
+def _by_file(remembered: Mapping[str, SkippedFile]) -> dict[str, list[str]]:
+    """The paths of attachments that were skipped, by the file that they are in, where that is still there."""
+    inside: dict[str, list[str]] = {}
+    for path, skipped in remembered.items():
+        if skipped.size < 0:
+            file = find_path(path).parent
+            while _is_gone(str(file)):  # an attachment to an attachment, or the file is gone
+                file = file.parent
+            if file.is_file():
+                inside.setdefault(printable(str(file)), []).append(path)
+    return inside
 
 
 def find_gone(sources: Sequence[Path], known: Iterable[DocumentRow]) -> list[str]:
@@ -102,7 +121,7 @@ def _distinct(files: Iterable[Found]) -> list[Found]:
 
 
 def _name_files(files: Sequence[Found], known: Mapping[str, DocumentRow]) -> list[Found]:
-    by_path = {row.path: row for row in known.values() if row.root}
+    by_path = {row.path: row for row in known.values() if row.root and owner_of(row) is None}
     if any(printable(str(file.path)) not in by_path for file in files):
         # a file may be in the index by way of a link
         links = [row for row in by_path.values() if Path(row.path).is_symlink()]

@@ -212,7 +212,7 @@ class Engine:
         return add_documents(self._store, lambda: self.encoder, documents, progress=progress)
 
     def remove(self, doc_ids: str | Iterable[str]) -> int:
-        """Remove documents; return how many.
+        """Remove documents, with what is attached to them; return how many were named.
 
         Raises:
             DocumentNotFound: one is not in the index; nothing is removed then.

@@ -27,6 +27,7 @@ if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode
 Progress = Callable[[str, int, int], None]
 """Called with the name of the document that is being encoded, bytes done, and bytes in all or 0 if nobody knows."""
 
+_ATTACHMENT = -1  # in the place of a size: what can't be read is no file, but in one
 _RACY_NS = 2_000_000_000  # a file changed this recently may change again within its clock's tick
 _logger = logging.getLogger(__name__)
 
@@ -38,6 +39,7 @@ class _Run:
         self.known = known
         self.added = self.updated = self.unchanged = self.sentences = self.characters = 0
         self.removed: list[str] = []
+        self.removed_already = 0  # attachments that their files no longer have
         self.skipped: list[Skipped] = []
         self.touched: list[
             tuple[int, tuple[int, int]]
@@ -88,7 +90,7 @@ class _Run:
             added=self.added,
             updated=self.updated,
             unchanged=self.unchanged,
-            removed=len(self.removed),
+            removed=len(self.removed) + self.removed_already,
             skipped=tuple(self.skipped),
             sentences=self.sentences,
             characters=self.characters,
@@ -129,7 +131,7 @@ def add_files(
         run.total = sum(file.stat[0] for file in changes.to_read)
         try:
             with IsolatedLoader() as loader:
-                _encode(store, encoder, _load(changes.to_read, loader, run), run)
+                _encode(store, encoder, _load(changes.to_read, loader, run, store), run)
         finally:
             if changes.to_read or changes.forgotten:
                 store.note_files(touched=run.touched, skipped=run.unreadable, forgotten=changes.forgotten)
@@ -147,17 +149,18 @@ def restore_files(
 ) -> IndexReport:
     """Index the files of documents that were lost, under the names they had; those that are gone are skipped."""
     run = _Run({})
-    files = []
+    files = {}
     for row in rows:
         path = find_path(row.path)
         if path.is_file():
             stat = path.stat()
-            files.append(Found(path, row.doc_id, row.root, (stat.st_size, stat.st_mtime_ns), str(path)))
+            doc_id = catalog.owner_of(row) or row.doc_id
+            files[doc_id] = Found(path, doc_id, row.root, (stat.st_size, stat.st_mtime_ns), str(path))
         else:
             run.skip(row.doc_id, f"its source is gone ({row.path})")
     if files:
         with store.writing(), IsolatedLoader() as loader:
-            _encode(store, encoder, _load(files, loader, run), run)
+            _encode(store, encoder, _load(list(files.values()), loader, run, store), run)
     return run.report()
 
 
@@ -254,14 +257,14 @@ def _fingerprint(document: Document) -> str:
     return fingerprint((facts + "\0" + document.text).encode("utf-8", "surrogatepass"))
 
 
-def _load(files: Sequence[Found], loader: IsolatedLoader, run: _Run) -> Iterator[Loaded]:
+def _load(files: Sequence[Found], loader: IsolatedLoader, run: _Run, store: IndexStore) -> Iterator[Loaded]:
     """Read changed files one at a time; note those that only look changed, and those that can't be read."""
     for file in files:
         stat = _safe_stat(file.stat)
         row = run.known.get(file.doc_id)
         path = printable(str(file.path))
         try:
-            document, text = _read(file, loader)
+            document, text, attached, unread = _read(file, loader)
         except DocumentError as error:
             reason = str(error)
             if row is not None and isinstance(error, EmptyDocument):
@@ -273,12 +276,38 @@ def _load(files: Sequence[Found], loader: IsolatedLoader, run: _Run) -> Iterator
             if error.lasting:
                 run.unreadable.append(SkippedFile(path, *stat, str(error), __version__))
             continue
+        for skipped in unread:
+            run.skip(skipped.path, skipped.reason)
+            inside = path + skipped.path.removeprefix(file.doc_id)
+            run.unreadable.append(SkippedFile(inside, _ATTACHMENT, stat[1], skipped.reason, __version__))
         if row is not None and row.fingerprint == document.fingerprint and row.path == path:
             run.unchanged += 1
             run.touched.append((row.id, stat))
             run.advance(file.doc_id, file.stat[0])
             continue
+        yield from _attachments(store, attached, path, file, run)
         yield Loaded(replace(document, path=path), text, file.root, stat)
+
+
+def _attachments(
+    store: IndexStore, attached: Sequence[Document], path: str, file: Found, run: _Run
+) -> Iterator[Loaded]:
+    """The attachments of a changed file, before the document of the file: once that is whole, so are they."""
+    row = run.known.get(file.doc_id)
+    if row is not None:
+        with store.reader.snapshot(segments=False) as snapshot:
+            before = catalog.find_attachments(snapshot.connection, row)
+        names = {document.doc_id for document in attached}
+        gone = [one.doc_id for one in before if one.doc_id not in names]
+        if gone:
+            store.commit([], removed=gone)
+            run.removed_already += len(gone)
+    for document in attached:
+        known = run.known.get(document.doc_id)
+        if known is not None and known.fingerprint == document.fingerprint and known.path == path:
+            run.unchanged += 1
+        else:
+            yield Loaded(replace(document, path=path), document.text, file.root, (0, file.stat[1]))
 
 
 def _safe_stat(stat: tuple[int, int]) -> tuple[int, int]:
@@ -287,13 +316,14 @@ def _safe_stat(stat: tuple[int, int]) -> tuple[int, int]:
     return size, changed_at - 1 if time.time_ns() - changed_at < _RACY_NS else changed_at
 
 
-def _read(file: Found, loader: IsolatedLoader) -> tuple[Document, Text]:
+def _read(file: Found, loader: IsolatedLoader) -> tuple[Document, Text, list[Document], list[Skipped]]:
+    """A file's document, its text, what is attached to it, and which of that can't be read."""
     try:
         if is_long(file.path, file.stat[0]):
-            return load_long_text(file.path, file.doc_id)
-        document = loader.load(file.path, file.doc_id)
+            return *load_long_text(file.path, file.doc_id), [], []
+        document, attached, unread = loader.load_with_attachments(file.path, file.doc_id)
     except OSError as error:
         raise DocumentError(f"can't be read ({error.strerror or error})", lasting=False) from error
     except MemoryError as error:
         raise DocumentError("needs more memory than it may use: skipped", lasting=False) from error
-    return document, document.text
+    return document, document.text, attached, unread

@@ -40,6 +40,10 @@ class Document:
     fingerprint: str = ""
 
 
+ATTACHED_TO = "attached_to"
+"""The key of an attachment's metadata that names the document of the file it is in."""
+
+
 @dataclass(frozen=True, slots=True)
 class DocumentInfo:
     """What an index knows of a document, its text aside. ``root`` is the directory it was found from, if any.

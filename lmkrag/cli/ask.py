@@ -127,7 +127,10 @@ def ask(
     as_json: bool,
     **options: Any,
 ) -> None:
-    """Answer QUESTION from the documents, with citations; it needs no quotes, - reads it from standard input."""
+    """Answer a question from the documents, with citations.
+
+    QUESTION needs no quotes; - reads it from standard input.
+    """
     question = " ".join(words)
     if bool(words) == (batch is not None):
         raise UsageError("give a question, or --batch FILE.jsonl")
@@ -167,7 +170,10 @@ def _answer_batch(engine: "Engine | RemoteEngine", lines: Any, reader: "Reader |
 @search_options
 @reader_options
 def chat(index_path: str, server: str | None, filter_expression: str | None, **options: Any) -> None:
-    """Ask question after question; each may follow from those before. /help lists commands, /quit ends it."""
+    """Ask question after question; each may follow from the others.
+
+    /help lists what else can be typed, /quit ends it.
+    """
     from lmkrag.conversation import Conversation
 
     reader = _take_reader_if_chosen(options, server)

@@ -34,7 +34,10 @@ Check = tuple[str, bool, str]
 @index_option
 @json_option
 def doctor(index_path: str, as_json: bool) -> None:
-    """Check the installation, the encoder, the index and the machine; exit with 1 when something is wrong."""
+    """Check the installation, the encoder, the index, the machine.
+
+    Exits with 1 when something is wrong.
+    """
     checks = list(_checks(Path(index_path)))
     if as_json:
         print_json([{"check": name, "ok": well, "found": found} for name, well, found in checks])

@@ -33,7 +33,9 @@ from lmkrag.cli.output import json_option, mode_option, print_json
 def evaluate(
     datasets: tuple[Path, ...], against: str, out: Path, within: str, queries: int | None, as_json: bool, **how: Any
 ) -> None:
-    """Measure retrieval on DATASETs in the data format, with docs.jsonl.gz and queries.jsonl.gz in each folder.
+    """Measure retrieval on labelled questions.
+
+    Each DATASET is a folder in the data format, with docs.jsonl.gz and queries.jsonl.gz.
 
     Prints recall of the evidence at character budgets, precision, IoU and ranking measures, and writes report.json and
     report.html into --out, which also keeps indexes and baseline vectors for the next run.

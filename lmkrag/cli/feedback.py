@@ -10,7 +10,7 @@ from lmkrag.cli.output import index_option, json_option, print_json
 
 @click.group(epilog="Example: lmkrag feedback export --out sets/handbook")
 def feedback() -> None:
-    """Use what people said of results on the page of ``lmkrag serve``."""
+    """Use what people said of results on the page of lmkrag serve."""
 
 
 @feedback.command(epilog="Example: lmkrag feedback export --out sets/handbook && lmkrag eval sets/handbook")

@@ -54,7 +54,10 @@ def index(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Read files and directories into an index; unchanged files are not read again."""
+    """Read files and directories into an index.
+
+    Unchanged files are not read again.
+    """
     options = {"recipe": recipe, "encoder": encoder, "overlap": overlap}
     how = {"include": include, "exclude": exclude, "prune": prune}
     _add(paths, index_path, options, how, strict=strict, as_json=as_json)
@@ -74,7 +77,10 @@ def sync(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Bring an index up to date with directories: what is new, what has changed, and what is gone."""
+    """Bring an index up to date with directories.
+
+    What is new is added, what has changed is replaced, and what is gone is removed.
+    """
     for folder in folders:
         if not Path(folder).is_dir():
             raise UsageError(f"{folder}: not a directory; lmkrag index takes files, too")
@@ -103,6 +109,7 @@ def _add(
         Engine.open(index_path, create=True, **options) as engine,
         tqdm(unit="B", unit_scale=True, disable=None, file=sys.stderr, leave=False) as bar,
     ):
+        bar.set_description("looking for changes")
 
         def progress(name: str, done: int, total: int) -> None:
             bar.total = total or None

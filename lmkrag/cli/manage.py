@@ -110,7 +110,10 @@ def status(index_path: str, server: str | None, as_json: bool) -> None:
 @click.option("--filter", "filter_expression", metavar="EXPR", help="Those that match, such as 'path=drafts/*'.")
 @json_option
 def remove(doc_ids: tuple[str, ...], index_path: str, filter_expression: str | None, as_json: bool) -> None:
-    """Remove documents; all of them or, if one is not there, none."""
+    """Remove documents, with what is attached to them.
+
+    All of them are removed or, if one is not there, none.
+    """
     if bool(doc_ids) == (filter_expression is not None):
         raise UsageError("give ids of documents, or --filter EXPR")
     with Engine.open(index_path) as engine:
@@ -129,7 +132,10 @@ def remove(doc_ids: tuple[str, ...], index_path: str, filter_expression: str | N
 @index_option
 @json_option
 def compact(index_path: str, as_json: bool) -> None:
-    """Rewrite the index without what was deleted, as its recipe says for its size."""
+    """Rewrite the index without what was deleted.
+
+    Its vectors are stored as its recipe says for its size.
+    """
     with Engine.open(index_path) as engine:
         before = engine.status().bytes
         engine.compact()
@@ -144,7 +150,10 @@ def compact(index_path: str, as_json: bool) -> None:
 @index_option
 @json_option
 def verify(index_path: str, as_json: bool) -> None:
-    """Check every file and row; exit with 1 when something is wrong."""
+    """Check every file and row of an index.
+
+    Exits with 1 when something is wrong.
+    """
     with Engine.open(index_path) as engine:
         problems = engine.verify()
     if as_json:
@@ -164,7 +173,10 @@ def verify(index_path: str, as_json: bool) -> None:
 @click.option("--recipe", metavar="NAME|FILE", help="How vectors are stored, where the index's own record is damaged.")
 @json_option
 def repair(index_path: str, encoder: str | None, overlap: float | None, recipe: str | None, as_json: bool) -> None:
-    """Rebuild a damaged index: keep what is whole, read the rest from its files again."""
+    """Rebuild a damaged index.
+
+    What is whole is kept, the rest is read from its files again.
+    """
     from lmkrag.repairing import repair_index
 
     def load_encoder() -> "LandmarkEncoder":

@@ -31,7 +31,7 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
     """Print one result: where it is, what it stands under, its text, and what stands around it."""
     text = best_sentence(span) if level == "document" else span.text
     if not sys.stdout.isatty():
-        click.secho(f"{number}. {one_line(span.place)}  {span.score:.3f}", bold=True)
+        click.secho(f"{number}. {one_line(span.place)}  {_rate(span)}", bold=True)
         for line in filter(None, (one_line(_section(span)), around[0] or span.header, text, around[1])):
             click.echo(indented(readable(line)))
         _print_copies(span)
@@ -43,7 +43,7 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
 
     heading = Text(f"{number}. ")
     heading.append(one_line(span.place), style=Style(bold=True, link=_link(span)))
-    heading.append(f"  {span.score:.3f}", style="dim")
+    heading.append(f"  {_rate(span)}", style="dim")
     console = _console()
     console.print(heading, soft_wrap=True)
     code = span.kind == "code"
@@ -55,6 +55,15 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
             console.print(Padding(part, (0, 0, 0, _INDENT), expand=False), soft_wrap=code)
     _print_copies(span)
     click.echo()
+
+
+def _rate(span: Span) -> str:
+    """The score of a span, and whether much speaks for it; words alone can't tell."""
+    from lmkrag.readers.extractive import FOUND, weigh_evidence
+
+    if not any(hit.dense for hit in span.hits):
+        return f"{span.score:.3f}"
+    return f"{span.score:.3f} {'good' if weigh_evidence([span]) >= FOUND else 'weak'}"
 
 
 def _section(span: Span) -> str:

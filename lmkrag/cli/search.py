@@ -65,7 +65,11 @@ def search(
     as_json: bool,
     **how: Any,
 ) -> None:
-    """Find the passages that answer QUERY, best first; it needs no quotes."""
+    """Find the passages that answer a question, best first.
+
+    QUERY needs no quotes, unless it has operators: in 'seals of a "steam pump" -gasket' the phrase counts more, and
+    what holds the last word is left out. Each result is good or, where little speaks for it, weak.
+    """
     query = " ".join(words)
     if bool(words) == (queries is not None):
         raise UsageError("give a QUERY, or --queries FILE.jsonl")

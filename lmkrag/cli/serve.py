@@ -49,7 +49,10 @@ def serve(
     allowed_hosts: tuple[str, ...],
     **options: Any,
 ) -> None:
-    """Serve indexes: a page for people, an API for programs, MCP for assistants."""
+    """Serve indexes to people, programs and assistants.
+
+    There is a page, a REST API, OpenAI's and Dify's APIs, and MCP.
+    """
     _use_one_thread_each()
     try:
         from lmkrag.server.run import serve as run
@@ -74,7 +77,10 @@ def serve(
 @click.option("--writable", is_flag=True, help="Let the assistant add and remove documents.")
 @reader_options
 def mcp(indexes: tuple[str, ...], writable: bool, **options: Any) -> None:
-    """Serve indexes to an assistant by the Model Context Protocol, on standard input and output."""
+    """Serve indexes to an assistant on this machine.
+
+    It speaks the Model Context Protocol (MCP) on standard input and output.
+    """
     _use_one_thread_each()
     try:
         from lmkrag.server.settings import Limits, name_indexes

@@ -21,7 +21,10 @@ from lmkrag.types import Document
 @click.option("--seed", type=int, default=0, show_default=True, help="Of the choice of passages.")
 @reader_options
 def synth(paths: tuple[str, ...], out: Path, questions: int, seed: int, **options: Any) -> None:
-    """Let a language model write questions about documents, for `lmkrag train` and `lmkrag eval`."""
+    """Let a language model write questions about documents.
+
+    lmkrag train and lmkrag eval read them.
+    """
     from tqdm import tqdm
 
     from lmkrag.readers.base import LanguageModelReader

@@ -17,7 +17,10 @@ import click
     help="Where else to log losses and recall; log.json in each stage's folder has them always.",
 )
 def train(config: Path, report_to: str) -> None:
-    """Train the encoder that CONFIG.toml describes; run again to go on after an interruption."""
+    """Train an encoder.
+
+    CONFIG.toml describes it. After an interruption, run the same again to go on.
+    """
     from lmkrag.training.settings import load_settings
 
     settings = load_settings(config)

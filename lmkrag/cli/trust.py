@@ -16,7 +16,9 @@ from lmkrag.trust import trust as trust_file
 @click.option("--remove", is_flag=True, help="Trust the folder no more.")
 @click.option("--list", "listed", is_flag=True, help="List the trusted files.")
 def trust(folder: Path, remove: bool, listed: bool) -> None:
-    """Trust the lmkrag.toml of DIR, the working directory without one, until the file changes.
+    """Trust the settings in a directory's lmkrag.toml.
+
+    DIR is the working directory unless given; the file is trusted until it changes.
 
     Only then may it set reader, model, base_url, prompts and encoder. OPENAI_API_KEY is never sent to a server that it
     names: give that server by --base-url or LMKRAG_BASE_URL.

@@ -23,7 +23,10 @@ _PAUSE = 1_000  # milliseconds in which changes are gathered
 def watch(
     folders: tuple[str, ...], index_path: str, include: tuple[str, ...], exclude: tuple[str, ...], changes: int
 ) -> None:
-    """Sync directories, and again whenever something in them changes; Ctrl-C ends it."""
+    """Keep an index up to date while directories change.
+
+    Ctrl-C ends it.
+    """
     try:
         import watchfiles
     except ImportError:

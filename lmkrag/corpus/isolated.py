@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from lmkrag.corpus.load import fingerprint as hash_bytes
-from lmkrag.corpus.load import is_plain, load_document
+from lmkrag.corpus.load import is_plain, load_document, load_with_attachments
 from lmkrag.errors import DocumentError, EmptyDocument
-from lmkrag.types import Document
+from lmkrag.types import Document, Skipped
 
 SECONDS = 120.0
 """Time one file may take."""
@@ -64,15 +64,26 @@ class IsolatedLoader:
         self._errors: IO[bytes] | None = None  # what parsers print
 
     def load(self, path: Path, doc_id: str) -> Document:
-        """Read one file.
+        """Read one file, without its attachments.
+
+        Raises:
+            DocumentError: it can't be read, or reading it went past a limit.
+        """
+        return self.load_with_attachments(path, doc_id)[0]
+
+    def load_with_attachments(self, path: Path, doc_id: str) -> tuple[Document, list[Document], list[Skipped]]:
+        """Read one file and what is attached to it: see :func:`lmkrag.corpus.load.load_with_attachments`.
 
         Raises:
             DocumentError: it can't be read, or reading it went past a limit.
         """
         if is_plain(path):
-            return load_document(path, doc_id)
+            return load_document(path, doc_id), [], []
         reply = self._call(path, "load", doc_id=doc_id)
-        return Document(**{**reply, "page_starts": tuple(reply["page_starts"])})
+        document, *attached = (
+            Document(**{**record, "page_starts": tuple(record["page_starts"])}) for record in reply["documents"]
+        )
+        return document, attached, [Skipped(**record) for record in reply["skipped"]]
 
     def render_page(self, path: Path, fingerprint: str, number: int, scale: float) -> bytes:
         """Draw a page, from 1, of the PDF file with a fingerprint, ``scale`` pixels to a point; return it as WebP.
@@ -208,7 +219,8 @@ def _limit(memory: int) -> None:
 
 
 def _load(path: Path, doc_id: str) -> dict[str, Any]:
-    return asdict(load_document(path, doc_id))
+    document, attached, skipped = load_with_attachments(path, doc_id)
+    return {"documents": [asdict(one) for one in (document, *attached)], "skipped": [asdict(one) for one in skipped]}
 
 
 def _render_page(path: Path, fingerprint: str, number: int, scale: float) -> dict[str, Any]:

@@ -2,14 +2,16 @@
 
 import hashlib
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Container
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 from lmkrag.corpus.formats.base import OLD_OFFICE, Loaded
 from lmkrag.corpus.formats.text import SAMPLE, read_mark
+from lmkrag.corpus.walk import printable
 from lmkrag.errors import DocumentError, EmptyDocument
-from lmkrag.types import Document
+from lmkrag.types import ATTACHED_TO, Document, Skipped
 
 _READERS = {
     "html": (("read", (".html", ".htm", ".xhtml")),),
@@ -44,6 +46,8 @@ _MAGIC = {
 }
 """What a file of a format has near its beginning."""
 
+_MOST_ATTACHMENTS = 10_000  # of a file
+_DEEPEST = 3  # of attachments to attachments
 _LONG = 4 << 20  # bytes
 _logger = logging.getLogger(__name__)
 _NOT_TEXT = frozenset(
@@ -56,7 +60,7 @@ _NOT_TEXT = frozenset(
 
 
 def load_document(path: Path, doc_id: str) -> Document:
-    """Read one file.
+    """Read one file, without its attachments.
 
     Args:
         path: a regular file.
@@ -65,14 +69,17 @@ def load_document(path: Path, doc_id: str) -> Document:
     Raises:
         DocumentError: it can't be read, with the reason in one line.
     """
+    return load_bytes(_read(path), path.name, doc_id=doc_id, path=str(path))
+
+
+def _read(path: Path) -> bytes:
     try:
         check_file(path)
-        data = path.read_bytes()
+        return path.read_bytes()
     except OSError as error:
         raise DocumentError(f"can't be read ({error.strerror or error})", lasting=False) from error
     except MemoryError as error:
         raise DocumentError("needs more memory than it may use: skipped", lasting=False) from error
-    return load_bytes(data, path.name, doc_id=doc_id, path=str(path))
 
 
 def check_file(path: Path) -> None:
@@ -101,11 +108,62 @@ def _check_suffix(suffix: str) -> None:
 
 
 def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:
-    """Read a file's bytes; ``name`` ends in the suffix that tells the format.
+    """Read a file's bytes, without its attachments; ``name`` ends in the suffix that tells the format.
 
     Raises:
         DocumentError: empty, binary, broken, encrypted or of a format that is not read.
     """
+    return _document(_parse(data, name, path), data, name, doc_id, path)
+
+
+def load_with_attachments(path: Path, doc_id: str) -> tuple[Document, list[Document], list[Skipped]]:
+    """Read one file and the files attached to it, as mail has them.
+
+    Args:
+        path: a regular file.
+        doc_id: what the document is called; its attachments are ``doc_id/name``.
+
+    Returns:
+        The document, its attachments, and those of them that can't be read.
+
+    Raises:
+        DocumentError: the file can't be read.
+    """
+    data = _read(path)
+    loaded = _parse(data, path.name, str(path))
+    attached: dict[str, Document] = {}
+    skipped: list[Skipped] = []
+    waiting = [(doc_id, 1, loaded.attachments)]
+    while waiting:
+        owner, depth, attachments = waiting.pop()
+        for attachment in attachments:
+            name = _free_name(f"{owner}/{printable(attachment.name)}", attached)
+            if len(attached) + len(skipped) == _MOST_ATTACHMENTS:
+                skipped.append(Skipped(name, f"more than {_MOST_ATTACHMENTS:,} attachments: the rest is left out"))
+                return _document(loaded, data, path.name, doc_id, str(path)), list(attached.values()), skipped
+            try:
+                inner = _parse(attachment.data, attachment.name, name)
+                document = _document(inner, attachment.data, attachment.name, name, str(path))
+            except DocumentError as error:
+                skipped.append(Skipped(name, str(error)))
+                continue
+            attached[name] = replace(document, meta={**document.meta, ATTACHED_TO: doc_id})
+            if inner.attachments and depth < _DEEPEST:
+                waiting.append((name, depth + 1, inner.attachments))
+    return _document(loaded, data, path.name, doc_id, str(path)), list(attached.values()), skipped
+
+
+def _free_name(name: str, taken: Container[str]) -> str:
+    number = 2
+    stem, dot, suffix = name.rpartition(".")
+    free = name
+    while free in taken:
+        free = f"{stem} ({number}){dot}{suffix}" if dot else f"{name} ({number})"
+        number += 1
+    return free
+
+
+def _parse(data: bytes, name: str, path: str) -> Loaded:
     if not data.strip():
         raise EmptyDocument("empty file")
     suffix = Path(name).suffix.lower()
@@ -121,6 +179,10 @@ def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:
         raise DocumentError(f"can't be parsed ({type(error).__name__})") from error
     if not loaded.text.strip():
         raise EmptyDocument("no text in it")
+    return loaded
+
+
+def _document(loaded: Loaded, data: bytes, name: str, doc_id: str, path: str) -> Document:
     return Document(
         doc_id=doc_id,
         path=path,

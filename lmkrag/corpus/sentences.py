@@ -37,7 +37,7 @@ _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S", re.IGNORECASE
 )
 _ROW = re.compile(r"\s*\|.*\||[^\t\n]+\t[^\t\n]*\t|\s*\+[-=+]{3,}\+\s*$")
-_MAIL_HEADER = re.compile(r"(?:From|To|Cc|Bcc|Date|Sent|Subject|Reply-To): \S")
+_MAIL_HEADER = re.compile(r"(?:From|To|Cc|Bcc|Date|Sent|Subject|Reply-To|Attachments): \S")
 _LOGGED = re.compile(
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"  # 2024-05-01 12:00:03
     r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\s"  # May  1 12:00:03, of syslog

@@ -20,6 +20,7 @@ from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.recipes import recipe_from_json, recipe_to_json
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import Staged
+from lmkrag.types import ATTACHED_TO
 
 FORMAT_VERSION = 5
 PAGE_SIZE = 8_192
@@ -252,6 +253,21 @@ def touch_document(connection: sqlite3.Connection, key: int, stat: tuple[int, in
 def find_document(connection: sqlite3.Connection, doc_id: str) -> DocumentRow | None:
     """Return the document called ``doc_id``."""
     return next(_documents(connection, "WHERE doc_id = ?", (doc_id,)), None)
+
+
+def find_attachments(connection: sqlite3.Connection, row: DocumentRow) -> list[DocumentRow]:
+    """Return the documents that are attached to one."""
+    low, high = row.doc_id + "/", row.doc_id + "0"  # 0 is the character after /
+    below = _documents(connection, "WHERE doc_id > ? AND doc_id < ? ORDER BY doc_id", (low, high))
+    return [found for found in below if owner_of(found) == row.doc_id]
+
+
+def owner_of(row: DocumentRow) -> str | None:
+    """Return the document whose file a document is attached to, if it is an attachment."""
+    owner = row.meta.get(ATTACHED_TO)
+    if not isinstance(owner, str) or not row.doc_id.startswith(owner + "/"):
+        return None
+    return owner if Path(row.path).name == Path(owner).name else None  # else it is front matter
 
 
 def all_documents(connection: sqlite3.Connection) -> Iterator[DocumentRow]:

@@ -161,11 +161,17 @@ class IndexStore:
         Args:
             staged: new or changed documents; an old version of each is replaced.
             segments: segment files, whose rows in order are the sentences of ``staged`` in order.
-            removed: ``doc_id`` of documents to remove.
+            removed: ``doc_id`` of documents to remove, with what is attached to them.
         """
         with self._transaction() as connection:
-            for doc_id in [*removed, *(item.document.doc_id for item in staged)]:
+            for doc_id in removed:
                 row = catalog.find_document(connection, doc_id)
+                if row is not None:
+                    for attachment in catalog.find_attachments(connection, row):
+                        catalog.delete_document(connection, attachment)
+                    catalog.delete_document(connection, row)
+            for item in staged:
+                row = catalog.find_document(connection, item.document.doc_id)
                 if row is not None:
                     catalog.delete_document(connection, row)
             ranges = [(catalog.insert_document(connection, item), len(item.sentences)) for item in staged]

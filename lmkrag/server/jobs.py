@@ -14,16 +14,18 @@ import threading
 import time
 import uuid
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from lmkrag.corpus.isolated import IsolatedLoader
+from lmkrag.engine import Engine
 from lmkrag.errors import DocumentError, IndexLocked, LmkragError, StorageError, UsageError
+from lmkrag.retrieval.filters import quote
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.problems import Problem
-from lmkrag.types import Document, IndexReport
+from lmkrag.types import ATTACHED_TO, Document, IndexReport, Skipped
 
 _REMEMBERED = 200  # jobs that are done
 _LOCKED = 2.0  # seconds until somebody else who writes is asked again
@@ -187,14 +189,14 @@ class Jobs:
             if isinstance(error, StorageError | OSError):
                 return  # such as a full disk
         else:
-            reason = report.skipped[0].reason if report.skipped else None
+            reason = next((one.reason for one in report.skipped if one.path == job.doc_id), None)
             self._change(job, state="failed" if reason else "done", error=reason, report=report)
         _record_file(index.path, job.job_id).unlink(missing_ok=True)
         shutil.rmtree(_staged_file(index.path, job.job_id, job.doc_id).parent, ignore_errors=True)
 
     def _add(self, index: ServedIndex, job: Job, loader: IsolatedLoader) -> IndexReport:
-        """Add one document; wait while somebody else writes."""
-        document = _load(index.path, job, loader)
+        """Add one document and its attachments; wait while somebody else writes."""
+        document, attached, unread = _load(index.path, job, loader)
 
         def progress(_: str, done: int, total: int) -> None:
             if self._stopping.is_set():
@@ -204,7 +206,9 @@ class Jobs:
         while not self._stopping.is_set():
             self._change(job, state="running", total=len(document.text))
             try:
-                return index.engine.add([document], progress=progress)
+                _remove_old_attachments(index.engine, document, attached)
+                report = index.engine.add([*attached, document], progress=progress)
+                return replace(report, skipped=(*report.skipped, *unread))
             except IndexLocked:
                 self._change(job, state="waiting")
                 self._stopping.wait(_LOCKED)
@@ -222,14 +226,24 @@ def _storing() -> Iterator[None]:
         raise StorageError(f"the upload can't be stored ({error.strerror or error})") from error
 
 
-def _load(index: Path, job: Job, loader: IsolatedLoader) -> Document:
+def _remove_old_attachments(engine: Engine, document: Document, attached: Sequence[Document]) -> None:
+    if document.kind != "mail":
+        return
+    new = {one.doc_id for one in attached}
+    old = [one.doc_id for one in engine.documents(filter=f"{ATTACHED_TO}={quote(document.doc_id)}")]
+    if gone := [doc_id for doc_id in old if doc_id not in new]:
+        engine.remove(gone)
+
+
+def _load(index: Path, job: Job, loader: IsolatedLoader) -> tuple[Document, list[Document], list[Skipped]]:
+    """A job's document, what is attached to it, and which of that can't be read."""
     record = json.loads(_record_file(index, job.job_id).read_bytes())
     if "document" in record:
-        return Document(**{**record["document"], "page_starts": tuple(record["document"]["page_starts"])})
+        return Document(**{**record["document"], "page_starts": tuple(record["document"]["page_starts"])}), [], []
     target = uploads_folder(index) / check_doc_id(job.doc_id)
     staged = _staged_file(index, job.job_id, job.doc_id)
     if staged.exists():  # else an earlier server got further
-        document = loader.load(staged, job.doc_id)  # before it takes the place of an older file
+        loaded = loader.load_with_attachments(staged, job.doc_id)  # before it takes the place of an older file
         target.parent.mkdir(parents=True, exist_ok=True)
         if not target.parent.resolve().is_relative_to(uploads_folder(index).resolve()):
             raise UsageError(f"{job.doc_id!r} leads out of the uploads")
@@ -237,8 +251,10 @@ def _load(index: Path, job: Job, loader: IsolatedLoader) -> Document:
             raise DocumentError(f"{job.doc_id!r} is a folder of uploads")
         staged.replace(target)
     else:
-        document = loader.load(target, job.doc_id)
-    return replace(document, path=str(target.resolve()))
+        loaded = loader.load_with_attachments(target, job.doc_id)
+    document, attached, unread = loaded
+    path = str(target.resolve())
+    return replace(document, path=path), [replace(one, path=path) for one in attached], unread
 
 
 def _record_file(index: Path, job_id: str) -> Path:

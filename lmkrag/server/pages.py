@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lmkrag.corpus.isolated import IsolatedLoader
 from lmkrag.errors import DocumentError, UsageError
-from lmkrag.types import DocumentInfo
+from lmkrag.types import ATTACHED_TO, DocumentInfo
 
 _SECONDS = 20.0
 SCALES = (0.25, 4.0)
@@ -65,3 +65,5 @@ def _check(info: DocumentInfo, number: int) -> None:
         raise UsageError(f"{info.doc_id} has {info.pages} pages")
     if info.kind != "pdf":
         raise DocumentError(f"{info.doc_id} is not a PDF file: only those have images of pages")
+    if ATTACHED_TO in info.meta:
+        raise DocumentError(f"{info.doc_id} is an attachment: only files have images of pages")

@@ -225,6 +225,8 @@ def test_every_command_has_help_with_an_example(lmkrag, command):
 
 def test_help_shows_its_examples_as_lines(lmkrag):
     result = lmkrag("--help")
+    assert "..." not in result.stdout.split("Commands:")[1]  # every summary is whole
+    assert "\b" not in result.stdout
     assert "\\b" not in result.stdout
     assert '\n  lmkrag search "sick leave"          find spans of it\n' in result.stdout
 

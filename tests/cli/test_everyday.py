@@ -33,6 +33,19 @@ def test_watch_follows_a_directory(tmp_path, lmkrag):
     assert refused.returncode == 2 and "not a directory" in refused.stderr
 
 
+def test_operators_and_ratings(lmkrag, index):
+    found = lmkrag("search", "who approves the leave", "--index", index)
+    assert " good\n" in found.stdout.splitlines(keepends=True)[0]
+    far = lmkrag("search", "price of bananas on mars", "--index", index)
+    assert " weak\n" in far.stdout.splitlines(keepends=True)[0]
+    words = lmkrag("search", "leave", "--mode", "lexical", "--index", index)
+    assert "good" not in words.stdout.splitlines()[0] and "weak" not in words.stdout.splitlines()[0]
+    without = lmkrag("search", "who approves the leave -harbour", "--index", index)
+    assert "harbour" in found.stdout.lower() and "harbour" not in without.stdout.lower()
+    phrase = json.loads(lmkrag("search", '"fourteen days"', "--index", index, "--json").stdout)
+    assert "fourteen days" in phrase["spans"][0]["text"]
+
+
 def test_doctor(lmkrag, index, tmp_path):
     healthy = lmkrag("doctor", "--index", index)
     assert healthy.returncode == 0, healthy.stdout

@@ -3,6 +3,7 @@
 import json
 import signal
 import time
+from email.message import EmailMessage
 
 import pytest
 
@@ -48,6 +49,21 @@ def test_add_replace_follow_and_remove(writable, corpus, index):
         assert wait(client, put(client, "copies%2Freport.pdf", content=data))["state"] == "done"
         assert client.get("/api/documents/copies/report.pdf/pages/1.webp").status_code == 200
 
+        mail = EmailMessage()
+        mail["Subject"] = "Reports"
+        mail.set_content("Both are attached.")
+        for name, content in (("v.pdf", data), ("a.csv", b"Code,Days\nA-1,12\n"), ("b.bin", b"\0")):
+            mail.add_attachment(content, maintype="application", subtype="octet-stream", filename=name)
+        job = wait(client, put(client, "in/m.eml", content=mail.as_bytes()))
+        assert (job["state"], [one["path"] for one in job["report"]["skipped"]]) == ("done", ["in/m.eml/b.bin"])
+        assert client.get("/api/documents/in/m.eml/v.pdf").json()["pages"] == 3
+        assert "attachment" in client.get("/api/documents/in/m.eml/v.pdf/pages/1.webp").json()["detail"]
+        mail.set_payload([part for part in mail.get_payload() if part.get_filename() != "a.csv"])
+        assert wait(client, put(client, "in/m.eml", content=mail.as_bytes()))["state"] == "done"
+        assert client.get("/api/documents/in/m.eml/a.csv").status_code == 404
+        assert client.delete("/api/documents/in/m.eml").json() == {"removed": 1}
+        assert client.get("/api/documents/in/m.eml/v.pdf").status_code == 404
+
         memo = {"text": "The memo says that the gate is green.", "title": "Gate", "meta": {"year": 2024}}
         assert wait(client, put(client, "memo:1", json=memo))["state"] == "done"
         found = client.post("/api/search", json={"query": "gate", "filter": "year=2024"}).json()["spans"]
@@ -55,7 +71,7 @@ def test_add_replace_follow_and_remove(writable, corpus, index):
 
         assert client.delete("/api/documents/memo:1").json() == {"removed": 1}
         assert client.delete("/api/documents/memo:1").status_code == 404
-        assert len(client.get("/api/jobs").json()["jobs"]) == 4
+        assert len(client.get("/api/jobs").json()["jobs"]) == 6
     with Engine.open(index) as engine:
         assert not engine.verify()
 

@@ -14,14 +14,23 @@ MAX_UNPACKED = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
+class Attachment:
+    """A file inside a file."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class Loaded:
-    """A file's text and what the file says about itself. ``page_starts`` are character offsets."""
+    """A file's text, what the file says about itself, and the files in it. ``page_starts`` are character offsets."""
 
     text: str
     kind: str
     title: str = ""
     page_starts: tuple[int, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
+    attachments: tuple[Attachment, ...] = ()
 
 
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"

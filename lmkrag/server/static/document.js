@@ -283,7 +283,7 @@ export function DocumentView({ state, goTo, close }) {
   const shared = { docId, index, start, end };
   let body = html`<p class="quiet">Loading</p>`;
   if (error) body = html`<${Failure} error=${error} />`;
-  else if (info?.kind === "pdf") body = html`<${PagesView} ...${shared} ...${{ info, sentences, goTo }} />`;
+  else if (info?.kind === "pdf" && !info.meta.attached_to) body = html`<${PagesView} ...${shared} ...${{ info, sentences, goTo }} />`;
   else if (info?.kind === "markdown") body = html`<${MarkdownView} ...${shared} characters=${info.characters} />`;
   else if (info) body = html`<${TextView} ...${shared} characters=${info.characters} />`;
   return html`<section class="document" aria-labelledby="document-title">
