@@ -130,6 +130,16 @@ def test_files_of_one_name_are_called_by_their_folders(tmp_path, empty):
     assert {document.doc_id: document.path for document in empty.documents()} == before
 
 
+def test_names_that_differ_in_case_only(docs, empty):
+    for name in ("Lamp.txt", "lamp.txt", "LAMP.TXT"):
+        (docs / name).write_text(f"The lamp of {name} is lit.")
+    if len(list(docs.glob("*.[tT]*"))) < 3:
+        pytest.skip("this file system holds one of them")
+    empty.add(docs)
+    assert {"Lamp.txt", "lamp.txt", "LAMP.TXT"} <= {info.doc_id for info in empty.documents()}
+    assert empty.search("The lamp of LAMP.TXT", level="span")[0].doc_id == "LAMP.TXT"
+
+
 def test_a_document_without_a_file_keeps_its_name(tmp_path, empty):
     from lmkrag import Document
 

@@ -26,7 +26,10 @@ from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.types import Document, Skipped
 
 SECONDS = 120.0
-"""Time one file may take."""
+"""Time one file may take, and what each megabyte of it adds."""
+
+SECONDS_PER_MEGABYTE = 5.0
+"""A workbook of a million rows (18 MB) takes 110 s."""
 
 MEMORY = 4 << 30
 """Bytes of address space a file's reader may use."""
@@ -52,11 +55,11 @@ class IsolatedLoader:
     'html'
     """
 
-    def __init__(self, *, seconds: float = SECONDS, memory: int = MEMORY) -> None:
+    def __init__(self, *, seconds: float | None = None, memory: int = MEMORY) -> None:
         """Set the limits of one file.
 
         Args:
-            seconds: it may take.
+            seconds: it may take; defaults to ``SECONDS`` and ``SECONDS_PER_MEGABYTE`` of its size.
             memory: bytes of address space its reader may use, where the system can limit that.
         """
         self._seconds, self._memory = seconds, memory
@@ -139,11 +142,12 @@ class IsolatedLoader:
         try:
             process.stdin.write(json.dumps(request).encode() + b"\n")
             process.stdin.flush()
-            line = _read_line(process.stdout, time.monotonic() + self._seconds)
+            line = _read_line(process.stdout, time.monotonic() + self._allowed_seconds(Path(request["path"])))
         except TimeoutError:
             self._log(Path(request["path"]))
             self.close()
-            raise DocumentError(f"takes longer than {self._seconds:g} s to read: skipped") from None
+            allowed = self._allowed_seconds(Path(request["path"]))
+            raise DocumentError(f"takes longer than {allowed:.0f} s to read: skipped") from None
         except BrokenPipeError:
             line = b""
         if not line:
@@ -153,6 +157,14 @@ class IsolatedLoader:
             why = f"its reader crashed or needed more than {memory >> 20} MiB" + (f" ({output})" if output else "")
             raise DocumentError(f"{why}: skipped", lasting=memory == self._memory)
         return line
+
+    def _allowed_seconds(self, path: Path) -> float:
+        if self._seconds is not None:
+            return self._seconds
+        try:
+            return SECONDS + SECONDS_PER_MEGABYTE * path.stat().st_size / 1e6
+        except OSError:  # its reader says so
+            return SECONDS
 
     def _log(self, path: Path) -> str:
         """Log what a parser printed; return its last line."""
