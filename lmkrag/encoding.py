@@ -54,6 +54,7 @@ def encode_documents(
     on_progress: Callable[[Loaded], None],
     on_finish: Callable[[Loaded], None],
     on_commit: Callable[[list[Staged]], None],
+    recall_from: IndexStore | None = None,
 ) -> None:
     """Encode documents and commit them in batches. An interruption commits those that are whole.
 
@@ -61,10 +62,11 @@ def encode_documents(
         store: to write to, inside its :meth:`~lmkrag.index.store.IndexStore.writing`.
         encoder: that made the index.
         documents: read as they are needed.
-        known: the documents of the index by ``doc_id``: windows that a changed one still has are not encoded again.
+        known: documents by ``doc_id``: windows that a changed one still has are not encoded again.
         on_progress: called as parts of a document are encoded.
         on_finish: called when a document is whole.
         on_commit: called with the documents of each batch once they are durable.
+        recall_from: the index that ``known`` is of, if it is another.
     """
     open_documents: dict[int, Loaded] = {}
 
@@ -76,7 +78,7 @@ def encode_documents(
             sentences = iter_sentences(item.text, kind=item.document.kind)
             yield EncoderInput(key, item.text, sentences, item.document.title)
 
-    memory = _WindowMemory(store, known)
+    memory = _WindowMemory(recall_from or store, known)
 
     def recall(key: int, window_hash: int, count: int) -> Vectors | None:
         return memory.recall(open_documents[key].document.doc_id, window_hash, count)

@@ -170,6 +170,7 @@ class Engine:
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
         prune: bool = False,
+        workers: int = 1,
         progress: "Progress | None" = None,
     ) -> IndexReport:
         """Index files, directories or documents.
@@ -180,13 +181,15 @@ class Engine:
             include: globs of ``.gitignore`` form; only files that match one.
             exclude: globs; no files that match one.
             prune: remove documents whose files are gone from a directory in ``source``.
+            workers: number of processes that read and encode files; each loads the encoder.
             progress: called with (document, bytes done, bytes in all or 0) as documents are encoded.
 
         Returns:
             What was added, updated, unchanged, removed and skipped.
 
         Raises:
-            UsageError: a path does not exist, or options for files are given with documents.
+            UsageError: a path does not exist, ``workers`` is no positive number, or options for files are given with
+                documents.
             IndexLocked: somebody writes. StorageError: writing failed.
         """
         from lmkrag.corpus.foreign import is_foreign
@@ -197,19 +200,33 @@ class Engine:
         first = next(items, None)
         if first is None or isinstance(first, str | Path):
             paths = [_as_path(item) for item in chain([] if first is None else [first], items)]
-            return add_files(
-                self._store,
-                lambda: self.encoder,
-                paths,
-                include=include,
-                exclude=exclude,
-                prune=prune,
-                progress=progress,
-            )
-        if include or exclude or prune:
-            raise UsageError("include, exclude and prune are for files: documents given as values have none")
+            how: dict[str, Any] = {"include": include, "exclude": exclude, "prune": prune, "progress": progress}
+            if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
+                raise UsageError(f"workers must be a whole number of 1 or more, not {workers!r}")
+            if workers == 1:
+                return add_files(self._store, lambda: self.encoder, paths, **how)
+            from lmkrag.cluster.indexing import add_files_by_workers
+
+            return add_files_by_workers(self._store, lambda: self.encoder, paths, workers=workers, **how)
+        if include or exclude or prune or workers != 1:
+            raise UsageError("include, exclude, prune and workers are for files: documents given as values have none")
         documents = map(_as_document, chain([first], items))
         return add_documents(self._store, lambda: self.encoder, documents, progress=progress)
+
+    def adopt(self, folders: str | Path | Iterable[str | Path]) -> IndexReport:
+        """Take the documents of blocks, which ``lmkrag encode`` made, or of other indexes; nothing is encoded.
+
+        Args:
+            folders: a block, a folder of blocks or an index; or several.
+
+        Raises:
+            UsageError: a folder holds no block. IndexMismatch: another encoder made one. IndexCorrupt: one is damaged;
+                those before it are adopted. IndexLocked: somebody writes.
+        """
+        from lmkrag.cluster.indexing import adopt_blocks
+
+        wanted = [folders] if isinstance(folders, str | Path) else list(folders)
+        return adopt_blocks(self._store, [Path(folder) for folder in wanted])
 
     def remove(self, doc_ids: str | Iterable[str]) -> int:
         """Remove documents, with what is attached to them; return how many were named.

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +15,7 @@ from lmkrag.corpus.walk import Found, find_path, printable
 from lmkrag.encoding import Loaded, encode_documents
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.index import catalog
+from lmkrag.index.adopting import Adopted
 from lmkrag.index.catalog import DocumentRow, SkippedFile
 from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore
@@ -32,7 +33,7 @@ _RACY_NS = 2_000_000_000  # a file changed this recently may change again within
 _logger = logging.getLogger(__name__)
 
 
-class _Run:
+class Run:
     """What one run has done so far, and how far it has come in bytes of its sources."""
 
     def __init__(self, known: dict[str, DocumentRow], progress: Progress | None = None) -> None:
@@ -84,6 +85,25 @@ class _Run:
         if self._progress is not None:
             self._progress(doc_id, self._done + self._inside, self.total)
 
+    def adopted(self, done: "EncodedFiles", adopted: Adopted, size: int) -> None:
+        """Files of so many bytes were encoded elsewhere, and what came of it is durable."""
+        self.added += adopted.added
+        self.updated += adopted.updated
+        self.unchanged += adopted.unchanged + done.report.unchanged
+        self.sentences += adopted.sentences
+        self.characters += adopted.characters
+        self.removed_already += adopted.removed
+        self.removed += done.removed
+        self.touched += done.touched
+        self.skipped += [*done.report.skipped, *(Skipped(*refused) for refused in adopted.refused)]
+        self._done += size
+        self._inside = 0
+
+    def inside(self, doc_id: str, done: int) -> None:
+        """So many bytes are encoded elsewhere, but not durable yet."""
+        self._inside = done
+        self._report(doc_id)
+
     def report(self) -> IndexReport:
         """Return the counts."""
         return IndexReport(
@@ -107,6 +127,7 @@ def add_files(
     exclude: Sequence[str] = (),
     prune: bool = False,
     progress: Progress | None = None,
+    encode: "Callable[[list[Found], Run], list[Found]] | None" = None,
 ) -> IndexReport:
     """Index files and directories; re-running only stats unchanged files, changed ones are replaced when whole.
 
@@ -118,20 +139,23 @@ def add_files(
         exclude: globs; no files that match.
         prune: remove documents whose files are gone from the directories in ``sources``.
         progress: called as documents are encoded.
+        encode: encodes changed files elsewhere and commits them, within the lock of the writer; returns those that it
+            leaves to this process.
 
     Raises:
         UsageError: a source does not exist, or a glob can't be parsed. StorageError: the index can't be written to.
     """
     with store.writing():
-        run = _Run(_known(store), progress)
+        run = Run(_known(store), progress)
         with store.reader.snapshot(segments=False) as snapshot:
             remembered = catalog.read_skipped(snapshot.connection)
         changes = find_changes(sources, run.known, remembered, include=include, exclude=exclude)
         run.unchanged, run.skipped = changes.unchanged, changes.skipped
         run.total = sum(file.stat[0] for file in changes.to_read)
         try:
+            files = changes.to_read if encode is None else encode(changes.to_read, run)
             with IsolatedLoader() as loader:
-                _encode(store, encoder, _load(changes.to_read, loader, run, store), run)
+                _encode(store, encoder, _load(files, loader, run, store), run)
         finally:
             if changes.to_read or changes.forgotten:
                 store.note_files(touched=run.touched, skipped=run.unreadable, forgotten=changes.forgotten)
@@ -144,11 +168,61 @@ def add_files(
         return run.report()
 
 
+@dataclass(frozen=True, slots=True)
+class EncodedFiles:
+    """What became of files that were encoded for another index.
+
+    ``touched`` are its document rows whose files only look changed, with their size and time, ``removed`` its documents
+    whose files are empty now.
+    """
+
+    report: IndexReport
+    touched: list[tuple[int, tuple[int, int]]]
+    removed: list[str]
+
+
+def encode_files(
+    store: IndexStore,
+    encoder: "Callable[[], LandmarkEncoder]",
+    files: Sequence[Found],
+    *,
+    target: IndexStore | None = None,
+    progress: Progress | None = None,
+) -> EncodedFiles:
+    """Encode files into an empty index, from which another one, ``target``, will adopt them.
+
+    Args:
+        store: to write to.
+        encoder: gives the encoder; called only when there is something to encode.
+        files: to read.
+        target: the index that they are meant for: what it has of them is not encoded again; None for a new one.
+        progress: called as documents are encoded.
+    """
+    run = Run({} if target is None else _known_of(target, files), progress)
+    run.total = sum(file.stat[0] for file in files)
+    with store.writing(), IsolatedLoader() as loader:
+        _encode(store, encoder, _load(files, loader, run, None), run, target)
+        store.note_files(skipped=run.unreadable)
+    return EncodedFiles(run.report(), run.touched, run.removed)
+
+
+def _known_of(store: IndexStore, files: Sequence[Found]) -> dict[str, DocumentRow]:
+    """What an index holds of some files, by name."""
+    known = {}
+    with store.reader.snapshot(segments=False) as snapshot:
+        for file in files:
+            row = snapshot.find_document(file.doc_id)
+            if row is not None:
+                rows = (row, *catalog.find_attachments(snapshot.connection, row))
+                known.update({one.doc_id: one for one in rows})
+    return known
+
+
 def restore_files(
     store: IndexStore, encoder: "Callable[[], LandmarkEncoder]", rows: Sequence[DocumentRow]
 ) -> IndexReport:
     """Index the files of documents that were lost, under the names they had; those that are gone are skipped."""
-    run = _Run({})
+    run = Run({})
     files = {}
     for row in rows:
         path = find_path(row.path)
@@ -183,13 +257,13 @@ def add_documents(
         UsageError: a document's ``doc_id`` or metadata can't be stored.
     """
     with store.writing():
-        run = _Run(_known(store), progress)
+        run = Run(_known(store), progress)
         _encode(store, encoder, _new_documents(documents, run), run)
         store.merge_small()
         return run.report()
 
 
-def _new_documents(documents: Iterable[Document], run: _Run) -> Iterator[Loaded]:
+def _new_documents(documents: Iterable[Document], run: Run) -> Iterator[Loaded]:
     names: dict[str, str] = {}
     for document in documents:
         _check_document(document)
@@ -224,7 +298,11 @@ def _check_document(document: Document) -> None:
 
 
 def _encode(
-    store: IndexStore, encoder: "Callable[[], LandmarkEncoder]", documents: Iterator[Loaded], run: _Run
+    store: IndexStore,
+    encoder: "Callable[[], LandmarkEncoder]",
+    documents: Iterator[Loaded],
+    run: Run,
+    recall_from: IndexStore | None = None,
 ) -> None:
     """Encode documents, if there are any."""
     first = next(documents, None)
@@ -243,6 +321,7 @@ def _encode(
         on_progress=run.encoded,
         on_finish=run.finished,
         on_commit=run.committed,
+        recall_from=recall_from,
     )
 
 
@@ -257,7 +336,7 @@ def _fingerprint(document: Document) -> str:
     return fingerprint((facts + "\0" + document.text).encode("utf-8", "surrogatepass"))
 
 
-def _load(files: Sequence[Found], loader: IsolatedLoader, run: _Run, store: IndexStore) -> Iterator[Loaded]:
+def _load(files: Sequence[Found], loader: IsolatedLoader, run: Run, store: IndexStore | None) -> Iterator[Loaded]:
     """Read changed files one at a time; note those that only look changed, and those that can't be read."""
     for file in files:
         stat = _safe_stat(file.stat)
@@ -290,11 +369,11 @@ def _load(files: Sequence[Found], loader: IsolatedLoader, run: _Run, store: Inde
 
 
 def _attachments(
-    store: IndexStore, attached: Sequence[Document], path: str, file: Found, run: _Run
+    store: IndexStore | None, attached: Sequence[Document], path: str, file: Found, run: Run
 ) -> Iterator[Loaded]:
     """The attachments of a changed file, before the document of the file: once that is whole, so are they."""
     row = run.known.get(file.doc_id)
-    if row is not None:
+    if row is not None and store is not None:
         with store.reader.snapshot(segments=False) as snapshot:
             before = catalog.find_attachments(snapshot.connection, row)
         names = {document.doc_id for document in attached}

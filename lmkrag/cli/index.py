@@ -1,16 +1,21 @@
 """``lmkrag index`` and ``lmkrag sync``."""
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from lmkrag.cli.output import Command, index_option, json_option, one_line, print_json
 from lmkrag.errors import UsageError
 from lmkrag.types import IndexReport
+
+if TYPE_CHECKING:
+    from lmkrag.indexing import Progress
 
 _LISTED = 20  # skipped files shown one by one
 
@@ -26,6 +31,19 @@ def glob_options(command: Command) -> Command:
     return command
 
 
+def workers_option(command: Command) -> Command:
+    """Add ``--workers``."""
+    return click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        metavar="N",
+        envvar="LMKRAG_WORKERS",
+        help="Processes that read and encode; the cores are divided between them.",
+    )(command)
+
+
 @click.command(epilog="Example: lmkrag index docs/ notes.pdf --exclude 'drafts/' --index indexes/handbook")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @partial(index_option, existing=False)
@@ -39,6 +57,7 @@ def glob_options(command: Command) -> Command:
     help="How much of each window the next repeats (the shipped model: 0.5). Less is faster; new indexes only.",
 )
 @glob_options
+@workers_option
 @click.option("--prune", is_flag=True, help="Remove documents whose files are gone from the directories given.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
 @json_option
@@ -50,6 +69,7 @@ def index(
     overlap: float | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
+    workers: int,
     prune: bool,
     strict: bool,
     as_json: bool,
@@ -59,7 +79,7 @@ def index(
     Unchanged files are not read again.
     """
     options = {"recipe": recipe, "encoder": encoder, "overlap": overlap}
-    how = {"include": include, "exclude": exclude, "prune": prune}
+    how = {"include": include, "exclude": exclude, "workers": workers, "prune": prune}
     _add(paths, index_path, options, how, strict=strict, as_json=as_json)
 
 
@@ -67,6 +87,7 @@ def index(
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...")
 @partial(index_option, existing=False)
 @glob_options
+@workers_option
 @click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
 @json_option
 def sync(
@@ -74,6 +95,7 @@ def sync(
     index_path: str,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
+    workers: int,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -84,7 +106,7 @@ def sync(
     for folder in folders:
         if not Path(folder).is_dir():
             raise UsageError(f"{folder}: not a directory; lmkrag index takes files, too")
-    how = {"include": include, "exclude": exclude, "prune": True}
+    how = {"include": include, "exclude": exclude, "workers": workers, "prune": True}
     _add(folders, index_path, {}, how, strict=strict, as_json=as_json)
 
 
@@ -98,17 +120,26 @@ def _add(
     as_json: bool,
 ) -> None:
     """Add paths to an index, with progress on a terminal, and say what was done."""
-    from tqdm import tqdm
-
     from lmkrag.engine import Engine
 
     for path in paths:
         if not Path(path).exists():
             raise UsageError(f"{path}: no such file or directory")
-    with (
-        Engine.open(index_path, create=True, **options) as engine,
-        tqdm(unit="B", unit_scale=True, disable=None, file=sys.stderr, leave=False) as bar,
-    ):
+    with Engine.open(index_path, create=True, **options) as engine, following_progress() as progress:
+        report = engine.add(list(paths), progress=progress, **how)
+    if as_json:
+        print_json(asdict(report))
+    explain_report(report, index_path)
+    if strict and report.skipped:
+        sys.exit(1)
+
+
+@contextmanager
+def following_progress() -> "Iterator[Progress]":
+    """Show on a terminal how far encoding is; an interruption says how to go on, and exits."""
+    from tqdm import tqdm
+
+    with tqdm(unit="B", unit_scale=True, disable=None, file=sys.stderr, leave=False) as bar:
         bar.set_description("looking for changes")
 
         def progress(name: str, done: int, total: int) -> None:
@@ -117,18 +148,13 @@ def _add(
             bar.update(done - bar.n)
 
         try:
-            report = engine.add(list(paths), progress=progress, **how)
+            yield progress
         except KeyboardInterrupt:
             bar.close()
             click.echo(
                 "lmkrag: interrupted; documents that were whole are indexed, run the same again to go on", err=True
             )
             sys.exit(130)
-    if as_json:
-        print_json(asdict(report))
-    explain_report(report, index_path)
-    if strict and report.skipped:
-        sys.exit(1)
 
 
 def explain_report(report: IndexReport, index_path: str) -> None:

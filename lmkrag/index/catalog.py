@@ -230,6 +230,13 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
     return first
 
 
+def reserve_sentences(connection: sqlite3.Connection, count: int) -> int:
+    """Give away sentence ids that no document will have, inside a transaction; return the first."""
+    first = _number(connection, "next_sentence")
+    connection.execute("UPDATE meta SET value = ? WHERE key = 'next_sentence'", (str(first + count),))
+    return first
+
+
 def _set_checksum(connection: sqlite3.Connection, values: tuple[Any, ...]) -> None:
     connection.execute("UPDATE document SET row_checksum = ? WHERE id = ?", (_checksum_row(values), values[0]))
 

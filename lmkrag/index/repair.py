@@ -15,16 +15,16 @@ from lmkrag.arrays import Ids, Vectors
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
-from lmkrag.index.codec import checksum_content
 from lmkrag.index.files import Tables, sync
 from lmkrag.index.postings import PostingsBuilder
 from lmkrag.index.ranges import sort_runs
 from lmkrag.index.reader import CATALOG
 from lmkrag.index.snapshot import gather_vectors
-from lmkrag.index.staged import SentenceTable, Staged, WindowTable
+from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore, read_recorded
+from lmkrag.index.stored import read_stored
 from lmkrag.index.vectors import VectorFile
-from lmkrag.types import SENTENCE_KINDS, Document, EncoderSpec, Recipe, SentenceKind
+from lmkrag.types import SENTENCE_KINDS, EncoderSpec, Recipe, SentenceKind
 
 ReadStructure = Callable[[Iterable[Iterable[tuple[str, SentenceKind]]]], Tables]
 """Called with documents, each the texts and kinds of its sentences; returns the tables of a structure file."""
@@ -204,21 +204,11 @@ def _read(
     connection: sqlite3.Connection, row: DocumentRow, parts: Sequence[tuple[VectorFile, Ids]]
 ) -> tuple[Staged, Vectors] | None:
     try:
-        text = catalog.read_text(connection, row, 0, row.length)
-        borders = catalog.read_borders(connection, row, 0, row.sentences)
-        kinds = catalog.read_kinds(connection, row)
-        hashes, ordinals = catalog.read_windows(connection, row)
+        staged = read_stored(connection, row)
     except (IndexCorrupt, sqlite3.Error):
         return None
     vectors = gather_vectors(parts, np.arange(row.first_sentence, row.first_sentence + row.sentences))
-    if vectors is None or checksum_content(row.doc_id, text, borders[1:]) != row.content_checksum:
-        return None
-    document = Document(
-        row.doc_id, row.path, text, row.title, row.kind, row.page_starts, row.meta, fingerprint=row.fingerprint
-    )
-    sentences = SentenceTable(borders[1:].tolist(), kinds.tolist())
-    windows = WindowTable(hashes.tolist(), ordinals.tolist())
-    return Staged(document, text, sentences, row.root, (row.size, row.mtime_ns), windows), vectors
+    return None if vectors is None else (staged, vectors)
 
 
 def _commit(store: IndexStore, batch: Sequence[tuple[Staged, Vectors]], structure: ReadStructure) -> None:

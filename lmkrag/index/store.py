@@ -163,7 +163,7 @@ class IndexStore:
             segments: segment files, whose rows in order are the sentences of ``staged`` in order.
             removed: ``doc_id`` of documents to remove, with what is attached to them.
         """
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             for doc_id in removed:
                 row = catalog.find_document(connection, doc_id)
                 if row is not None:
@@ -178,7 +178,7 @@ class IndexStore:
             for file, runs in lay_sentences(segments, ranges):
                 catalog.insert_segment(connection, file, runs)
             catalog.next_generation(connection)
-            self._check_files(segments)
+            self.check_files(segments)
 
     def note_files(
         self,
@@ -194,7 +194,7 @@ class IndexStore:
             skipped: files that can't be indexed as they are.
             forgotten: paths of files that are skipped no more.
         """
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             for key, stat in touched:
                 catalog.touch_document(connection, key, stat)
             catalog.write_skipped(connection, skipped, forgotten)
@@ -232,13 +232,13 @@ class IndexStore:
                 recipe,
             )
             written.append((file, lay_runs(merged)))
-        with self._transaction() as connection:
+        with self.transaction() as connection:
             for live in merged:
                 catalog.delete_segment(connection, live.segment.file.name)
             for file, file_runs in written:
                 catalog.insert_segment(connection, file, file_runs)
             catalog.next_generation(connection)
-            self._check_files([file for file, _ in written])
+            self.check_files([file for file, _ in written])
         self._collect_orphans()
 
     def _write(
@@ -261,7 +261,7 @@ class IndexStore:
         )
 
     @contextlib.contextmanager
-    def _transaction(self) -> Iterator[sqlite3.Connection]:
+    def transaction(self) -> Iterator[sqlite3.Connection]:
         with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
@@ -271,7 +271,7 @@ class IndexStore:
                 connection.execute("ROLLBACK")
                 raise
 
-    def _check_files(self, segments: Iterable[SegmentFile]) -> None:
+    def check_files(self, segments: Iterable[SegmentFile]) -> None:
         """Refuse to commit a segment whose files are not there."""
         for segment in segments:
             for name, file in segment.files.items():

@@ -5,9 +5,9 @@
     python tests/trust/crash.py faults --every 7        ... at every seventh
     python tests/trust/crash.py errors --every 1        the disk is full, can't sync or is read-only from some call on
 
-A writer adds, changes, removes and compacts, and says when each step is done. After each death: the index opens,
-`verify` is clean, every acknowledged document is whole and found, one whose step was not acknowledged is as it was
-before or as it was to be, none is there twice. In the end, a run to completion equals an index made without a death.
+A writer adds, changes, adopts, removes and compacts, and says when each step is done. After each death: the index
+opens, `verify` is clean, every acknowledged document is whole and found, one whose step was not acknowledged is as it
+was before or as it was to be, none is there twice. In the end, a run to completion equals an index made without a death.
 Prints one line of counts; exits with 1 at the first thing that is wrong.
 """
 
@@ -35,6 +35,8 @@ import numpy as np
 import torch
 
 from lmkrag import Engine, LandmarkEncoder, encoding
+from lmkrag.changes import find_changes
+from lmkrag.cluster.blocks import encode_block, plan_blocks
 from lmkrag.corpus import load
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import StorageError
@@ -64,7 +66,7 @@ class Job:
         self.docs.mkdir(parents=True, exist_ok=True)
 
     def do(self, step: dict, tell: Callable[[str, dict], None]) -> None:
-        """One step: change files and add them, remove documents, or compact."""
+        """One step: change files and add them or adopt a block of them, remove documents, or compact."""
         for name, text in step.get("files", {}).items():
             half = self.docs.with_name("half")
             half.write_text(text)
@@ -72,10 +74,12 @@ class Job:
         for name in step.get("removed", []):
             (self.docs / name).unlink(missing_ok=True)
         if "files" in step:  # a killed step may have left others behind
-            step = {"files": {path.name: path.read_text() for path in sorted(self.docs.iterdir())}}
+            step = {**step, "files": {path.name: path.read_text() for path in sorted(self.docs.iterdir())}}
         tell("begun", step)
         with Engine.open(self.index, create=True, encoder=self.encoder) as engine:
-            if "files" in step:
+            if step.get("adopt"):
+                engine.adopt(self.encode())
+            elif "files" in step:
                 engine.add(self.docs)
             elif "removed" in step:
                 held = set(read_state(self.index))
@@ -83,6 +87,12 @@ class Job:
             else:
                 engine.compact()
         tell("done", step)
+
+    def encode(self) -> Path:
+        """The documents as a block, which lies elsewhere."""
+        files = find_changes([self.docs], {}, {}).to_read
+        (block,) = plan_blocks(files, self.encoder.spec, None, size=1 << 20)
+        return encode_block(block, self.index.with_name("blocks"), lambda: self.encoder, self.encoder.spec)
 
     def run(self, steps: list[dict], *, delay: float | None = None, arm: tuple = ()) -> tuple[list, str]:
         """Run steps in a child, killed after ``delay`` seconds; return what it told and how it ended."""
@@ -217,7 +227,8 @@ def kills(job: Job, work: Path, count: int, rng: random.Random) -> str:
             kind = rng.random()
             if kind < 0.7:
                 chosen = rng.sample(NAMES, rng.randint(1, 4))
-                steps.append({"files": {name: write_text(name, versions) for name in chosen}})
+                files = {name: write_text(name, versions) for name in chosen}
+                steps.append({"files": files, "adopt": True} if kind < 0.2 else {"files": files})
             else:
                 steps.append({"removed": rng.sample(NAMES, 2)} if kind < 0.85 else {})
         began = time.monotonic()
@@ -243,6 +254,7 @@ def plan() -> tuple[list[dict], list[dict]]:
         {"removed": NAMES[:1]},
         {},
         {"files": {NAMES[1]: write_text(NAMES[1], 3)}},
+        {"files": {NAMES[2]: write_text(NAMES[2], 4)}, "adopt": True},
     ]
     return base, tested
 

@@ -1,0 +1,107 @@
+"""``lmkrag encode`` and ``lmkrag adopt``."""
+
+import sys
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+
+import click
+
+from lmkrag.cli.index import explain_report, following_progress, glob_options, workers_option
+from lmkrag.cli.output import index_option, json_option, print_json
+from lmkrag.errors import UsageError
+
+
+@click.command(epilog="Example: lmkrag encode docs/ --out blocks/ --workers 4 && lmkrag adopt blocks/")
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Where blocks are written.")
+@workers_option
+@click.option(
+    "--block-size",
+    type=click.FloatRange(min=0.01),
+    default=4.0,
+    show_default=True,
+    metavar="MB",
+    help="Megabytes of files in a block.",
+)
+@click.option("--recipe", metavar="NAME|FILE", envvar="LMKRAG_RECIPE", help="How vectors are stored.")
+@click.option("--encoder", metavar="NAME|DIR", envvar="LMKRAG_ENCODER", help="The model.")
+@click.option(
+    "--overlap",
+    type=click.FloatRange(0, 1, max_open=True),
+    metavar="SHARE",
+    envvar="LMKRAG_OVERLAP",
+    help="How much of each window the next repeats (the shipped model: 0.5). Less is faster.",
+)
+@glob_options
+@click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
+@json_option
+def encode(
+    paths: tuple[str, ...],
+    out: Path,
+    workers: int,
+    block_size: float,
+    recipe: str | None,
+    encoder: str | None,
+    overlap: float | None,
+    include: tuple[str, ...],
+    exclude: tuple[str, ...],
+    strict: bool,
+    as_json: bool,
+) -> None:
+    """Encode files into blocks, for an index to adopt.
+
+    A block is a small index of some files. Blocks that are there already are not made again, so after an interruption
+    run the same again; several machines that see the files under the same paths may make blocks of different folders.
+    """
+    from lmkrag.cluster.indexing import encode_sources
+    from lmkrag.encoders import load_encoder
+    from lmkrag.index.recipes import load_recipe
+
+    for path in paths:
+        if not Path(path).exists():
+            raise UsageError(f"{path}: no such file or directory")
+    spec = load_encoder(encoder, overlap=overlap).spec
+    with following_progress() as progress:
+        report = encode_sources(
+            [Path(path) for path in paths],
+            out,
+            spec,
+            load_recipe(recipe) if recipe else None,
+            workers=workers,
+            block_bytes=int(block_size * 1e6),
+            include=include,
+            exclude=exclude,
+            progress=progress,
+        )
+    if as_json:
+        print_json(asdict(report))
+    explain_report(report, str(out))
+    if strict and report.skipped:
+        sys.exit(1)
+
+
+@click.command(epilog="Example: lmkrag adopt blocks/ --index indexes/handbook")
+@click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
+@partial(index_option, existing=False)
+@click.option("--strict", is_flag=True, help="Exit with 1 when a document was refused or a file skipped.")
+@json_option
+def adopt(folders: tuple[Path, ...], index_path: str, strict: bool, as_json: bool) -> None:
+    """Take the documents of blocks or of other indexes.
+
+    Nothing is encoded, and each block is taken in one step: all of it or nothing. DIR is a block, a folder of blocks,
+    or an index.
+    """
+    from lmkrag.cluster.indexing import create_for
+    from lmkrag.engine import Engine
+    from lmkrag.index.store import IndexStore
+
+    if not IndexStore.exists(Path(index_path)):
+        create_for(Path(index_path), folders[0])
+    with Engine.open(index_path) as engine:
+        report = engine.adopt(folders)
+    if as_json:
+        print_json(asdict(report))
+    explain_report(report, index_path)
+    if strict and report.skipped:
+        sys.exit(1)

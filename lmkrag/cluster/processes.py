@@ -1,0 +1,171 @@
+"""Encode blocks in processes of their own on one machine. One that dies is replaced, and its block tried again."""
+
+import json
+import os
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from lmkrag.cluster.blocks import Block
+from lmkrag.cluster.worker import write_found
+from lmkrag.corpus.isolated import module_folders
+from lmkrag.index.recipes import recipe_to_json
+from lmkrag.types import EncoderSpec, Recipe
+
+_TRIES = 2  # of a block whose process dies
+_START = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from lmkrag.system import set_wait_policy
+set_wait_policy()
+from lmkrag.cluster.worker import serve
+serve()
+"""
+
+Progress = Callable[[Block, str, int], None]
+"""Called with a block, the name of the document that is being encoded, and the bytes of the block that are done."""
+
+Outcome = tuple[Block, str]
+"""A block, and why it could not be encoded; empty if it was."""
+
+
+@contextmanager
+def encoding_blocks(
+    blocks: Sequence[Block],
+    out: Path,
+    spec: EncoderSpec,
+    recipe: Recipe | None,
+    *,
+    workers: int,
+    target: Path | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Iterator[Outcome]]:
+    """Encode blocks; within the context, iterate over what became of each, as it is done.
+
+    Args:
+        blocks: to encode, the first ones first.
+        out: the folder of blocks.
+        spec: of the encoder, which each process loads.
+        recipe: how to store vectors; the default one without.
+        workers: number of processes; the cores are divided between them.
+        target: the index that the blocks are meant for.
+        progress: called from other threads.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    setup = {
+        "encoder": asdict(spec),
+        "recipe": None if recipe is None else recipe_to_json(recipe),
+        "out": str(out.resolve()),
+        "target": None if target is None else str(target.resolve()),
+        "threads": max(1, _cores() // workers),
+    }
+    waiting: queue.SimpleQueue[tuple[Block, int]] = queue.SimpleQueue()
+    done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
+    for block in blocks:
+        waiting.put((block, 1))
+    hands = [_Worker(setup, waiting, done, progress) for _ in range(min(workers, len(blocks)))]
+    try:
+        for hand in hands:
+            hand.start()
+        yield (done.get() for _ in blocks)
+    finally:
+        for hand in hands:
+            hand.stop()
+
+
+def _cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class _Worker(threading.Thread):
+    """Feeds one process with blocks until none are left."""
+
+    def __init__(
+        self,
+        setup: dict[str, Any],
+        waiting: "queue.SimpleQueue[tuple[Block, int]]",
+        done: "queue.SimpleQueue[Outcome]",
+        progress: Progress | None,
+    ) -> None:
+        super().__init__(daemon=True)
+        self._setup, self._waiting, self._done, self._progress = setup, waiting, done, progress
+        self._process: subprocess.Popen[bytes] | None = None
+        self._guard = threading.Lock()
+        self._stopped = False
+
+    def run(self) -> None:
+        while not self._stopped:
+            try:
+                block, tries = self._waiting.get_nowait()
+            except queue.Empty:
+                break
+            try:
+                self._done.put((block, self._encode(block)))
+            except (OSError, EOFError, ValueError):  # it is gone, perhaps in the midst of a line
+                self._end()
+                if self._stopped:
+                    break
+                if tries < _TRIES:
+                    self._waiting.put((block, tries + 1))
+                else:
+                    self._done.put((block, f"the process that read it died {_TRIES} times (is there enough memory?)"))
+        self._end()
+
+    def _encode(self, block: Block) -> str:
+        """Have a block encoded; return why it could not be.
+
+        Raises:
+            OSError: the process is gone. EOFError: it ended.
+        """
+        process = self._start_process()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        request = {"name": block.name, "files": [write_found(file) for file in block.files]}
+        process.stdin.write(json.dumps(request).encode() + b"\n")
+        process.stdin.flush()
+        for line in process.stdout:
+            reply = json.loads(line)
+            if "done" in reply:
+                return ""
+            if "failed" in reply:
+                return str(reply["failed"])
+            if self._progress is not None:
+                self._progress(block, reply["name"], reply["progress"])
+        raise EOFError
+
+    def _start_process(self) -> "subprocess.Popen[bytes]":
+        with self._guard:
+            if self._stopped:
+                raise EOFError
+            if self._process is None:
+                environment = {**os.environ, "OMP_NUM_THREADS": str(self._setup["threads"])}
+                command = [sys.executable, "-c", _START, json.dumps(module_folders())]
+                self._process = subprocess.Popen(
+                    command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
+                )
+                assert self._process.stdin is not None
+                self._process.stdin.write(json.dumps(self._setup).encode() + b"\n")
+            return self._process
+
+    def _end(self) -> None:
+        with self._guard:
+            if self._process is not None:
+                self._process.kill()
+                with self._process:  # closes its pipes
+                    self._process = None
+
+    def stop(self) -> None:
+        """End the process, whatever it does."""
+        self._stopped = True
+        with self._guard:
+            if self._process is not None:
+                self._process.kill()
+        if self.is_alive():
+            self.join()
+        self._end()

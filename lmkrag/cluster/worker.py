@@ -1,0 +1,84 @@
+"""What a process that encodes blocks does: a block per line of standard input, what became of it on standard output."""
+
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from lmkrag.cluster.blocks import Block, encode_block
+from lmkrag.corpus.walk import Found
+from lmkrag.errors import IndexMismatch, LmkragError
+from lmkrag.index.recipes import recipe_from_json
+from lmkrag.index.store import IndexStore
+from lmkrag.types import EncoderSpec
+
+if TYPE_CHECKING:
+    from lmkrag.encoder.landmark import LandmarkEncoder
+
+
+def serve() -> None:
+    """Answer requests until standard input ends. The first line says how to encode."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is not a reply
+
+    def reply(**values: Any) -> None:
+        replies.write(json.dumps(values).encode() + b"\n")
+        replies.flush()
+
+    setup = json.loads(sys.stdin.buffer.readline())
+    spec = EncoderSpec(**setup["encoder"])
+    recipe = recipe_from_json(setup["recipe"]) if setup["recipe"] else None
+    target = IndexStore.open(Path(setup["target"])) if setup["target"] else None
+    encoder = _Encoder(spec, threads=setup["threads"])
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        block = Block(request["name"], tuple(read_found(values) for values in request["files"]))
+        try:
+            encode_block(
+                block,
+                Path(setup["out"]),
+                encoder.load,
+                spec,
+                recipe,
+                target=target,
+                progress=lambda name, done, _: reply(progress=done, name=name),
+            )
+        except LmkragError as error:
+            reply(failed=str(error))
+        else:
+            reply(done=block.name)
+
+
+class _Encoder:
+    """The encoder that made an index, loaded when it is first needed."""
+
+    def __init__(self, spec: EncoderSpec, *, threads: int) -> None:
+        self._spec, self._threads = spec, threads
+        self._loaded: LandmarkEncoder | None = None
+
+    def load(self) -> "LandmarkEncoder":
+        if self._loaded is None:
+            import torch
+
+            from lmkrag.encoders import load_encoder
+
+            torch.set_num_threads(self._threads)
+            spec = self._spec
+            self._loaded = load_encoder(spec.name, window=spec.window, overlap=spec.overlap)
+            if self._loaded.spec.fingerprint != spec.fingerprint:
+                raise IndexMismatch(f"encoder {spec.name!r} is not what it was: another process loads other weights")
+        return self._loaded
+
+
+def write_found(file: Found) -> dict[str, Any]:
+    """Return a file as JSON has it."""
+    return {"path": str(file.path), "doc_id": file.doc_id, "root": file.root, "stat": file.stat, "real": file.real}
+
+
+def read_found(values: dict[str, Any]) -> Found:
+    """Return the file that :func:`write_found` wrote."""
+    size, time = values["stat"]
+    return Found(Path(values["path"]), values["doc_id"], values["root"], (size, time), values["real"])

@@ -1,0 +1,30 @@
+"""A document as it is stored, to be stored again elsewhere."""
+
+import sqlite3
+
+from lmkrag.errors import IndexCorrupt
+from lmkrag.index import catalog
+from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.codec import checksum_content
+from lmkrag.index.staged import SentenceTable, Staged, WindowTable
+from lmkrag.types import Document
+
+
+def read_stored(connection: sqlite3.Connection, row: DocumentRow) -> Staged:
+    """Read a document with its text, sentences and windows out of a catalog.
+
+    Raises:
+        IndexCorrupt: a part of it is damaged or missing.
+    """
+    text = catalog.read_text(connection, row, 0, row.length)
+    borders = catalog.read_borders(connection, row, 0, row.sentences)
+    kinds = catalog.read_kinds(connection, row)
+    hashes, ordinals = catalog.read_windows(connection, row)
+    if checksum_content(row.doc_id, text, borders[1:]) != row.content_checksum:
+        raise IndexCorrupt(f"the stored text of {row.doc_id!r} is damaged (checksum); run lmkrag repair")
+    document = Document(
+        row.doc_id, row.path, text, row.title, row.kind, row.page_starts, row.meta, fingerprint=row.fingerprint
+    )
+    sentences = SentenceTable(borders[1:].tolist(), kinds.tolist())
+    windows = WindowTable(hashes.tolist(), ordinals.tolist())
+    return Staged(document, text, sentences, row.root, (row.size, row.mtime_ns), windows)
