@@ -29,8 +29,8 @@ from lmkrag.types import (
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
     from lmkrag.index.catalog import DocumentRow
+    from lmkrag.index.shards import Store
     from lmkrag.index.snapshot import Snapshot
-    from lmkrag.index.store import IndexStore
     from lmkrag.indexing import Progress
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
     from lmkrag.remote import RemoteEngine
@@ -47,7 +47,7 @@ class Engine:
     >>> engine.search("how is leave accrued?", top_k=8)  # doctest: +SKIP
     """
 
-    def __init__(self, store: "IndexStore", encoder: "LandmarkEncoder | None" = None) -> None:
+    def __init__(self, store: "Store", encoder: "LandmarkEncoder | None" = None) -> None:
         """Take an open store; the encoder is loaded when it is first needed, unless given."""
         from lmkrag.encoders import IndexEncoders
         from lmkrag.searching import Searcher
@@ -66,6 +66,7 @@ class Engine:
         encoder: "str | LandmarkEncoder | None" = None,
         recipe: str | None = None,
         overlap: float | None = None,
+        shards: int | None = None,
     ) -> Self:
         """Open an index directory.
 
@@ -76,6 +77,8 @@ class Engine:
             recipe: how vectors are stored, a name or ``.toml`` file; only when the index is made.
             overlap: share of each window that the next repeats, in ``[0, 1)``; what the encoder was made for without
                 one. Less is faster, and embeds sentences at a window's edge worse. Only when the index is made.
+            shards: divide the documents among so many indexes below ``path``, which are searched as one; only when the
+                index is made, see :meth:`reshard`.
 
         Raises:
             IndexNotFound: there is none and ``create`` is false. UsageError: another ``recipe`` or ``overlap`` than the
@@ -84,14 +87,19 @@ class Engine:
         """
         from lmkrag.encoders import load_encoder
         from lmkrag.index.recipes import DEFAULT_RECIPE, load_recipe
+        from lmkrag.index.shards import ShardedStore, check_shards, index_exists, open_store, parts_of
         from lmkrag.index.store import IndexStore
         from lmkrag.system import check_platform, set_wait_policy
 
         check_platform()
         set_wait_policy()
         path = Path(path)
-        if IndexStore.exists(path):
-            store = IndexStore.open(path)
+        if shards is not None:
+            check_shards(shards)
+        if index_exists(path):
+            store = open_store(path)
+            if shards is not None and shards != len(parts_of(store)):
+                raise UsageError(f"{path}: has {len(parts_of(store))} shards; run lmkrag reshard --shards {shards}")
             if recipe is not None and recipe != store.recipe.name and load_recipe(recipe) != store.recipe:
                 raise UsageError(
                     f"{path}: made with recipe {store.recipe.name!r}; index into a new directory for {recipe!r}"
@@ -108,6 +116,8 @@ class Engine:
         loaded = load_encoder(encoder, overlap=overlap)
         if overlap is not None and overlap != loaded.spec.overlap:
             raise UsageError(f"the encoder given was loaded with overlap {loaded.spec.overlap}, not {overlap}")
+        if shards is not None:
+            return cls(ShardedStore.create(path, encoder=loaded.spec, recipe=made_with, shards=shards), loaded)
         return cls(IndexStore.create(path, encoder=loaded.spec, recipe=made_with), loaded)
 
     @staticmethod
@@ -239,8 +249,21 @@ class Engine:
             with self._reading(segments=False) as snapshot:
                 for doc_id in wanted:
                     _find(snapshot, doc_id, self._store.path)
-            self._store.commit([], removed=wanted)
+            self._store.commit_removed(wanted)
         return len(wanted)
+
+    def reshard(self, shards: int) -> int:
+        """Divide the documents among so many shards, nothing encoded; return how many documents there are.
+
+        Engines that other processes have open on this index have to be opened again.
+
+        Raises:
+            UsageError: there are that many already, or the number makes no sense. IndexLocked: somebody writes.
+        """
+        from lmkrag.cluster.resharding import reshard_index
+
+        with self._switching():
+            return reshard_index(self._store.path, shards)
 
     def compact(self) -> None:
         """Rewrite the index without what was deleted, as its recipe says for its size."""
@@ -263,14 +286,14 @@ class Engine:
     @contextlib.contextmanager
     def _switching(self) -> Iterator[None]:
         """Let another index take the place of this one: nobody reads meanwhile."""
-        from lmkrag.index.store import IndexStore
+        from lmkrag.index.shards import open_store
 
         with self._switch:
             self._store.reader.close(wait=True)
             try:
                 yield
             finally:
-                self._store = IndexStore.open(self._store.path)
+                self._store = open_store(self._store.path)
                 self._searcher.forget()
 
     # Reading

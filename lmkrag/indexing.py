@@ -2,8 +2,9 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.adopting import Adopted
 from lmkrag.index.catalog import DocumentRow, SkippedFile
+from lmkrag.index.shards import ShardedStore, Store, narrow_id, parts_of
 from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.types import Document, IndexReport, Skipped, Text
@@ -28,6 +30,7 @@ if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode
 Progress = Callable[[str, int, int], None]
 """Called with the name of the document that is being encoded, bytes done, and bytes in all or 0 if nobody knows."""
 
+_DOCUMENTS_AT_ONCE = 1_000  # given as values, that are divided among shards
 _ATTACHMENT = -1  # in the place of a size: what can't be read is no file, but in one
 _RACY_NS = 2_000_000_000  # a file changed this recently may change again within its clock's tick
 _logger = logging.getLogger(__name__)
@@ -119,7 +122,7 @@ class Run:
 
 
 def add_files(
-    store: IndexStore,
+    store: Store,
     encoder: "Callable[[], LandmarkEncoder]",
     sources: Sequence[Path],
     *,
@@ -147,25 +150,56 @@ def add_files(
     """
     with store.writing():
         run = Run(_known(store), progress)
-        with store.reader.snapshot(segments=False) as snapshot:
-            remembered = catalog.read_skipped(snapshot.connection)
-        changes = find_changes(sources, run.known, remembered, include=include, exclude=exclude)
+        changes = find_changes(sources, run.known, _read_skipped(store), include=include, exclude=exclude)
         run.unchanged, run.skipped = changes.unchanged, changes.skipped
         run.total = sum(file.stat[0] for file in changes.to_read)
         try:
             files = changes.to_read if encode is None else encode(changes.to_read, run)
             with IsolatedLoader() as loader:
-                _encode(store, encoder, _load(files, loader, run, store), run)
+                for part, own in divide_files(store, files):
+                    known = run.known if part is store else _known_of(part, own)
+                    _encode(part, encoder, _load(own, loader, run, part), run, known)
         finally:
             if changes.to_read or changes.forgotten:
-                store.note_files(touched=run.touched, skipped=run.unreadable, forgotten=changes.forgotten)
+                _note_files(store, run, changes.forgotten)
         if run.sentences:
-            store.merge_small()
+            for part in parts_of(store):
+                part.merge_small()
         if prune:
             run.removed += [doc_id for doc_id in find_gone(sources, run.known.values()) if doc_id not in run.removed]
         if run.removed:
-            store.commit([], removed=run.removed)
+            store.commit_removed(run.removed)
         return run.report()
+
+
+def divide_files(store: Store, files: Sequence[Found]) -> list[tuple[IndexStore, list[Found]]]:
+    """Return the files of each shard of an index; all of them with an index that has none."""
+    if not isinstance(store, ShardedStore):
+        return [(store, list(files))]
+    own: list[list[Found]] = [[] for _ in store.shards]
+    for file in files:
+        own[store.number_of(file.doc_id)].append(file)
+    return [(shard, part) for shard, part in zip(store.shards, own, strict=True) if part]
+
+
+def _read_skipped(store: Store) -> dict[str, SkippedFile]:
+    """The files that were skipped before, by path."""
+    found: dict[str, SkippedFile] = {}
+    for part in parts_of(store):
+        with part.reader.snapshot(segments=False) as snapshot:
+            found |= catalog.read_skipped(snapshot.connection)
+    return found
+
+
+def _note_files(store: Store, run: "Run", forgotten: Sequence[str]) -> None:
+    """Record what was seen of files; of a sharded index, what was skipped in its first shard."""
+    if not isinstance(store, ShardedStore):
+        store.note_files(touched=run.touched, skipped=run.unreadable, forgotten=forgotten)
+        return
+    for number, shard in enumerate(store.shards):
+        ids = ((narrow_id(key), stat) for key, stat in run.touched)
+        touched = [(key, stat) for (place, key), stat in ids if place == number]
+        shard.note_files(touched=touched, skipped=run.unreadable if number == 0 else (), forgotten=forgotten)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,17 +235,21 @@ def encode_files(
     run = Run({} if target is None else _known_of(target, files), progress)
     run.total = sum(file.stat[0] for file in files)
     with store.writing(), IsolatedLoader() as loader:
-        _encode(store, encoder, _load(files, loader, run, None), run, target)
+        _encode(store, encoder, _load(files, loader, run, None), run, run.known, target)
         store.note_files(skipped=run.unreadable)
     return EncodedFiles(run.report(), run.touched, run.removed)
 
 
 def _known_of(store: IndexStore, files: Sequence[Found]) -> dict[str, DocumentRow]:
     """What an index holds of some files, by name."""
+    return _known_of_names(store, [file.doc_id for file in files])
+
+
+def _known_of_names(store: IndexStore, doc_ids: Sequence[str]) -> dict[str, DocumentRow]:
     known = {}
     with store.reader.snapshot(segments=False) as snapshot:
-        for file in files:
-            row = snapshot.find_document(file.doc_id)
+        for doc_id in doc_ids:
+            row = snapshot.find_document(doc_id)
             if row is not None:
                 rows = (row, *catalog.find_attachments(snapshot.connection, row))
                 known.update({one.doc_id: one for one in rows})
@@ -234,12 +272,12 @@ def restore_files(
             run.skip(row.doc_id, f"its source is gone ({row.path})")
     if files:
         with store.writing(), IsolatedLoader() as loader:
-            _encode(store, encoder, _load(list(files.values()), loader, run, store), run)
+            _encode(store, encoder, _load(list(files.values()), loader, run, store), run, run.known)
     return run.report()
 
 
 def add_documents(
-    store: IndexStore,
+    store: Store,
     encoder: "Callable[[], LandmarkEncoder]",
     documents: Iterable[Document],
     *,
@@ -258,9 +296,25 @@ def add_documents(
     """
     with store.writing():
         run = Run(_known(store), progress)
-        _encode(store, encoder, _new_documents(documents, run), run)
-        store.merge_small()
+        new = _new_documents(documents, run)
+        if isinstance(store, ShardedStore):
+            _encode_by_shards(store, encoder, new, run)
+        else:
+            _encode(store, encoder, new, run, run.known)
+        for part in parts_of(store):
+            part.merge_small()
         return run.report()
+
+
+def _encode_by_shards(
+    store: ShardedStore, encoder: "Callable[[], LandmarkEncoder]", documents: Iterator[Loaded], run: Run
+) -> None:
+    while batch := list(islice(documents, _DOCUMENTS_AT_ONCE)):
+        own: list[list[Loaded]] = [[] for _ in store.shards]
+        for item in batch:
+            own[store.number_of(item.document.doc_id, item.document.meta)].append(item)
+        for shard, part in zip(store.shards, own, strict=True):
+            _encode(shard, encoder, iter(part), run, _known_of_names(shard, [one.document.doc_id for one in part]))
 
 
 def _new_documents(documents: Iterable[Document], run: Run) -> Iterator[Loaded]:
@@ -302,6 +356,7 @@ def _encode(
     encoder: "Callable[[], LandmarkEncoder]",
     documents: Iterator[Loaded],
     run: Run,
+    known: Mapping[str, DocumentRow],
     recall_from: IndexStore | None = None,
 ) -> None:
     """Encode documents, if there are any."""
@@ -317,7 +372,7 @@ def _encode(
         store,
         encoder(),
         every(),
-        run.known,
+        known,
         on_progress=run.encoded,
         on_finish=run.finished,
         on_commit=run.committed,
@@ -325,7 +380,7 @@ def _encode(
     )
 
 
-def _known(store: IndexStore) -> dict[str, DocumentRow]:
+def _known(store: Store) -> dict[str, DocumentRow]:
     """What the index holds already, by name."""
     with store.reader.snapshot(segments=False) as snapshot:
         return {row.doc_id: row for row in snapshot.all_documents()}

@@ -12,6 +12,7 @@ from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import Tables
 from lmkrag.index.locking import lock_index
 from lmkrag.index.repair import finish_interrupted, salvage_index, take_place
+from lmkrag.index.shards import ShardedStore, read_record
 from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems, read_status
 from lmkrag.indexing import restore_files
@@ -40,6 +41,8 @@ def repair_index(
         IndexCorrupt: not even the encoder can be read. StorageError: there is no room for a second copy, or somebody
         writes.
     """
+    if ShardedStore.exists(path):
+        return _repair_shards(path, encoder, recipe, switch)
     finish_interrupted(path)
     with contextlib.suppress(IndexCorrupt), contextlib.closing(IndexStore.open(path)) as store:
         if not find_problems(store):
@@ -53,6 +56,25 @@ def repair_index(
         restored = restore_files(store, encoder or (lambda: IndexEncoders(path, store.encoder).encoder), salvage.lost)
     lost = tuple(item.path for item in restored.skipped)
     return RepairReport(salvage.kept, restored.added, lost, salvage.unknown, str(damaged))
+
+
+def _repair_shards(
+    path: Path,
+    encoder: "Callable[[], LandmarkEncoder] | None",
+    recipe: str | None,
+    switch: Callable[[], AbstractContextManager[None]],
+) -> RepairReport:
+    """Repair one shard after the other."""
+    folder, shards = read_record(path)
+    places = [path / folder / f"{number:03}" for number in range(shards)]
+    reports = [repair_index(place, encoder=encoder, recipe=recipe, switch=switch) for place in places]
+    return RepairReport(
+        kept=sum(report.kept for report in reports),
+        restored=sum(report.restored for report in reports),
+        lost=tuple(doc_id for report in reports for doc_id in report.lost),
+        unknown=sum(report.unknown for report in reports),
+        damaged=", ".join(report.damaged for report in reports if report.damaged),
+    )
 
 
 def read_structure(documents: Iterable[Iterable[tuple[str, SentenceKind]]]) -> Tables:

@@ -330,7 +330,7 @@ class IndexStatus:
     """What an index holds. ``bytes`` is its size on disk, ``dead`` the sentences deleted but not compacted.
 
     ``skipped`` counts the files that could not be indexed when they were last read, ``changed`` is the time (ISO 8601)
-    of the last write, ``roots`` how many documents came from each directory.
+    of the last write, ``roots`` how many documents came from each directory, ``shards`` is 0 where there are none.
     """
 
     path: str
@@ -349,6 +349,7 @@ class IndexStatus:
     changed: str = ""
     kinds: Mapping[str, int] = field(default_factory=dict)
     roots: Mapping[str, int] = field(default_factory=dict)
+    shards: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from lmkrag.cli.ask import ask, chat
-from lmkrag.cli.blocks import adopt, encode
+from lmkrag.cli.blocks import adopt, encode, reshard
 from lmkrag.cli.completion import completion
 from lmkrag.cli.doctor import doctor
 from lmkrag.cli.evaluate import evaluate
@@ -70,5 +70,5 @@ def _options() -> dict[str, dict[str, str]]:
 logging_options(main)
 for command in (index, sync, search, ask, chat, list_command, show, status, remove, compact, verify, repair, recipes):
     main.add_command(command)
-for command in (encode, adopt, watch, doctor, completion, serve, mcp, feedback, evaluate, synth, train, trust):
+for command in (encode, adopt, reshard, watch, doctor, completion, serve, mcp, feedback, evaluate, synth, train, trust):
     main.add_command(command)

@@ -1,4 +1,4 @@
-"""``lmkrag encode`` and ``lmkrag adopt``."""
+"""``lmkrag encode``, ``lmkrag adopt`` and ``lmkrag reshard``."""
 
 import sys
 from dataclasses import asdict
@@ -94,9 +94,9 @@ def adopt(folders: tuple[Path, ...], index_path: str, strict: bool, as_json: boo
     """
     from lmkrag.cluster.indexing import create_for
     from lmkrag.engine import Engine
-    from lmkrag.index.store import IndexStore
+    from lmkrag.index.shards import index_exists
 
-    if not IndexStore.exists(Path(index_path)):
+    if not index_exists(Path(index_path)):
         create_for(Path(index_path), folders[0])
     with Engine.open(index_path) as engine:
         report = engine.adopt(folders)
@@ -105,3 +105,22 @@ def adopt(folders: tuple[Path, ...], index_path: str, strict: bool, as_json: boo
     explain_report(report, index_path)
     if strict and report.skipped:
         sys.exit(1)
+
+
+@click.command(epilog="Example: lmkrag reshard --shards 16 --index indexes/handbook")
+@click.option("--shards", type=click.IntRange(min=1), required=True, metavar="N", help="The number of shards to have.")
+@index_option
+@json_option
+def reshard(shards: int, index_path: str, as_json: bool) -> None:
+    """Divide an index among another number of shards.
+
+    Documents move with their vectors and words: nothing is encoded. Killed at any instant, the index is as it was or as
+    it is to be. Restart the servers that have it open.
+    """
+    from lmkrag.cluster.resharding import reshard_index
+
+    documents = reshard_index(Path(index_path), shards)
+    if as_json:
+        print_json({"shards": shards, "documents": documents})
+    else:
+        click.echo(f"{index_path}: {documents} documents in {shards} shards", err=True)

@@ -56,6 +56,13 @@ def workers_option(command: Command) -> Command:
     envvar="LMKRAG_OVERLAP",
     help="How much of each window the next repeats (the shipped model: 0.5). Less is faster; new indexes only.",
 )
+@click.option(
+    "--shards",
+    type=click.IntRange(min=1),
+    metavar="N",
+    envvar="LMKRAG_SHARDS",
+    help="Divide the documents among N indexes that are searched as one; new indexes only.",
+)
 @glob_options
 @workers_option
 @click.option("--prune", is_flag=True, help="Remove documents whose files are gone from the directories given.")
@@ -67,6 +74,7 @@ def index(
     recipe: str | None,
     encoder: str | None,
     overlap: float | None,
+    shards: int | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     workers: int,
@@ -78,7 +86,7 @@ def index(
 
     Unchanged files are not read again.
     """
-    options = {"recipe": recipe, "encoder": encoder, "overlap": overlap}
+    options = {"recipe": recipe, "encoder": encoder, "overlap": overlap, "shards": shards}
     how = {"include": include, "exclude": exclude, "workers": workers, "prune": prune}
     _add(paths, index_path, options, how, strict=strict, as_json=as_json)
 

@@ -23,6 +23,8 @@ from lmkrag.errors import IndexCorrupt, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.files import sync
 from lmkrag.index.reader import CATALOG
+from lmkrag.index.shards import ShardedStore
+from lmkrag.index.shards import read_record as read_shards
 from lmkrag.index.store import IndexStore
 from lmkrag.indexing import EncodedFiles, Progress, encode_files
 from lmkrag.types import EncoderSpec, IndexReport, Recipe, Skipped
@@ -132,6 +134,9 @@ def find_blocks(path: Path) -> list[Path]:
     Raises:
         UsageError: there are none.
     """
+    if ShardedStore.exists(path):
+        folder, shards = read_shards(path)
+        return [path / folder / f"{number:03}" for number in range(shards)]
     if is_block(path) or IndexStore.exists(path):
         return [path]
     found = sorted(folder for folder in path.iterdir() if is_block(folder)) if path.is_dir() else []

@@ -4,6 +4,7 @@ import shutil
 import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,9 +14,12 @@ from lmkrag.cluster.processes import encoding_blocks
 from lmkrag.corpus.walk import Found, printable
 from lmkrag.index.adopting import UNCHANGED, adopt_index
 from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.shards import ShardedStore, Store, parts_of, widen_id
 from lmkrag.index.store import IndexStore
-from lmkrag.indexing import EncodedFiles, Progress, Run, add_files
+from lmkrag.indexing import EncodedFiles, Progress, Run, add_files, divide_files
 from lmkrag.types import EncoderSpec, IndexReport, Recipe
+
+_NOTHING = EncodedFiles(IndexReport(), [], [])
 
 if TYPE_CHECKING:  # torch takes seconds to import; this process may need none of it
     from lmkrag.encoder.landmark import LandmarkEncoder
@@ -25,7 +29,7 @@ _LEAST = 128 << 10  # bytes of a block: in smaller ones the encoder reads too fe
 
 
 def add_files_by_workers(
-    store: IndexStore,
+    store: Store,
     encoder: "Callable[[], LandmarkEncoder]",
     sources: Sequence[Path],
     *,
@@ -73,7 +77,7 @@ def blocks_folder(index: Path) -> Path:
 class _Adoption:
     """Blocks on their way into an index."""
 
-    def __init__(self, store: IndexStore, out: Path, run: Run) -> None:
+    def __init__(self, store: Store, out: Path, run: Run) -> None:
         self._store, self._out, self._run = store, out, run
         self._inside: dict[str, int] = {}  # bytes that are encoded, by block
         self._guard = threading.Lock()
@@ -83,7 +87,12 @@ class _Adoption:
         files = self._adopt_leftovers(files)
         total = sum(file.stat[0] for file in files)
         size = max(_LEAST, min(BLOCK_BYTES, total // (workers * _BLOCKS_PER_WORKER)))
-        blocks = plan_blocks(files, self._store.encoder, None, size=size)
+        homes: dict[str, IndexStore] = {}
+        blocks: list[Block] = []
+        for part, own in divide_files(self._store, files):
+            planned = plan_blocks(own, self._store.encoder, None, size=size)
+            homes.update((block.name, part) for block in planned)
+            blocks += planned
         if len(blocks) < 2:
             return files
         blocks.sort(key=lambda block: -block.bytes)  # the long ones first, so that all processes end together
@@ -93,7 +102,7 @@ class _Adoption:
             self._store.encoder,
             None,
             workers=workers,
-            target=self._store.path,
+            targets={name: part.path for name, part in homes.items()},
             progress=self._progress,
         ) as outcomes:
             for block, failure in outcomes:
@@ -104,11 +113,12 @@ class _Adoption:
                         self._run.skip(file.doc_id, failure, size=file.stat[0])
                 else:
                     folder = self._out / block.name
-                    self._adopt(folder, read_record(folder), block.bytes)
+                    self._adopt(folder, read_record(folder), block.bytes, homes[block.name])
         return []
 
-    def _adopt(self, folder: Path, done: EncodedFiles, size: int) -> None:
-        self._run.adopted(done, adopt_index(self._store, folder, link=True), size)
+    def _adopt(self, folder: Path, done: EncodedFiles, size: int, part: IndexStore) -> None:
+        touched = [(widen_id(self._store, part, key), stat) for key, stat in done.touched]
+        self._run.adopted(replace(done, touched=touched), adopt_index(part, folder, link=True), size)
         shutil.rmtree(folder)
 
     def _adopt_leftovers(self, files: list[Found]) -> list[Found]:
@@ -116,10 +126,13 @@ class _Adoption:
         wanted = {printable(str(file.path)): file for file in files}
         for folder in sorted(self._out.glob("*")) if self._out.is_dir() else []:
             made_of = dict(files_of(folder)) if is_block(folder) else {}
-            same = [path for path, stat in made_of.items() if path in wanted and wanted[path].stat == stat]
-            if made_of and len(same) == len(made_of):
+            same = [wanted[path] for path, stat in made_of.items() if path in wanted and wanted[path].stat == stat]
+            homes = [part for part, _ in divide_files(self._store, same)]
+            if made_of and len(same) == len(made_of) and len(homes) == 1:
                 done = replace(read_record(folder), touched=[], removed=[])  # those are found anew
-                self._adopt(folder, done, sum(wanted.pop(path).stat[0] for path in same))
+                self._adopt(folder, done, sum(file.stat[0] for file in same), homes[0])
+                for file in same:
+                    del wanted[printable(str(file.path))]
             else:
                 shutil.rmtree(folder, ignore_errors=True)
         return list(wanted.values())
@@ -199,7 +212,7 @@ def _count(run: Run, block: Block, out: Path, failure: str) -> None:
     run.skipped += done.skipped
 
 
-def adopt_blocks(store: IndexStore, folders: Sequence[Path]) -> IndexReport:
+def adopt_blocks(store: Store, folders: Sequence[Path]) -> IndexReport:
     """Adopt blocks, or whole indexes, each in a commit of its own.
 
     A document whose ``doc_id`` belongs to another file here, or of which the index has a later version, is refused with
@@ -217,9 +230,18 @@ def adopt_blocks(store: IndexStore, folders: Sequence[Path]) -> IndexReport:
     blocks = [block for folder in folders for block in find_blocks(folder)]
     with store.writing():
         for block in blocks:
-            run.adopted(read_record(block), adopt_index(store, block, _refuse), 0)
-        store.merge_small()
+            done = replace(read_record(block), touched=[], removed=[])  # those are of the index it was meant for
+            for number, part in enumerate(parts_of(store)):
+                wanted = partial(_belongs, store, number)
+                run.adopted(done if number == 0 else _NOTHING, adopt_index(part, block, _refuse, wanted=wanted), 0)
+        for part in parts_of(store):
+            part.drop_dead()
+            part.merge_small()
     return run.report()
+
+
+def _belongs(store: Store, number: int, row: DocumentRow) -> bool:
+    return not isinstance(store, ShardedStore) or store.number_of(row.doc_id, row.meta) == number
 
 
 def create_for(path: Path, folder: Path) -> None:

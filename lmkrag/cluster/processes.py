@@ -6,7 +6,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
@@ -43,7 +43,7 @@ def encoding_blocks(
     recipe: Recipe | None,
     *,
     workers: int,
-    target: Path | None = None,
+    targets: Mapping[str, Path] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Iterator[Outcome]]:
     """Encode blocks; within the context, iterate over what became of each, as it is done.
@@ -54,7 +54,7 @@ def encoding_blocks(
         spec: of the encoder, which each process loads.
         recipe: how to store vectors; the default one without.
         workers: number of processes; the cores are divided between them.
-        target: the index that the blocks are meant for.
+        targets: by the names of blocks, the indexes that they are meant for.
         progress: called from other threads.
     """
     out.mkdir(parents=True, exist_ok=True)
@@ -62,14 +62,14 @@ def encoding_blocks(
         "encoder": asdict(spec),
         "recipe": None if recipe is None else recipe_to_json(recipe),
         "out": str(out.resolve()),
-        "target": None if target is None else str(target.resolve()),
         "threads": max(1, _cores() // workers),
     }
     waiting: queue.SimpleQueue[tuple[Block, int]] = queue.SimpleQueue()
     done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
     for block in blocks:
         waiting.put((block, 1))
-    hands = [_Worker(setup, waiting, done, progress) for _ in range(min(workers, len(blocks)))]
+    places = {name: str(path.resolve()) for name, path in (targets or {}).items()}
+    hands = [_Worker(setup, places, waiting, done, progress) for _ in range(min(workers, len(blocks)))]
     try:
         for hand in hands:
             hand.start()
@@ -89,12 +89,14 @@ class _Worker(threading.Thread):
     def __init__(
         self,
         setup: dict[str, Any],
+        targets: Mapping[str, str],
         waiting: "queue.SimpleQueue[tuple[Block, int]]",
         done: "queue.SimpleQueue[Outcome]",
         progress: Progress | None,
     ) -> None:
         super().__init__(daemon=True)
-        self._setup, self._waiting, self._done, self._progress = setup, waiting, done, progress
+        self._setup, self._targets = setup, targets
+        self._waiting, self._done, self._progress = waiting, done, progress
         self._process: subprocess.Popen[bytes] | None = None
         self._guard = threading.Lock()
         self._stopped = False
@@ -126,7 +128,8 @@ class _Worker(threading.Thread):
         process = self._start_process()
         assert process.stdin is not None
         assert process.stdout is not None
-        request = {"name": block.name, "files": [write_found(file) for file in block.files]}
+        files = [write_found(file) for file in block.files]
+        request = {"name": block.name, "files": files, "target": self._targets.get(block.name)}
         process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
         for line in process.stdout:

@@ -31,19 +31,22 @@ def serve() -> None:
     setup = json.loads(sys.stdin.buffer.readline())
     spec = EncoderSpec(**setup["encoder"])
     recipe = recipe_from_json(setup["recipe"]) if setup["recipe"] else None
-    target = IndexStore.open(Path(setup["target"])) if setup["target"] else None
+    targets: dict[str, IndexStore] = {}
     encoder = _Encoder(spec, threads=setup["threads"])
     for line in sys.stdin.buffer:
         request = json.loads(line)
         block = Block(request["name"], tuple(read_found(values) for values in request["files"]))
+        place = request["target"]
         try:
+            if place and place not in targets:
+                targets[place] = IndexStore.open(Path(place))
             encode_block(
                 block,
                 Path(setup["out"]),
                 encoder.load,
                 spec,
                 recipe,
-                target=target,
+                target=targets[place] if place else None,
                 progress=lambda name, done, _: reply(progress=done, name=name),
             )
         except LmkragError as error:

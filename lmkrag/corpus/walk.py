@@ -13,6 +13,7 @@ from lmkrag.errors import UsageError
 from lmkrag.types import Skipped
 
 _INDEX_FILES = {"catalog.sqlite", "segments"}  # a directory with both is an index, not a corpus
+_SHARDED = "shards.json"  # so is one with this
 
 
 Rule = tuple[str, str, GitIgnoreSpec]
@@ -107,7 +108,8 @@ def _walk_directory(
         except OSError as error:
             yield Skipped(printable(prefix or "."), f"can't be read ({error.strerror})")
             continue
-        if {entry.name for entry in entries} >= _INDEX_FILES:
+        names = {entry.name for entry in entries}
+        if names >= _INDEX_FILES or _SHARDED in names:
             continue
         spec, problems = _read_gitignore(directory)
         yield from (Skipped(printable(f"{prefix}.gitignore"), problem) for problem in problems)

@@ -42,7 +42,12 @@ class Adopted:
 
 
 def adopt_index(
-    store: IndexStore, folder: Path, refuse: Refusal = lambda _new, _old: "", *, link: bool = False
+    store: IndexStore,
+    folder: Path,
+    refuse: Refusal = lambda _new, _old: "",
+    *,
+    wanted: Callable[[DocumentRow], bool] = lambda _: True,
+    link: bool = False,
 ) -> Adopted:
     """Put the documents of another index into this one, inside :meth:`IndexStore.writing`.
 
@@ -53,6 +58,7 @@ def adopt_index(
         store: to write to.
         folder: the other index, which is not changed.
         refuse: asked where a document of the same ``doc_id`` is here.
+        wanted: which documents to take; the others are left where they are.
         link: share the files of segments instead of copying them, where the other index is about to be deleted.
 
     Raises:
@@ -69,7 +75,9 @@ def adopt_index(
                 f"this index with {store.encoder.name!r} ({store.encoder.fingerprint[:8]})"
             )
         with other.reader.snapshot() as snapshot:
-            rows = sorted(snapshot.all_documents(), key=lambda row: row.first_sentence)
+            rows = sorted(filter(wanted, snapshot.all_documents()), key=lambda row: row.first_sentence)
+            if not rows and not catalog.read_skipped(snapshot.connection):
+                return Adopted(0, 0, 0, 0, (), 0, 0)
             segments = [
                 (_take(store, other.path, file, link=link), runs)
                 for file, runs in catalog.read_segments(snapshot.connection)

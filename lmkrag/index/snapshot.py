@@ -173,7 +173,15 @@ class Snapshot:
         Raises:
             IndexCorrupt: there is none.
         """
-        return DocumentView(self.connection, catalog.read_documents(self.connection, [key])[key])
+        return DocumentView(self.connection, self.read_documents([key])[key])
+
+    def read_documents(self, keys: Iterable[int]) -> dict[int, DocumentRow]:
+        """Return documents by their row ids.
+
+        Raises:
+            IndexCorrupt: one is not there.
+        """
+        return catalog.read_documents(self.connection, keys)
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
         """Return characters ``[start, end)`` of a document, as far as there are such; all of them by default."""
@@ -257,7 +265,7 @@ class Snapshot:
         titles = {key: self.titles.get(key) for key in documents.tolist()}
         unknown = [key for key, title in titles.items() if title is None]
         if unknown:
-            rows = catalog.read_documents(self.connection, unknown)
+            rows = self.read_documents(unknown)
             read = {key: frozenset(query_words(row.title).tolist()) for key, row in rows.items()}
             if len(self.titles) + len(read) > _TITLES:
                 self.titles.clear()

@@ -180,6 +180,10 @@ class IndexStore:
             catalog.next_generation(connection)
             self.check_files(segments)
 
+    def commit_removed(self, doc_ids: Iterable[str]) -> None:
+        """Remove documents, with what is attached to them, in one step."""
+        self.commit([], removed=doc_ids)
+
     def note_files(
         self,
         *,
@@ -217,6 +221,13 @@ class IndexStore:
         with self.reader.snapshot() as snapshot:
             for group in choose_groups(snapshot.segments):
                 self._merge(group, snapshot.documents.sentences)
+
+    def drop_dead(self) -> None:
+        """Rewrite the segments of which less than half is alive."""
+        with self.reader.snapshot() as snapshot:
+            merged = [live for live in snapshot.segments if live.alive < live.segment.file.rows / 2]
+            if merged:
+                self._merge(merged, snapshot.documents.sentences)
 
     def _merge(self, merged: Sequence[LiveSegment], sentences: int) -> None:
         """Put one segment in the place of several, in an index of so many sentences."""

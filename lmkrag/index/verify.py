@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import numpy as np
@@ -12,6 +13,7 @@ from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.codec import checksum_content
 from lmkrag.index.segments import Segment
+from lmkrag.index.shards import ShardedStore, Store
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.store import IndexStore
 from lmkrag.types import IndexStatus
@@ -19,8 +21,27 @@ from lmkrag.types import IndexStatus
 _TRIES = 20  # beside a writer that never rests
 
 
-def read_status(store: IndexStore) -> IndexStatus:
+def read_status(store: Store) -> IndexStatus:
     """Return what an index holds, without reading its vectors."""
+    if not isinstance(store, ShardedStore):
+        return _read_status(store)
+    parts = [_read_status(part) for part in store.shards]
+    numbers = ("documents", "sentences", "characters", "dead", "segments", "bytes", "skipped")
+    counts = {name: sum(getattr(part, name) for part in parts) for name in numbers}
+    kinds = sum((Counter(part.kinds) for part in parts), Counter())
+    roots = sum((Counter(part.roots) for part in parts), Counter())
+    return replace(
+        parts[0],
+        **counts,
+        path=str(store.path),
+        changed=max(part.changed for part in parts),
+        kinds=dict(sorted(kinds.items())),
+        roots=dict(sorted(roots.items())),
+        shards=len(parts),
+    )
+
+
+def _read_status(store: IndexStore) -> IndexStatus:
     with store.reader.snapshot(segments=False) as snapshot:
         documents = list(catalog.all_documents(snapshot.connection))
         segments = catalog.read_segments(snapshot.connection)
@@ -52,12 +73,15 @@ def _changed_at(store: IndexStore) -> float:
     return max(path.stat().st_mtime for path in store.path.glob("catalog.sqlite*") if not path.name.endswith("-shm"))
 
 
-def find_problems(store: IndexStore) -> tuple[str, ...]:
+def find_problems(store: Store) -> tuple[str, ...]:
     """Check the catalog, each document against its checksum, each segment file, and that each sentence has a vector.
 
     Returns:
         One line per problem; empty when the index is whole.
     """
+    if isinstance(store, ShardedStore):
+        parts = enumerate(map(find_problems, store.shards))
+        return tuple(f"shard {number}: {problem}" for number, problems in parts for problem in problems)
     for _ in range(_TRIES):
         before, problems = _find_problems(store)
         if not problems or before == _generation(store):

@@ -15,9 +15,13 @@ _HEADING = SENTENCE_KINDS.index("heading")
 class DocumentView:
     """Sentences and characters of one document. Each block of them is read once, when something in it is asked for."""
 
-    def __init__(self, connection: sqlite3.Connection, row: DocumentRow) -> None:
-        """Take the connection of a snapshot and the document's row; good for as long as the snapshot is held."""
+    def __init__(self, connection: sqlite3.Connection, row: DocumentRow, *, stored: DocumentRow | None = None) -> None:
+        """Take the connection of a snapshot and the document's row; good for as long as the snapshot is held.
+
+        ``stored`` is the row as the catalog has it, where the snapshot gives it other ids.
+        """
         self.row = row
+        self._stored = stored or row
         self._connection = connection
         self._sentences: dict[int, tuple[Ids, Bytes]] = {}
         self._texts: dict[int, str] = {}
@@ -25,7 +29,7 @@ class DocumentView:
     def _block(self, ordinal: int) -> tuple[Ids, Bytes]:
         first = ordinal - ordinal % SENTENCES_PER_BLOCK
         if first not in self._sentences:
-            self._sentences[first] = catalog.read_sentences(self._connection, self.row, first)
+            self._sentences[first] = catalog.read_sentences(self._connection, self._stored, first)
         return self._sentences[first]
 
     def bounds(self, ordinal: int) -> tuple[int, int]:
@@ -63,7 +67,7 @@ class DocumentView:
 
     def _text_block(self, first: int) -> str:
         if first not in self._texts:
-            self._texts[first] = catalog.read_text(self._connection, self.row, first, first + TEXT_PER_BLOCK)
+            self._texts[first] = catalog.read_text(self._connection, self._stored, first, first + TEXT_PER_BLOCK)
         return self._texts[first]
 
     def count_lines(self, end: int) -> int:

@@ -3,7 +3,6 @@
 import numpy as np
 
 from lmkrag.arrays import Hashes, Scores
-from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Matches, Snapshot, spread_scores
@@ -39,6 +38,6 @@ def score_document(snapshot: Snapshot, row: DocumentRow, vector: Scores, words: 
     owners = snapshot.documents.owners(sentences)
     known = snapshot.describe(sentences, owners, None, Matches(sentences, dense, lexical, terms))
     score = fuse(dense, lexical, sentences, known.documents, known.paragraphs, known.title_match).score
-    borders = catalog.read_borders(snapshot.connection, row, 0, row.sentences).tolist()
-    values = zip(borders, borders[1:], score.tolist(), dense.tolist(), lexical.tolist(), strict=False)
-    return [SentenceScore(*sentence) for sentence in values]
+    view = snapshot.view_document(row.id)
+    values = zip(score.tolist(), dense.tolist(), lexical.tolist(), strict=True)
+    return [SentenceScore(*view.bounds(ordinal), *scores) for ordinal, scores in enumerate(values)]

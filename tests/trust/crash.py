@@ -7,8 +7,8 @@
 
 A writer adds, changes, adopts, removes and compacts, and says when each step is done. After each death: the index
 opens, `verify` is clean, every acknowledged document is whole and found, one whose step was not acknowledged is as it
-was before or as it was to be, none is there twice. In the end, a run to completion equals an index made without a death.
-Prints one line of counts; exits with 1 at the first thing that is wrong.
+was before or as it was to be, none is there twice. In the end, a run to completion equals an index made without a
+death. Prints one line of counts; exits with 1 at the first thing that is wrong.
 """
 
 import argparse
