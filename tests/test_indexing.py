@@ -45,7 +45,7 @@ def test_an_iterator_of_documents_is_read_as_it_is_needed(empty, monkeypatch):
 
 @pytest.mark.parametrize("options", [{"include": ["*.md"]}, {"exclude": ["x"]}, {"prune": True}])
 def test_options_for_files_are_refused_with_documents(empty, options):
-    with pytest.raises(UsageError, match="include, exclude and prune are for files"):
+    with pytest.raises(UsageError, match="include, exclude, prune and workers are for files"):
         empty.add(Document("a", "a", "One."), **options)
 
 

@@ -15,6 +15,7 @@ from lmkrag.cli.manage import compact, list_command, recipes, remove, repair, sh
 from lmkrag.cli.output import ErrorHandlingGroup, logging_options
 from lmkrag.cli.search import search
 from lmkrag.cli.serve import mcp, serve
+from lmkrag.cli.snapshots import pull, push, snapshots
 from lmkrag.cli.synth import synth
 from lmkrag.cli.train import train
 from lmkrag.cli.trust import trust
@@ -70,5 +71,22 @@ def _options() -> dict[str, dict[str, str]]:
 logging_options(main)
 for command in (index, sync, search, ask, chat, list_command, show, status, remove, compact, verify, repair, recipes):
     main.add_command(command)
-for command in (encode, adopt, reshard, watch, doctor, completion, serve, mcp, feedback, evaluate, synth, train, trust):
+for command in (
+    encode,
+    adopt,
+    reshard,
+    push,
+    pull,
+    snapshots,
+    watch,
+    doctor,
+    completion,
+    serve,
+    mcp,
+    feedback,
+    evaluate,
+    synth,
+    train,
+    trust,
+):
     main.add_command(command)

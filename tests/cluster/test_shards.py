@@ -95,7 +95,7 @@ def test_the_life_of_a_sharded_index(corpus, tmp_path, lmkrag):
     docs, index = tmp_path / "docs", tmp_path / "index"
     shutil.copytree(corpus, docs)
     (docs / "broken.pdf").write_bytes(b"%PDF-1.4 nothing")
-    made = lmkrag("index", docs, "--index", index, "--shards", "3", "--workers", "2")
+    made = lmkrag("index", docs, "--index", index, "--shards", "3")
     assert made.returncode == 0, made.stderr
     assert "5 added, 1 skipped" in made.stderr
     assert sorted(path.name for path in index.iterdir()) == ["shards-3", "shards.json"]

@@ -38,17 +38,17 @@ needs_cc = pytest.mark.skipif(
 
 
 def test_killed_at_random_instants():
-    assert "nothing lost, nothing wrong" in command("crash.py", "kills", "--count", "30")
+    assert "nothing lost, nothing wrong" in command("crash.py", "kills", "--count", "20")
 
 
 @needs_cc
 def test_power_lost_at_some_calls():
-    assert "nothing lost, nothing wrong" in command("crash.py", "faults", "--every", "61")
+    assert "nothing lost, nothing wrong" in command("crash.py", "faults", "--every", "97")
 
 
 @needs_cc
 def test_a_disk_that_is_full_or_read_only_or_can_not_sync():
-    assert "nothing lost, nothing wrong" in command("crash.py", "errors", "--every", "151")
+    assert "nothing lost, nothing wrong" in command("crash.py", "errors", "--every", "211")
 
 
 def test_readers_beside_a_writer_see_whole_states():

@@ -1,0 +1,219 @@
+"""Snapshots: in a folder and on a real S3 server, pushed by halves, by two at once, damaged, collected."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+from datetime import timedelta
+
+import pytest
+
+from lmkrag import Document, Engine
+from lmkrag.cluster import snapshots
+from lmkrag.cluster.snapshots import Remote
+from lmkrag.errors import IndexCorrupt, StorageError, UsageError
+
+
+def answers(path) -> list:
+    with Engine.open(path) as engine:
+        assert not engine.verify()
+        found = [(span.doc_id, span.start) for span in engine.search("who approves leave?")]
+        return [[info.doc_id for info in engine.documents()], found]
+
+
+@pytest.fixture(scope="module")
+def s3():
+    """The environment of an S3 server on this machine."""
+    pytest.importorskip("moto")
+    pytest.importorskip("s3fs")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    code = f"from moto.server import main; main(['-H', '127.0.0.1', '-p', '{port}'])"
+    server = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    variables = {
+        "AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}",
+        "AWS_ACCESS_KEY_ID": "key",
+        "AWS_SECRET_ACCESS_KEY": "secret",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    deadline = time.monotonic() + 60
+    while True:
+        with socket.socket() as probe:
+            if probe.connect_ex(("127.0.0.1", port)) == 0:
+                break
+        assert time.monotonic() < deadline and server.poll() is None
+        time.sleep(0.1)
+    import s3fs
+
+    s3fs.S3FileSystem().mkdir("bucket")
+    yield variables
+    server.kill()
+    server.wait()
+    for name, value in before.items():
+        if value is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = value
+
+
+@pytest.fixture(params=["folder", "s3"])
+def url(request, tmp_path):
+    if request.param == "s3":
+        request.getfixturevalue("s3")
+        return f"s3://bucket/{tmp_path.name}"
+    return str(tmp_path / "remote")
+
+
+@pytest.mark.parametrize("shards", [0, 2])
+def test_push_and_pull(engine, url, tmp_path, shards):
+    if shards:
+        engine.reshard(shards)
+    remote, here = Remote(url), tmp_path / "pulled"
+    first = remote.push(engine.path, tag="first")
+    assert (first.number, first.files) == (1, 4 * max(1, shards))
+    assert remote.push(engine.path).files == 0  # nothing new but the manifest
+    expected = answers(engine.path)
+    assert remote.pull(here).files == first.files
+    assert answers(here) == expected
+
+    engine.remove("beekeeping.html")
+    engine.add([Document("memo", "", "A memo about the winch.")])
+    third = remote.push(engine.path)
+    assert third.number == 3 and 0 < third.files <= 4 + shards
+    again = remote.pull(here)
+    assert again.number == 3 and again.files <= 4 + shards
+    assert answers(here) == answers(engine.path) != expected
+    assert remote.pull(here, tag="first").number == 1
+    assert answers(here) == expected
+    assert [(one.number, one.tag, one.documents) for one in remote.snapshots()] == [
+        (1, "first", 5),
+        (2, "", 5),
+        (3, "", 5),
+    ]
+    assert remote.verify() == [] and remote.verify(number=1) == []
+    with Engine.open(here) as pulled:  # an ordinary index
+        pulled.add([Document("own", "", "A page of its own.")])
+        assert pulled.search("its own page")[0].doc_id == "own"
+
+
+def test_half_a_push_is_invisible(engine, url, tmp_path, monkeypatch):
+    original = Remote._send
+    for after in range(4):
+        remote = Remote(f"{url}-{after}")
+        sent = []
+
+        def send(self, source, stored, sent=sent, after=after):
+            if len(sent) == after:
+                raise KeyboardInterrupt
+            sent.append(stored)
+            original(self, source, stored)
+
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(Remote, "_send", send)
+            remote.push(engine.path)
+        assert remote.snapshots() == []
+        with pytest.raises(UsageError, match="no snapshots here"):
+            remote.pull(tmp_path / "pulled")
+    assert remote.push(engine.path).number == 1
+    assert remote.verify() == []
+
+
+def test_of_two_that_push_at_once_one_is_refused(engine, url, monkeypatch):
+    original, pushed = Remote._create, []
+
+    def create(self, place, made):
+        if not pushed:
+            pushed.append(made)
+            Remote(url).push(engine.path)  # somebody else is faster
+        original(self, place, made)
+
+    monkeypatch.setattr(Remote, "_create", create)
+    with pytest.raises(StorageError, match="somebody else has pushed meanwhile; push again"):
+        Remote(url).push(engine.path)
+    assert [one.number for one in Remote(url).snapshots()] == [1]
+    assert Remote(url).push(engine.path).number == 2
+
+
+def test_a_damaged_snapshot_replaces_nothing(engine, tmp_path):
+    remote, here = Remote(str(tmp_path / "remote")), tmp_path / "pulled"
+    remote.push(engine.path)
+    remote.pull(here)
+    expected = answers(here)
+    engine.remove("beekeeping.html")
+    engine.compact()
+    remote.push(engine.path)
+    newest = remote.find().files
+    (words,) = [file for name, file in newest.items() if name.endswith(".words")]
+    place = tmp_path / "remote" / words.name
+    whole = place.read_bytes()
+    place.write_bytes(whole[:-1] + b"x")
+    assert "not the file that was pushed" in remote.verify()[0]
+    with pytest.raises(IndexCorrupt, match="not the file that was pushed"):
+        remote.pull(here)
+    assert answers(here) == expected
+    place.unlink()
+    with pytest.raises(StorageError):
+        remote.pull(here)
+    place.write_bytes(whole)
+    manifest = tmp_path / "remote" / "manifests" / "00000002.json"
+    record = json.loads(manifest.read_bytes())
+    record["files"]["../../escaped"] = record["files"].pop("catalog.sqlite")
+    manifest.write_text(json.dumps(record))
+    with pytest.raises(IndexCorrupt, match="not inside an index"):
+        remote.pull(here)
+    manifest.write_text("{")
+    with pytest.raises(IndexCorrupt, match="not a manifest"):
+        remote.snapshots()
+    assert answers(here) == expected
+
+
+def test_old_snapshots_are_collected(engine, url, tmp_path, monkeypatch):
+    remote = Remote(url)
+    remote.push(engine.path, tag="kept")
+    for number in range(3):
+        engine.add([Document("memo", "", f"A memo about winch {number}.")])
+        remote.push(engine.path)
+    engine.compact()
+    remote.push(engine.path)
+    assert remote.collect(1) == 0  # all of it is of today
+    assert [(one.number, one.tag) for one in remote.snapshots()] == [(1, "kept"), (5, "")]
+    monkeypatch.setattr(snapshots, "_FRESH", timedelta(0))
+    assert remote.collect(1) > 0
+    assert remote.verify() == [] and remote.verify(tag="kept") == []
+    assert remote.push(engine.path).number == 6
+    remote.pull(tmp_path / "pulled", tag="kept")
+
+
+def test_what_is_refused(engine, tmp_path, s3):
+    remote = Remote(str(tmp_path / "remote"))
+    remote.push(engine.path, tag="one")
+    for act, message in (
+        (lambda: remote.push(engine.path, tag="one"), "there is a snapshot 'one' already"),
+        (lambda: remote.push(engine.path, tag="../x"), "can't be the name of a snapshot"),
+        (lambda: remote.pull(tmp_path / "x", tag="two"), "no snapshot two"),
+        (lambda: remote.pull(tmp_path / "x", number=7), "no snapshot 7"),
+        (lambda: remote.pull(engine.path), "holds something that was not pulled"),
+        (lambda: remote.collect(0), "at least one snapshot"),
+        (lambda: Remote("nosuch://x/y"), "nosuch"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            act()
+    with pytest.raises(StorageError, match="s3://no-such-bucket/x: "):
+        Remote("s3://no-such-bucket/x").push(engine.path)
+
+
+def test_on_the_command_line(lmkrag, index, tmp_path, s3):
+    url = "s3://bucket/command-line"
+    pushed = lmkrag("push", url, "--index", index, "--tag", "monday")
+    assert pushed.returncode == 0 and "snapshot 1; 4 files" in pushed.stderr, pushed.stderr
+    pulled = lmkrag("pull", url, "--index", tmp_path / "pulled")
+    assert pulled.returncode == 0 and "snapshot 1; 4 files" in pulled.stderr
+    assert "approves leave" in lmkrag("search", "who approves leave?", "--index", tmp_path / "pulled").stdout
+    listed = lmkrag("snapshots", url, "--verify", "--keep", "3")
+    assert listed.returncode == 0 and "monday" in listed.stdout and "no problems" in listed.stderr
+    assert json.loads(lmkrag("snapshots", url, "--json").stdout)["snapshots"][0]["documents"] == 5
