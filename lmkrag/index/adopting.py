@@ -76,11 +76,9 @@ def adopt_index(
             )
         with other.reader.snapshot() as snapshot:
             rows = sorted(filter(wanted, snapshot.all_documents()), key=lambda row: row.first_sentence)
-            if not rows and not catalog.read_skipped(snapshot.connection):
-                return Adopted(0, 0, 0, 0, (), 0, 0)
             segments = [
                 (_take(store, other.path, file, link=link), runs)
-                for file, runs in catalog.read_segments(snapshot.connection)
+                for file, runs in (catalog.read_segments(snapshot.connection) if rows else ())
             ]
             sync(store.path / "segments")
             with store.transaction() as connection:
