@@ -13,7 +13,7 @@ from lmkrag.errors import UsageError
 from lmkrag.types import Skipped
 
 _INDEX_FILES = {"catalog.sqlite", "segments"}  # a directory with both is an index, not a corpus
-_SHARDED = "shards.json"  # so is one with this
+_SHARDED = "shards.json"  # so is one with this and a folder of shards
 
 
 Rule = tuple[str, str, GitIgnoreSpec]
@@ -109,7 +109,7 @@ def _walk_directory(
             yield Skipped(printable(prefix or "."), f"can't be read ({error.strerror})")
             continue
         names = {entry.name for entry in entries}
-        if names >= _INDEX_FILES or _SHARDED in names:
+        if names >= _INDEX_FILES or (_SHARDED in names and any(name.startswith("shards-") for name in names)):
             continue
         spec, problems = _read_gitignore(directory)
         yield from (Skipped(printable(f"{prefix}.gitignore"), problem) for problem in problems)
