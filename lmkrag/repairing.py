@@ -12,7 +12,7 @@ from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import Tables
 from lmkrag.index.locking import lock_index
 from lmkrag.index.repair import finish_interrupted, salvage_index, take_place
-from lmkrag.index.shards import ShardedStore, read_record
+from lmkrag.index.shards import ShardedStore, shard_folders
 from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems, read_status
 from lmkrag.indexing import restore_files
@@ -65,9 +65,7 @@ def _repair_shards(
     switch: Callable[[], AbstractContextManager[None]],
 ) -> RepairReport:
     """Repair one shard after the other."""
-    folder, shards = read_record(path)
-    places = [path / folder / f"{number:03}" for number in range(shards)]
-    reports = [repair_index(place, encoder=encoder, recipe=recipe, switch=switch) for place in places]
+    reports = [repair_index(place, encoder=encoder, recipe=recipe, switch=switch) for place in shard_folders(path)]
     return RepairReport(
         kept=sum(report.kept for report in reports),
         restored=sum(report.restored for report in reports),

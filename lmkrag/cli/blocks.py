@@ -1,15 +1,12 @@
 """``lmkrag encode``, ``lmkrag adopt`` and ``lmkrag reshard``."""
 
-import sys
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 
 import click
 
-from lmkrag.cli.index import explain_report, following_progress, glob_options, workers_option
+from lmkrag.cli.index import check_paths, finish, following_progress, glob_options, model_options, workers_option
 from lmkrag.cli.output import index_option, json_option, print_json
-from lmkrag.errors import UsageError
 
 
 @click.command(epilog="Example: lmkrag encode docs/ --out blocks/ --workers 4 && lmkrag adopt blocks/")
@@ -24,15 +21,7 @@ from lmkrag.errors import UsageError
     metavar="MB",
     help="Megabytes of files in a block.",
 )
-@click.option("--recipe", metavar="NAME|FILE", envvar="LMKRAG_RECIPE", help="How vectors are stored.")
-@click.option("--encoder", metavar="NAME|DIR", envvar="LMKRAG_ENCODER", help="The model.")
-@click.option(
-    "--overlap",
-    type=click.FloatRange(0, 1, max_open=True),
-    metavar="SHARE",
-    envvar="LMKRAG_OVERLAP",
-    help="How much of each window the next repeats (the shipped model: 0.5). Less is faster.",
-)
+@partial(model_options, existing=False)
 @glob_options
 @click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
 @json_option
@@ -58,9 +47,7 @@ def encode(
     from lmkrag.encoders import load_encoder
     from lmkrag.index.recipes import load_recipe
 
-    for path in paths:
-        if not Path(path).exists():
-            raise UsageError(f"{path}: no such file or directory")
+    check_paths(paths)
     spec = load_encoder(encoder, overlap=overlap).spec
     with following_progress() as progress:
         report = encode_sources(
@@ -74,11 +61,7 @@ def encode(
             exclude=exclude,
             progress=progress,
         )
-    if as_json:
-        print_json(asdict(report))
-    explain_report(report, str(out))
-    if strict and report.skipped:
-        sys.exit(1)
+    finish(report, str(out), strict=strict, as_json=as_json)
 
 
 @click.command(epilog="Example: lmkrag adopt blocks/ --index indexes/handbook")
@@ -100,11 +83,7 @@ def adopt(folders: tuple[Path, ...], index_path: str, strict: bool, as_json: boo
         create_for(Path(index_path), folders[0])
     with Engine.open(index_path) as engine:
         report = engine.adopt(folders)
-    if as_json:
-        print_json(asdict(report))
-    explain_report(report, index_path)
-    if strict and report.skipped:
-        sys.exit(1)
+    finish(report, index_path, strict=strict, as_json=as_json)
 
 
 @click.command(epilog="Example: lmkrag reshard --shards 16 --index indexes/handbook")

@@ -31,6 +31,25 @@ def glob_options(command: Command) -> Command:
     return command
 
 
+def model_options(command: Command, *, existing: bool) -> Command:
+    """Add ``--recipe``, ``--encoder`` and ``--overlap``, which an ``existing`` index knows by itself."""
+    note = "; new indexes only" if existing else ""
+    options = [
+        click.option("--recipe", metavar="NAME|FILE", envvar="LMKRAG_RECIPE", help=f"How vectors are stored{note}."),
+        click.option("--encoder", metavar="NAME|DIR", envvar="LMKRAG_ENCODER", help=f"The model{note}."),
+        click.option(
+            "--overlap",
+            type=click.FloatRange(0, 1, max_open=True),
+            metavar="SHARE",
+            envvar="LMKRAG_OVERLAP",
+            help=f"How much of each window the next repeats (the shipped model: 0.5). Less is faster{note}.",
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
 def workers_option(command: Command) -> Command:
     """Add ``--workers``."""
     return click.option(
@@ -47,15 +66,7 @@ def workers_option(command: Command) -> Command:
 @click.command(epilog="Example: lmkrag index docs/ notes.pdf --exclude 'drafts/' --index indexes/handbook")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @partial(index_option, existing=False)
-@click.option("--recipe", metavar="NAME|FILE", envvar="LMKRAG_RECIPE", help="How vectors are stored; new indexes only.")
-@click.option("--encoder", metavar="NAME|DIR", envvar="LMKRAG_ENCODER", help="The model; new indexes only.")
-@click.option(
-    "--overlap",
-    type=click.FloatRange(0, 1, max_open=True),
-    metavar="SHARE",
-    envvar="LMKRAG_OVERLAP",
-    help="How much of each window the next repeats (the shipped model: 0.5). Less is faster; new indexes only.",
-)
+@partial(model_options, existing=True)
 @click.option(
     "--shards",
     type=click.IntRange(min=1),
@@ -130,14 +141,24 @@ def _add(
     """Add paths to an index, with progress on a terminal, and say what was done."""
     from lmkrag.engine import Engine
 
+    check_paths(paths)
+    with Engine.open(index_path, create=True, **options) as engine, following_progress() as progress:
+        report = engine.add(list(paths), progress=progress, **how)
+    finish(report, index_path, strict=strict, as_json=as_json)
+
+
+def check_paths(paths: tuple[str, ...]) -> None:
+    """Refuse paths that do not exist, before anything is loaded."""
     for path in paths:
         if not Path(path).exists():
             raise UsageError(f"{path}: no such file or directory")
-    with Engine.open(index_path, create=True, **options) as engine, following_progress() as progress:
-        report = engine.add(list(paths), progress=progress, **how)
+
+
+def finish(report: IndexReport, place: str, *, strict: bool, as_json: bool) -> None:
+    """Print what a run did; exit with 1 if a file was skipped that must not be."""
     if as_json:
         print_json(asdict(report))
-    explain_report(report, index_path)
+    explain_report(report, place)
     if strict and report.skipped:
         sys.exit(1)
 

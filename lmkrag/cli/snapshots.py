@@ -4,10 +4,14 @@ import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from lmkrag.cli.output import index_option, json_option, one_line, print_json
+
+if TYPE_CHECKING:
+    from lmkrag.cluster.snapshots import Transfer
 
 
 @click.command(epilog="Example: lmkrag push s3://bucket/handbook --tag before-the-move")
@@ -24,10 +28,7 @@ def push(url: str, index_path: str, tag: str, as_json: bool) -> None:
     from lmkrag.cluster.snapshots import Remote
 
     done = Remote(url).push(Path(index_path), tag=tag)
-    if as_json:
-        print_json(asdict(done))
-    else:
-        click.echo(f"{url}: snapshot {done.number}; {done.files} files, {done.bytes:,} bytes sent", err=True)
+    _print_transfer(done, url, "sent", as_json=as_json)
 
 
 @click.command(epilog="Example: lmkrag pull s3://bucket/handbook --index indexes/handbook")
@@ -44,10 +45,14 @@ def pull(url: str, index_path: str, tag: str, number: int | None, as_json: bool)
     from lmkrag.cluster.snapshots import Remote
 
     done = Remote(url).pull(Path(index_path), tag=tag, number=number)
+    _print_transfer(done, index_path, "fetched", as_json=as_json)
+
+
+def _print_transfer(done: "Transfer", place: str, verb: str, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(done))
     else:
-        click.echo(f"{index_path}: snapshot {done.number}; {done.files} files, {done.bytes:,} bytes fetched", err=True)
+        click.echo(f"{place}: snapshot {done.number}; {done.files} files, {done.bytes:,} bytes {verb}", err=True)
 
 
 @click.command(epilog="Example: lmkrag snapshots s3://bucket/handbook --keep 7")

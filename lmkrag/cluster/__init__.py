@@ -1,1 +1,1 @@
-"""Indexing by several processes: blocks of documents are encoded apart, and adopted by an index."""
+"""Beyond one process and one directory: blocks encoded apart, resharding, snapshots stored elsewhere."""

@@ -23,8 +23,7 @@ from lmkrag.errors import IndexCorrupt, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.files import sync
 from lmkrag.index.reader import CATALOG
-from lmkrag.index.shards import ShardedStore
-from lmkrag.index.shards import read_record as read_shards
+from lmkrag.index.shards import ShardedStore, shard_folders
 from lmkrag.index.store import IndexStore
 from lmkrag.indexing import EncodedFiles, Progress, encode_files
 from lmkrag.types import EncoderSpec, IndexReport, Recipe, Skipped
@@ -55,11 +54,13 @@ def plan_blocks(files: Sequence[Found], encoder: EncoderSpec, recipe: Recipe | N
     """Group files, in their order, into blocks of about ``size`` bytes."""
     blocks: list[Block] = []
     group: list[Found] = []
+    grouped = 0  # bytes
     for file in files:
-        if group and sum(one.stat[0] for one in group) + file.stat[0] > size:
+        if group and grouped + file.stat[0] > size:
             blocks.append(_name_block(group, encoder, recipe))
-            group = []
+            group, grouped = [], 0
         group.append(file)
+        grouped += file.stat[0]
     if group:
         blocks.append(_name_block(group, encoder, recipe))
     return blocks
@@ -135,8 +136,7 @@ def find_blocks(path: Path) -> list[Path]:
         UsageError: there are none.
     """
     if ShardedStore.exists(path):
-        folder, shards = read_shards(path)
-        return [path / folder / f"{number:03}" for number in range(shards)]
+        return shard_folders(path)
     if is_block(path) or IndexStore.exists(path):
         return [path]
     found = sorted(folder for folder in path.iterdir() if is_block(folder)) if path.is_dir() else []

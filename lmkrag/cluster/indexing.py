@@ -154,7 +154,7 @@ def encode_sources(
     block_bytes: int = BLOCK_BYTES,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
-    progress: Callable[[str, int, int], None] | None = None,
+    progress: Progress | None = None,
 ) -> IndexReport:
     """Encode files and directories into blocks in ``out``; those that are there already are not made again.
 

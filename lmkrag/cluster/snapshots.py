@@ -25,7 +25,7 @@ from xxhash import xxh3_128
 
 from lmkrag.errors import IndexCorrupt, IndexMismatch, MissingExtra, StorageError, UsageError
 from lmkrag.index import catalog
-from lmkrag.index.files import sync
+from lmkrag.index.files import File, sync
 from lmkrag.index.reader import CATALOG
 from lmkrag.index.shards import ShardedStore, index_exists, open_store, parts_of, write_record
 
@@ -121,10 +121,10 @@ class Remote:
                         below = part.path.relative_to(path).as_posix() + "/" if sharded else ""
                         copy = Path(work) / f"{shard}.sqlite"
                         _copy_catalog(snapshot.connection, copy)
-                        local = {f"{below}{CATALOG}": (copy, _measure(copy, "catalogs", ".sqlite"))}
+                        local = {f"{below}{CATALOG}": (copy, _stored("catalogs", ".sqlite", File.of(copy)))}
                         for file, _ in catalog.read_segments(snapshot.connection):
                             for name, one in file.files.items():
-                                stored = Stored(f"objects/{one.checksum}{Path(name).suffix}", one.bytes, one.checksum)
+                                stored = _stored("objects", Path(name).suffix, one)
                                 local[f"{below}segments/{name}"] = (part.path / "segments" / name, stored)
                         for name, (source, stored) in local.items():
                             files[name] = stored
@@ -165,7 +165,7 @@ class Remote:
                 target = partial / name
                 target.parent.mkdir(parents=True, exist_ok=True)
                 here = path / name
-                if name.endswith(CATALOG) or not (here.is_file() and _measure(here).checksum == stored.checksum):
+                if name.endswith(CATALOG) or not (here.is_file() and File.of(here).checksum == stored.checksum):
                     self._fetch(stored, target)
                     sent, sent_bytes = sent + 1, sent_bytes + stored.bytes
                 else:
@@ -353,13 +353,8 @@ def _copy_catalog(connection: sqlite3.Connection, target: Path) -> None:
         copied.execute("PRAGMA journal_mode = DELETE")
 
 
-def _measure(path: Path, kind: str = "", suffix: str = "") -> Stored:
-    digest, size = xxh3_128(), 0
-    with path.open("rb") as file:
-        while chunk := file.read(_CHUNK):
-            digest.update(chunk)
-            size += len(chunk)
-    return Stored(f"{kind}/{digest.hexdigest()}{suffix}", size, digest.hexdigest())
+def _stored(kind: str, suffix: str, file: File) -> Stored:
+    return Stored(f"{kind}/{file.checksum}{suffix}", file.bytes, file.checksum)
 
 
 def _check_tag(tag: str) -> None:

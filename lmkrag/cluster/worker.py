@@ -5,17 +5,15 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from lmkrag.cluster.blocks import Block, encode_block
 from lmkrag.corpus.walk import Found
-from lmkrag.errors import IndexMismatch, LmkragError
+from lmkrag.encoders import IndexEncoders
+from lmkrag.errors import LmkragError
 from lmkrag.index.recipes import recipe_from_json
 from lmkrag.index.store import IndexStore
 from lmkrag.types import EncoderSpec
-
-if TYPE_CHECKING:
-    from lmkrag.encoder.landmark import LandmarkEncoder
 
 
 def serve() -> None:
@@ -32,7 +30,7 @@ def serve() -> None:
     spec = EncoderSpec(**setup["encoder"])
     recipe = recipe_from_json(setup["recipe"]) if setup["recipe"] else None
     targets: dict[str, IndexStore] = {}
-    encoder = _Encoder(spec, threads=setup["threads"])
+    encoders = IndexEncoders(Path(setup["out"]), spec)
     for line in sys.stdin.buffer:
         request = json.loads(line)
         block = Block(request["name"], tuple(read_found(values) for values in request["files"]))
@@ -43,7 +41,7 @@ def serve() -> None:
             encode_block(
                 block,
                 Path(setup["out"]),
-                encoder.load,
+                lambda: encoders.encoder,
                 spec,
                 recipe,
                 target=targets[place] if place else None,
@@ -53,27 +51,6 @@ def serve() -> None:
             reply(failed=str(error))
         else:
             reply(done=block.name)
-
-
-class _Encoder:
-    """The encoder that made an index, loaded when it is first needed."""
-
-    def __init__(self, spec: EncoderSpec, *, threads: int) -> None:
-        self._spec, self._threads = spec, threads
-        self._loaded: LandmarkEncoder | None = None
-
-    def load(self) -> "LandmarkEncoder":
-        if self._loaded is None:
-            import torch
-
-            from lmkrag.encoders import load_encoder
-
-            torch.set_num_threads(self._threads)
-            spec = self._spec
-            self._loaded = load_encoder(spec.name, window=spec.window, overlap=spec.overlap)
-            if self._loaded.spec.fingerprint != spec.fingerprint:
-                raise IndexMismatch(f"encoder {spec.name!r} is not what it was: another process loads other weights")
-        return self._loaded
 
 
 def write_found(file: Found) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import json
 import re
 import sqlite3
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -271,10 +271,15 @@ def find_attachments(connection: sqlite3.Connection, row: DocumentRow) -> list[D
 
 def owner_of(row: DocumentRow) -> str | None:
     """Return the document whose file a document is attached to, if it is an attachment."""
-    owner = row.meta.get(ATTACHED_TO)
-    if not isinstance(owner, str) or not row.doc_id.startswith(owner + "/"):
-        return None
-    return owner if Path(row.path).name == Path(owner).name else None  # else it is front matter
+    owner = named_owner(row.doc_id, row.meta)
+    # where the file is called otherwise, it is front matter
+    return owner if owner is not None and Path(row.path).name == Path(owner).name else None
+
+
+def named_owner(doc_id: str, meta: Mapping[str, Any]) -> str | None:
+    """Return the document that metadata say one is attached to, where its name says so, too."""
+    owner = meta.get(ATTACHED_TO)
+    return owner if isinstance(owner, str) and doc_id.startswith(owner + "/") else None
 
 
 def all_documents(connection: sqlite3.Connection) -> Iterator[DocumentRow]:

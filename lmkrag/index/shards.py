@@ -18,6 +18,7 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from lmkrag.errors import IndexCorrupt, IndexMismatch, IndexNotFound, UsageError
+from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.files import sync
 from lmkrag.index.live import LiveSegment
@@ -26,7 +27,7 @@ from lmkrag.index.reader import IndexReader
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.store import IndexStore
 from lmkrag.index.view import DocumentView
-from lmkrag.types import ATTACHED_TO, EncoderSpec, Recipe
+from lmkrag.types import EncoderSpec, Recipe
 
 MOST_SHARDS = 1_000
 RECORD = "shards.json"
@@ -51,8 +52,7 @@ def choose_shard(doc_id: str, shards: int) -> int:
 
 def owner_or_self(doc_id: str, meta: Mapping[str, object]) -> str:
     """Return the document that decides the shard of one: of an attachment the one that it is attached to."""
-    owner = meta.get(ATTACHED_TO)
-    return owner if isinstance(owner, str) and doc_id.startswith(owner + "/") else doc_id
+    return catalog.named_owner(doc_id, meta) or doc_id
 
 
 class ShardedStore:
@@ -90,12 +90,11 @@ class ShardedStore:
             IndexNotFound: there is none, or one of its shards is not there. IndexMismatch: a shard was made with
                 another encoder. IndexCorrupt: the record of the shards or a shard is damaged.
         """
-        name, count = read_record(path)
+        folders = shard_folders(path)
         shards: list[IndexStore] = []
-        for number in range(count):
-            folder = path / name / f"{number:03}"
+        for number, folder in enumerate(folders):
             if not IndexStore.exists(folder):
-                raise IndexNotFound(f"{folder}: shard {number} of {count} is not there")
+                raise IndexNotFound(f"{folder}: shard {number} of {len(folders)} is not there")
             shards.append(IndexStore.open(folder))
             if shards[-1].encoder != shards[0].encoder:
                 raise IndexMismatch(f"{folder}: made with another encoder than shard 0: {shards[-1].encoder.name!r}")
@@ -280,11 +279,21 @@ def folder_name(shards: int) -> str:
 
 def create_shards(folder: Path, shards: int, *, encoder: EncoderSpec, recipe: Recipe | None = None) -> list[IndexStore]:
     """Make empty shards in a folder; those that a killed process has made are taken as they are."""
-    places = [folder / f"{number:03}" for number in range(shards)]
+    places = _places(folder, shards)
     return [
         IndexStore.open(place) if IndexStore.exists(place) else IndexStore.create(place, encoder=encoder, recipe=recipe)
         for place in places
     ]
+
+
+def shard_folders(path: Path) -> list[Path]:
+    """Return the directories of the shards of an index; raises as :func:`read_record` does."""
+    name, shards = read_record(path)
+    return _places(path / name, shards)
+
+
+def _places(folder: Path, shards: int) -> list[Path]:
+    return [folder / f"{number:03}" for number in range(shards)]
 
 
 def write_record(path: Path, folder: str, shards: int) -> None:

@@ -273,6 +273,7 @@ class IndexStore:
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
+        """Change the catalog, all or nothing, inside :meth:`writing`."""
         with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
             connection.execute("BEGIN IMMEDIATE")
             try:
