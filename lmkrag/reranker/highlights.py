@@ -1,0 +1,117 @@
+"""The sentences of a text that answer a question, by our own re-ranker."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from lmkrag.corpus.sentences import split_sentences
+from lmkrag.reranker.base import Place
+from lmkrag.reranker.landmark import LandmarkReranker
+from lmkrag.reranker.loading import load_landmark_reranker
+from lmkrag.types import Sentence
+
+PLACE_LENGTH = 520
+"""Characters of a text that are read at a time, if sentences are not longer."""
+
+THRESHOLD = 0.2
+"""The least probability with which a sentence is kept when a text is pruned."""
+
+_AT_A_TIME = 32  # places read in one pass
+
+
+class Highlight(NamedTuple):
+    """A sentence of a text, and the probability that it answers."""
+
+    sentence: Sentence
+    score: float
+
+
+class Pruned(NamedTuple):
+    """A text that answers: its ``number`` from 0, the sentences of it that are ``kept``, and these as one ``text``."""
+
+    number: int
+    text: str
+    kept: tuple[Highlight, ...]
+
+
+def highlight(
+    question: str, text: str, *, title: str = "", reranker: LandmarkReranker | None = None
+) -> list[Highlight]:
+    """Return every sentence of a text, in order, with the probability that it answers a question.
+
+    Args:
+        question: in words.
+        text: of any length; it is read piece by piece.
+        title: of the document that the text is from, which is read with it.
+        reranker: what reads; our own by default.
+
+    >>> text = "Pears ripen in October. Apples are picked in May."
+    >>> best = max(highlight("When are apples picked?", text), key=lambda found: found.score)
+    >>> text[best.sentence.start : best.sentence.end]
+    'Apples are picked in May.'
+    """
+    reranker = reranker or load_landmark_reranker()
+    places = list(split_places(text))
+    found: list[Highlight] = []
+    for start in range(0, len(places), _AT_A_TIME):
+        part = places[start : start + _AT_A_TIME]
+        read = [Place(title, tuple(text[one.start : one.end] for one in place)) for place in part]
+        for place, reading in zip(part, reranker.read(question, read), strict=True):
+            probabilities = 1 / (1 + np.exp(-reading.answers.astype(np.float64)))
+            found += map(Highlight, place, probabilities.tolist())
+    return found
+
+
+def prune(
+    question: str,
+    texts: Sequence[str],
+    *,
+    titles: Sequence[str] = (),
+    threshold: float = THRESHOLD,
+    reranker: LandmarkReranker | None = None,
+) -> list[Pruned]:
+    """Return the texts that answer a question, best first, each cut down to the sentences that do.
+
+    Where no sentence of any text reaches the threshold, the best one is kept.
+
+    Args:
+        question: in words.
+        texts: such as what another retriever found.
+        titles: of the documents that they are from; none without.
+        threshold: the least probability that a sentence answers.
+        reranker: what reads; our own by default.
+    """
+    titles = titles or [""] * len(texts)
+    read = [
+        highlight(question, text, title=title, reranker=reranker) for text, title in zip(texts, titles, strict=True)
+    ]
+    best = max((found.score for highlights in read for found in highlights), default=0.0)
+    pruned = []
+    for number, (text, highlights) in enumerate(zip(texts, read, strict=True)):
+        kept = tuple(found for found in highlights if found.score >= min(threshold, best))
+        if kept:
+            pruned.append(Pruned(number, _join(text, kept), kept))
+    return sorted(pruned, key=lambda one: -max(found.score for found in one.kept))
+
+
+def _join(text: str, kept: Sequence[Highlight]) -> str:
+    """Sentences of a text as they stand there; white space alone where others stood between them."""
+    pieces = [text[found.sentence.start : found.sentence.end] for found in kept]
+    for number, (one, other) in enumerate(pairwise(kept)):
+        if one.sentence.end != other.sentence.start and not pieces[number][-1:].isspace():
+            pieces[number] += " "
+    return "".join(pieces).strip()
+
+
+def split_places(text: str) -> Iterator[Sequence[Sentence]]:
+    """Yield the sentences of a text, as many together as are read at a time."""
+    place: list[Sentence] = []
+    for sentence in split_sentences(text):
+        if place and sentence.end - place[0].start > PLACE_LENGTH:
+            yield place
+            place = []
+        place.append(sentence)
+    if place:
+        yield place

@@ -1,0 +1,41 @@
+"""Find and load a re-ranker by its name."""
+
+from functools import lru_cache
+from pathlib import Path
+
+from lmkrag.errors import UsageError
+from lmkrag.reranker.base import Reranker
+from lmkrag.reranker.landmark import DEFAULT_RERANKER, LandmarkReranker
+
+
+def load_reranker(reranker: Reranker | str | None = None) -> Reranker:
+    """Return a re-ranker: our own, one of ours in a folder, or a cross-encoder of sentence-transformers.
+
+    Args:
+        reranker: a folder or hub name; our own without one. One that is loaded already is returned as it is.
+
+    Raises:
+        UsageError: no such folder. EncoderError: it can't be loaded. MissingExtra: sentence-transformers is missing.
+    """
+    if reranker is None or isinstance(reranker, str):
+        return _load(reranker or DEFAULT_RERANKER)
+    return reranker
+
+
+def load_landmark_reranker() -> LandmarkReranker:
+    """Return our own re-ranker; it is loaded once."""
+    loaded = _load(DEFAULT_RERANKER)
+    assert isinstance(loaded, LandmarkReranker)
+    return loaded
+
+
+@lru_cache(maxsize=4)
+def _load(name: str) -> Reranker:
+    folder = Path(name).expanduser()
+    if name == DEFAULT_RERANKER or (folder / "reranker.json").is_file():
+        return LandmarkReranker.load(name)
+    if name.startswith((".", "/", "~")) and not folder.is_dir():
+        raise UsageError(f"re-ranker {name!r}: no such folder")
+    from lmkrag.reranker.cross_encoder import CrossEncoderReranker
+
+    return CrossEncoderReranker.load(name)

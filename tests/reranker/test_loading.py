@@ -1,0 +1,61 @@
+import numpy as np
+import pytest
+
+from lmkrag.errors import EncoderError, UsageError
+from lmkrag.reranker.base import Place
+from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
+from lmkrag.reranker.loading import load_reranker
+
+
+@pytest.fixture(scope="module")
+def cross_encoder_folder(tmp_path_factory):
+    """A real CrossEncoder: our encoder's body with a head of one score, as it is before any training."""
+    import torch
+    from sentence_transformers import CrossEncoder
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    from lmkrag.encoder.spec import find_model
+
+    folder = tmp_path_factory.mktemp("models")
+    torch.manual_seed(0)
+    model = AutoModelForSequenceClassification.from_pretrained(find_model(None), num_labels=1, dtype=torch.float32)
+    model.save_pretrained(folder / "plain")
+    AutoTokenizer.from_pretrained(find_model(None)).save_pretrained(folder / "plain")
+    CrossEncoder(str(folder / "plain")).save_pretrained(str(folder / "saved"))
+    return folder / "saved"
+
+
+def test_ours_is_loaded_once():
+    assert load_reranker() is load_reranker("landmark-reranker")
+    assert load_reranker(load_reranker()) is load_reranker()
+
+
+def test_one_of_ours_by_its_folder():
+    assert isinstance(load_reranker(str(find_reranker(None))), LandmarkReranker)
+
+
+def test_a_cross_encoder_by_its_folder(cross_encoder_folder):
+    reranker = load_reranker(str(cross_encoder_folder))
+    places = [Place("Orchard", ("Apples are picked in May. ", "Pears ripen.")), Place("", ("The ferry leaves.",))]
+    first, second = reranker.score("When are apples picked?", places)
+    assert (len(first), len(second)) == (2, 1)
+    assert first[0] == first[1] != second[0]
+    np.testing.assert_allclose(reranker.score("When are apples picked?", places[1:])[0], second, atol=1e-5)
+    assert reranker.score("When?", []) == []
+
+
+def test_a_search_takes_its_order(engine, cross_encoder_folder):
+    from lmkrag import Engine
+
+    with Engine.open(engine.path, reranker=str(cross_encoder_folder)) as other:
+        found = other.search("how is leave accrued?", rerank=True, top_k=4)
+    assert [span.score for span in found] == sorted((span.score for span in found), reverse=True)
+    assert {span.score for span in found} != {span.score for span in engine.search("how is leave accrued?", top_k=4)}
+
+
+def test_no_such_folder(tmp_path):
+    with pytest.raises(UsageError, match="no such folder"):
+        load_reranker(str(tmp_path / "gone"))
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(EncoderError, match="can't be loaded"):
+        load_reranker(str(tmp_path / "empty"))
