@@ -1,8 +1,9 @@
-"""``lmkrag train``: train an encoder from a configuration."""
+"""``lmkrag train``: train an encoder or a re-ranker from a configuration."""
 
 import logging
 import os
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -17,17 +18,20 @@ import click
     help="Where else to log losses and recall; log.json in each stage's folder has them always.",
 )
 def train(config: Path, report_to: str) -> None:
-    """Train an encoder.
+    """Train an encoder or a re-ranker.
 
     CONFIG.toml describes it. After an interruption, run the same again to go on.
     """
+    from lmkrag.training.reranker_settings import is_for_reranker, load_reranker_settings
     from lmkrag.training.settings import load_settings
 
-    settings = load_settings(config)
-    from lmkrag.training.trainer import train as run
+    for_reranker = is_for_reranker(config)
+    settings: Any = load_reranker_settings(config) if for_reranker else load_settings(config)
+    from lmkrag.training.reranker_trainer import train_reranker
+    from lmkrag.training.trainer import train as train_encoder
 
     first = os.environ.get("RANK", "0") == "0"  # torchrun starts this once a card
     logging.basicConfig(level=logging.INFO if first else logging.WARNING, format="%(message)s")
-    folder = run(settings, report_to=report_to)
+    folder = (train_reranker if for_reranker else train_encoder)(settings, report_to=report_to)
     if first:
         click.echo(folder)

@@ -133,18 +133,31 @@ def load_settings(path: Path) -> TrainSettings:
     Raises:
         UsageError: no such file, not TOML, a key, a type or a value that makes no sense, a set that does not exist.
     """
-    if not path.is_file():
-        raise UsageError(f"{path}: no such file")
-    try:
-        values = tomllib.loads(path.read_text("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: not TOML ({error})") from error
-    settings: TrainSettings = _build(TrainSettings, {**values, "folder": path.parent}, str(path))
+    settings: TrainSettings = build_settings(TrainSettings, {**read_toml(path), "folder": path.parent}, str(path))
     _check(settings, path)
     return settings
 
 
-def _build(kind: Any, values: Any, where: str) -> Any:
+def read_toml(path: Path) -> dict[str, Any]:
+    """Return what a TOML file holds.
+
+    Raises:
+        UsageError: no such file, or not TOML.
+    """
+    if not path.is_file():
+        raise UsageError(f"{path}: no such file")
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not TOML ({error})") from error
+
+
+def build_settings(kind: Any, values: Any, where: str) -> Any:
+    """Return a settings class of what a table holds.
+
+    Raises:
+        UsageError: a key is missing or unknown, or a value of another type.
+    """
     if not isinstance(values, dict):
         raise UsageError(f"{where}: must be a table")
     hints = get_type_hints(kind)
@@ -159,7 +172,7 @@ def _build(kind: Any, values: Any, where: str) -> Any:
 
 def _value(hint: Any, value: Any, where: str) -> Any:
     if is_dataclass(hint):
-        return _build(hint, value, where)
+        return build_settings(hint, value, where)
     if isinstance(hint, GenericAlias) and get_origin(hint) is list:
         if not isinstance(value, list):
             raise UsageError(f"{where}: must be a list")

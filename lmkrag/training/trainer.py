@@ -13,11 +13,10 @@ from typing import Any
 import torch
 
 from lmkrag.encoder.spec import read_settings
-from lmkrag.errors import MissingExtra, TrainingError, UsageError
+from lmkrag.errors import MissingExtra, UsageError
 from lmkrag.training.data import TrainingSet
 from lmkrag.training.settings import StageSettings, TrainSettings
 from lmkrag.training.stages import StageData
-from lmkrag.training.steps import Step
 from lmkrag.training.student import (
     LandmarkObjective,
     average_encoders,
@@ -90,8 +89,10 @@ def _claim(settings: TrainSettings, out: Path) -> None:
 def _run_stage(
     settings: TrainSettings, stage: StageSettings, number: int, *, start: Path, latest: Path, report_to: str
 ) -> None:
-    from transformers import EarlyStoppingCallback, PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+    from transformers import EarlyStoppingCallback, TrainingArguments
     from transformers.trainer_utils import get_last_checkpoint
+
+    from lmkrag.training.step_trainer import StepTrainer
 
     folder = settings.resolve(settings.out) / stage.name
     student = load_student(latest, lora=settings.model.lora)
@@ -142,27 +143,8 @@ def _run_stage(
         processes=arguments.world_size,
     )
 
-    class LogCallback(TrainerCallback):  # type: ignore[misc]
-        """Says how far the stage is, and its losses."""
-
-        def on_log(self, _: Any, state: Any, __: Any, logs: dict[str, Any], **___: Any) -> None:
-            values = ", ".join(f"{name} {value:.4g}" for name, value in logs.items() if isinstance(value, float | int))
-            log.info("stage %s: step %d of %d: %s", stage.name, state.global_step, state.max_steps, values)
-
-    class StageTrainer(Trainer):  # type: ignore[misc]
-        """Trainer on steps that are whole batches, watched by recall instead of a loss."""
-
-        def _prepare_inputs(self, inputs: dict[str, Any]) -> dict[str, Any]:
-            return {"step": inputs["step"].to(self.args.device)}
-
-        def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-            loss = super().compute_loss(model, inputs, *args, **kwargs)
-            if not bool(torch.isfinite(loss)):
-                raise TrainingError(
-                    f"stage {stage.name!r}: the loss is not finite after step {self.state.global_step}; lower the "
-                    "learning rate; the checkpoints before it are kept"
-                )
-            return loss
+    class WatchedTrainer(StepTrainer):
+        """Watched by recall instead of a loss."""
 
         def evaluate(self, *_: Any, **__: Any) -> dict[str, float]:
             assert watch is not None
@@ -171,15 +153,14 @@ def _run_stage(
             self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)  # early stopping
             return metrics
 
-    trainer = StageTrainer(
+    trainer = WatchedTrainer(
+        name=f"stage {stage.name!r}",
         model=LandmarkObjective(student, stage, teacher),
         args=arguments,
         train_dataset=data,
         eval_dataset=data if watch else None,
-        data_collator=_only,
-        callbacks=[LogCallback(), *([EarlyStoppingCallback(stage.patience)] if watch and stage.patience else [])],
+        callbacks=[EarlyStoppingCallback(stage.patience)] if watch and stage.patience else [],
     )
-    trainer.remove_callback(PrinterCallback)
     trainer.train(resume_from_checkpoint=get_last_checkpoint(str(folder)) if folder.is_dir() else None)
     if trainer.is_world_process_zero():
         (folder / "log.json").write_text(json.dumps(trainer.state.log_history, indent=1) + "\n", "utf-8")
@@ -189,8 +170,3 @@ def _run_stage(
         for checkpoint in folder.glob("checkpoint-*"):
             shutil.rmtree(checkpoint)
     trainer.accelerator.wait_for_everyone()
-
-
-def _only(steps: list[Step]) -> dict[str, Step]:
-    (step,) = steps
-    return {"step": step}

@@ -1,0 +1,195 @@
+"""Places to train a re-ranker with: what a search would let it read, and which sentences of that answer."""
+
+import gzip
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lmkrag.encoders import IndexEncoders
+from lmkrag.engine import Engine
+from lmkrag.evaluation.dataset import Query, load_dataset
+from lmkrag.index.live import Selection
+from lmkrag.index.shards import open_store
+from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.view import DocumentView
+from lmkrag.index.words import query_words
+from lmkrag.retrieval.gather import Candidates, gather_candidates
+from lmkrag.retrieval.reranking import PLACES, find_place
+from lmkrag.training.reranker_settings import RerankerSet, RerankerSettings
+
+log = logging.getLogger(__name__)
+
+ANSWERS, NO_ANSWER, UNKNOWN = 1, 0, -1
+"""What is known of a sentence."""
+
+_AT_A_TIME = 32  # questions encoded together
+_RESULTS = 40
+_HALF = 0.5  # of a sentence or of the evidence lies in the other: the sentence answers
+_BESIDE = 2  # sentences beside a short answer's are no negatives
+
+
+class MinedPlace(NamedTuple):
+    """A place that a search would let the model read: its sentences, how they scored, and what is known of each.
+
+    ``answers`` are short answers: number of the sentence, start and end in it.
+    """
+
+    title: str
+    sentences: tuple[str, ...]
+    scores: tuple[float, ...]
+    labels: tuple[int, ...]
+    answers: tuple[tuple[int, int, int], ...]
+
+
+class MinedQuestion(NamedTuple):
+    """A question and its places; one holds a sentence that answers."""
+
+    question: str
+    places: tuple[MinedPlace, ...]
+
+
+def mine_places(settings: RerankerSettings, chosen: RerankerSet) -> list[MinedQuestion]:
+    """Return the mined questions of a set; they are kept in the run's folder for the next time.
+
+    Raises:
+        UsageError: the set can't be read.
+    """
+    folder = settings.resolve(settings.out) / "places"
+    path = folder / f"{chosen.path.replace('/', '_')}.jsonl.gz"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        with gzip.open(partial, "wt", encoding="utf-8") as file:
+            for question in _mine(settings, chosen):
+                file.write(json.dumps(question) + "\n")
+        partial.rename(path)
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [_read(json.loads(line)) for line in file]
+
+
+def _read(record: list[Any]) -> MinedQuestion:
+    question, places = record
+    return MinedQuestion(
+        question,
+        tuple(
+            MinedPlace(title, tuple(sentences), tuple(scores), tuple(labels), tuple(map(tuple, answers)))
+            for title, sentences, scores, labels, answers in places
+        ),
+    )
+
+
+def _mine(settings: RerankerSettings, chosen: RerankerSet) -> Iterator[MinedQuestion]:
+    dataset = load_dataset(settings.resolve(settings.data) / chosen.path)
+    rng = np.random.default_rng(settings.seed)
+    asked = {query.doc_id for query in dataset.queries if query.spans}
+    documents, characters = [], 0
+    for number in rng.permutation(len(dataset.documents)):
+        document = dataset.documents[number]
+        if document.doc_id in asked and characters <= chosen.characters:
+            documents.append(document)
+            characters += len(document.text)
+    index = settings.resolve(settings.out) / "indexes" / chosen.path
+    log.info("set %s: indexing %d documents of %d characters", chosen.path, len(documents), characters)
+    with Engine.open(index, create=True, encoder=settings.base, overlap=0.0) as engine:
+        engine.add(documents)
+    known = {document.doc_id for document in documents}
+    queries = [query for query in dataset.queries if query.spans and query.doc_id in known]
+    queries = [queries[number] for number in rng.permutation(len(queries))[: chosen.questions]]
+    store = open_store(index)
+    encoders = IndexEncoders(index, store.encoder)
+    try:
+        with store.reader.snapshot() as snapshot:
+            for start in range(0, len(queries), _AT_A_TIME):
+                part = queries[start : start + _AT_A_TIME]
+                vectors = encoders.encode_questions([query.query for query in part])
+                for query, vector in zip(part, vectors, strict=True):
+                    mined = _mine_question(snapshot, query, vector, chosen)
+                    if mined is not None:
+                        yield mined
+    finally:
+        store.close()
+
+
+def _mine_question(snapshot: Snapshot, query: Query, vector: np.ndarray, chosen: RerankerSet) -> MinedQuestion | None:
+    row = snapshot.find_document(query.doc_id)
+    assert row is not None
+    allowed = Selection(snapshot.documents, [row.id]) if chosen.within else None
+    candidates = gather_candidates(snapshot, vector, query_words(query.query), top_k=_RESULTS, allowed=allowed)
+    if candidates is None:
+        return None
+    views: dict[int, DocumentView] = {}
+
+    def view(position: int) -> DocumentView:
+        key = int(candidates.documents[position])
+        if key not in views:
+            views[key] = snapshot.view_document(key)
+        return views[key]
+
+    labels = _label(candidates, snapshot.view_document(row.id), query.spans, chosen.strings)
+    good = np.flatnonzero(labels == ANSWERS)
+    if not len(good):
+        return None
+    read = np.zeros(len(labels), bool)
+    places: list[MinedPlace] = []
+    for first, stop, hit in candidates.grow():
+        if len(places) > PLACES:
+            break
+        if not read[hit]:
+            places.append(_place(candidates, view(hit), (first, stop, hit), labels, read, query.spans, chosen.strings))
+    if not any(ANSWERS in place.labels for place in places):
+        hit = int(good[np.argmax(candidates.score[good])])
+        places.append(_place(candidates, view(hit), (hit, hit + 1, hit), labels, read, query.spans, chosen.strings))
+    return MinedQuestion(query.query, tuple(places))
+
+
+def _label(candidates: Candidates, view: DocumentView, spans: Sequence[tuple[int, int]], strings: bool) -> np.ndarray:
+    """What is known of each candidate ``[n]``, from the spans of the evidence in its document."""
+    labels = np.full(len(candidates.sentences), NO_ANSWER, np.int8)
+    inside = np.flatnonzero(candidates.documents == view.row.id)
+    for position in inside:
+        low, high = view.bounds(int(candidates.sentences[position]) - view.row.first_sentence)
+        shared = [(min(high, end) - max(low, start), end - start) for start, end in spans]
+        if any(part > 0 and part >= _HALF * min(high - low, length) for part, length in shared):
+            labels[position] = ANSWERS
+        elif any(part > 0 for part, _ in shared):
+            labels[position] = UNKNOWN
+    if strings:  # a reader needs some of the paragraph
+        for position in np.flatnonzero(labels == ANSWERS):
+            near = inside[np.abs(candidates.sentences[inside] - candidates.sentences[position]) <= _BESIDE]
+            labels[near[labels[near] == NO_ANSWER]] = UNKNOWN
+    return labels
+
+
+def _place(
+    candidates: Candidates,
+    view: DocumentView,
+    span: tuple[int, int, int],
+    labels: np.ndarray,
+    read: np.ndarray,
+    spans: Sequence[tuple[int, int]],
+    strings: bool,
+) -> MinedPlace:
+    """The place around a span (first, stop, hit); sentences that an earlier one holds too are unknown in it."""
+    base = view.row.first_sentence
+    low, high, hit = (int(candidates.sentences[position]) - base for position in (span[0], span[1] - 1, span[2]))
+    first, stop = find_place(view, low, high + 1, hit)
+    ids = np.arange(first, stop) + base
+    positions = np.minimum(np.searchsorted(candidates.sentences, ids), len(candidates.sentences) - 1)
+    fresh = (candidates.sentences[positions] == ids) & ~read[positions]
+    read[positions[fresh]] = True
+    found = np.where(fresh, labels[positions], UNKNOWN)
+    answers = []
+    for number, ordinal in enumerate(range(first, stop)):
+        low, high = view.bounds(ordinal)
+        if strings and found[number] == ANSWERS:
+            answers += [(number, start - low, end - low) for start, end in spans if low <= start and end <= high]
+    return MinedPlace(
+        view.row.title,
+        tuple(view.sentence(ordinal) for ordinal in range(first, stop)),
+        tuple(np.round(candidates.score[positions].astype(float), 5).tolist()),
+        tuple(found.tolist()),
+        tuple(answers),
+    )

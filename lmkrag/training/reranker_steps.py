@@ -1,0 +1,145 @@
+"""The steps of a re-ranker's training, by number: questions, and some places of each, one of which answers."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from lmkrag.reranker.base import Place
+from lmkrag.reranker.inputs import PairTokenizer, PairTokens
+from lmkrag.training.places import ANSWERS, UNKNOWN, MinedPlace, MinedQuestion
+from lmkrag.training.reranker_settings import RerankerSettings
+from lmkrag.training.unanswerable import make_unanswerable
+
+_POWER = 0.6  # a set's share of the questions grows with its size to this power
+_BATCHES = 4  # of places by their lengths, so that little is padding
+_GOOD_PLACES = 2  # that answer, of one question, at most
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceBatch:
+    """``p`` places of about the same length: ``t`` tokens with ``k`` sentences, padded.
+
+    Of tokens, each ``[p, t]``: ``ids`` and ``types``; ``mask``, what is no padding; ``asked``, the question's;
+    ``owners``, the sentence each is of, -1 for none; ``starts`` and ``ends``, where a short answer may start and end.
+    Of sentences, each ``[p, k]``: ``scores``, and ``labels``, padding is unknown. ``question`` ``[p]``: that each place
+    is read with.
+    """
+
+    ids: Tensor
+    types: Tensor
+    mask: Tensor
+    asked: Tensor
+    owners: Tensor
+    starts: Tensor
+    ends: Tensor
+    scores: Tensor
+    labels: Tensor
+    question: Tensor
+
+
+class PlaceStep(NamedTuple):
+    """One step: ``batches`` of places, and which questions are ``answerable`` ``[questions]``, not changed."""
+
+    batches: tuple[PlaceBatch, ...]
+    answerable: Tensor
+
+    def to(self, device: torch.device) -> "PlaceStep":
+        """Return the same on a device."""
+        moved = [
+            PlaceBatch(**{field.name: getattr(batch, field.name).to(device) for field in fields(batch)})
+            for batch in self.batches
+        ]
+        return PlaceStep(tuple(moved), self.answerable.to(device))
+
+
+class RerankerData(Dataset[PlaceStep]):
+    """The steps of a run. Step ``i`` is a function of the seed and ``i``, so a resumed run sees the same ones."""
+
+    def __init__(
+        self,
+        settings: RerankerSettings,
+        mined: Sequence[Sequence[MinedQuestion]],
+        tokens: PairTokenizer,
+        processes: int,
+    ) -> None:
+        """Take the mined questions of each set in the order of the settings; ``processes`` share the steps."""
+        self._settings, self._mined, self._tokens, self._processes = settings, mined, tokens, processes
+        weights = np.array(
+            [chosen.weight * len(questions) ** _POWER for chosen, questions in zip(settings.sets, mined, strict=True)]
+        )
+        self._shares = weights / weights.sum()
+
+    def __len__(self) -> int:
+        """Return how many steps there are, those of all processes."""
+        return self._settings.steps * self._processes
+
+    def __getitem__(self, index: int) -> PlaceStep:
+        """Build one."""
+        rng = np.random.default_rng((self._settings.seed, index))
+        pairs: list[PairTokens] = []
+        places: list[MinedPlace] = []
+        question: list[int] = []
+        answerable = []
+        for number in range(self._settings.questions):
+            chosen = int(rng.choice(len(self._mined), p=self._shares))
+            mined = self._mined[chosen][int(rng.integers(len(self._mined[chosen])))]
+            picked = self._pick(mined, rng)
+            text = mined.question
+            changed = None
+            if self._settings.sets[chosen].strings and rng.random() < self._settings.unanswerable:
+                changed = make_unanswerable(text, picked[0].sentences, rng)
+            answerable.append(changed is None)
+            for place in picked:
+                title = place.title if rng.random() < self._settings.titles else ""
+                pairs.append(self._tokens.pair(changed or text, Place(title, place.sentences)))
+                places.append(place)
+                question.append(number)
+        order = np.argsort([len(pair.ids) for pair in pairs], kind="stable")
+        batches = [
+            _pack(
+                [pairs[number] for number in part],
+                [places[number] for number in part],
+                [question[number] for number in part],
+            )
+            for part in np.array_split(order, _BATCHES)
+            if len(part)
+        ]
+        return PlaceStep(tuple(batches), torch.tensor(answerable))
+
+    def _pick(self, mined: MinedQuestion, rng: np.random.Generator) -> list[MinedPlace]:
+        """Places that answer first, then others of the question, as many as a step reads."""
+        good = [place for place in mined.places if ANSWERS in place.labels][:_GOOD_PLACES]
+        others = [place for place in mined.places if ANSWERS not in place.labels]
+        room = max(0, self._settings.places - len(good))
+        return good + [others[number] for number in rng.permutation(len(others))[:room]]
+
+
+def _pack(pairs: Sequence[PairTokens], places: Sequence[MinedPlace], question: Sequence[int]) -> PlaceBatch:
+    shape = len(pairs), max(len(pair.ids) for pair in pairs)
+    sentences = len(pairs), max(len(place.sentences) for place in places)
+    arrays: dict[str, Any] = {name: np.zeros(shape, np.int64) for name in ("ids", "types")}
+    arrays |= {name: np.zeros(shape, bool) for name in ("mask", "asked", "starts", "ends")}
+    arrays["owners"] = np.full(shape, -1, np.int64)
+    arrays["scores"] = np.zeros(sentences, np.float32)
+    arrays["labels"] = np.full(sentences, UNKNOWN, np.int64)
+    for row, (pair, place) in enumerate(zip(pairs, places, strict=True)):
+        length = len(pair.ids)
+        for name in ("ids", "types", "owners"):
+            arrays[name][row, :length] = getattr(pair, name)
+        arrays["mask"][row, :length] = True
+        arrays["asked"][row, 1 : 1 + pair.question] = True
+        read = int(pair.owners.max(initial=-1)) + 1  # what did not fit is not known
+        arrays["scores"][row, :read] = place.scores[:read]
+        arrays["labels"][row, :read] = place.labels[:read]
+        for number, start, end in place.answers:
+            inside = np.flatnonzero((pair.owners == number) & (pair.offsets[:, 1] > start) & (pair.offsets[:, 0] < end))
+            if len(inside):
+                arrays["starts"][row, inside[0]] = arrays["ends"][row, inside[-1]] = True
+    return PlaceBatch(
+        **{name: torch.from_numpy(array) for name, array in arrays.items()}, question=torch.tensor(question)
+    )

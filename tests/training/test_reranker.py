@@ -1,0 +1,142 @@
+"""Training a re-ranker for real, in miniature, and what it is exported to."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from click.testing import CliRunner
+from tokenizers import Tokenizer
+
+from lmkrag.cli import main
+from lmkrag.encoder.spec import find_model
+from lmkrag.errors import UsageError
+from lmkrag.reranker.base import Place
+from lmkrag.reranker.inputs import PairTokenizer
+from lmkrag.reranker.landmark import LandmarkReranker
+from lmkrag.training.place_reader import PlaceReader, save_reranker
+from lmkrag.training.places import ANSWERS, MinedPlace, mine_places
+from lmkrag.training.reranker_settings import RerankerSet, RerankerSettings, load_reranker_settings
+from lmkrag.training.reranker_steps import RerankerData, _pack
+from lmkrag.training.reranker_trainer import train_reranker
+from lmkrag.training.unanswerable import make_unanswerable
+
+QUESTION = "How often is the clockwork wound?"
+PLACE = Place("The lamp", ("It is wound every three hours. ", "The lens is wiped with leather. ", "Nobody sings."))
+
+
+@pytest.fixture(scope="module")
+def settings(sample_set, tmp_path_factory):
+    return RerankerSettings(
+        out="run",
+        data=str(sample_set.parent),
+        sets=[RerankerSet("sample", strings=True)],
+        steps=2,
+        layers=2,
+        questions=3,
+        checkpoint_every=1,
+        log_every=1,
+        folder=tmp_path_factory.mktemp("reranker"),
+    )
+
+
+@pytest.fixture(scope="module")
+def mined(settings):
+    return mine_places(settings, settings.sets[0])
+
+
+def test_places_hold_the_evidence_and_near_misses(mined, sample_set):
+    assert len(mined) >= 5
+    for question, places in mined:
+        assert any(ANSWERS in place.labels for place in places), question
+        for place in places:
+            assert len(place.sentences) == len(place.scores) == len(place.labels)
+            for number, start, end in place.answers:
+                assert place.labels[number] == ANSWERS
+                assert 0 <= start < end <= len(place.sentences[number])
+    assert sum(ANSWERS not in place.labels for _, places in mined for place in places) > len(mined)
+
+
+def test_a_step_is_a_function_of_its_number(settings, mined):
+    tokens = PairTokenizer(Tokenizer.from_file(str(find_model(None) / "tokenizer.json")), "<LMK>")
+    data = RerankerData(settings, [mined], tokens, 1)
+    one, again, other = data[0], data[0], data[1]
+    assert all(torch.equal(a.ids, b.ids) for a, b in zip(one.batches, again.batches, strict=True))
+    assert [len(batch.ids) for batch in one.batches] != [] and len(data) == settings.steps
+    assert one.batches[0].ids.shape != other.batches[0].ids.shape or not torch.equal(
+        one.batches[0].ids, other.batches[0].ids
+    )
+
+
+def test_a_short_run_writes_what_loads_and_goes_on_from_a_checkpoint(settings, mined):
+    folder = train_reranker(settings)
+    trained = LandmarkReranker.load(str(folder))
+    assert np.isfinite(trained.score(QUESTION, [PLACE])[0]).all()
+    weights = (folder / "model.safetensors").read_bytes()
+    train_reranker(settings)  # done: nothing changes
+    assert (folder / "model.safetensors").read_bytes() == weights
+    further = replace(settings, out="further", start="run/reranker", steps=1)
+    (settings.folder / "further").mkdir()
+    (settings.folder / "further" / "places").symlink_to(settings.folder / "run" / "places")
+    assert LandmarkReranker.load(str(train_reranker(further)))
+
+
+def test_numpy_says_what_torch_says(settings, tmp_path):
+    torch.manual_seed(1)
+    model = PlaceReader(settings).eval()
+    for module in (model.head.out, model.head.match, model.head.ends, model.head.weigh):
+        torch.nn.init.normal_(module.weight, std=0.2)
+    save_reranker(model, settings, tmp_path / "saved")
+    model.half().float()  # the rounding of the file
+    loaded = LandmarkReranker.load(str(tmp_path / "saved"))
+    (reading,) = loaded.read(QUESTION, [PLACE])
+    pair = loaded._tokens.pair(QUESTION, PLACE)
+    batch = _pack([pair], [MinedPlace(*PLACE, (0.0,) * 3, (0,) * 3, ())], [0])
+    with torch.no_grad():
+        scores, ends = model.read(batch)
+    np.testing.assert_allclose(reading.rank, scores[0, :, 0], atol=5e-3)
+    np.testing.assert_allclose(reading.answers, scores[0, :, 1], atol=5e-3)
+    inside = torch.from_numpy(pair.owners) >= 0
+    first, last = ends[0].masked_fill(~inside[:, None], -1e4).log_softmax(0).T
+    start, end = reading.short[0]
+    tokens = [k for k in np.flatnonzero(pair.owners == 0) if start <= pair.offsets[k, 0] < pair.offsets[k, 1] <= end]
+    assert float(first[tokens[0]] + last[tokens[-1]]) == pytest.approx(reading.strength[0], abs=2e-2)
+
+
+def test_a_question_made_unanswerable():
+    rng = np.random.default_rng(0)
+    texts = ["Anna Berg planted the orchard in 1892, and Ivar Moe the hedge in 1901."]
+    assert make_unanswerable("What did Anna Berg plant?", texts, rng) == "What did Ivar Moe plant?"
+    assert make_unanswerable("Who planted a tree in 1892?", texts, rng) == "Who planted a tree in 1901?"
+    assert make_unanswerable("Which tree is the oldest?", texts, rng) == "Which tree is the newest?"
+    assert make_unanswerable("why?", texts, rng) is None
+
+
+GOOD = '[reranker]\nout = "run"\ndata = "{data}"\nsteps = 2\nsets = [{{ path = "sample" }}]\n'
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("steps = 2", "steps = 0", "steps must be above 0"),
+        ("steps = 2", "stepps = 2", "unknown key 'stepps'"),
+        ("steps = 2", "steps = 2\nplaces = 1", "places must be above 1"),
+        ("steps = 2", "steps = 2\ntitles = 2", r"titles must be in \[0, 1\]"),
+        ("sample", "none", "no such set"),
+        ("[reranker]", "[other]\n[reranker]", r"beside \[reranker\] there must be nothing"),
+    ],
+)
+def test_settings_that_make_no_sense(sample_set, tmp_path, old, new, message):
+    path = tmp_path / "train.toml"
+    path.write_text(GOOD.format(data=sample_set.parent).replace(old, new))
+    with pytest.raises(UsageError, match=message):
+        load_reranker_settings(path)
+
+
+def test_the_command_line_trains_one(sample_set, tmp_path):
+    config = tmp_path / "train.toml"
+    config.write_text(GOOD.format(data=sample_set.parent).replace("steps = 2", "steps = 1\nlayers = 1\nquestions = 2"))
+    result = CliRunner().invoke(main, ["train", str(config)])
+    assert result.exit_code == 0, result.output
+    assert json.loads((tmp_path / "run" / "reranker" / "reranker.json").read_text())["layers"] == 1
