@@ -64,7 +64,7 @@ def kill_a_worker() -> int:
 
 
 def test_workers_make_the_same_index_though_one_is_killed(folder, plain, tmp_path, small_blocks):
-    with Engine.open(tmp_path / "index", create=True) as engine:
+    with Engine.open(tmp_path / "index", create=True, overlap=0.5) as engine:
         seen, killed = [], []
 
         def follow(*step):
@@ -132,7 +132,7 @@ def test_what_an_interrupted_run_has_encoded_is_adopted(folder, plain, tmp_path,
 
 
 def test_encode_and_adopt(lmkrag, folder, plain, tmp_path, encoder):
-    made = lmkrag("encode", folder, "--out", tmp_path / "blocks", "--block-size", "0.02")
+    made = lmkrag("encode", folder, "--out", tmp_path / "blocks", "--block-size", "0.02", "--overlap", "0.5")
     assert made.returncode == 0, made.stderr
     assert "7 added, 1 skipped" in made.stderr and "skipped broken.pdf" in made.stderr
     again = indexing.encode_sources([folder], tmp_path / "blocks", encoder.spec, block_bytes=20_000)
