@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
     from lmkrag.encoder.questions import QuestionEncoder
 
+NEW_OVERLAP = 0.0
+"""The share of each window that the next repeats, in new indexes of the shipped encoder: half takes 1.9 times as long
+for half a point of recall, see ``benchmarks/LOG.md``."""
+
 _FEW_QUESTIONS = 32  # more are encoded sooner in batches, the framework's import included
 
 
@@ -112,8 +116,24 @@ class IndexEncoders:
         if encoder.spec.fingerprint != self._spec.fingerprint:
             raise IndexMismatch(
                 f"{self._path}: made with encoder {self._spec.name!r} ({self._spec.fingerprint[:8]}), not with "
-                f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:8]}); open it without an encoder, or index again"
+                f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:8]}); open it without an encoder, index again, or "
+                "run lmkrag reindex"
             )
+
+
+def load_new_encoder(encoder: "str | LandmarkEncoder | None", *, overlap: float | None = None) -> "LandmarkEncoder":
+    """Return the encoder for an index that is to be made.
+
+    The shipped one reads each token once unless an overlap is given; others read as they were made for.
+    """
+    return load_encoder(encoder, overlap=choose_overlap(encoder) if overlap is None else overlap)
+
+
+def choose_overlap(encoder: "str | LandmarkEncoder | None") -> float | None:
+    """Return the overlap of a new index if none is given; None for what the encoder was made for."""
+    from lmkrag.encoder.spec import DEFAULT_ENCODER
+
+    return NEW_OVERLAP if encoder is None or encoder == DEFAULT_ENCODER else None
 
 
 def load_encoder(

@@ -21,6 +21,7 @@ from lmkrag.index.catalog import DocumentRow, SkippedFile
 from lmkrag.index.shards import ShardedStore, Store, narrow_id, parts_of
 from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore
+from lmkrag.index.stored import read_stored
 from lmkrag.types import Document, IndexReport, Skipped, Text
 from lmkrag.version import __version__
 
@@ -304,6 +305,52 @@ def add_documents(
         for part in parts_of(store):
             part.merge_small()
         return run.report()
+
+
+def encode_again(
+    store: Store, encoder: "LandmarkEncoder", source: Store, progress: Progress | None = None
+) -> IndexReport:
+    """Encode every document of one index, as it is stored, into another; what that has of them is left alone.
+
+    Args:
+        store: to write to.
+        encoder: that made it.
+        source: the index that the documents are of.
+        progress: called as documents are encoded.
+
+    Raises:
+        IndexCorrupt: a document of the source is damaged.
+    """
+    with store.writing():
+        run = Run(_known(store), progress)
+        rows = _known(source)
+        run.total = sum(row.size for row in rows.values())
+        gone = [doc_id for doc_id in run.known if doc_id not in rows]
+        if gone:
+            store.commit_removed(gone)
+        documents = _stored_documents(source, run)
+        if isinstance(store, ShardedStore):
+            _encode_by_shards(store, lambda: encoder, documents, run)
+        else:
+            _encode(store, lambda: encoder, documents, run, {})
+        for part in parts_of(store):
+            part.merge_small()
+        parts_of(store)[0].note_files(skipped=_read_skipped(source).values())
+        return run.report()
+
+
+def _stored_documents(source: Store, run: Run) -> Iterator[Loaded]:
+    """The documents of an index as they are stored, without those that a run knows already."""
+    for part in parts_of(source):
+        with part.reader.snapshot(segments=False) as snapshot:
+            for row in snapshot.all_documents():
+                known = run.known.get(row.doc_id)
+                if known is not None and known.fingerprint == row.fingerprint:
+                    run.unchanged += 1
+                    run.advance(row.doc_id, row.size)
+                    continue
+                staged = read_stored(snapshot.connection, row)
+                yield Loaded(staged.document, staged.text, staged.root, staged.stat)
 
 
 def _encode_by_shards(
