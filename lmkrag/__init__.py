@@ -32,6 +32,10 @@ if TYPE_CHECKING:
     from lmkrag.readers.base import AnswerStream as AnswerStream
     from lmkrag.readers.base import AsyncAnswerStream as AsyncAnswerStream
     from lmkrag.remote import RemoteEngine as RemoteEngine
+    from lmkrag.reranker.base import Place as Place
+    from lmkrag.reranker.base import Reranker as Reranker
+    from lmkrag.reranker.highlights import Highlight as Highlight
+    from lmkrag.reranker.highlights import highlight as highlight
     from lmkrag.retrieval.growth import grow_spans as grow_spans
     from lmkrag.types import Answer as Answer
     from lmkrag.types import Citation as Citation
@@ -49,6 +53,7 @@ if TYPE_CHECKING:
     from lmkrag.types import ScorePart as ScorePart
     from lmkrag.types import Sentence as Sentence
     from lmkrag.types import SentenceScore as SentenceScore
+    from lmkrag.types import ShortAnswer as ShortAnswer
     from lmkrag.types import Skipped as Skipped
     from lmkrag.types import Span as Span
     from lmkrag.types import Window as Window
@@ -87,6 +92,8 @@ _HOMES = {
         "lmkrag.readers.base",
     ),
     **dict.fromkeys(("RemoteEngine",), "lmkrag.remote"),
+    **dict.fromkeys(("Place", "Reranker"), "lmkrag.reranker.base"),
+    **dict.fromkeys(("Highlight", "highlight"), "lmkrag.reranker.highlights"),
     **dict.fromkeys(("grow_spans",), "lmkrag.retrieval.growth"),
     **dict.fromkeys(
         (
@@ -106,6 +113,7 @@ _HOMES = {
             "ScorePart",
             "Sentence",
             "SentenceScore",
+            "ShortAnswer",
             "Skipped",
             "Span",
             "Window",

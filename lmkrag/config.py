@@ -11,7 +11,7 @@ from lmkrag.trust import is_trusted
 
 FILE = "lmkrag.toml"
 
-SENSITIVE = frozenset({"reader", "model", "base_url", "prompts", "encoder", "server"})
+SENSITIVE = frozenset({"reader", "model", "base_url", "prompts", "encoder", "rerank_model", "server"})
 """What names servers, models, prompts or encoders: taken from a folder only if the user trusts it."""
 
 Options = Mapping[str, Mapping[str, str]]

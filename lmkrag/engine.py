@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from itertools import chain
 from pathlib import Path
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from lmkrag.indexing import Progress
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
     from lmkrag.remote import RemoteEngine
+    from lmkrag.reranker.base import Reranker
 
 
 class Engine:
@@ -47,14 +49,20 @@ class Engine:
     >>> engine.search("how is leave accrued?", top_k=8)  # doctest: +SKIP
     """
 
-    def __init__(self, store: "Store", encoder: "LandmarkEncoder | None" = None) -> None:
-        """Take an open store; the encoder is loaded when it is first needed, unless given."""
+    def __init__(
+        self,
+        store: "Store",
+        encoder: "LandmarkEncoder | None" = None,
+        *,
+        reranker: "Reranker | str | None" = None,
+    ) -> None:
+        """Take an open store; the encoder and the re-ranker are loaded when they are first needed, unless given."""
         from lmkrag.encoders import IndexEncoders
         from lmkrag.searching import Searcher
 
         self._store = store
         self._encoders = IndexEncoders(store.path, store.encoder, encoder)
-        self._searcher = Searcher(self._reading, self._encoders)
+        self._searcher = Searcher(self._reading, self._encoders, reranker)
         self._switch = threading.Lock()  # held while another store takes the place of this one
 
     @classmethod
@@ -67,6 +75,7 @@ class Engine:
         recipe: str | None = None,
         overlap: float | None = None,
         shards: int | None = None,
+        reranker: "Reranker | str | None" = None,
     ) -> Self:
         """Open an index directory.
 
@@ -75,17 +84,19 @@ class Engine:
             create: make it if it is not there.
             encoder: a model folder, hub name or loaded encoder. An existing index knows its own.
             recipe: how vectors are stored, a name or ``.toml`` file; only when the index is made.
-            overlap: share of each window that the next repeats, in ``[0, 1)``; what the encoder was made for without
-                one. Less is faster, and embeds sentences at a window's edge worse. Only when the index is made.
+            overlap: share of each window that the next repeats, in ``[0, 1)``; defaults to 0 with the shipped encoder.
+                Half takes twice as long, and embeds sentences at a window's edge better. Only when the index is made.
             shards: divide the documents among so many indexes below ``path``, which are searched as one; only when the
                 index is made, see :meth:`reshard`.
+            reranker: what reads again what a search with ``rerank`` found: a folder or hub name, or one that is loaded;
+                our own by default.
 
         Raises:
             IndexNotFound: there is none and ``create`` is false. UsageError: another ``recipe`` or ``overlap`` than the
             index has or the loaded encoder was made with.
             IndexMismatch: the index was made with another encoder, or a newer lmkrag. IndexCorrupt: it is damaged.
         """
-        from lmkrag.encoders import load_encoder
+        from lmkrag.encoders import load_encoder, load_new_encoder
         from lmkrag.index.recipes import DEFAULT_RECIPE, load_recipe
         from lmkrag.index.shards import ShardedStore, check_shards, index_exists, open_store, parts_of
         from lmkrag.index.store import IndexStore
@@ -102,23 +113,25 @@ class Engine:
                 raise UsageError(f"{path}: has {len(parts_of(store))} shards; run lmkrag reshard --shards {shards}")
             if recipe is not None and recipe != store.recipe.name and load_recipe(recipe) != store.recipe:
                 raise UsageError(
-                    f"{path}: made with recipe {store.recipe.name!r}; index into a new directory for {recipe!r}"
+                    f"{path}: made with recipe {store.recipe.name!r}; run lmkrag reindex --recipe {recipe}"
                 )
             spec = store.encoder
             if overlap is not None and overlap != spec.overlap:
-                raise UsageError(f"{path}: made with overlap {spec.overlap}; index into a new directory for {overlap}")
+                raise UsageError(f"{path}: made with overlap {spec.overlap}; run lmkrag reindex --overlap {overlap:g}")
             if encoder is None:
-                return cls(store)
-            return cls(store, load_encoder(encoder, window=spec.window, overlap=spec.overlap))
+                return cls(store, reranker=reranker)
+            loaded = load_encoder(encoder, window=spec.window, overlap=spec.overlap)
+            return cls(store, loaded, reranker=reranker)
         if not create:
             raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
         made_with = load_recipe(recipe or DEFAULT_RECIPE)
-        loaded = load_encoder(encoder, overlap=overlap)
+        loaded = load_new_encoder(encoder, overlap=overlap)
         if overlap is not None and overlap != loaded.spec.overlap:
             raise UsageError(f"the encoder given was loaded with overlap {loaded.spec.overlap}, not {overlap}")
         if shards is not None:
-            return cls(ShardedStore.create(path, encoder=loaded.spec, recipe=made_with, shards=shards), loaded)
-        return cls(IndexStore.create(path, encoder=loaded.spec, recipe=made_with), loaded)
+            sharded = ShardedStore.create(path, encoder=loaded.spec, recipe=made_with, shards=shards)
+            return cls(sharded, loaded, reranker=reranker)
+        return cls(IndexStore.create(path, encoder=loaded.spec, recipe=made_with), loaded, reranker=reranker)
 
     @staticmethod
     def connect(url: str, *, token: str | None = None, timeout: float = 60.0) -> "RemoteEngine":
@@ -186,8 +199,8 @@ class Engine:
         """Index files, directories or documents.
 
         Args:
-            source: a path, several, or documents: ours, LangChain's or LlamaIndex's; an iterator of documents is read
-                as they are needed.
+            source: a path, a URL that fsspec reads (``s3://bucket/docs``), several, or documents: ours, LangChain's or
+                LlamaIndex's; an iterator of documents is read as they are needed.
             include: globs of ``.gitignore`` form; only files that match one.
             exclude: globs; no files that match one.
             prune: remove documents whose files are gone from a directory in ``source``.
@@ -203,21 +216,25 @@ class Engine:
             IndexLocked: somebody writes. StorageError: writing failed.
         """
         from lmkrag.corpus.foreign import is_foreign
+        from lmkrag.corpus.mirror import localize
         from lmkrag.indexing import add_documents, add_files
 
         one = isinstance(source, str | Path | Document) or is_foreign(source)
         items: Iterator[Any] = iter([source] if one else source)  # type: ignore[arg-type]  # told apart above
         first = next(items, None)
         if first is None or isinstance(first, str | Path):
-            paths = [_as_path(item) for item in chain([] if first is None else [first], items)]
+            sources = [_as_path(item) for item in chain([] if first is None else [first], items)]
+            paths, left_out = localize(sources, include=include, exclude=exclude)
             how: dict[str, Any] = {"include": include, "exclude": exclude, "prune": prune, "progress": progress}
             if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
                 raise UsageError(f"workers must be a whole number of 1 or more, not {workers!r}")
             if workers == 1:
-                return add_files(self._store, lambda: self.encoder, paths, **how)
-            from lmkrag.cluster.indexing import add_files_by_workers
+                report = add_files(self._store, lambda: self.encoder, paths, **how)
+            else:
+                from lmkrag.cluster.indexing import add_files_by_workers
 
-            return add_files_by_workers(self._store, lambda: self.encoder, paths, workers=workers, **how)
+                report = add_files_by_workers(self._store, lambda: self.encoder, paths, workers=workers, **how)
+            return replace(report, skipped=(*left_out, *report.skipped))
         if include or exclude or prune or workers != 1:
             raise UsageError("include, exclude, prune and workers are for files: documents given as values have none")
         documents = map(_as_document, chain([first], items))
@@ -310,6 +327,7 @@ class Engine:
         sentences_before: int | None = None,
         per_document: int | None = None,
         explain: bool = False,
+        rerank: bool | float | None = None,
     ) -> list[Span]:
         """Find the passages that answer ``query``, best first.
 
@@ -325,6 +343,8 @@ class Engine:
             sentences_before: grow each hit by this many sentences before it, instead of adaptively.
             per_document: number of results of one document, at most.
             explain: give each span its ``explanation``; ``print(span.explain())``.
+            rerank: read the best places together with the question and put them in a new order; a number is how many
+                milliseconds that may take. Not done by default.
 
         Raises:
             UsageError: an argument is out of range, or the filter can't be parsed.
@@ -338,6 +358,7 @@ class Engine:
             sentences_before=sentences_before,
             per_document=per_document,
             explain=explain,
+            rerank=rerank,
         )
         return self._searcher.search([query], request)[0]
 
@@ -359,6 +380,7 @@ class Engine:
         mode: Mode = "hybrid",
         filter: str | None = None,
         per_document: int | None = None,
+        rerank: bool | float | None = None,
     ) -> Answer:
         """Answer a question from the documents, with citations.
 
@@ -371,6 +393,7 @@ class Engine:
             mode: see :meth:`search`.
             filter: see :meth:`search`.
             per_document: see :meth:`search`.
+            rerank: see :meth:`search`; done by default for a language model.
 
         Raises:
             UsageError: as :meth:`search`. ReaderError: the reader failed.
@@ -381,6 +404,7 @@ class Engine:
             "mode": mode,
             "filter": filter,
             "per_document": per_document,
+            "rerank": rerank,
         }
         return self.ask_batch([question], reader=reader, **options)[0]
 
@@ -552,10 +576,10 @@ def _find(snapshot: "Snapshot", doc_id: str, path: Path) -> "DocumentRow":
     return row
 
 
-def _as_path(item: object) -> Path:
+def _as_path(item: object) -> str | Path:
     if not isinstance(item, str | Path):
         raise UsageError("add paths or documents, not both in one call")
-    return Path(item)
+    return item
 
 
 def _as_document(item: object) -> Document:

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 from lmkrag.index.words import query_words
 from lmkrag.readers.base import LanguageModelReader, Reader
 from lmkrag.readers.prompt import build_context, framed_cost
+from lmkrag.reranker.base import Reranker
+from lmkrag.reranker.loading import load_reranker
 from lmkrag.retrieval.operators import Operators, parse_operators
 from lmkrag.retrieval.packing import Cost, fill_budget
 from lmkrag.retrieval.request import SearchRequest, check_query
+from lmkrag.retrieval.reranking import SecondLook
 from lmkrag.retrieval.search import search_spans
 from lmkrag.retrieval.selecting import FilterCache
 from lmkrag.retrieval.sentence_scores import score_document
 from lmkrag.types import Context, SentenceScore, Span
 
 if TYPE_CHECKING:
-    from lmkrag.arrays import Hashes, Scores
+    from lmkrag.arrays import Scores
     from lmkrag.encoders import IndexEncoders
     from lmkrag.index.catalog import DocumentRow
     from lmkrag.index.snapshot import Snapshot
@@ -29,9 +32,14 @@ DEFAULT_BUDGET = 2_000
 class Searcher:
     """Searches an index for people and for readers. State: what filters keep of the newest snapshot."""
 
-    def __init__(self, reading: "Callable[[], AbstractContextManager[Snapshot]]", encoders: "IndexEncoders") -> None:
-        """Take what gives snapshots, and what encodes questions."""
-        self._reading, self._encoders = reading, encoders
+    def __init__(
+        self,
+        reading: "Callable[[], AbstractContextManager[Snapshot]]",
+        encoders: "IndexEncoders",
+        reranker: Reranker | str | None = None,
+    ) -> None:
+        """Take what gives snapshots, what encodes questions, and the re-ranker or its name; by default our own."""
+        self._reading, self._encoders, self._reranker = reading, encoders, reranker
         self._filters = FilterCache()
 
     def forget(self) -> None:
@@ -59,19 +67,21 @@ class Searcher:
             vectors = self._encoders.encode_questions(queries)
         with self._reading() as snapshot:
             return [
-                self._search_one(snapshot, vector, query_words(text), operators, request, cost or self._text_cost)
+                self._search_one(snapshot, text, vector, operators, request, cost or self._text_cost)
                 for (text, operators), vector in zip(parsed, vectors, strict=True)
             ]
 
     def _search_one(
         self,
         snapshot: "Snapshot",
+        text: str,
         vector: "Scores | None",
-        words: "Hashes",
         operators: Operators,
         request: SearchRequest,
         cost: Cost,
     ) -> list[Span]:
+        words = query_words(text)
+        second_look = self._look_again(text, request.rerank or False)
         allowed = self._filters.select(snapshot, request.filter) if request.filter else None
 
         def find(count: int) -> list[Span]:
@@ -87,11 +97,18 @@ class Searcher:
                 allowed=allowed,
                 explain=request.explain,
                 operators=operators,
+                second_look=second_look,
             )
 
         if request.budget is None:
             return find(request.limit or 0)
         return fill_budget(find, limit=request.limit, budget=request.budget, cost=cost)
+
+    def _look_again(self, question: str, rerank: bool | float) -> SecondLook | None:
+        if rerank is False:
+            return None
+        reranker = load_reranker(self._reranker)
+        return SecondLook(question, reranker, milliseconds=None if rerank is True else float(rerank))
 
     def _text_cost(self, number: int, span: Span) -> int:
         return self._encoders.count_tokens(span.text)
@@ -128,7 +145,8 @@ class Searcher:
         """
         count_tokens = count_tokens or self._encoders.count_tokens
         budget = request.budget or DEFAULT_BUDGET
-        found = self.search(questions, replace(request, budget=budget), cost=framed_cost(count_tokens))
+        request = replace(request, budget=budget, rerank=True if request.rerank is None else request.rerank)
+        found = self.search(questions, request, cost=framed_cost(count_tokens))
         contexts = []
         for question, spans in zip(questions, found, strict=True):
             if not spans:  # is there nothing, or nothing that fits?

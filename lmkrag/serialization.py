@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
-from lmkrag.types import Answer, Citation, Document, DocumentInfo, Explanation, Hit, ScorePart, Span
+from lmkrag.types import Answer, Citation, Document, DocumentInfo, Explanation, Hit, ScorePart, ShortAnswer, Span
 
 _SPAN_FIELDS = (
     "doc_id",
@@ -83,6 +83,8 @@ def answer_to_json(question: str, answer: Answer) -> dict[str, Any]:
             }
             for citation in answer.citations
         ],
+        "short": [asdict(short) for short in answer.short],
+        "confidence": answer.confidence,
         "warnings": list(answer.warnings),
         "spans": [span_to_json(span) for span in answer.spans],
     }
@@ -107,6 +109,8 @@ def answer_from_json(record: Mapping[str, Any]) -> Answer:
         reader=record["reader"],
         found=record["found"],
         warnings=tuple(record["warnings"]),
+        short=tuple(ShortAnswer(**short) for short in record.get("short", ())),
+        confidence=record.get("confidence"),
     )
 
 

@@ -252,10 +252,22 @@ class Citation:
 
 
 @dataclass(frozen=True, slots=True)
+class ShortAnswer:
+    """The words that answer, ``text``: characters ``[start, end)`` of the document of citation ``[number]``."""
+
+    number: int
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a reader said. ``found`` is false when the documents do not answer the question.
 
     ``warnings`` tell what did not hold when the answer was checked, such as a citation of a span that is not there.
+    ``short`` are the fewest words that answer, best first; none where a sentence is the answer, or a language model
+    answered. ``confidence`` is the probability that the documents answer the question; None where nobody can tell.
     """
 
     text: str
@@ -264,6 +276,8 @@ class Answer:
     reader: str
     found: bool
     warnings: tuple[str, ...] = ()
+    short: tuple[ShortAnswer, ...] = ()
+    confidence: float | None = None
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the text, and each citation with its place."""

@@ -400,7 +400,7 @@ def test_less_overlap_reads_fewer_windows_and_is_remembered(tmp_path, encoder, c
             assert engine.encoder.spec.overlap == 0.0
             engine.add(Document("b", "b", "The heron waits."))
             assert engine.search("Who waits?", top_k=1)[0].doc_id == "b"
-    with pytest.raises(UsageError, match=r"made with overlap 0\.0; index into a new directory for 0\.5"):
+    with pytest.raises(UsageError, match=r"made with overlap 0\.0; run lmkrag reindex --overlap 0\.5"):
         Engine.open(path, overlap=0.5)
     with pytest.raises(UsageError, match=r"the encoder given was loaded with overlap 0\.5, not 0\.25"):
         Engine.open(tmp_path / "new", create=True, encoder=encoder, overlap=0.25)

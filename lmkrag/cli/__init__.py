@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from lmkrag.cli.ask import ask, chat
-from lmkrag.cli.blocks import adopt, encode, reshard
+from lmkrag.cli.blocks import adopt, encode, reindex, reshard
 from lmkrag.cli.completion import completion
 from lmkrag.cli.doctor import doctor
 from lmkrag.cli.evaluate import evaluate
@@ -75,6 +75,7 @@ for command in (
     encode,
     adopt,
     reshard,
+    reindex,
     push,
     pull,
     snapshots,

@@ -125,6 +125,7 @@ def ask(
     batch: Any,
     no_stream: bool,
     as_json: bool,
+    rerank_model: str | None,
     **options: Any,
 ) -> None:
     """Answer a question from the documents, with citations.
@@ -138,7 +139,7 @@ def ask(
         question = sys.stdin.read().strip()
     reader = _take_reader_if_chosen(options, server)
     how: dict[str, Any] = {"filter": filter_expression, **options}
-    with open_engine(index_path, server) as engine:
+    with open_engine(index_path, server, rerank_model=rerank_model) as engine:
         if batch is not None:
             _answer_batch(engine, batch, reader, how)
         elif as_json:
@@ -169,7 +170,13 @@ def _answer_batch(engine: "Engine | RemoteEngine", lines: Any, reader: "Reader |
 @server_option
 @search_options
 @reader_options
-def chat(index_path: str, server: str | None, filter_expression: str | None, **options: Any) -> None:
+def chat(
+    index_path: str,
+    server: str | None,
+    filter_expression: str | None,
+    rerank_model: str | None,
+    **options: Any,
+) -> None:
     """Ask question after question; each may follow from the others.
 
     /help lists what else can be typed, /quit ends it.
@@ -177,7 +184,7 @@ def chat(index_path: str, server: str | None, filter_expression: str | None, **o
     from lmkrag.conversation import Conversation
 
     reader = _take_reader_if_chosen(options, server)
-    with open_engine(index_path, server) as engine:
+    with open_engine(index_path, server, rerank_model=rerank_model) as engine:
         conversation = Conversation(engine, reader=reader, filter=filter_expression, **options)
         failed = False
         last: Answer | None = None
@@ -256,6 +263,6 @@ def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
         click.echo(readable(answer.text))
     if answer.citations:
         click.echo()
-    print_citations(answer.citations)
+    print_citations(answer.citations, answer.short)
     for warning in answer.warnings:
         click.echo(f"lmkrag: warning: {one_line(warning)}", err=True)

@@ -1,5 +1,6 @@
-"""``lmkrag encode``, ``lmkrag adopt`` and ``lmkrag reshard``."""
+"""``lmkrag encode``, ``adopt``, ``reshard`` and ``reindex``: what is in an index, made elsewhere or anew."""
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -44,14 +45,16 @@ def encode(
     run the same again; several machines that see the files under the same paths may make blocks of different folders.
     """
     from lmkrag.cluster.indexing import encode_sources
-    from lmkrag.encoders import load_encoder
+    from lmkrag.corpus.mirror import localize
+    from lmkrag.encoders import load_new_encoder
     from lmkrag.index.recipes import load_recipe
 
     check_paths(paths)
-    spec = load_encoder(encoder, overlap=overlap).spec
+    spec = load_new_encoder(encoder, overlap=overlap).spec
+    places, left_out = localize(paths, include=include, exclude=exclude)
     with following_progress() as progress:
         report = encode_sources(
-            [Path(path) for path in paths],
+            places,
             out,
             spec,
             load_recipe(recipe) if recipe else None,
@@ -61,6 +64,7 @@ def encode(
             exclude=exclude,
             progress=progress,
         )
+    report = replace(report, skipped=(*left_out, *report.skipped))
     finish(report, str(out), strict=strict, as_json=as_json)
 
 
@@ -103,3 +107,30 @@ def reshard(shards: int, index_path: str, as_json: bool) -> None:
         print_json({"shards": shards, "documents": documents})
     else:
         click.echo(f"{index_path}: {documents} documents in {shards} shards", err=True)
+
+
+@click.command(epilog="Example: lmkrag reindex --index indexes/handbook --overlap 0.5")
+@index_option
+@partial(model_options, existing=False)
+@click.option("--shards", type=click.IntRange(min=1), metavar="N", help="Number of shards; as before without.")
+@json_option
+def reindex(
+    index_path: str,
+    recipe: str | None,
+    encoder: str | None,
+    overlap: float | None,
+    shards: int | None,
+    as_json: bool,
+) -> None:
+    """Encode an index's own texts again.
+
+    With another --encoder, --overlap or --recipe, or after an upgrade of lmkrag's weights. No source file is read. The
+    old index is searched meanwhile and goes when the new one is whole; after an interruption, run the same again.
+    """
+    from lmkrag.reindexing import reindex as run
+
+    with following_progress() as progress:
+        report = run(
+            Path(index_path), encoder=encoder, recipe=recipe, overlap=overlap, shards=shards, progress=progress
+        )
+    finish(report, index_path, strict=False, as_json=as_json)

@@ -15,12 +15,14 @@ from lmkrag.cli.output import json_option, mode_option, print_json
     "--against",
     default="",
     metavar="NAMES",
-    help="recursive:TOKENS, sentence:NEIGHBOURS (both also with +title), late:TOKENS.",
+    help="recursive:TOKENS, sentence:NEIGHBOURS (both also with +title), late:TOKENS; rerank or rerank:MODEL is lmkrag "
+    "with --rerank on.",
 )
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("report"), show_default=True)
 @click.option("--within", default="", metavar="SETS", help="Sets whose questions are asked of their own document only.")
 @click.option("--queries", type=click.IntRange(min=1), metavar="N", help="Questions of each set, at most.")
 @click.option("--encoder", metavar="NAME|DIR", help="The encoder to measure, the default one without.")
+@click.option("--overlap", type=click.FloatRange(0, 1, max_open=True), metavar="SHARE", help="Of its windows.")
 @mode_option
 @click.option(
     "--level",

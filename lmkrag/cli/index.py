@@ -42,7 +42,7 @@ def model_options(command: Command, *, existing: bool) -> Command:
             type=click.FloatRange(0, 1, max_open=True),
             metavar="SHARE",
             envvar="LMKRAG_OVERLAP",
-            help=f"How much of each window the next repeats (the shipped model: 0.5). Less is faster{note}.",
+            help=f"How much of each window the next repeats (the shipped model: 0); 0.5 takes twice as long{note}.",
         ),
     ]
     for option in reversed(options):
@@ -95,7 +95,7 @@ def index(
 ) -> None:
     """Read files and directories into an index.
 
-    Unchanged files are not read again.
+    Unchanged files are not read again. URLs such as s3://bucket/docs are mirrored first (pip install 'lmkrag[s3]').
     """
     options = {"recipe": recipe, "encoder": encoder, "overlap": overlap, "shards": shards}
     how = {"include": include, "exclude": exclude, "workers": workers, "prune": prune}
@@ -122,8 +122,10 @@ def sync(
 
     What is new is added, what has changed is replaced, and what is gone is removed.
     """
+    from lmkrag.corpus.mirror import is_url
+
     for folder in folders:
-        if not Path(folder).is_dir():
+        if not is_url(folder) and not Path(folder).is_dir():
             raise UsageError(f"{folder}: not a directory; lmkrag index takes files, too")
     how = {"include": include, "exclude": exclude, "workers": workers, "prune": True}
     _add(folders, index_path, {}, how, strict=strict, as_json=as_json)
@@ -148,9 +150,11 @@ def _add(
 
 
 def check_paths(paths: tuple[str, ...]) -> None:
-    """Refuse paths that do not exist, before anything is loaded."""
+    """Refuse paths that do not exist, before anything is loaded; of URLs nobody knows yet."""
+    from lmkrag.corpus.mirror import is_url
+
     for path in paths:
-        if not Path(path).exists():
+        if not is_url(path) and not Path(path).exists():
             raise UsageError(f"{path}: no such file or directory")
 
 

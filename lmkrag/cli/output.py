@@ -59,7 +59,7 @@ def server_option(command: Command) -> Command:
     )(command)
 
 
-def open_engine(index_path: str, server: str | None) -> "Engine | RemoteEngine":
+def open_engine(index_path: str, server: str | None, *, rerank_model: str | None = None) -> "Engine | RemoteEngine":
     """Open the index of a command: the directory, or the one behind a server.
 
     A server that the working directory's lmkrag.toml names does not get the user's token.
@@ -70,7 +70,9 @@ def open_engine(index_path: str, server: str | None) -> "Engine | RemoteEngine":
     from lmkrag.engine import Engine
 
     if server is None:
-        return Engine.open(index_path)
+        return Engine.open(index_path, reranker=rerank_model)
+    if rerank_model is not None:
+        raise UsageError("--rerank-model is for an index on this machine: the server has its own")
     context = click.get_current_context()
     if context.get_parameter_source("index_path") is ParameterSource.COMMANDLINE:
         raise UsageError("give --index or --server, not both")
@@ -99,6 +101,33 @@ def mode_option(command: Command) -> Command:
         show_default=True,
         envvar="LMKRAG_MODE",
         help="Which scores count.",
+    )(command)
+
+
+class Rerank(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions
+    """``on``, ``off``, or a number of milliseconds."""
+
+    name = "rerank"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool | float:
+        """Return true, false or the number."""
+        if isinstance(value, bool):
+            return value
+        if value in ("on", "off"):
+            return bool(value == "on")
+        try:
+            return float(value)
+        except ValueError:
+            self.fail(f"{value!r} is not on, off or a number of milliseconds", param, ctx)
+
+
+def rerank_model_option(command: Command) -> Command:
+    """Add ``--rerank-model``."""
+    return click.option(
+        "--rerank-model",
+        metavar="NAME",
+        envvar="LMKRAG_RERANK_MODEL",
+        help="What --rerank reads with: a folder, or a cross-encoder of the hub; defaults to our own.",
     )(command)
 
 
@@ -135,6 +164,15 @@ def search_options(command: Command) -> Command:
             metavar="N",
             help="Number of results of one document, at most.",
         ),
+        click.option(
+            "--rerank",
+            type=Rerank(),
+            metavar="on|off|MS",
+            envvar="LMKRAG_RERANK",
+            help="Read the best places with the question and order them anew, for MS milliseconds at most; on where a "
+            "language model answers.",
+        ),
+        rerank_model_option,
     ]
     for option in reversed(options):
         command = option(command)

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lmkrag.cli.output import best_sentence, one_line, readable
-from lmkrag.types import Citation, Span
+from lmkrag.types import Citation, ShortAnswer, Span
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -138,18 +138,18 @@ def _console() -> "Console":
     return Console(highlight=False)
 
 
-def print_citations(citations: Iterable[Citation]) -> None:
-    """Print where each quotation stands, marked among what stands around it."""
+def print_citations(citations: Iterable[Citation], short: Sequence[ShortAnswer] = ()) -> None:
+    """Print where each quotation stands, marked among what stands around it, the short answers in it bold."""
     for citation in citations:
         click.secho(f"[{citation.number}] {one_line(citation.place)}", bold=True)
         if section := _section(citation.span):
             click.echo(f"    {one_line(section)}")
-        click.echo(f"    {_in_its_span(citation)}")
+        click.echo(f"    {_in_its_span(citation, short)}")
         if citation.span.also_in:
             click.echo("    also in " + ", ".join(map(one_line, citation.span.also_in)))
 
 
-def _in_its_span(citation: Citation) -> str:
+def _in_its_span(citation: Citation, short: Sequence[ShortAnswer]) -> str:
     """The quotation, marked, and what stands around it in its span."""
     span = citation.span
     start, end = citation.start - span.start, citation.end - span.start
@@ -158,7 +158,19 @@ def _in_its_span(citation: Citation) -> str:
         before = "… " + before.partition(" ")[2]
     if len(span.text) > end + _AROUND:
         after = after.rpartition(" ")[0] + " …"
-    return " ".join(f"{readable_inline(before)}»{readable_inline(citation.quote)}«{readable_inline(after)}".split())
+    return " ".join(f"{readable_inline(before)}»{_with_answers(citation, short)}«{readable_inline(after)}".split())
+
+
+def _with_answers(citation: Citation, short: Sequence[ShortAnswer]) -> str:
+    """The quotation, the short answers in it bold where the terminal can."""
+    shown, done = "", 0
+    for one in sorted(short, key=lambda one: one.start):
+        start, end = one.start - citation.start, one.end - citation.start
+        if one.number == citation.number and done <= start < end <= len(citation.quote):
+            shown += readable_inline(citation.quote[done:start])
+            shown += click.style(readable_inline(citation.quote[start:end]), bold=True)
+            done = end
+    return shown + readable_inline(citation.quote[done:])
 
 
 def readable_inline(text: str) -> str:

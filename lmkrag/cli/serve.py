@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from lmkrag.cli.ask import reader_options, take_reader
-from lmkrag.cli.output import DEFAULT_INDEX, find_default_index
+from lmkrag.cli.output import DEFAULT_INDEX, find_default_index, rerank_model_option
 from lmkrag.errors import MissingExtra, UsageError
 
 
@@ -38,6 +38,7 @@ def _indexes_option(command: Any) -> Any:
 )
 @click.option("--no-auth", is_flag=True, help="Let anybody in who reaches the address.")
 @click.option("--allow-host", "allowed_hosts", multiple=True, metavar="NAME", help="A name this server is called by.")
+@rerank_model_option
 @reader_options
 def serve(
     indexes: tuple[str, ...],
@@ -47,6 +48,7 @@ def serve(
     token_file: Path | None,
     no_auth: bool,
     allowed_hosts: tuple[str, ...],
+    rerank_model: str | None,
     **options: Any,
 ) -> None:
     """Serve indexes to people, programs and assistants.
@@ -68,6 +70,7 @@ def serve(
         authenticated=not no_auth,
         allowed_hosts=frozenset(name.lower() for name in allowed_hosts),
         reader=take_reader(options),
+        rerank_model=rerank_model,
     )
     run(settings, announce=lambda url: click.echo(f"lmkrag: serving {', '.join(settings.indexes)} on {url}", err=True))
 

@@ -1,4 +1,4 @@
-"""``lmkrag trust``: let a folder's lmkrag.toml choose servers, models, prompts and encoders."""
+"""``lmkrag trust``: let a folder's lmkrag.toml choose servers, models, prompts, encoders and re-rankers."""
 
 from pathlib import Path
 

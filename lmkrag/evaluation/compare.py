@@ -10,6 +10,7 @@ import numpy as np
 from lmkrag.arrays import Floats
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.spec import find_model, fingerprint_model
+from lmkrag.encoders import choose_overlap
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.baselines import Baseline
@@ -19,6 +20,9 @@ from lmkrag.retrieval.filters import quote
 from lmkrag.types import Document, Level, Mode, Sentence
 
 OURS = "lmkrag"
+RERANKED = "rerank"
+"""What ``against`` calls lmkrag with a second look; ``rerank:NAME`` with another re-ranker."""
+
 _TOP = 60
 
 
@@ -46,13 +50,14 @@ class Options:
     """What to compare.
 
     ``within``: sets whose questions are asked of their own document only. ``queries``: of each set at most, 0 for all.
-    ``level``: what a reader gets from us.
+    ``level``: what a reader gets from us. ``encoder`` and ``overlap``: of the index, see :meth:`lmkrag.Engine.open`.
     """
 
     against: Sequence[str] = ()
     within: Collection[str] = ()
     queries: int = 0
     encoder: str | None = None
+    overlap: float | None = None
     mode: Mode = "hybrid"
     level: Level = "span"
 
@@ -90,8 +95,9 @@ def compare(
         comparison.queries[dataset.name] = [query.query_id for query in queries]
         for system in (OURS, *options.against):
             progress(dataset.name, system)
-            if system == OURS:
-                found = _ours(dataset, queries, out / "index" / _encoder_key(options.encoder) / _key(dataset), options)
+            if system == OURS or system.partition(":")[0] == RERANKED:
+                index = out / "index" / _encoder_key(options) / _key(dataset)
+                found = _ours(system, dataset, queries, index, options)
             else:
                 found = _baseline(system, dataset, queries, out / "baselines", options)
             comparison.scores.setdefault(system, {})[dataset.name] = _score(found, queries)
@@ -108,11 +114,12 @@ def _choose(dataset: Dataset, count: int) -> list[Query]:
     return [answered[i] for i in sorted(order)]
 
 
-def _ours(dataset: Dataset, queries: list[Query], path: Path, options: Options) -> _Found:
-    with Engine.open(path, create=True, encoder=options.encoder) as engine:
+def _ours(system: str, dataset: Dataset, queries: list[Query], path: Path, options: Options) -> _Found:
+    reranker = system.partition(":")[2] or None
+    with Engine.open(path, create=True, encoder=options.encoder, overlap=options.overlap, reranker=reranker) as engine:
         engine.add(dataset.documents)
-        pieces = _search(engine, dataset, queries, options.level, options)
-        units = _search(engine, dataset, queries, "sentence", options)
+        pieces = _search(engine, dataset, queries, options.level, options, rerank=system != OURS)
+        units = _search(engine, dataset, queries, "sentence", options, rerank=system != OURS)
     sentences = {
         document.doc_id: [_trimmed(document, sentence) for sentence in split_sentences(document.text)]
         for document in dataset.documents
@@ -129,9 +136,9 @@ def _trimmed(document: Document, sentence: Sentence) -> Piece:
 
 
 def _search(
-    engine: Engine, dataset: Dataset, queries: list[Query], level: Level, options: Options
+    engine: Engine, dataset: Dataset, queries: list[Query], level: Level, options: Options, *, rerank: bool
 ) -> list[list[Piece]]:
-    how: Any = {"mode": options.mode, "level": level, "top_k": _TOP}
+    how: Any = {"mode": options.mode, "level": level, "top_k": _TOP, "rerank": rerank}
     if dataset.name in options.within:
         found = [engine.search(query.query, filter=f"doc_id={quote(query.doc_id)}", **how) for query in queries]
     else:
@@ -180,10 +187,12 @@ def _score(found: _Found, queries: list[Query]) -> Scores:
     return Scores(np.array(overlaps), np.array(rank_queries(found.units, found.relevant, gold)))
 
 
-def _encoder_key(name: str | None) -> str:
-    """A folder name that another encoder does not have."""
-    folder = find_model(name)
-    return f"{folder.name}-{fingerprint_model(folder, '')[:8]}"
+def _encoder_key(options: Options) -> str:
+    """A folder name that another encoder, or the same with another overlap, does not have."""
+    folder = find_model(options.encoder)
+    overlap = choose_overlap(options.encoder) if options.overlap is None else options.overlap
+    name = f"{folder.name}-{fingerprint_model(folder, '')[:8]}"
+    return name if overlap is None else f"{name}-overlap-{overlap:g}"
 
 
 def _key(dataset: Dataset) -> str:

@@ -1,15 +1,18 @@
-"""lmkrag as a LangChain retriever."""
+"""lmkrag as a LangChain retriever, and its re-ranker as a document compressor for any retriever."""
+
+from collections.abc import Sequence
 
 from lmkrag.engine import Engine
 from lmkrag.errors import MissingExtra
-from lmkrag.integrations.metadata import describe_span
+from lmkrag.integrations.metadata import describe_highlights, describe_span
 from lmkrag.remote import RemoteEngine
+from lmkrag.reranker.highlights import THRESHOLD, prune
 from lmkrag.retrieval.request import AskOptions
 from lmkrag.types import Mode, Span
 
 try:
-    from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
-    from langchain_core.documents import Document
+    from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun, Callbacks
+    from langchain_core.documents import BaseDocumentCompressor, Document
     from langchain_core.retrievers import BaseRetriever
     from pydantic import ConfigDict
 except ImportError:
@@ -20,8 +23,8 @@ class LandmarkRetriever(BaseRetriever):
     """Exact spans as LangChain documents, best first.
 
     The engine may be one on this machine or one behind a server (:meth:`lmkrag.Engine.connect`).
-    ``k``, ``budget``, ``mode`` and ``filter`` are as in :meth:`lmkrag.Engine.search`. They may be given again in a
-    call, ``retriever.invoke(question, k=3)``, or made configurable with ``configurable_fields``.
+    ``k``, ``budget``, ``mode``, ``filter`` and ``rerank`` are as in :meth:`lmkrag.Engine.search`. All but the last may
+    be given again in a call, ``retriever.invoke(question, k=3)``, or made configurable with ``configurable_fields``.
 
     >>> retriever = LandmarkRetriever(engine=engine, k=8)  # doctest: +SKIP
     >>> retriever.invoke("how is leave accrued?")[0].metadata["start"]  # doctest: +SKIP
@@ -34,6 +37,7 @@ class LandmarkRetriever(BaseRetriever):
     budget: int | None = None
     mode: Mode = "hybrid"
     filter: str | None = None
+    rerank: bool | float | None = None
 
     def _get_relevant_documents(
         self,
@@ -70,7 +74,40 @@ class LandmarkRetriever(BaseRetriever):
             "budget": self.budget if budget is None else budget,
             "mode": self.mode if mode is None else mode,
             "filter": self.filter if filter is None else filter,
+            "rerank": self.rerank,
         }
+
+
+class LandmarkCompressor(BaseDocumentCompressor):
+    """Cuts documents of any retriever down to the sentences that answer, the best document first.
+
+    Documents without such a sentence are left out; where there is none in any, the best sentence is kept. The
+    document's metadata gets ``highlights``: start, end and probability of each sentence, in the text as it was.
+
+    >>> compressor = LandmarkCompressor(threshold=0.2)
+    >>> documents = [Document("Pears ripen in October. Apples are picked in May.")]
+    >>> compressor.compress_documents(documents, "When are apples picked?")[0].page_content
+    'Apples are picked in May.'
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    threshold: float = THRESHOLD
+
+    def compress_documents(
+        self, documents: Sequence[Document], query: str, callbacks: Callbacks | None = None
+    ) -> list[Document]:
+        """Return the documents that answer, cut down."""
+        titles = [str(document.metadata.get("title", "")) for document in documents]
+        texts = [document.page_content for document in documents]
+        return [
+            Document(
+                page_content=pruned.text,
+                metadata={**documents[pruned.number].metadata, "highlights": describe_highlights(pruned)},
+                id=documents[pruned.number].id,
+            )
+            for pruned in prune(query, texts, titles=titles, threshold=self.threshold)
+        ]
 
 
 def to_document(span: Span) -> Document:

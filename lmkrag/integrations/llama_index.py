@@ -1,19 +1,22 @@
-"""lmkrag as a LlamaIndex retriever."""
+"""lmkrag as a LlamaIndex retriever, and its re-ranker as a node postprocessor for any retriever."""
 
 from collections.abc import Iterable
 from typing import Any
 
 from lmkrag.engine import Engine
 from lmkrag.errors import MissingExtra, UsageError
-from lmkrag.integrations.metadata import describe_span
+from lmkrag.integrations.metadata import describe_highlights, describe_span
 from lmkrag.remote import RemoteEngine
+from lmkrag.reranker.highlights import THRESHOLD, Pruned, prune
 from lmkrag.retrieval.request import AskOptions, SearchRequest
 from lmkrag.types import IndexReport, Mode, Span
 
 try:
     from llama_index.core.callbacks.base import CallbackManager
+    from llama_index.core.postprocessor.types import BaseNodePostprocessor
     from llama_index.core.retrievers import BaseRetriever
     from llama_index.core.schema import (
+        MetadataMode,
         NodeRelationship,
         NodeWithScore,
         ObjectType,
@@ -40,6 +43,7 @@ class LandmarkRetriever(BaseRetriever):
         budget: int | None = None,
         mode: Mode = "hybrid",
         filter: str | None = None,
+        rerank: bool | float | None = None,
         callback_manager: CallbackManager | None = None,
         **kwargs: Any,
     ) -> None:
@@ -50,6 +54,7 @@ class LandmarkRetriever(BaseRetriever):
         self.budget = budget
         self.mode = mode
         self.filter = filter
+        self.rerank = rerank
         SearchRequest(**self._options())  # wrong options are refused now, not at the first question
 
     def index_documents(self, documents: Iterable[Any]) -> IndexReport:
@@ -64,6 +69,7 @@ class LandmarkRetriever(BaseRetriever):
             "budget": self.budget,
             "mode": self.mode,
             "filter": self.filter,
+            "rerank": self.rerank,
         }
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
@@ -71,6 +77,42 @@ class LandmarkRetriever(BaseRetriever):
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return _to_nodes(await self.engine.asearch(query_bundle.query_str, **self._options()))
+
+
+class LandmarkPostprocessor(BaseNodePostprocessor):
+    """Cuts nodes of any retriever down to the sentences that answer, the best node first.
+
+    Nodes without such a sentence are left out; where there is none in any, the best sentence is kept. The node's score
+    is the probability of its best sentence, and its metadata gets ``highlights``: start, end and probability of each
+    sentence, in the text as it was.
+
+    >>> nodes = [NodeWithScore(node=TextNode(text="Pears ripen in October. Apples are picked in May."))]
+    >>> LandmarkPostprocessor().postprocess_nodes(nodes, query_str="When are apples picked?")[0].text
+    'Apples are picked in May.'
+    """
+
+    threshold: float = THRESHOLD
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        if query_bundle is None:
+            raise UsageError("the postprocessor needs the question: postprocess_nodes(nodes, query_str=...)")
+        titles = [str(found.metadata.get("title", "")) for found in nodes]
+        texts = [found.node.get_content(MetadataMode.NONE) for found in nodes]
+        return [
+            _cut_down(nodes[pruned.number], pruned)
+            for pruned in prune(query_bundle.query_str, texts, titles=titles, threshold=self.threshold)
+        ]
+
+
+def _cut_down(found: NodeWithScore, pruned: Pruned) -> NodeWithScore:
+    node = found.node.model_copy(deep=True)
+    node.set_content(pruned.text)
+    node.metadata["highlights"] = describe_highlights(pruned)
+    for excluded in (node.excluded_embed_metadata_keys, node.excluded_llm_metadata_keys):
+        excluded.append("highlights")
+    return NodeWithScore(node=node, score=max(one.score for one in pruned.kept))
 
 
 def _to_nodes(spans: Iterable[Span]) -> list[NodeWithScore]:

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from lmkrag.reranker.highlights import Pruned
 from lmkrag.types import Span
 
 
@@ -17,3 +18,8 @@ def describe_span(span: Span) -> dict[str, Any]:
         "header": span.header or None,
     }
     return {**place, **document, **{name: value for name, value in known.items() if value is not None}}
+
+
+def describe_highlights(pruned: Pruned) -> list[tuple[int, int, float]]:
+    """Return what was kept of a text: start and end, in characters, and the probability that it answers."""
+    return [(found.sentence.start, found.sentence.end, round(found.score, 4)) for found in pruned.kept]

@@ -1,12 +1,17 @@
-"""The reader without a model: the spans themselves, their best sentences quoted and cited."""
+"""The reader without a language model: the best sentences of the spans are quoted, and the words that answer marked."""
 
+import asyncio
+import math
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.corpus.structure import is_lead_in, is_navigation
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream
-from lmkrag.types import Answer, Citation, Hit, Span
+from lmkrag.readers.short_answers import ReadSentence, asks_for_several, read_spans
+from lmkrag.reranker.landmark import LandmarkReranker
+from lmkrag.reranker.loading import load_landmark_reranker
+from lmkrag.types import Answer, Citation, ShortAnswer, Span
 
 FOUND = 0.45
 """Evidence that it takes to answer: similarity and words of the question; see ``benchmarks/LOG.md``."""
@@ -16,9 +21,14 @@ COVERAGE = 0.3
 
 NOT_FOUND = "Nothing in these documents answers this question."
 
+LEAST = 0.38
+"""The least probability of an answer with which one is given: so that few are refused that there are."""
+
+_BIAS, _EVIDENCE, _ANSWERS = -2.9, 5.0, 0.18  # of the logistic regression that gives it; see ``benchmarks/LOG.md``
+_SUREST = 10.0  # log-odds beyond which a sentence's count no more
 _QUOTES = 3
 _WORDS = 4  # a heading alone answers nothing
-_NEAR = 0.97  # a further sentence is quoted when it scores this share of the best
+_NEAR = 0.02  # a further sentence is quoted when it scores so much less than the best, at most
 _FOLLOWING = 300  # characters of a list that is quoted with what announces it
 _LOOKED_AT = 3  # spans whose words count as evidence
 
@@ -27,35 +37,50 @@ _LISTS = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
 
 
 class ExtractiveReader:
-    """Quotes the sentences that answer best, each with its exact place."""
+    """Quotes the sentences that answer best, each with its exact place, and marks the words that answer.
+
+    Our own re-ranker reads the spans together with the question (:mod:`lmkrag.reranker.landmark`).
+    """
 
     name = "extractive"
 
-    def __init__(self, *, quoted: Iterable[Citation] = ()) -> None:
-        """Take what was quoted before: it is not quoted again."""
+    def __init__(self, *, quoted: Iterable[Citation] = (), reranker: LandmarkReranker | None = None) -> None:
+        """Take what was quoted before, which is not quoted again, and what reads; our own re-ranker by default."""
         self._quoted = frozenset((citation.span.doc_id, citation.start) for citation in quoted)
+        self._reranker = reranker
 
     def answer(self, question: str, spans: Sequence[Span]) -> Answer:
         """Answer from ``spans``, best first; ``found`` is false when too little speaks for an answer."""
-        if weigh_evidence(spans) < FOUND:
-            return Answer(NOT_FOUND, (), tuple(spans), self.name, found=False)
-        landmarks = [(hit, number) for number, span in enumerate(spans, 1) for hit in span.hits]
-        landmarks.sort(key=lambda landmark: -landmark[0].score)
-        best = landmarks[0][0].score
-        quoted: dict[tuple[int, int], Citation] = {}
-        for hit, number in landmarks:
-            if quoted and hit.score < _NEAR * best:
+        read = read_spans(question, spans, self._reranker or load_landmark_reranker()) if spans else []
+        confidence = estimate_confidence(spans, read)
+        if confidence < LEAST:
+            return Answer(NOT_FOUND, (), tuple(spans), self.name, found=False, confidence=confidence)
+        quoted: dict[tuple[int, int], tuple[Citation, ReadSentence]] = {}
+        for sentence in read:
+            if quoted and sentence.score < read[0].score - _NEAR:
                 break
-            citation = _cite(hit, number, spans[number - 1])
+            citation = _cite(sentence, spans[sentence.number - 1])
             if citation is not None and (citation.span.doc_id, citation.start) not in self._quoted:
-                quoted.setdefault((number, citation.start), citation)
-        citations = list(quoted.values())
-        long = [citation for citation in citations if len(citation.quote.split()) >= _WORDS]
-        chosen = tuple((long or citations)[:_QUOTES])
+                quoted.setdefault((citation.number, citation.start), (citation, sentence))
+        made = list(quoted.values())
+        chosen = ([one for one in made if len(one[0].quote.split()) >= _WORDS] or made)[:_QUOTES]
         if not chosen:
-            return Answer(NOT_FOUND, (), tuple(spans), self.name, found=False)
-        lines = [f"{' '.join(citation.quote.split())} [{citation.number}]" for citation in chosen]
-        return Answer("\n".join(lines), chosen, tuple(spans), self.name, found=True)
+            return Answer(NOT_FOUND, (), tuple(spans), self.name, found=False, confidence=confidence)
+        answers = [_short_answer(*one) for one in chosen]
+        short = [one for one in answers if one is not None]
+        if not asks_for_several(question):
+            short = short[:1] if answers[0] is not None else []
+        lines = ["; ".join(" ".join(one.text.split()) for one in short), ""] if short else []
+        lines += [f"{' '.join(citation.quote.split())} [{citation.number}]" for citation, _ in chosen]
+        return Answer(
+            text="\n".join(lines),
+            citations=tuple(citation for citation, _ in chosen),
+            spans=tuple(spans),
+            reader=self.name,
+            found=True,
+            short=tuple(short),
+            confidence=confidence,
+        )
 
     def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
         """Answer in one piece."""
@@ -63,17 +88,35 @@ class ExtractiveReader:
         return AnswerStream(iter([answer.text]), lambda _: answer)
 
     async def aanswer(self, question: str, spans: Sequence[Span]) -> Answer:
-        """Answer; nothing here takes long enough to block an event loop."""
-        return self.answer(question, spans)
+        """Answer without blocking the event loop."""
+        return await asyncio.to_thread(self.answer, question, spans)
 
     def astream(self, question: str, spans: Sequence[Span]) -> AsyncAnswerStream:
-        """Answer in one piece."""
-        answer = self.answer(question, spans)
+        """Answer in one piece without blocking the event loop."""
+        said: list[Answer] = []
 
         async def pieces() -> AsyncIterator[str]:
-            yield answer.text
+            said.append(await self.aanswer(question, spans))
+            yield said[0].text
 
-        return AsyncAnswerStream(pieces(), lambda _: answer)
+        return AsyncAnswerStream(pieces(), lambda _: said[0])
+
+
+def _short_answer(citation: Citation, sentence: ReadSentence) -> ShortAnswer | None:
+    """The short answer of a sentence, if it stands in what is quoted of it."""
+    short = sentence.short
+    inside = short is not None and citation.start <= short.start and short.end <= citation.end
+    return short if inside else None
+
+
+def estimate_confidence(spans: Sequence[Span], read: Sequence[ReadSentence]) -> float:
+    """Return the probability that spans answer a question, of which the best places were read."""
+    if not read:
+        return 0.0
+    logit = (
+        _BIAS + _EVIDENCE * weigh_evidence(spans) + _ANSWERS * min(_SUREST, max(sentence.answers for sentence in read))
+    )
+    return 1 / (1 + math.exp(-logit))
 
 
 def weigh_evidence(spans: Sequence[Span]) -> float:
@@ -82,15 +125,13 @@ def weigh_evidence(spans: Sequence[Span]) -> float:
     return similarity + COVERAGE * max((span.coverage for span in spans[:_LOOKED_AT]), default=0.0)
 
 
-def _cite(hit: Hit, number: int, span: Span) -> Citation | None:
-    """Quote a hit as far as it lies in its span (a budget may have cut the span), with what it needs to be understood.
+def _cite(sentence: ReadSentence, span: Span) -> Citation | None:
+    """Quote a sentence with what it needs to be understood.
 
     A question or a colon takes what follows, a pronoun the sentence before. None for a table of contents, and for a
     question that nothing follows.
     """
-    start, end = max(0, hit.start - span.start), min(len(span.text), hit.end - span.start)
-    if end <= start:
-        start, end = 0, len(span.text)
+    start, end = sentence.start - span.start, sentence.end - span.start
     quote = span.text[start:end]
     if is_navigation(quote):
         return None
@@ -104,7 +145,7 @@ def _cite(hit: Hit, number: int, span: Span) -> Citation | None:
     quote = span.text[start:end]
     start += len(quote) - len(quote.lstrip())
     quote = quote.strip()
-    return Citation(number, span, quote, span.start + start, span.start + start + len(quote))
+    return Citation(sentence.number, span, quote, span.start + start, span.start + start + len(quote))
 
 
 def _borders(text: str) -> Iterator[int]:

@@ -18,6 +18,7 @@ def explain_span(
     grown: dict[int, tuple[int, int]],
     start: int,
     end: int,
+    score: float,
 ) -> Explanation:
     """Explain a span.
 
@@ -28,6 +29,7 @@ def explain_span(
         grown: positions (first, stop) that growth took, by the hit that it grew from; nothing where nothing grew.
         start: of the span, in characters.
         end: of the span.
+        score: that it is ordered by, after a second look too.
     """
     first_sentence = view.row.first_sentence
     hit = hits[0]
@@ -37,6 +39,9 @@ def explain_span(
     fused = candidates.fused
     parts = tuple(ScorePart(name, float(values[hit]), weight) for name, values, weight in fused.parts)
     factors = tuple((name, float(values[hit])) for name, values in fused.factors if values[hit] != 1)
+    fused_score = float(candidates.score[hit])
+    if score != fused_score and fused_score:
+        factors += (("second look", score / fused_score),)
     before = after = added_before = added_after = 0
     stopped_before = stopped_after = ""
     runs = [grown[other] for other in hits if other in grown]
@@ -49,7 +54,7 @@ def explain_span(
         added_before = max(0, view.bounds(top)[0] - start)
         added_after = max(0, end - view.bounds(bottom)[1])
     return Explanation(
-        score=float(candidates.score[hit]),
+        score=score,
         parts=parts,
         factors=factors,
         words=tuple(dict.fromkeys(words))[:_MOST_WORDS],

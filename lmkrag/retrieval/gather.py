@@ -1,5 +1,6 @@
 """Gather the sentences that a question may be answered by, and score them."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -10,7 +11,7 @@ from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.snapshot import Matches, Nearest, Snapshot, join_matches, spread_scores
 from lmkrag.retrieval.fusion import LEXICAL_SHARE, Fused, fuse
-from lmkrag.retrieval.growth import REACH
+from lmkrag.retrieval.growth import REACH, grow_spans
 from lmkrag.retrieval.naming import Naming, find_named
 from lmkrag.types import Mode
 
@@ -59,6 +60,18 @@ class Candidates:
         """Return the candidates with their scores multiplied by one more factor ``[n]``."""
         fused = self.fused.times(name, factor)
         return replace(self, fused=fused, score=fused.score)
+
+    def grow(self, *, sentences_before: int | None = None) -> Iterator[tuple[int, int, int]]:
+        """Yield the spans that grow from the candidates: see :func:`lmkrag.retrieval.growth.grow_spans`."""
+        return grow_spans(
+            self.score,
+            self.sentences,
+            self.documents,
+            has_content=self.has_content,
+            lead_in=self.lead_in,
+            record=self.record,
+            sentences_before=sentences_before,
+        )
 
     def keep(self, kept: Mask) -> "Candidates":
         """Return some of the candidates: those that ``kept`` ``[n]`` is true of."""

@@ -1,7 +1,8 @@
 """What is asked of an index, checked once for Python, the command line and the adapters."""
 
+import math
 from dataclasses import dataclass
-from numbers import Integral
+from numbers import Integral, Real
 from typing import TypedDict, get_args
 
 from lmkrag.errors import UsageError
@@ -19,6 +20,7 @@ class AskOptions(TypedDict, total=False):
     mode: Mode
     filter: str | None
     per_document: int | None
+    rerank: bool | float | None
 
 
 class SearchOptions(AskOptions, total=False):
@@ -44,6 +46,8 @@ class SearchRequest:
             spans.
         per_document: number of results of one document, at most; None for no limit.
         explain: give each span its explanation.
+        rerank: read the best places together with the question and order them anew: always, never, or for so many
+            milliseconds; None for always where a language model will read them, and never in a search.
 
     Raises:
         UsageError: an argument is out of range, or the filter can't be parsed.
@@ -57,6 +61,7 @@ class SearchRequest:
     sentences_before: int | None = None
     per_document: int | None = None
     explain: bool = False
+    rerank: bool | float | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
@@ -64,6 +69,7 @@ class SearchRequest:
         _check_count("budget", self.budget, least=1, unit=" token")
         _check_count("sentences_before", self.sentences_before, least=0)
         _check_count("per_document", self.per_document, least=1)
+        _check_rerank(self.rerank)
         _check_choice("mode", self.mode, get_args(Mode))
         _check_choice("level", self.level, get_args(Level))
         if self.filter is not None:
@@ -97,6 +103,13 @@ def _check_count(name: str, value: object, *, least: int, unit: str = "") -> Non
         raise UsageError(f"{name} must be a whole number, not {value!r}")
     if int(value) < least:
         raise UsageError(f"{name} must be at least {least}{unit}, not {value}")
+
+
+def _check_rerank(value: object) -> None:
+    if value is None:
+        return
+    if not isinstance(value, Real) or not math.isfinite(value) or (not isinstance(value, bool) and value <= 0):
+        raise UsageError(f"rerank must be true, false, or a positive number of milliseconds, not {value!r}")
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:

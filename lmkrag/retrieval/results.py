@@ -9,7 +9,7 @@ from lmkrag.index.view import DocumentView
 from lmkrag.index.words import hash_words
 from lmkrag.retrieval.explaining import explain_span
 from lmkrag.retrieval.gather import Candidates
-from lmkrag.types import Hit, Span
+from lmkrag.types import Explanation, Hit, Span
 
 _LINED = frozenset({"text", "markdown", "rst", "code"})  # kinds whose text is the file itself
 _LOOKED_AT = 200  # headings above a span
@@ -30,6 +30,8 @@ class Results:
         """Take what was searched and what was found, and whether spans get explanations."""
         self._snapshot, self._candidates = snapshot, candidates
         self._explain = explain
+        self.score = candidates.score
+        """By which spans are ordered, of each candidate."""
         self.grown: dict[int, tuple[int, int]] = {}
         """Positions of candidates (first, stop) that growth took, by the hit that it grew from."""
         self._views: dict[int, DocumentView] = {}
@@ -65,7 +67,7 @@ class Results:
             start=start,
             end=end,
             text=text,
-            score=float(self._candidates.score[hits[0]]),
+            score=float(self.score[hits[0]]),
             page=bisect_right(row.page_starts, start) if row.page_starts else None,
             hits=tuple(map(self._hit, hits)),
             title=row.title,
@@ -76,8 +78,12 @@ class Results:
             headings=(headings := find_headings(view, self.ordinal(hits[0]))),
             header=(header := find_header(view, view.ordinal_at(start))),
             coverage=self._cover(" ".join([text[:_READ], header, row.title, *headings])),
-            explanation=explain_span(self._candidates, view, hits, self.grown, start, end) if self._explain else None,
+            explanation=self._explain_span(hits, start, end) if self._explain else None,
         )
+
+    def _explain_span(self, hits: Sequence[int], start: int, end: int) -> Explanation:
+        score = float(self.score[hits[0]])
+        return explain_span(self._candidates, self.view(hits[0]), hits, self.grown, start, end, score)
 
     def _cover(self, text: str) -> float:
         """The share of the question's words, by weight, that a text has."""

@@ -9,9 +9,10 @@ from lmkrag.arrays import Hashes, Scores
 from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.retrieval.gather import Candidates, gather_candidates
-from lmkrag.retrieval.growth import JOIN, grow_spans
+from lmkrag.retrieval.growth import JOIN
 from lmkrag.retrieval.joining import join_passages
 from lmkrag.retrieval.operators import NO_OPERATORS, Operators, apply_operators
+from lmkrag.retrieval.reranking import SecondLook
 from lmkrag.retrieval.results import Results
 from lmkrag.types import Level, Mode, Span
 
@@ -32,6 +33,7 @@ def search_spans(
     allowed: Selection | None = None,
     explain: bool = False,
     operators: Operators = NO_OPERATORS,
+    second_look: SecondLook | None = None,
 ) -> list[Span]:
     """Find the best spans, best first.
 
@@ -47,6 +49,7 @@ def search_spans(
         allowed: documents to search in; None for all.
         explain: give each span its explanation.
         operators: of the query: what comes first, and what is left out.
+        second_look: reads the best places together with the question, and orders them anew.
     """
     wanted = top_k if not operators.excluded else 2 * top_k  # some may be left out
     candidates = gather_candidates(
@@ -57,7 +60,7 @@ def search_spans(
     if candidates is None or not len(candidates.sentences):
         return []
     results = Results(snapshot, candidates, explain=explain)
-    found = _find(results, candidates, wanted, level, sentences_before, per_document)
+    found = _find(results, candidates, wanted, level, sentences_before, per_document, second_look)
     return [span for span in found if not operators.excludes(span.text)][:top_k]
 
 
@@ -68,27 +71,25 @@ def _find(
     level: Level,
     sentences_before: int | None,
     per_document: int | None,
+    second_look: SecondLook | None,
 ) -> list[Span]:
     """The spans of a level, best first."""
+    grown = candidates.grow(sentences_before=sentences_before)
+    if second_look is not None:
+        spans = list(grown)
+        reread = second_look.reread(results, candidates, spans)
+        grown = iter(reread.order(spans))
+        results.score = reread.score if level in ("sentence", "document") else reread.score_spans(spans)
     if level == "document":
         # by the best sentence: the maximum does best in LongRAG, arXiv 2406.15319
-        best = np.argsort(-candidates.score, kind="stable").tolist()
+        best = np.argsort(-results.score, kind="stable").tolist()
         found = _limit(candidates, ((hit, hit + 1, (hit,)) for hit in best), top_k, 1)
         return [results.make_span(0, results.view(hits[0]).row.length, hits) for _, _, hits in found]
     if level == "sentence":
         positions = np.flatnonzero(candidates.has_content)
-        order = positions[np.argsort(-candidates.score[positions], kind="stable")].tolist()
+        order = positions[np.argsort(-results.score[positions], kind="stable")].tolist()
         runs: Iterator[Run] = ((hit, hit + 1, (hit,)) for hit in order)
         return _spans(results, _limit(candidates, runs, top_k, per_document))
-    grown = grow_spans(
-        candidates.score,
-        candidates.sentences,
-        candidates.documents,
-        has_content=candidates.has_content,
-        lead_in=candidates.lead_in,
-        record=candidates.record,
-        sentences_before=sentences_before,
-    )
     grown = _record(grown, results)
     if level == "passage" and sentences_before is None:
         return join_passages(results, grown, top_k=top_k, per_document=per_document)

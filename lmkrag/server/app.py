@@ -21,7 +21,7 @@ from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.pages import Pages
 from lmkrag.server.problems import handle_errors
-from lmkrag.server.routes import dify, documents, health, jobs, openai, search
+from lmkrag.server.routes import dify, documents, health, jobs, openai, rerank, search
 from lmkrag.server.routes import indexes as index_routes
 from lmkrag.server.service import Service
 from lmkrag.server.settings import ServerSettings
@@ -49,7 +49,7 @@ def create_app(settings: ServerSettings) -> ASGIApp:
         IndexNotFound: an index is not there. StorageError: one can't be used.
     """
     workers = Workers(settings.limits)
-    indexes = ServedIndexes(settings.indexes, workers)
+    indexes = ServedIndexes(settings.indexes, workers, settings.rerank_model)
     service = Service(
         settings=settings,
         reader=settings.reader or ExtractiveReader(),
@@ -91,7 +91,7 @@ def create_app(settings: ServerSettings) -> ASGIApp:
     handle_errors(app)
     for group in (search, jobs, index_routes, documents, health):
         app.include_router(group.router, responses=_describe_errors("application/problem+json"))
-    for group in (openai, dify):
+    for group in (openai, rerank, dify):
         app.include_router(group.router, responses=_describe_errors("application/json"))
     _serve_page(app)
     app.mount("/mcp", mounted)

@@ -19,7 +19,7 @@ _logger = logging.getLogger(__name__)
 class ServedIndex:
     """One index and the name it is served under. State: the open engine."""
 
-    def __init__(self, name: str, path: Path, workers: Workers) -> None:
+    def __init__(self, name: str, path: Path, workers: Workers, reranker: str | None = None) -> None:
         """Open the index.
 
         Raises:
@@ -28,7 +28,8 @@ class ServedIndex:
         self.name, self.path = name, path
         self._workers = workers
         self._guard = threading.Lock()
-        self._engine = Engine.open(path)
+        self._reranker = reranker
+        self._engine = Engine.open(path, reranker=reranker)
 
     @property
     def engine(self) -> Engine:
@@ -66,7 +67,7 @@ class ServedIndex:
         with self._guard:
             if self._engine is old:  # else another thread was sooner
                 _logger.warning("%s: another index is in its place; opening that", self.name)
-                self._engine = Engine.open(self.path)
+                self._engine = Engine.open(self.path, reranker=self._reranker)
                 old.close()
             return self._engine
 
@@ -78,8 +79,8 @@ class ServedIndex:
 class ServedIndexes:
     """All indexes of a server, by name."""
 
-    def __init__(self, paths: Mapping[str, Path], workers: Workers) -> None:
-        """Open them.
+    def __init__(self, paths: Mapping[str, Path], workers: Workers, reranker: str | None = None) -> None:
+        """Open them; searches with ``rerank`` use the re-ranker of that name, by default our own.
 
         Raises:
             IndexNotFound: one is not there. StorageError: one can't be used.
@@ -87,7 +88,7 @@ class ServedIndexes:
         self.by_name: dict[str, ServedIndex] = {}
         try:
             for name, path in paths.items():
-                self.by_name[name] = ServedIndex(name, path, workers)
+                self.by_name[name] = ServedIndex(name, path, workers, reranker)
         except BaseException:
             self.close()
             raise

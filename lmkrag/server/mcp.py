@@ -78,6 +78,7 @@ class AnswerWithQuotations(BaseModel):
 
     answer: str
     found: bool
+    confidence: float | None
     citations: list[Quotation]
 
 
@@ -199,7 +200,9 @@ def _add_reading_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: R
                 )
                 for cited in said.citations
             ]
-            return AnswerWithQuotations(answer=said.text, found=said.found, citations=citations)
+            return AnswerWithQuotations(
+                answer=said.text, found=said.found, confidence=said.confidence, citations=citations
+            )
 
         return await _tell(find())
 

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from lmkrag.types import Level, Mode
 
@@ -14,6 +14,7 @@ MAX_BATCH = 64
 
 _MAX_RESULTS = 1_000
 _MAX_BUDGET = 1_000_000
+_MAX_WAIT = 60_000
 
 Question = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, examples=["how is leave accrued?"])]
 IndexName = Annotated[
@@ -34,6 +35,11 @@ class AskFields(_Request):
     mode: Mode = "hybrid"
     filter: Filter = None
     per_document: int | None = Field(None, ge=1, le=_MAX_RESULTS, description="Results of one document, at most.")
+    rerank: StrictBool | Annotated[float, Field(gt=0, le=_MAX_WAIT)] | None = Field(
+        None,
+        description="Read the best places with the question and order them anew; a number: milliseconds. "
+        "Done by default for a language model.",
+    )
     index: IndexName = None
 
     def options(self) -> dict[str, Any]:
@@ -172,6 +178,15 @@ class CitationModel(BaseModel):
     quote: str
 
 
+class ShortAnswerModel(BaseModel):
+    """The words that answer: characters of the document of citation ``[number]``."""
+
+    number: int
+    text: str
+    start: int
+    end: int
+
+
 class AnswerReply(BaseModel):
     """An answer; ``found`` is false when the documents do not answer the question."""
 
@@ -180,6 +195,8 @@ class AnswerReply(BaseModel):
     found: bool
     reader: str
     citations: list[CitationModel]
+    short: list[ShortAnswerModel]
+    confidence: float | None
     warnings: list[str]
     spans: list[SpanModel]
 

@@ -53,6 +53,7 @@ class ServerSettings:
         authenticated: false to listen on other addresses than the loopback without a token.
         allowed_hosts: further names that requests may call the server by.
         reader: what answers questions; without one the passages themselves are quoted.
+        rerank_model: what searches with ``rerank`` use: a folder or hub name; our own by default.
         limits: how much to take on.
 
     Raises:
@@ -67,6 +68,7 @@ class ServerSettings:
     authenticated: bool = True
     allowed_hosts: frozenset[str] = frozenset()
     reader: Reader | None = None
+    rerank_model: str | None = None
     limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:

@@ -1,6 +1,7 @@
 """Asking through the command line: every reader, streams, batches, conversations."""
 
 import json
+import re
 import threading
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -52,11 +53,12 @@ def test_a_batch(lmkrag, index, served, tmp_path):
 
 
 def test_a_conversation(lmkrag, index):
-    questions = "When are bonfires allowed?\nAnd who signs for it?\n\n"
+    questions = "When are bonfires allowed?\nAnd what may not be burned?\n\n"
     result = lmkrag("chat", "--index", index, stdin=questions)
     assert result.returncode == 0
-    assert result.stdout.count("\n[1] reports/allotment-minutes.docx:") == 2
+    assert len(re.findall(r"\n\[\d\] reports/allotment-minutes.docx:", result.stdout)) >= 2
     assert "first Sunday of November" in result.stdout
+    assert "Painted wood and plastic may not be burned at all. [1]" in result.stdout
 
 
 def test_own_prompts_and_settings_from_a_file(lmkrag, index, served, chat_server, causal_model, tmp_path):
@@ -84,6 +86,8 @@ def test_own_prompts_and_settings_from_a_file(lmkrag, index, served, chat_server
             "can't be reached; is the server running?",
         ),
         (["chat", "--reader", "vllm"], 2, "choose a model with --model"),
+        (["ask", "x", "--rerank", "on", "--rerank-model", "./gone"], 2, "re-ranker './gone': no such folder"),
+        (["ask", "x", "--rerank", "-5"], 2, "rerank must be true, false, or a positive number of milliseconds"),
     ],
 )
 def test_what_goes_wrong_is_one_line(lmkrag, index, arguments, code, message):
@@ -143,3 +147,14 @@ def test_a_failed_request_does_not_end_a_conversation(lmkrag, index, picky):
     assert "lmkrag: " in result.stderr
     assert "Traceback" not in result.stderr
     assert result.returncode == 1
+
+
+def test_the_short_answer_comes_first(lmkrag, engine, index):
+    question = "How long must the lamp burn before the wick may be trimmed?"
+    result = lmkrag("ask", question, "--index", index)
+    assert result.stdout.splitlines()[0] == "four hours"
+    answer = json.loads(lmkrag("ask", question, "--index", index, "--json", "--rerank", "on").stdout)
+    (short,) = answer["short"]
+    text = engine.show(answer["citations"][0]["doc_id"])
+    assert text[short["start"] : short["end"]] == short["text"] == "four hours"
+    assert answer["confidence"] > 0.5

@@ -25,8 +25,9 @@ def test_the_public_names():
     every = [name for name, value in vars(errors).items() if isinstance(value, type)]
     values = [name for name, value in vars(types).items() if isinstance(value, type) and is_dataclass(value)]
     streams = ["AnswerStream", "AsyncAnswerStream"]
+    reranking = ["Highlight", "Place", "Reranker", "highlight"]
     parts = ["Engine", "RemoteEngine", "LandmarkEncoder", "grow_spans", "plan_windows", "split_sentences"]
-    assert lmkrag.__all__ == sorted([*every, *values, *streams, *parts])
+    assert lmkrag.__all__ == sorted([*every, *values, *streams, *reranking, *parts])
     for name in lmkrag.__all__:
         assert getattr(lmkrag, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'Chunker'"):
@@ -121,16 +122,20 @@ def test_an_extra_pulls_in_its_own_framework_only():
 def test_the_python_of_the_readme_runs(corpus, tmp_path, monkeypatch, chat_server, causal_model, capsys):
     readme = (ROOT / "README.md").read_text()
     found = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    snippet, streaming, *frameworks = [code for code in found if "connect(" not in code]  # see tests/server
+    snippet, highlighting, streaming, *frameworks = [
+        code for code in found if "connect(" not in code
+    ]  # see tests/server
     (tmp_path / "docs").mkdir()
     shutil.copy(corpus / "lighthouse-handbook.md", tmp_path / "docs")
     monkeypatch.chdir(tmp_path)
     names: dict = {}
     exec(snippet, names)
     assert "Leave is accrued by the month" in names["answer"].text
+    exec(highlighting, names)
+    assert "Apples are picked in May." in capsys.readouterr().out
     exec(streaming.replace("http://localhost:8000/v1", chat_server).replace("MODEL", str(causal_model)), names)
     assert "bonfires" in capsys.readouterr().out
-    assert len(frameworks) == 2
+    assert len(frameworks) == 3
     for snippet in frameworks:
         exec(snippet, names)
         assert "Leave is accrued by the month" in capsys.readouterr().out
@@ -140,7 +145,7 @@ def test_the_python_of_the_readme_runs(corpus, tmp_path, monkeypatch, chat_serve
 def test_the_output_in_the_readme_is_real(lmkrag, built_index, chat_server, causal_model):
     readme = (ROOT / "README.md").read_text()
     found = re.findall(r"\$ lmkrag ((?:ask|search) .*indexes/demo.*)\n((?:(?!\$ |```).*\n)+)", readme)
-    assert [command.split()[0] for command, _ in found] == ["ask", "search", "ask", "ask", "ask"]
+    assert [command.split()[0] for command, _ in found] == ["ask", "search", "ask", "ask", "ask", "ask"]
     for command, output in found:
         command = command.replace("indexes/demo", str(built_index)).replace("./tiny", str(causal_model))
         result = lmkrag(*shlex.split(command.replace("http://localhost:8123/v1", chat_server)))

@@ -91,5 +91,5 @@ def test_a_recipe_file_can_be_given_again(tmp_path, encoder):
             engine.add(Document("a", "a", "The bridge is closed."))
             assert engine.status().recipe == "mine"
     path.write_text('factory = "SQ4"\n')
-    with pytest.raises(UsageError, match="made with recipe 'mine'; index into a new directory"):
+    with pytest.raises(UsageError, match="made with recipe 'mine'; run lmkrag reindex"):
         Engine.open(tmp_path / "index", recipe=str(path))

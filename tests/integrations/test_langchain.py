@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from lmkrag import Engine
 from lmkrag.errors import UsageError
-from lmkrag.integrations.langchain import LandmarkRetriever
+from lmkrag.integrations.langchain import LandmarkCompressor, LandmarkRetriever
 
 QUESTION = "When are bonfires allowed?"
 
@@ -110,3 +110,24 @@ def test_misspelt_arguments_are_refused(engine):
         LandmarkRetriever(engine=engine).invoke(QUESTION, filtr="kind=pdf")
     with pytest.raises(UsageError, match="top_k must be at least 1, not 0"):
         LandmarkRetriever(engine=engine).invoke(QUESTION, k=0)
+
+
+def test_a_compressor_keeps_what_answers():
+    documents = [
+        Document("The ferry leaves at nine.", metadata={"title": "Ferry"}, id="a"),
+        Document("Pears ripen in October. Apples are picked in May.", metadata={"title": "Orchard"}, id="b"),
+    ]
+    (kept,) = LandmarkCompressor().compress_documents(documents, "When are apples picked?")
+    assert (kept.page_content, kept.id, kept.metadata["title"]) == ("Apples are picked in May.", "b", "Orchard")
+    ((start, end, probability),) = kept.metadata["highlights"]
+    assert documents[1].page_content[start:end] == kept.page_content
+    assert 0.2 <= probability <= 1
+    assert "highlights" not in documents[1].metadata
+    assert LandmarkCompressor().compress_documents([], "When?") == []
+
+
+def test_rerank_is_passed_on(engine):
+    found = LandmarkRetriever(engine=engine, k=3, rerank=True).invoke(QUESTION)
+    assert [document.metadata["start"] for document in found] == [
+        span.start for span in engine.search(QUESTION, top_k=3, rerank=True)
+    ]

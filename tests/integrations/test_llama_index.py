@@ -3,12 +3,12 @@
 import pytest
 from llama_index.core import Document
 from llama_index.core.query_engine import CitationQueryEngine, RetrieverQueryEngine
-from llama_index.core.schema import MetadataMode, NodeRelationship
+from llama_index.core.schema import MetadataMode, NodeRelationship, NodeWithScore, TextNode
 from llama_index.llms.openai_like import OpenAILike
 
 from lmkrag import Engine
 from lmkrag.errors import UsageError
-from lmkrag.integrations.llama_index import LandmarkRetriever
+from lmkrag.integrations.llama_index import LandmarkPostprocessor, LandmarkRetriever
 
 QUESTION = "When are bonfires allowed?"
 
@@ -94,3 +94,24 @@ def test_prompts_show_title_and_page_and_no_path(engine):
     (found,) = LandmarkRetriever(engine, similarity_top_k=1, filter="kind=markdown").retrieve("the lamp")
     assert "page" not in found.node.get_content(MetadataMode.LLM)
     assert found.node.metadata["year"] == 1911  # front matter
+
+
+def test_a_postprocessor_keeps_what_answers():
+    texts = ["The ferry leaves at nine.", "Pears ripen in October. Apples are picked in May."]
+    nodes = [NodeWithScore(node=TextNode(text=text, metadata={"kind": "text"})) for text in texts]
+    (kept,) = LandmarkPostprocessor().postprocess_nodes(nodes, query_str="When are apples picked?")
+    assert kept.text == "Apples are picked in May."
+    assert kept.node.node_id == nodes[1].node.node_id
+    assert nodes[1].text == texts[1]
+    assert "highlights" not in kept.node.get_content(MetadataMode.LLM)
+    ((start, end, _),) = kept.node.metadata["highlights"]
+    assert texts[1][start:end] == kept.text
+    with pytest.raises(UsageError, match="needs the question"):
+        LandmarkPostprocessor().postprocess_nodes(nodes)
+
+
+def test_rerank_is_passed_on(engine):
+    nodes = LandmarkRetriever(engine, similarity_top_k=3, rerank=True).retrieve(QUESTION)
+    assert [found.node.start_char_idx for found in nodes] == [
+        span.start for span in engine.search(QUESTION, top_k=3, rerank=True)
+    ]

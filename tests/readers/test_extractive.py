@@ -18,17 +18,17 @@ def hit(start: int, end: int, score: float, dense: float = 0.6) -> Hit:
 
 def test_the_best_sentence_is_quoted_with_its_exact_place():
     span = make_span(hit(125, 166, 1.0), hit(100, 125, 0.5))
-    answer = ExtractiveReader().answer("When?", [span])
+    answer = ExtractiveReader().answer("May anybody trim the wick?", [span])
     (citation,) = answer.citations
     assert answer.found
     assert citation.quote == "Nobody may trim the wick before midnight."
     assert span.text[citation.start - span.start : citation.end - span.start] == citation.quote
-    assert answer.text == "Nobody may trim the wick before midnight. [1]"
+    assert answer.text.splitlines()[-1] == "Nobody may trim the wick before midnight. [1]"
 
 
 def test_a_hit_that_a_budget_cut_is_quoted_as_far_as_it_is_there():
     span = make_span(hit(125, 166, 1.0), text=TEXT[:40])
-    (citation,) = ExtractiveReader().answer("When?", [span]).citations
+    (citation,) = ExtractiveReader().answer("May anybody trim it?", [span]).citations
     assert citation.quote == TEXT[25:40].strip()
 
 
@@ -72,13 +72,38 @@ def test_a_table_of_contents_is_no_answer():
 
 def test_what_was_quoted_is_not_quoted_again():
     span = make_span(hit(125, 166, 1.0), hit(100, 125, 0.9))
-    before = ExtractiveReader().answer("When?", [span])
+    before = ExtractiveReader().answer("May anybody trim the wick?", [span])
     after = ExtractiveReader(quoted=before.citations).answer("And the lamp?", [span])
     assert [citation.quote for citation in after.citations] == ["The lamp is lit at dusk."]
 
 
 def test_words_count_beside_similarity():
     near = make_span(hit(100, 125, 1.0, dense=FOUND - 0.2))
-    assert not ExtractiveReader().answer("When?", [near]).found
-    assert ExtractiveReader().answer("When?", [replace(near, coverage=1.0)]).found
+    assert not ExtractiveReader().answer("When is the lamp lit?", [near]).found
+    assert ExtractiveReader().answer("When is the lamp lit?", [replace(near, coverage=1.0)]).found
     assert weigh_evidence([replace(near, coverage=0.5)]) == pytest.approx(FOUND - 0.2 + COVERAGE / 2)
+
+
+def test_the_words_that_answer_are_marked_in_their_sentence():
+    text = "The gap may be 22 millimetres wide at most, wherever the boards meet the wall. Paint comes last."
+    span = make_span(hit(100, 180, 1.0), text=text)
+    answer = ExtractiveReader().answer("How wide may the gap be?", [span])
+    (short,) = answer.short
+    assert text[short.start - span.start : short.end - span.start] == short.text
+    assert "22 millimetres" in short.text
+    assert answer.text.splitlines()[0] == short.text
+    (citation,) = answer.citations
+    assert citation.start <= short.start < short.end <= citation.end
+    assert short.number == citation.number
+    assert answer.confidence is not None and answer.confidence > 0.4
+
+
+def test_a_question_of_how_or_why_has_no_short_answer():
+    text = "To open the hatch, turn the crank to the left until it clicks. Then push."
+    span = make_span(hit(100, 162, 1.0), text=text)
+    assert ExtractiveReader().answer("How do I open the hatch?", [span]).short == ()
+
+
+def test_nothing_to_read_is_not_found_with_certainty():
+    answer = ExtractiveReader().answer("When?", [])
+    assert (answer.found, answer.confidence) == (False, 0.0)

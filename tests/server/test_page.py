@@ -156,6 +156,7 @@ def test_text_beyond_the_basic_plane_and_markup(page, serve, encoder, tmp_path):
         assert page.locator("mark").inner_text() == text[start:end]
         assert "<img src=x" in page.locator(".text").inner_text()
         ask(page, running.url, "when does the ferry leave?")
+        assert "seven" in page.locator(".citations q mark").inner_text()
         assert "onerror" in page.locator("main").inner_text()
         assert page.locator("img").count() == 0
 

@@ -107,6 +107,18 @@ function AnswerText({ text, citations, open }) {
   });
 }
 
+// A quotation with the words that answer marked; places count characters, of which some are two units of JavaScript's.
+function Quotation({ citation, short }) {
+  const inside = short.find(
+    (one) => one.number === citation.number && one.start >= citation.start && one.end <= citation.end,
+  );
+  if (!inside) return html`<q>${citation.quote}</q>`;
+  const letters = [...citation.quote];
+  const [start, end] = [inside.start - citation.start, inside.end - citation.start];
+  const cut = (from, to) => letters.slice(from, to).join("");
+  return html`<q>${cut(0, start)}<mark>${cut(start, end)}</mark>${cut(end)}</q>`;
+}
+
 function Answer({ asked, open }) {
   const { text, answer, problem, busy } = asked;
   const citations = answer?.citations || [];
@@ -122,7 +134,7 @@ function Answer({ asked, open }) {
       ${citations.map(
         (citation) => html`<li value=${citation.number}>
           <button class="link" onClick=${() => open(citation)}>${citation.place}</button>
-          <q>${citation.quote}</q>
+          <${Quotation} ...${{ citation, short: answer.short }} />
         </li>`,
       )}
     </ol>`}

@@ -1,0 +1,151 @@
+"""A second look: the best places that a search found are read together with the question, and put in a new order."""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lmkrag.arrays import Mask, Scores
+from lmkrag.index.view import DocumentView
+from lmkrag.reranker.base import Place, Reranker
+from lmkrag.retrieval.gather import Candidates
+from lmkrag.retrieval.results import Results
+
+PLACES = 12
+"""Places that are read, at most."""
+
+PLACE_LENGTH = 520
+"""Characters of a place: a span, and sentences around it until it is about as long."""
+
+Grown = tuple[int, int, int]
+"""Positions of a span's first candidate, of the one after its last, and of the one that it grew from."""
+
+
+class Reread(NamedTuple):
+    """Scores ``[n]`` of candidates after the second look, and which of them were read ``[n]``.
+
+    What was not read has its old score, or so much less that no place that was read has a lower one.
+    """
+
+    score: Scores
+    read: Mask
+
+    def order(self, grown: Iterable[Grown]) -> list[Grown]:
+        """Return spans by their best sentence, those that were read first; the others keep their order."""
+        spans = list(grown)
+        seen = [span for span in spans if self.read[span[2]]]
+        scores = self.score_spans(seen)
+        seen.sort(key=lambda span: -scores[span[2]])
+        return seen + [span for span in spans if not self.read[span[2]]]
+
+    def score_spans(self, grown: Iterable[Grown]) -> Scores:
+        """Return the scores ``[n]``, a span's hit with that of the best sentence of its span."""
+        scores = self.score.copy()
+        for first, stop, hit in grown:
+            scores[hit] = self.score[first:stop].max()
+        return scores
+
+
+class SecondLook:
+    """Reads what one search found. State: what was read already, so that a search may be repeated for more results."""
+
+    def __init__(self, question: str, reranker: Reranker, *, milliseconds: float | None = None) -> None:
+        """Take the question, what reads it with places, and how long it may read; None for no limit."""
+        self._question, self._reranker = question, reranker
+        self._seconds = None if milliseconds is None else milliseconds / 1_000
+        self._began: float | None = None  # to read
+        self._scores: dict[tuple[int, int, int], Scores] = {}
+        self._slowest = 0.0  # seconds that a place took
+
+    def reread(self, results: Results, candidates: Candidates, grown: Iterable[Grown]) -> Reread:
+        """Read the places of the best spans, best first, until time is up."""
+        read = np.zeros(len(candidates.sentences), bool)
+        added: Scores = np.zeros(len(candidates.sentences), np.float32)
+        wanted: list[tuple[DocumentView, int, int]] = []
+        for first, stop, hit in grown:
+            view = results.view(hit)
+            low, high = find_place(view, results.ordinal(first), results.ordinal(stop - 1) + 1, results.ordinal(hit))
+            positions = _positions(candidates, view, low, high)
+            if read[hit]:
+                continue
+            read[positions[positions >= 0]] = True
+            wanted.append((view, low, high))
+            if len(wanted) == PLACES:
+                break
+        self._read(wanted)
+        read[:] = False
+        lowest = np.inf
+        for view, low, high in wanted:
+            scores = self._scores.get((view.row.id, low, high))
+            if scores is None:
+                continue
+            positions = _positions(candidates, view, low, high)
+            fresh = (positions >= 0) & ~read[positions]
+            added[positions[fresh]] = scores[fresh]
+            read[positions[fresh]] = True
+            if fresh.any():
+                new = candidates.score[positions[fresh]] + self._reranker.weight * added[positions[fresh]]
+                lowest = min(lowest, float(new.max()))
+        score = candidates.score + np.float32(self._reranker.weight) * added
+        if read.any() and not read.all():
+            score[~read] -= max(0.0, float(score[~read].max()) - lowest)
+        return Reread(score, read)
+
+    def _read(self, wanted: Sequence[tuple[DocumentView, int, int]]) -> None:
+        """Read places that were not read yet: all at once, or one by one while there is time, the first in any case."""
+        new = [place for place in wanted if (place[0].row.id, *place[1:]) not in self._scores]
+        size = len(new) if self._seconds is None else 1
+        for start in range(0, len(new), max(1, size)):
+            began = time.monotonic()
+            self._began = self._began or began
+            if self._seconds is not None and self._slowest and began + self._slowest > self._began + self._seconds:
+                return
+            part = new[start : start + size]
+            places = [
+                Place(view.row.title, tuple(view.sentence(ordinal) for ordinal in range(low, high)))
+                for view, low, high in part
+            ]
+            scored = self._reranker.score(self._question, places)
+            for (view, low, high), scores in zip(part, scored, strict=True):
+                self._scores[view.row.id, low, high] = _checked(scores, high - low)
+            self._slowest = max(self._slowest, (time.monotonic() - began) / len(part))
+
+
+def find_place(view: DocumentView, low: int, high: int, hit: int) -> tuple[int, int]:
+    """Return the sentences to read around a hit: of its span ``[low, high)``, then before and after it by turns.
+
+    A hit that is longer than a place is read alone.
+    """
+    first, stop = _widen(view, hit, hit + 1, low, high)
+    return _widen(view, first, stop, 0, view.row.sentences)
+
+
+def _widen(view: DocumentView, first: int, stop: int, low: int, high: int) -> tuple[int, int]:
+    """Take sentences before and after by turns, within ``[low, high)``, while the place is short enough."""
+
+    def fits(start: int, end: int) -> bool:
+        return low <= start and end <= high and view.bounds(end - 1)[1] - view.bounds(start)[0] <= PLACE_LENGTH
+
+    while True:
+        before = first
+        if fits(first - 1, stop):
+            first -= 1
+        if fits(first, stop + 1):
+            stop += 1
+        elif first == before:
+            return first, stop
+
+
+def _positions(candidates: Candidates, view: DocumentView, low: int, high: int) -> np.ndarray:
+    """Where the sentences ``[low, high)`` of a document are among the candidates; -1 for those that are not."""
+    wanted = np.arange(low, high) + view.row.first_sentence
+    places = np.minimum(np.searchsorted(candidates.sentences, wanted), len(candidates.sentences) - 1)
+    return np.where(candidates.sentences[places] == wanted, places, -1)
+
+
+def _checked(scores: Scores, sentences: int) -> Scores:
+    """Scores as they can be added: of the right number and finite, else none."""
+    if len(scores) != sentences or not np.isfinite(scores).all():
+        return np.zeros(sentences, np.float32)
+    return np.asarray(scores, np.float32)

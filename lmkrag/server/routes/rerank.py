@@ -1,0 +1,87 @@
+"""Rerank texts of the caller's own, in the form of Jina's and Cohere's APIs, which frameworks speak."""
+
+from typing import Annotated
+
+from fastapi import APIRouter
+from pydantic import BaseModel, ConfigDict, Field
+
+from lmkrag.reranker.highlights import highlight
+from lmkrag.server.problems import Problem
+from lmkrag.server.schemas import Question
+from lmkrag.server.service import TheService
+
+router = APIRouter(prefix="/v1", tags=["Rerank"])
+
+_MAX_TEXTS = 256
+_MAX_CHARACTERS = 200_000  # of all texts of a request
+
+
+class TextDocument(BaseModel):
+    """A text to be ranked."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    text: Annotated[str, Field(max_length=_MAX_CHARACTERS)]
+
+
+class RerankBody(BaseModel):
+    """A question, and the texts to rank by how well they answer it; the model is ours, whatever it is called."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    model: str = Field("", max_length=200)
+    query: Question
+    documents: list[Annotated[str, Field(max_length=_MAX_CHARACTERS)] | TextDocument] = Field(
+        min_length=1, max_length=_MAX_TEXTS
+    )
+    top_n: int | None = Field(None, ge=1, description="Number of results; all without.")
+    return_documents: bool = False
+
+
+class HighlightModel(BaseModel):
+    """Characters ``[start, end)`` of a text, a sentence, and the probability that it answers."""
+
+    start: int
+    end: int
+    score: float
+
+
+class RankedText(BaseModel):
+    """A text: its place in the request from 0, the probability that its best sentence answers, and every sentence's."""
+
+    index: int
+    relevance_score: float
+    highlights: list[HighlightModel]
+    document: TextDocument | None = None
+
+
+class RerankReply(BaseModel):
+    """The texts, best first."""
+
+    model: str
+    results: list[RankedText]
+
+
+@router.post("/rerank", response_model_exclude_none=True)
+async def rerank(body: RerankBody, service: TheService) -> RerankReply:
+    """Rank texts by how well they answer a question, and say which of their sentences do."""
+    texts = [document if isinstance(document, str) else document.text for document in body.documents]
+    if sum(map(len, texts)) > _MAX_CHARACTERS:
+        raise Problem(413, "too-large", "Too much text", f"the texts have more than {_MAX_CHARACTERS:,} characters")
+
+    def rank() -> list[RankedText]:
+        ranked = [_rank(number, body.query, text, body.return_documents) for number, text in enumerate(texts)]
+        return sorted(ranked, key=lambda one: -one.relevance_score)
+
+    results = await service.workers.run(rank)
+    return RerankReply(model="landmark-reranker", results=results[: body.top_n])
+
+
+def _rank(number: int, question: str, text: str, returned: bool) -> RankedText:
+    found = highlight(question, text)
+    return RankedText(
+        index=number,
+        relevance_score=max((one.score for one in found), default=0.0),
+        highlights=[HighlightModel(start=s.start, end=s.end, score=score) for s, score in found],
+        document=TextDocument(text=text) if returned else None,
+    )

@@ -1,0 +1,141 @@
+"""The second look, with the shipped re-ranker and with ones made to say what a test needs."""
+
+import time
+
+import numpy as np
+import pytest
+
+from lmkrag import Document, Engine
+from lmkrag.errors import UsageError
+from lmkrag.retrieval.request import SearchRequest
+from lmkrag.retrieval.reranking import PLACE_LENGTH, PLACES
+
+WORDS = [
+    "valve",
+    "crank",
+    "rope",
+    "lamp",
+    "wick",
+    "hull",
+    "deck",
+    "mast",
+    "keel",
+    "bilge",
+    "pump",
+    "stove",
+    "bell",
+    "chart",
+    "anchor",
+    "sail",
+    "tiller",
+    "rudder",
+]
+
+
+class Likes:
+    """Scores sentences by a word in them."""
+
+    name = "likes"
+    weight = 1.0
+
+    def __init__(self, word: str, score: float = 5.0, seconds: float = 0.0) -> None:
+        self.word, self.value, self.seconds = word, score, seconds
+        self.read: list = []
+
+    def score(self, question, places):
+        time.sleep(self.seconds * len(places))
+        self.read += places
+        return [np.array([self.value * (self.word in one) for one in place.sentences], np.float32) for place in places]
+
+
+@pytest.fixture(scope="module")
+def ship(encoder, tmp_path_factory):
+    path = tmp_path_factory.mktemp("ship") / "index"
+    documents = [
+        Document(f"{word}.md", f"{word}.md", f"The {word} is checked every week. " + "Nobody sails alone. " * 12, word)
+        for word in WORDS
+    ]
+    with Engine.open(path, create=True, encoder=encoder) as engine:
+        engine.add(documents)
+    return path
+
+
+def search(path, reranker, **options):
+    with Engine.open(path, reranker=reranker) as engine:
+        return engine.search("What is checked every week?", rerank=options.pop("rerank", True), **options)
+
+
+@pytest.mark.parametrize("level", ["passage", "span", "sentence", "document"])
+def test_what_the_reranker_prefers_comes_first(ship, level):
+    before = search(ship, None, rerank=False, level=level)
+    wanted = before[5].doc_id.removesuffix(".md")
+    found = search(ship, Likes(wanted), level=level)
+    assert found[0].doc_id == before[5].doc_id
+    assert [span.score for span in found] == sorted((span.score for span in found), reverse=True)
+
+
+def test_what_was_not_read_keeps_its_order_behind(ship):
+    before = [span.doc_id for span in search(ship, None, rerank=False, top_k=18, level="document")]
+    reranker = Likes(before[3].removesuffix(".md"))
+    after = [span.doc_id for span in search(ship, reranker, top_k=18, level="document")]
+    assert sorted(before) == sorted(after)
+    assert len(reranker.read) == PLACES
+    read = {place.title for place in reranker.read}
+    unread = [doc_id for doc_id in before if doc_id.removesuffix(".md") not in read]
+    assert after[-len(unread) :] == unread
+
+
+def test_places_are_short_and_hold_their_hit(ship):
+    reranker = Likes("checked")
+    search(ship, reranker)
+    assert all(len("".join(place.sentences)) <= PLACE_LENGTH for place in reranker.read)
+    assert all("is checked" in "".join(place.sentences) for place in reranker.read)
+
+
+def test_a_deadline_reads_the_best_and_stops(ship):
+    before = search(ship, None, rerank=False)
+    slow = Likes("mast", seconds=0.2)
+    found = search(ship, slow, rerank=1)
+    assert len(slow.read) == 1
+    assert slow.read[0].title == before[0].title
+    assert {span.doc_id for span in found} == {span.doc_id for span in before}
+
+
+def test_a_budget_reads_nothing_twice(ship):
+    reranker = Likes("mast")
+    search(ship, reranker, budget=3_000)
+    texts = ["".join(place.sentences) for place in reranker.read]
+    assert len(texts) == len(set(texts))
+
+
+@pytest.mark.parametrize("wrong", ["nan", "too few"])
+def test_scores_that_make_no_sense_change_nothing(ship, wrong):
+    class Broken(Likes):
+        def score(self, question, places):
+            value = np.nan if wrong == "nan" else 1.0
+            return [np.full(len(place.sentences) - (wrong == "too few"), value, np.float32) for place in places]
+
+    before = search(ship, None, rerank=False)
+    after = search(ship, Broken("x"))
+    assert [(span.doc_id, span.start) for span in after] == [(span.doc_id, span.start) for span in before]
+
+
+def test_the_shipped_one_and_the_explanation(engine):
+    (span, *_) = engine.search("how is leave accrued?", rerank=True, explain=True)
+    assert engine.show(span.doc_id)[span.start : span.end] == span.text
+    assert "second look" in span.explain()
+    assert span.explanation.score == pytest.approx(span.score)
+
+
+@pytest.mark.parametrize("value", ["yes", 0, -5, float("nan"), float("inf")])
+def test_what_rerank_may_be(value):
+    with pytest.raises(UsageError, match="rerank must be"):
+        SearchRequest(rerank=value)
+
+
+def test_a_document_of_one_word(encoder, tmp_path):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add([Document("a.md", "a.md", "Fog")])
+        (span,) = engine.search("Fog?", rerank=True)
+        assert span.text == "Fog"
+        assert engine.ask("Fog?").spans[0].text == "Fog"
