@@ -1,0 +1,151 @@
+"""Short answers and "nothing here" without a language model: how often is `ask` exactly right, and when does it refuse?
+
+    python benchmarks/answers.py [--data ../shared/data/dev] [--queries 400] [--out answers.json]
+
+Asks the questions of `squad` and `squad_unanswerable` of their own documents. Prints exact match and F1 (as SQuAD's own
+script counts them: without case, punctuation and articles) of what `ask` says first, the short answer or the sentence
+where there is none, and of the sentence alone, which is all that `ask` said before it read with the re-ranker. Then how
+well the confidence tells answered from unanswerable questions (AUROC), beside the evidence of the search alone:
+similarity, and the words of the question. Differences with 95 % intervals by a paired bootstrap.
+"""
+
+import argparse
+import json
+import string
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy.stats import mannwhitneyu
+
+from lmkrag import Answer, Engine
+from lmkrag.evaluation.dataset import load_dataset
+from lmkrag.evaluation.significance import paired_interval
+from lmkrag.readers.extractive import FOUND, LEAST, weigh_evidence
+from lmkrag.retrieval.filters import quote
+
+ANSWERED, UNANSWERABLE = "squad", "squad_unanswerable"
+
+
+class Asked(NamedTuple):
+    """A question, its answers, none if nothing answers it, and what was said."""
+
+    question: str
+    gold: tuple[str, ...]
+    said: Answer
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=Path("../shared/data/dev"))
+    parser.add_argument("--queries", type=int, default=400, help="questions of each set")
+    parser.add_argument("--out", type=Path, help="also write each question's answer and confidence")
+    options = parser.parse_args()
+    answered, unanswerable = (ask(options.data / name, options.queries) for name in (ANSWERED, UNANSWERABLE))
+    print_answers(answered)
+    print_refusals(answered, unanswerable)
+    if options.out:
+        rows = [
+            {"question": one.question, "gold": one.gold, "said": one.said.text, "confidence": one.said.confidence}
+            for one in [*answered, *unanswerable]
+        ]
+        options.out.write_text(json.dumps(rows, indent=1), "utf-8")
+
+
+def ask(folder: Path, count: int) -> list[Asked]:
+    """Ask questions of a set, each of its own document."""
+    dataset = load_dataset(folder)
+    texts = {document.doc_id: document.text for document in dataset.documents}
+    order = np.random.default_rng(0).permutation(len(dataset.queries))[:count]
+    with tempfile.TemporaryDirectory() as work, Engine.open(work, create=True) as engine:
+        engine.add(dataset.documents)
+        return [
+            Asked(
+                query.query,
+                tuple(texts[query.doc_id][start:end] for start, end in query.spans),
+                engine.ask(query.query, filter=f"doc_id={quote(query.doc_id)}"),
+            )
+            for query in (dataset.queries[number] for number in sorted(order))
+        ]
+
+
+def print_answers(asked: Sequence[Asked]) -> None:
+    """Print exact match and F1 of the short answer and of the sentence."""
+    ways: dict[str, Callable[[Answer], str]] = {"sentence": first_sentence, "short answer": first_words}
+    print(f"{'what is said first':24s} exact match      F1   ({len(asked)} questions)")
+    scores = {}
+    for name, say in ways.items():
+        scores[name] = np.array(
+            [[max(score(say(one.said), gold) for gold in one.gold) for score in (exact, f1)] for one in asked]
+        )
+        print(f"{name:24s} {100 * scores[name][:, 0].mean():11.1f} {100 * scores[name][:, 1].mean():7.1f}")
+    for column, name in enumerate(("exact match", "F1")):
+        difference = scores["short answer"][:, column] - scores["sentence"][:, column]
+        print(f"  difference of {name}: {interval(difference)}")
+    given = [one for one in asked if one.said.short]
+    right = [max(f1(first_words(one.said), gold) for gold in one.gold) for one in given]
+    print(f"  a short answer is given to {100 * len(given) / len(asked):.1f} %, F1 of those {100 * np.mean(right):.1f}")
+
+
+def print_refusals(answered: Sequence[Asked], unanswerable: Sequence[Asked]) -> None:
+    """Print how well answered questions are told from unanswerable ones."""
+    ways: dict[str, tuple[Callable[[Answer], float], float]] = {
+        "evidence of the search": (lambda said: weigh_evidence(said.spans), FOUND),
+        "confidence": (lambda said: said.confidence or 0.0, LEAST),
+    }
+    print(f"\n{'told by':24s} AUROC  refused though answered  refused rightly  refused rightly at 5 % wrongly")
+    for name, (value, least) in ways.items():
+        good, bad = (np.array([value(one.said) for one in asked]) for asked in (answered, unanswerable))
+        auroc = mannwhitneyu(good, bad).statistic / (len(good) * len(bad))
+        at_five = 100 * (bad < np.quantile(good, 0.05)).mean()
+        wrongly, rightly = (100 * (values < least).mean() for values in (good, bad))
+        print(f"{name:24s} {auroc:5.3f} {wrongly:23.1f} % {rightly:15.1f} % {at_five:28.1f} %")
+    print("\nconfidence   questions   answered")
+    values = np.array([one.said.confidence or 0.0 for one in [*answered, *unanswerable]])
+    truth = np.array([True] * len(answered) + [False] * len(unanswerable))
+    for low in np.arange(0, 1, 0.2):
+        inside = (values >= low) & (values < low + 0.2 + (low > 0.75))
+        share = f"{100 * truth[inside].mean():8.1f} %" if inside.any() else ""
+        print(f"{low:.1f} - {low + 0.2:.1f} {inside.sum():11d} {share}")
+
+
+def first_words(said: Answer) -> str:
+    """The short answer, or the sentence where there is none."""
+    return said.short[0].text if said.short else first_sentence(said)
+
+
+def first_sentence(said: Answer) -> str:
+    """The sentence that is quoted first."""
+    return said.citations[0].quote if said.citations else ""
+
+
+def normal(text: str) -> list[str]:
+    """The words of an answer, without case, punctuation and articles."""
+    plain = "".join(character for character in text.lower() if character not in string.punctuation)
+    return [word for word in plain.split() if word not in ("a", "an", "the")]
+
+
+def exact(said: str, gold: str) -> float:
+    """Whether two answers are the same."""
+    return float(normal(said) == normal(gold))
+
+
+def f1(said: str, gold: str) -> float:
+    """The harmonic mean of precision and recall of an answer's words."""
+    ours, theirs = normal(said), normal(gold)
+    common = sum((Counter(ours) & Counter(theirs)).values())
+    return 2 * common / (len(ours) + len(theirs)) if common else 0.0
+
+
+def interval(differences: np.ndarray) -> str:
+    """The mean of differences in points, and its interval."""
+    mean, low, high = paired_interval(100 * differences)
+    return f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]"
+
+
+if __name__ == "__main__":
+    main()
