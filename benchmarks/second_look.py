@@ -14,12 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from lmkrag import Engine, Place
+from lmkrag import Engine, Place, split_sentences
 from lmkrag.evaluation.dataset import load_dataset
+from lmkrag.reranker.base import PLACE_LENGTH
 from lmkrag.reranker.landmark import LandmarkReranker
 
 DEPTHS = (1, 2, 4, 8, 12, 16)
-LENGTH = 520
 
 
 def main() -> None:
@@ -64,9 +64,7 @@ def main() -> None:
 
 def place_of(text: str, title: str) -> Place:
     """A text as a place: its first sentences, about as many as are read."""
-    from lmkrag.corpus.sentences import split_sentences
-
-    return Place(title, tuple(text[one.start : one.end] for one in split_sentences(text[:LENGTH])))
+    return Place(title, tuple(text[one.start : one.end] for one in split_sentences(text[:PLACE_LENGTH])))
 
 
 def measure(call: Callable[[], object]) -> float:

@@ -81,7 +81,7 @@ class Searcher:
         cost: Cost,
     ) -> list[Span]:
         words = query_words(text)
-        second_look = self._look_again(text, request.rerank or False)
+        second_look = self._look_again(text, request.rerank)
         allowed = self._filters.select(snapshot, request.filter) if request.filter else None
 
         def find(count: int) -> list[Span]:
@@ -104,8 +104,8 @@ class Searcher:
             return find(request.limit or 0)
         return fill_budget(find, limit=request.limit, budget=request.budget, cost=cost)
 
-    def _look_again(self, question: str, rerank: bool | float) -> SecondLook | None:
-        if rerank is False:
+    def _look_again(self, question: str, rerank: bool | float | None) -> SecondLook | None:
+        if not rerank:
             return None
         reranker = load_reranker(self._reranker)
         return SecondLook(question, reranker, milliseconds=None if rerank is True else float(rerank))

@@ -23,14 +23,15 @@ from typing import TYPE_CHECKING, Any
 
 from xxhash import xxh3_128
 
-from lmkrag.errors import IndexCorrupt, IndexMismatch, MissingExtra, StorageError, UsageError
+from lmkrag.corpus.mirror import open_url
+from lmkrag.errors import IndexCorrupt, IndexMismatch, StorageError, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.files import File, sync
 from lmkrag.index.reader import CATALOG
 from lmkrag.index.shards import ShardedStore, index_exists, open_store, parts_of, write_record
 
 if TYPE_CHECKING:
-    from fsspec import AbstractFileSystem
+    pass
 
 _FORMAT = 1
 _CHUNK = 8 << 20
@@ -86,16 +87,8 @@ class Remote:
         Raises:
             UsageError: nothing reads such URLs. MissingExtra: what does is not installed.
         """
-        from fsspec.core import url_to_fs
-
         self.url = url
-        try:
-            found: tuple[AbstractFileSystem, str] = url_to_fs(url)
-        except ImportError as error:
-            raise MissingExtra("s3", "s3fs") from error
-        except ValueError as error:
-            raise UsageError(f"{url}: {error}") from error
-        self._files, self._root = found
+        self._files, self._root = open_url(url)
 
     # Snapshots
 

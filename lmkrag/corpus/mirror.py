@@ -69,7 +69,7 @@ def mirror(url: str, *, include: Sequence[str] = (), exclude: Sequence[str] = ()
         As :func:`localize`.
     """
     check_globs(include, exclude)
-    files, root = _open(url)
+    files, root = open_url(url)
     found, single = _list(files, root, url)
     place = _cache() / hashlib.sha256(url.encode()).hexdigest()[:16] / (PurePosixPath(root).name or "root")
     folder = place.parent if single else place
@@ -84,7 +84,12 @@ def _cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lmkrag" / "sources"
 
 
-def _open(url: str) -> "tuple[AbstractFileSystem, str]":
+def open_url(url: str) -> "tuple[AbstractFileSystem, str]":
+    """Return the file system of a URL, and the path in it.
+
+    Raises:
+        UsageError: nothing reads such URLs. MissingExtra: what does is not installed.
+    """
     from fsspec.core import url_to_fs
 
     try:

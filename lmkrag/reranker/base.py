@@ -5,6 +5,9 @@ from typing import NamedTuple, Protocol
 
 from lmkrag.arrays import Scores
 
+PLACE_LENGTH = 520
+"""Characters of a place, if its sentences are not longer."""
+
 
 class Place(NamedTuple):
     """Sentences of a document that follow one another, to be read together with a question."""

@@ -7,13 +7,10 @@ from typing import NamedTuple
 import numpy as np
 
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.reranker.base import Place
+from lmkrag.reranker.base import PLACE_LENGTH, Place
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.reranker.loading import load_landmark_reranker
 from lmkrag.types import Sentence
-
-PLACE_LENGTH = 520
-"""Characters of a text that are read at a time, if sentences are not longer."""
 
 THRESHOLD = 0.2
 """The least probability with which a sentence is kept when a text is pruned."""

@@ -6,17 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.arrays import Mask, Scores
+from lmkrag.arrays import Ids, Mask, Scores
 from lmkrag.index.view import DocumentView
-from lmkrag.reranker.base import Place, Reranker
+from lmkrag.reranker.base import PLACE_LENGTH, Place, Reranker
 from lmkrag.retrieval.gather import Candidates
 from lmkrag.retrieval.results import Results
 
 PLACES = 12
 """Places that are read, at most."""
-
-PLACE_LENGTH = 520
-"""Characters of a place: a span, and sentences around it until it is about as long."""
 
 Grown = tuple[int, int, int]
 """Positions of a span's first candidate, of the one after its last, and of the one that it grew from."""
@@ -62,25 +59,24 @@ class SecondLook:
         """Read the places of the best spans, best first, until time is up."""
         read = np.zeros(len(candidates.sentences), bool)
         added: Scores = np.zeros(len(candidates.sentences), np.float32)
-        wanted: list[tuple[DocumentView, int, int]] = []
+        wanted: dict[tuple[DocumentView, int, int], Ids] = {}
         for first, stop, hit in grown:
-            view = results.view(hit)
-            low, high = find_place(view, results.ordinal(first), results.ordinal(stop - 1) + 1, results.ordinal(hit))
-            positions = _positions(candidates, view, low, high)
             if read[hit]:
                 continue
+            view = results.view(hit)
+            low, high = find_place(view, results.ordinal(first), results.ordinal(stop - 1) + 1, results.ordinal(hit))
+            positions = find_positions(candidates, view, low, high)
             read[positions[positions >= 0]] = True
-            wanted.append((view, low, high))
+            wanted[view, low, high] = positions
             if len(wanted) == PLACES:
                 break
-        self._read(wanted)
+        self._read(list(wanted))
         read[:] = False
         lowest = np.inf
-        for view, low, high in wanted:
+        for (view, low, high), positions in wanted.items():
             scores = self._scores.get((view.row.id, low, high))
             if scores is None:
                 continue
-            positions = _positions(candidates, view, low, high)
             fresh = (positions >= 0) & ~read[positions]
             added[positions[fresh]] = scores[fresh]
             read[positions[fresh]] = True
@@ -137,11 +133,12 @@ def _widen(view: DocumentView, first: int, stop: int, low: int, high: int) -> tu
             return first, stop
 
 
-def _positions(candidates: Candidates, view: DocumentView, low: int, high: int) -> np.ndarray:
-    """Where the sentences ``[low, high)`` of a document are among the candidates; -1 for those that are not."""
+def find_positions(candidates: Candidates, view: DocumentView, low: int, high: int) -> Ids:
+    """Return where the sentences ``[low, high)`` of a document are among the candidates; -1 for those that are not."""
     wanted = np.arange(low, high) + view.row.first_sentence
     places = np.minimum(np.searchsorted(candidates.sentences, wanted), len(candidates.sentences) - 1)
-    return np.where(candidates.sentences[places] == wanted, places, -1)
+    found: Ids = np.where(candidates.sentences[places] == wanted, places, -1)
+    return found
 
 
 def _checked(scores: Scores, sentences: int) -> Scores:

@@ -17,7 +17,7 @@ from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words import query_words
 from lmkrag.retrieval.gather import Candidates, gather_candidates
-from lmkrag.retrieval.reranking import PLACES, find_place
+from lmkrag.retrieval.reranking import PLACES, find_place, find_positions
 from lmkrag.training.reranker_settings import RerankerSet, RerankerSettings
 
 log = logging.getLogger(__name__)
@@ -176,9 +176,8 @@ def _place(
     base = view.row.first_sentence
     low, high, hit = (int(candidates.sentences[position]) - base for position in (span[0], span[1] - 1, span[2]))
     first, stop = find_place(view, low, high + 1, hit)
-    ids = np.arange(first, stop) + base
-    positions = np.minimum(np.searchsorted(candidates.sentences, ids), len(candidates.sentences) - 1)
-    fresh = (candidates.sentences[positions] == ids) & ~read[positions]
+    positions = find_positions(candidates, view, first, stop)
+    fresh = (positions >= 0) & ~read[positions]
     read[positions[fresh]] = True
     found = np.where(fresh, labels[positions], UNKNOWN)
     answers = []

@@ -1,8 +1,6 @@
 """Train a re-ranker: mine its places, then one stage, resumed where it was interrupted."""
 
-import importlib.util
 import logging
-import math
 from pathlib import Path
 from typing import Any
 
@@ -10,12 +8,13 @@ import torch
 from tokenizers import Tokenizer
 
 from lmkrag.encoder.spec import find_model
-from lmkrag.errors import MissingExtra, TrainingError
+from lmkrag.errors import TrainingError
 from lmkrag.reranker.inputs import PairTokenizer
 from lmkrag.training.place_reader import PlaceReader, save_reranker
 from lmkrag.training.places import mine_places
 from lmkrag.training.reranker_settings import RerankerSettings
 from lmkrag.training.reranker_steps import RerankerData
+from lmkrag.training.settings import prepare_training
 
 log = logging.getLogger(__name__)
 
@@ -33,15 +32,11 @@ def train_reranker(settings: RerankerSettings, *, report_to: str = "none") -> Pa
         UsageError: the settings make no sense. TrainingError: the loss is not finite any more.
         MissingExtra: the ``train`` extra is not installed.
     """
-    if importlib.util.find_spec("accelerate") is None:
-        raise MissingExtra("train", "accelerate")
-    from transformers import TrainingArguments
+    prepare_training(settings.threads)
     from transformers.trainer_utils import get_last_checkpoint
 
-    from lmkrag.training.step_trainer import StepTrainer
+    from lmkrag.training.step_trainer import StepTrainer, step_arguments
 
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
     out = settings.resolve(settings.out)
     mined = [mine_places(settings, chosen) for chosen in settings.sets]
     for chosen, questions in zip(settings.sets, mined, strict=True):
@@ -51,26 +46,16 @@ def train_reranker(settings: RerankerSettings, *, report_to: str = "none") -> Pa
     torch.manual_seed(settings.seed)
     model = PlaceReader(settings)
     tokenizer = Tokenizer.from_file(str(find_model(settings.base) / "tokenizer.json"))
-    arguments = TrainingArguments(
-        output_dir=str(out / "checkpoints"),
-        per_device_train_batch_size=1,  # a step is a batch already
-        max_steps=settings.steps,
+    arguments = step_arguments(
+        out / "checkpoints",
+        steps=settings.steps,
         learning_rate=settings.learning_rate,
-        lr_scheduler_type="cosine",
-        warmup_steps=max(1, math.ceil(settings.warmup * settings.steps)),
-        use_cpu=not torch.cuda.is_available(),
-        logging_steps=settings.log_every,
-        logging_nan_inf_filter=False,
-        save_steps=settings.checkpoint_every,
-        save_total_limit=2,
-        report_to=report_to,
+        warmup=settings.warmup,
+        log_every=settings.log_every,
         seed=settings.seed,
-        remove_unused_columns=False,
-        dataloader_pin_memory=False,
-        disable_tqdm=True,  # its bar and prints go to standard output, which is for the result
-        train_sampling_strategy="sequential",
+        report_to=report_to,
+        save_steps=settings.checkpoint_every,
     )
-
     tokens = PairTokenizer(tokenizer, model.landmark)
     trainer = StepTrainer(
         name="re-ranker",

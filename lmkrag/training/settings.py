@@ -1,5 +1,6 @@
 """What a training configuration may say, and reading it."""
 
+import importlib.util
 import tomllib
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ import torch
 
 from lmkrag.encoder.device import choose_device, choose_dtype
 from lmkrag.encoder.pooling import POOLINGS
-from lmkrag.errors import UsageError
+from lmkrag.errors import MissingExtra, UsageError
 
 TASKS = ("pairs", "passages", "shuffled", "documents")
 PRECISIONS = ("auto", "float32", "bfloat16")
@@ -125,6 +126,18 @@ class TrainSettings:
     def resolve(self, path: str) -> Path:
         """Return a path of the configuration, which is relative to its file."""
         return (self.folder / path).resolve()
+
+
+def prepare_training(threads: int) -> None:
+    """Limit torch to so many threads, 0 for no limit.
+
+    Raises:
+        MissingExtra: the ``train`` extra is not installed.
+    """
+    if importlib.util.find_spec("accelerate") is None:
+        raise MissingExtra("train", "accelerate")
+    if threads:
+        torch.set_num_threads(threads)
 
 
 def load_settings(path: Path) -> TrainSettings:

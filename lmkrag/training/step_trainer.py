@@ -1,14 +1,63 @@
 """transformers' Trainer on steps that are whole batches; what it logs goes to our log, and a loss must be finite."""
 
 import logging
+import math
+from pathlib import Path
 from typing import Any
 
 import torch
-from transformers import PrinterCallback, Trainer, TrainerCallback
+from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
 
 from lmkrag.errors import TrainingError
 
 log = logging.getLogger(__name__)
+
+
+def step_arguments(
+    folder: Path,
+    *,
+    steps: int,
+    learning_rate: float,
+    warmup: float,
+    log_every: int,
+    seed: int,
+    report_to: str,
+    **own: Any,
+) -> TrainingArguments:
+    """Return Trainer's arguments for a model that is trained on whole steps, its learning rate a cosine.
+
+    Args:
+        folder: of the checkpoints.
+        steps: of the optimiser.
+        learning_rate: the greatest.
+        warmup: share of the steps in which the rate grows to it.
+        log_every: steps.
+        seed: of what is drawn at random.
+        report_to: ``none``, ``tensorboard`` or ``wandb``.
+        own: what else Trainer is told.
+    """
+    arguments = TrainingArguments(
+        output_dir=str(folder),
+        per_device_train_batch_size=1,  # a step is a batch already
+        max_steps=steps,
+        learning_rate=learning_rate,
+        lr_scheduler_type="cosine",
+        warmup_steps=max(1, math.ceil(warmup * steps)),
+        use_cpu=not torch.cuda.is_available(),
+        logging_steps=log_every,
+        logging_nan_inf_filter=False,
+        save_total_limit=2,
+        report_to=report_to,
+        seed=seed,
+        remove_unused_columns=False,
+        dataloader_num_workers=0,
+        dataloader_pin_memory=False,
+        disable_tqdm=True,  # its bar and prints go to standard output, which is for the result
+        train_sampling_strategy="sequential",
+        **own,
+    )
+    arguments._n_gpu = min(1, arguments.n_gpu)  # else Trainer splits a step among the cards that this process sees
+    return arguments
 
 
 class LogCallback(TrainerCallback):  # type: ignore[misc]

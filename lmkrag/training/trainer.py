@@ -2,10 +2,8 @@
 
 import dataclasses
 import hashlib
-import importlib.util
 import json
 import logging
-import math
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,9 +11,9 @@ from typing import Any
 import torch
 
 from lmkrag.encoder.spec import read_settings
-from lmkrag.errors import MissingExtra, UsageError
+from lmkrag.errors import UsageError
 from lmkrag.training.data import TrainingSet
-from lmkrag.training.settings import StageSettings, TrainSettings
+from lmkrag.training.settings import StageSettings, TrainSettings, prepare_training
 from lmkrag.training.stages import StageData
 from lmkrag.training.student import (
     LandmarkObjective,
@@ -45,12 +43,9 @@ def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
         TrainingError: the loss is not finite any more.
         MissingExtra: the ``train`` extra is not installed.
     """
-    if importlib.util.find_spec("accelerate") is None:
-        raise MissingExtra("train", "accelerate")
+    prepare_training(settings.threads)
     from accelerate import PartialState
 
-    if settings.threads:
-        torch.set_num_threads(settings.threads)
     out = settings.resolve(settings.out)
     start = out / "start"
     with PartialState(cpu=not torch.cuda.is_available()).main_process_first():
@@ -89,10 +84,10 @@ def _claim(settings: TrainSettings, out: Path) -> None:
 def _run_stage(
     settings: TrainSettings, stage: StageSettings, number: int, *, start: Path, latest: Path, report_to: str
 ) -> None:
-    from transformers import EarlyStoppingCallback, TrainingArguments
+    from transformers import EarlyStoppingCallback
     from transformers.trainer_utils import get_last_checkpoint
 
-    from lmkrag.training.step_trainer import StepTrainer
+    from lmkrag.training.step_trainer import StepTrainer, step_arguments
 
     folder = settings.resolve(settings.out) / stage.name
     student = load_student(latest, lora=settings.model.lora)
@@ -103,38 +98,27 @@ def _run_stage(
         if chosen.path not in known:
             known[chosen.path] = TrainingSet(settings.resolve(settings.data) / chosen.path, tokens)
     watch = RecallWatch(settings, student) if settings.evaluation.sets and stage.evaluate_every else None
-    arguments = TrainingArguments(
-        output_dir=str(folder),
-        per_device_train_batch_size=1,  # a step is a batch already
-        gradient_accumulation_steps=stage.accumulate,
-        max_steps=stage.steps,
+    arguments = step_arguments(
+        folder,
+        steps=stage.steps,
         learning_rate=stage.learning_rate,
-        lr_scheduler_type="cosine",
-        warmup_steps=max(1, math.ceil(stage.warmup * stage.steps)),
+        warmup=stage.warmup,
+        log_every=settings.log_every,
+        seed=settings.seed,
+        report_to=report_to,
+        gradient_accumulation_steps=stage.accumulate,
         weight_decay=0.01,
         bf16=settings.half,
-        use_cpu=not torch.cuda.is_available(),
-        logging_steps=settings.log_every,
-        logging_nan_inf_filter=False,
         save_steps=stage.evaluate_every if watch else settings.checkpoint_every,
-        save_total_limit=2,
         eval_strategy="steps" if watch else "no",
         eval_steps=stage.evaluate_every or None,
         load_best_model_at_end=watch is not None,
         metric_for_best_model="eval_recall" if watch else None,
         greater_is_better=True if watch else None,
-        report_to=report_to,
-        seed=settings.seed,
-        remove_unused_columns=False,
-        dataloader_num_workers=0,
-        dataloader_pin_memory=False,
-        disable_tqdm=True,  # its bar and prints go to standard output, which is for the result
-        train_sampling_strategy="sequential",
     )
     if teacher:  # Trainer moves the student only
         teacher.backbone.to(arguments.device)
         teacher.pooling.to(arguments.device)
-    arguments._n_gpu = min(1, arguments.n_gpu)  # else Trainer splits a step among the cards that this process sees
     data = StageData(
         stage,
         [known[chosen.path] for chosen in stage.sets],

@@ -7,8 +7,9 @@ import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.errors import UsageError
+from lmkrag.reranker.base import PLACE_LENGTH
 from lmkrag.retrieval.request import SearchRequest
-from lmkrag.retrieval.reranking import PLACE_LENGTH, PLACES
+from lmkrag.retrieval.reranking import PLACES
 
 WORDS = [
     "valve",
