@@ -15,11 +15,11 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+from lmkrag.encoder.questions import QuestionEncoder
 
 from lmkrag import Engine
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
-from lmkrag.encoder.questions import QuestionEncoder
 from lmkrag.evaluation.dataset import iter_documents, load_dataset
 from lmkrag.index.postings import PostingsBuilder
 from lmkrag.index.snapshot import Snapshot
@@ -65,7 +65,7 @@ def main() -> None:
         "hybrid, filter keeps 1 %": {"filter": "kind=rare"},
     }.items():
         print(f"| {name} | {clock.measure(lambda question, how=how: engine.search(question, **how), questions)} |")
-    engine.search_batch(questions[:256])  # loads the framework
+    engine.search_batch(questions[:256])  # loads what encodes batches
     began = time.perf_counter()
     for start in range(0, 256 * 2, 256):
         engine.search_batch([questions[i % len(questions)] for i in range(start, start + 256)])

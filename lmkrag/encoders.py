@@ -12,13 +12,13 @@ from lmkrag.types import EncoderSpec
 if TYPE_CHECKING:
     from lmkrag.arrays import Vectors
     from lmkrag.encoder.landmark import LandmarkEncoder
-    from lmkrag.encoder.questions import QuestionEncoder
+    from lmkrag.encoder.loading import Runtime
 
 NEW_OVERLAP = 0.0
 """The share of each window that the next repeats, in new indexes of the shipped encoder: half takes 1.9 times as long
 for half a point of recall, see ``benchmarks/LOG.md``."""
 
-_FEW_QUESTIONS = 32  # more are encoded sooner in batches, the framework's import included
+_FEW_QUESTIONS = 32  # more are encoded by torch where it is faster, its import included
 
 
 class _Waiting:
@@ -30,7 +30,7 @@ class _Waiting:
 
 
 class IndexEncoders:
-    """The encoder that made an index, and a light one for questions that needs no framework. May be shared by threads.
+    """The encoder that made an index, and one for questions that needs no torch. May be shared by threads.
 
     State: what is loaded so far.
     """
@@ -43,7 +43,7 @@ class IndexEncoders:
         """
         self._path, self._spec = path, spec
         self._encoder = encoder
-        self._light: QuestionEncoder | None = None
+        self._light: LandmarkEncoder | None = None
         self._guard = threading.RLock()
         self._waiting: list[_Waiting] = []  # questions to be encoded next
         self._encodes = threading.Lock()
@@ -53,22 +53,33 @@ class IndexEncoders:
     @property
     def encoder(self) -> "LandmarkEncoder":
         """The encoder that made the index."""
+        from lmkrag.encoder.loading import prefers_torch
+
         with self._guard:
             if self._encoder is None:
-                loaded = load_encoder(self._spec.name, window=self._spec.window, overlap=self._spec.overlap)
-                self._check(loaded)
-                self._encoder = loaded
+                self._encoder = self._load() if self._light is None or prefers_torch() else self._light
             return self._encoder
 
     @property
-    def _for_questions(self) -> "LandmarkEncoder | QuestionEncoder":
-        """The encoder that takes no framework, where there is one and it was needed before the other."""
-        from lmkrag.encoder.questions import QuestionEncoder
+    def _for_questions(self) -> "LandmarkEncoder":
+        """The encoder that takes no torch, where there is one and it was needed before the other."""
+        from lmkrag.encoder.loading import runs_without_torch
+        from lmkrag.encoder.spec import find_model
 
         with self._guard:
             if self._encoder is None and self._light is None:
-                self._light = QuestionEncoder.load(self._spec)
+                if not runs_without_torch(find_model(self._spec.name), self._spec.pooling):
+                    return self.encoder
+                self._light = self._load("onnx")
             return self.encoder if self._light is None else self._light
+
+    def _load(self, runtime: "Runtime | None" = None) -> "LandmarkEncoder":
+        from lmkrag.encoder.landmark import LandmarkEncoder
+
+        spec = self._spec
+        loaded = LandmarkEncoder.load(spec.name, window=spec.window, overlap=spec.overlap, runtime=runtime)
+        self._check(loaded)
+        return loaded
 
     def encode_questions(self, questions: Sequence[str]) -> "Vectors":
         """Encode questions: ``[len(questions), dimensions]`` float32 of length one.

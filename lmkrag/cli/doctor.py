@@ -14,8 +14,9 @@ from lmkrag.cli.output import index_option, json_option, one_line, print_json
 from lmkrag.errors import LmkragError
 from lmkrag.version import __version__
 
-_PACKAGES = ("torch", "transformers", "faiss-cpu", "numpy", "nltk")
+_PACKAGES = ("onnxruntime", "faiss-cpu", "numpy", "nltk")
 _EXTRAS = {
+    "torch": "torch",
     "serve": "fastapi",
     "openai": "openai",
     "langchain": "langchain-core",
@@ -87,7 +88,8 @@ def _check_encoder() -> tuple[bool, str]:
     encoder = LandmarkEncoder.load()
     vector = encoder.encode_query("Is it well?")
     good = abs(float((vector**2).sum()) - 1) < 0.01
-    return good, f"{encoder.spec.name}, {encoder.spec.dimensions} dimensions, on {encoder.device}"
+    runtime = type(encoder.model).__name__.removesuffix("Model")
+    return good, f"{encoder.spec.name}, {encoder.spec.dimensions} dimensions, {runtime} on {encoder.device}"
 
 
 def _check_index(index: Path) -> tuple[bool, str]:

@@ -1,86 +1,92 @@
-"""Load an encoder's model, pooling and tokenizer from a folder or hub name."""
+"""Load an encoder from a folder or hub name, in the runtime that suits it and the machine."""
 
+import importlib.util
+import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-import torch
-from safetensors import SafetensorError
-from safetensors.torch import load_file
+from safetensors import SafetensorError, safe_open
+from tokenizers import Tokenizer
 
-from lmkrag.encoder.device import choose_device, choose_dtype
-from lmkrag.encoder.pooling import Pooling, build_pooling
+from lmkrag.encoder.bert import Bert, expected_names, is_plain_bert, read_weights
+from lmkrag.encoder.device import choose_device, choose_dtype, has_amx, has_card
+from lmkrag.encoder.onnx_model import POOLINGS, OnnxModel
 from lmkrag.encoder.spec import (
     DEFAULT_ENCODER,
     DEFAULT_OVERLAP,
     DEFAULT_WINDOW,
-    POOLING_WEIGHTS,
     check_weights,
     find_model,
     fingerprint_model,
     read_settings,
 )
 from lmkrag.encoder.tokens import SentenceTokenizer
-from lmkrag.errors import EncoderError, UsageError
+from lmkrag.encoder.window_model import WindowModel
+from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.types import EncoderSpec
+
+if TYPE_CHECKING:
+    import torch
+
+Runtime = Literal["onnx", "torch"]
+"""What runs a model: ONNX Runtime, which comes with lmkrag, or torch, an extra."""
+
+_TORCH = ("torch", "transformers")
+_UNLIMITED = 1 << 30  # positions, as far as a tokenizer knows
 
 
 class EncoderParts(NamedTuple):
     """What a landmark encoder is made of."""
 
-    model: Any
-    pooling: Pooling
+    model: WindowModel
     tokens: SentenceTokenizer
     spec: EncoderSpec
-    device: torch.device
+
+
+class _Loaded(NamedTuple):
+    """A model folder that was read: the size of a state, how many tokens fit beside the special ones, its tokenizer.
+
+    ``build`` makes the model, which takes the tokenizer as an encoder uses it.
+    """
+
+    dimensions: int
+    free: int
+    tokenizer: Tokenizer
+    pad: int
+    build: Callable[[SentenceTokenizer], WindowModel]
 
 
 def load_parts(
     name: str | None = None,
     *,
     device: str | None = None,
-    dtype: torch.dtype | None = None,
+    dtype: "torch.dtype | None" = None,
     window: int | None = None,
     overlap: float | None = None,
+    runtime: Runtime | None = None,
 ) -> EncoderParts:
     """Load what :meth:`lmkrag.encoder.landmark.LandmarkEncoder.load` says."""
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
-    from transformers.utils import logging
-
     folder = find_model(name)
     settings = read_settings(folder)
     check_weights(folder, settings)
-    where = choose_device(device)
-    logging.disable_progress_bar()
-    try:
-        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
-        model = AutoModel.from_pretrained(
-            folder,
-            local_files_only=True,
-            trust_remote_code=False,
-            use_safetensors=True,
-            dtype=dtype or choose_dtype(where),
-        )
-    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
-        raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
-    finally:
-        logging.enable_progress_bar()
-    if not getattr(tokenizer, "is_fast", False):
-        raise EncoderError(f"{folder}: needs a fast tokenizer (tokenizer.json), this model has none")
-    free = free_positions(config, tokenizer)
-    chosen = window or settings.get("window") or min(DEFAULT_WINDOW, free)
-    if chosen > free:
-        raise EncoderError(
-            f"a window of {chosen} tokens is longer than the {free} that {folder.name} has positions for"
-        )
     pooling = settings.get("pooling", "mean")
+    if (runtime or _choose_runtime(folder, pooling, device, dtype)) == "torch":
+        loaded = _load_torch(folder, pooling, device, dtype)
+    else:
+        loaded = _load_onnx(folder, pooling)
+    chosen = window or settings.get("window") or min(DEFAULT_WINDOW, loaded.free)
+    if chosen > loaded.free:
+        raise EncoderError(
+            f"a window of {chosen} tokens is longer than the {loaded.free} that {folder.name} has positions for"
+        )
     share = float(settings.get("overlap", DEFAULT_OVERLAP) if overlap is None else overlap)
     if not 0 <= share < 1:
         raise UsageError(f"overlap must be in [0, 1), not {share}")
     spec = EncoderSpec(
         name=str(folder.resolve()) if name and Path(name).is_dir() else name or DEFAULT_ENCODER,
         fingerprint=fingerprint_model(folder, f"{chosen} {share} {pooling}"),
-        dimensions=config.hidden_size,
+        dimensions=loaded.dimensions,
         pooling=pooling,
         window=chosen,
         overlap=share,
@@ -89,32 +95,104 @@ def load_parts(
         title_tokens=settings.get("title_tokens", 0),
     )
     tokens = SentenceTokenizer(
-        tokenizer.backend_tokenizer,  # calling the tokenizer itself would undo what this sets
+        loaded.tokenizer,
         window=chosen,
         landmark=spec.landmark,
         query_prefix=spec.query_prefix,
         title_tokens=spec.title_tokens,
-        pad=tokenizer.pad_token_id or 0,
+        pad=loaded.pad,
     )
-    return EncoderParts(model, load_pooling(folder, spec.pooling, spec.dimensions), tokens, spec, where)
+    return EncoderParts(loaded.build(tokens), tokens, spec)
 
 
-def free_positions(config: Any, tokenizer: Any) -> int:
-    """Return how many tokens a window can hold beside the special ones."""
-    longest = min(tokenizer.model_max_length, getattr(config, "max_position_embeddings", 512))
-    return int(longest - tokenizer.num_special_tokens_to_add())
-
-
-def load_pooling(folder: Path, name: str, dimensions: int) -> Pooling:
-    """Return the pooling of an encoder folder, with its weights if it has any.
-
-    Raises:
-        EncoderError: no such pooling, or weights that are missing or do not fit.
-    """
+def runs_without_torch(folder: Path, pooling: str) -> bool:
+    """Return whether ONNX Runtime can run a model folder: a BERT in one file, read by a pooling without weights."""
+    weights = folder / "model.safetensors"
+    if pooling not in POOLINGS or not weights.is_file() or not (folder / "tokenizer.json").is_file():
+        return False
+    config = _read_json(folder / "config.json")
+    if not is_plain_bert(config):
+        return False
     try:
-        pooling = build_pooling(name, dimensions)
-        if pooling.state_dict():
-            pooling.load_state_dict(load_file(folder / POOLING_WEIGHTS))
-    except (ValueError, OSError, RuntimeError, SafetensorError) as error:
-        raise EncoderError(f"{folder}: its pooling can't be loaded ({error})") from error
-    return pooling
+        with safe_open(weights, "np") as file:
+            names = {name.removeprefix("bert."): name for name in file.keys()}  # noqa: SIM118
+            expected = expected_names(config)
+            return expected <= names.keys() and all(
+                file.get_slice(names[name]).get_dtype() in ("F16", "F32") for name in expected
+            )
+    except (SafetensorError, OSError, ValueError) as error:
+        raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
+
+
+def free_positions(positions: int, longest: int, special: int) -> int:
+    """Return how many tokens a window can hold beside the special ones.
+
+    Args:
+        positions: of the model.
+        longest: of the tokenizer.
+        special: tokens that stand around a text.
+    """
+    return min(positions, longest) - special
+
+
+def prefers_torch(device: str | None = None) -> bool:
+    """Return whether torch is installed, and faster on this machine: there is a card, or a CPU with AMX."""
+    installed = all(importlib.util.find_spec(package) for package in _TORCH)
+    return installed and (has_amx() or (device is None and has_card()))
+
+
+def _choose_runtime(folder: Path, pooling: str, device: str | None, dtype: "torch.dtype | None") -> Runtime:
+    """ONNX Runtime if it can run the model, unless torch is asked for or faster here."""
+    if dtype is not None or device not in (None, "cpu") or not runs_without_torch(folder, pooling):
+        return "torch"
+    return "torch" if prefers_torch(device) else "onnx"
+
+
+def _load_onnx(folder: Path, pooling: str) -> _Loaded:
+    if not runs_without_torch(folder, pooling):
+        raise EncoderError(f"{folder}: ONNX Runtime can't run this model; torch can: pip install 'lmkrag[torch]'")
+    config, told = _read_json(folder / "config.json"), folder / "tokenizer_config.json"
+    try:
+        tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+    except Exception as error:  # tokenizers raises nothing more precise
+        raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
+    longest = _read_json(told).get("model_max_length", _UNLIMITED) if told.is_file() else _UNLIMITED
+    return _Loaded(
+        dimensions=config["hidden_size"],
+        free=free_positions(
+            config["max_position_embeddings"], longest, tokenizer.num_special_tokens_to_add(is_pair=False)
+        ),
+        tokenizer=tokenizer,
+        pad=0,
+        build=lambda tokens: OnnxModel(Bert(read_weights(folder / "model.safetensors"), config), pooling, tokens),
+    )
+
+
+def _load_torch(folder: Path, pooling: str, device: str | None, dtype: "torch.dtype | None") -> _Loaded:
+    for package in _TORCH:
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra("torch", package)
+    from lmkrag.encoder.torch_model import TorchModel, load_network, load_pooling
+
+    where = choose_device(device)
+    network, config, tokenizer = load_network(folder, dtype or choose_dtype(where))
+    pool = load_pooling(folder, pooling, config.hidden_size)
+    return _Loaded(
+        dimensions=config.hidden_size,
+        free=free_positions(
+            getattr(config, "max_position_embeddings", 512),
+            tokenizer.model_max_length,
+            tokenizer.num_special_tokens_to_add(),
+        ),
+        tokenizer=tokenizer.backend_tokenizer,  # calling the tokenizer itself would undo what an encoder sets
+        pad=tokenizer.pad_token_id or 0,
+        build=lambda tokens: TorchModel(network, pool, tokens, where),
+    )
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        values: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        return values
+    except (OSError, ValueError) as error:
+        raise EncoderError(f"{path.parent}: can't be loaded as an encoder ({error})") from error

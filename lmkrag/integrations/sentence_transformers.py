@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import torch
 
@@ -11,6 +11,7 @@ from lmkrag.encoder.batches import Batch, pack_windows
 from lmkrag.encoder.forward import mean_by_group, read_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.spec import read_settings, write_encoder
+from lmkrag.encoder.torch_model import TorchModel
 from lmkrag.errors import MissingExtra
 
 try:
@@ -30,11 +31,12 @@ class LandmarkDocument(InputModule):  # type: ignore[misc]
     """
 
     def __init__(self, encoder: LandmarkEncoder) -> None:
-        """Take a loaded encoder."""
+        """Take an encoder that torch runs."""
         super().__init__()
+        model = cast(TorchModel, encoder.model)
         self._encoder = encoder
-        self.backbone = encoder.model
-        self.pooling = encoder.pooling
+        self.backbone = model.network
+        self.pooling = model.pooling
         self._folder = Path(encoder.spec.name)
 
     @classmethod

@@ -6,7 +6,7 @@ from queue import Empty
 from threading import Event, Thread
 from typing import Any
 
-from lmkrag.errors import ReaderError, UsageError
+from lmkrag.errors import MissingExtra, ReaderError, UsageError
 from lmkrag.readers.base import LanguageModelReader
 from lmkrag.readers.citations import CUT
 from lmkrag.readers.prompt import Messages, Prompts
@@ -39,9 +39,13 @@ class TransformersReader(LanguageModelReader):
 
         Raises:
             UsageError: no such folder. ReaderError: it can't be loaded as a causal model.
+            MissingExtra: torch or transformers is not installed.
         """
-        import torch
-        from transformers import AutoModelForCausalLM, AutoTokenizer
+        try:
+            import torch
+            from transformers import AutoModelForCausalLM, AutoTokenizer
+        except ImportError as error:
+            raise MissingExtra("torch", error.name or "torch") from None
 
         super().__init__(prompts)
         if not Path(model).is_dir() and (model.startswith((".", "/", "~")) or model.count("/") != 1):

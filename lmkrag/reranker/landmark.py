@@ -17,10 +17,13 @@ from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 
 from lmkrag.arrays import Ids, Scores, Vectors
-from lmkrag.encoder.bert import Bert, expected_names, gelu, read_weights
+from lmkrag.encoder.bert import expected_names, fuse_weights, lay_out, read_weights
+from lmkrag.encoder.graph import AFTER, BEFORE, BERT_INPUTS, bert_nodes, build_model
+from lmkrag.encoder.session import Session
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.reranker.base import Place
+from lmkrag.reranker.graph import ALIKE, ENDS, INPUTS, LINEAR, LOGITS, OUTPUTS, WEIGHTS, head_nodes
 from lmkrag.reranker.inputs import PairTokenizer, PairTokens
 
 DEFAULT_RERANKER = "landmark-reranker"
@@ -29,17 +32,7 @@ DEFAULT_RERANKER = "landmark-reranker"
 FORMAT = 1
 """Of ``reranker.json``."""
 
-_HEAD = (
-    "dense.weight",
-    "dense.bias",
-    "out.weight",
-    "out.bias",
-    "weigh.weight",
-    "weigh.bias",
-    "match.weight",
-    "ends.weight",
-    "ends.bias",
-)
+_TOGETHER = 16  # places that are read in one pass
 _LONGEST_ANSWER = 24  # tokens of a short answer
 _NEVER = -20  # log-odds of what was not read
 
@@ -59,7 +52,7 @@ class Reading(NamedTuple):
 
 
 class LandmarkReranker:
-    """The re-ranker in NumPy. State: the model. May be shared by threads.
+    """The re-ranker. State: the model. May be shared by threads.
 
     >>> reranker = LandmarkReranker.load()
     >>> place = Place("Fruit", ("Pears ripen in October.", "Apples are picked in May."))
@@ -67,12 +60,10 @@ class LandmarkReranker:
     1
     """
 
-    def __init__(
-        self, name: str, bert: Bert, head: dict[str, Vectors], tokens: PairTokenizer, *, weight: float
-    ) -> None:
-        """Take the parts; :meth:`load` builds them."""
+    def __init__(self, name: str, session: Session, match: Vectors, tokens: PairTokenizer, *, weight: float) -> None:
+        """Take the parts; :meth:`load` builds them. ``match`` ``[2, 2]`` weighs the two late interactions."""
         self.name, self.weight = name, weight
-        self._bert, self._head, self._tokens = bert, head, tokens
+        self._session, self._match, self._tokens = session, match, tokens
 
     @classmethod
     def load(cls, name: str | None = None) -> Self:
@@ -93,13 +84,14 @@ class LandmarkReranker:
             weights = {**words, **read_weights(folder / "model.safetensors")}
             if missing := sorted(expected_names(config) - weights.keys()):
                 raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({missing[0]} is missing)")
-            head = _read_head(folder / "model.safetensors")
-            tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
-            tokens = PairTokenizer(tokenizer, settings["landmark"])
+            head, match = _read_head(folder / "model.safetensors")
+            fused = {**fuse_weights(weights, config["num_hidden_layers"]), **head}
+            graph = build_model([*bert_nodes(config), *head_nodes()], {**BERT_INPUTS, **INPUTS}, OUTPUTS, fused)
+            tokens = PairTokenizer(Tokenizer.from_file(str(base / "tokenizer.json")), settings["landmark"])
             return cls(
                 name or DEFAULT_RERANKER,
-                Bert(weights, config),
-                head,
+                Session(graph, fused),
+                match,
                 tokens,
                 weight=float(settings["weight"]),
             )
@@ -111,49 +103,43 @@ class LandmarkReranker:
         return [reading.rank for reading in self.read(question, places)]
 
     def read(self, question: str, places: Sequence[Place]) -> list[Reading]:
-        """Read places together with a question, all in one pass."""
+        """Read places together with a question, some in one pass."""
+        readings = [_nothing_read(len(place.sentences)) for place in places]
         pairs = self._tokens.pairs(question, places)
-        if not pairs:
-            return []
-        lengths = [len(pair.ids) for pair in pairs]
-        before = self._bert.embed(
-            np.concatenate([pair.ids for pair in pairs]), lengths, np.concatenate([pair.types for pair in pairs])
-        )
-        after = self._bert.run(before, lengths)
-        readings, start = [], 0
-        for pair, place, length in zip(pairs, places, lengths, strict=True):
-            part = slice(start, start := start + length)
-            readings.append(self._judge(pair, before[part], after[part], len(place.sentences)))
+        readable = [number for number, pair in enumerate(pairs) if pair.question and pair.owners.max(initial=-1) >= 0]
+        for start in range(0, len(readable), _TOGETHER):
+            numbers = readable[start : start + _TOGETHER]
+            self._read([pairs[number] for number in numbers], [readings[number] for number in numbers])
         return readings
 
-    def _judge(self, pair: PairTokens, before: Vectors, after: Vectors, sentences: int) -> Reading:
-        """What the head makes of the states before the first layer and after the last, ``[tokens, dimensions]``."""
+    def _read(self, pairs: Sequence[PairTokens], readings: Sequence[Reading]) -> None:
+        """Read pairs in one pass, and fill in what the head says of each."""
+        lengths = [len(pair.ids) for pair in pairs]
+        inputs = lay_out(
+            np.concatenate([pair.ids for pair in pairs]), lengths, np.concatenate([pair.types for pair in pairs])
+        )
+        inputs["members"] = _members(pairs, max(lengths))
+        inputs["question"] = np.array([1 + pairs[0].question])
+        found = dict(zip(OUTPUTS, self._session.run(OUTPUTS, inputs), strict=True))
+        for number, (pair, reading) in enumerate(zip(pairs, readings, strict=True)):
+            self._judge(pair, {name: output[number] for name, output in found.items()}, reading)
+
+    def _judge(self, pair: PairTokens, found: dict[str, Vectors], reading: Reading) -> None:
+        """Fill in what the head says of one place, if it is finite: see :data:`lmkrag.reranker.graph.OUTPUTS`."""
         inside = np.flatnonzero(pair.owners >= 0)
-        if not len(inside) or not pair.question:
-            return _nothing_read(sentences)
-        head = self._head
-        asked, block = slice(1, 1 + pair.question), slice(inside[0], inside[-1] + 1)
+        block = slice(inside[0], inside[-1] + 1)
         starts = np.flatnonzero(np.diff(pair.owners[block], prepend=-1))
-        counts = np.diff([*starts, len(inside)])[:, None]
-        means = np.add.reduceat(after[block], starts, axis=0) / counts
-        weights = _softmax((after[asked] @ head["weigh.weight"].T + head["weigh.bias"])[:, 0])
         matches = [
-            weights @ np.maximum.reduceat(_unit(states[asked]) @ _unit(states[block]).T, starts, axis=1)
-            for states in (after, before)
+            found[WEIGHTS] @ np.maximum.reduceat(found[ALIKE[states]][:, block], starts, axis=1)
+            for states in (AFTER, BEFORE)
         ]
-        features = np.concatenate([means, means * (4 * after[asked].mean(0))], axis=1)
-        hidden = gelu(features @ head["dense.weight"].T + head["dense.bias"])
-        logits = hidden @ head["out.weight"].T + head["out.bias"]
-        logits = logits + np.stack(matches, axis=1) @ head["match.weight"].T
-        if not np.isfinite(logits).all():
-            return _nothing_read(sentences)
-        ends = after[block] @ head["ends.weight"].T + head["ends.bias"]
-        reading = _nothing_read(sentences)
         read = len(starts)
+        logits = found[LOGITS][:read] + np.stack(matches, axis=1) @ self._match.T
+        if not np.isfinite(logits).all():
+            return
         reading.rank[:], reading.rank[:read] = logits[:, 0].min(), logits[:, 0]
         reading.answers[:read] = logits[:, 1]
-        _mark(ends, starts, pair.offsets[block], reading)
-        return reading
+        _mark(found[ENDS][block], starts, pair.offsets[block], reading)
 
 
 def find_reranker(name: str | None) -> Path:
@@ -170,9 +156,25 @@ def find_reranker(name: str | None) -> Path:
     return folder
 
 
-def _read_head(path: Path) -> dict[str, Vectors]:
+def _read_head(path: Path) -> tuple[dict[str, Vectors], Vectors]:
+    """The weights of the head's linear layers, as the graph multiplies by them, and those of late interaction."""
     with safe_open(path, "np") as file:
-        return {name: file.get_tensor(f"head.{name}").astype(np.float32) for name in _HEAD}
+        head = {}
+        for module in LINEAR:
+            weight = file.get_tensor(f"head.{module}.weight").astype(np.float32)
+            head[f"head.{module}.weight"] = np.ascontiguousarray(weight.T)
+            head[f"head.{module}.bias"] = file.get_tensor(f"head.{module}.bias").astype(np.float32)
+        return head, file.get_tensor("head.match.weight").astype(np.float32)
+
+
+def _members(pairs: Sequence[PairTokens], longest: int) -> Vectors:
+    """The share of each token in the mean of its sentence: ``[pairs, sentences, longest]``."""
+    members = np.zeros((len(pairs), 1 + max(int(pair.owners.max()) for pair in pairs), longest), np.float32)
+    for number, pair in enumerate(pairs):
+        inside = np.flatnonzero(pair.owners >= 0)
+        members[number, pair.owners[inside], inside] = 1
+    members /= np.maximum(members.sum(2, keepdims=True), np.float32(1))
+    return members
 
 
 def _nothing_read(sentences: int) -> Reading:
@@ -196,14 +198,3 @@ def _mark(ends: Vectors, starts: Ids, offsets: Ids, reading: Reading) -> None:
         begin, end = divmod(int(both.argmax()), tokens)
         reading.strength[number] = both[begin, end]
         reading.short[number] = offsets[start + begin][0], offsets[start + end][1]
-
-
-def _softmax(logits: Scores) -> Scores:
-    weights = np.exp(logits - logits.max())
-    softmax: Scores = weights / weights.sum()
-    return softmax
-
-
-def _unit(states: Vectors) -> Vectors:
-    unit: Vectors = states / np.maximum(np.linalg.norm(states, axis=1, keepdims=True), 1e-12)
-    return unit

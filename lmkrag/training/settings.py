@@ -7,11 +7,15 @@ from pathlib import Path
 from types import GenericAlias
 from typing import Any, get_args, get_origin, get_type_hints
 
-import torch
+from lmkrag.errors import MissingExtra, UsageError
+
+try:
+    import torch
+except ImportError:
+    raise MissingExtra("train", "torch") from None
 
 from lmkrag.encoder.device import choose_device, choose_dtype
 from lmkrag.encoder.pooling import POOLINGS
-from lmkrag.errors import MissingExtra, UsageError
 
 TASKS = ("pairs", "passages", "shuffled", "documents")
 PRECISIONS = ("auto", "float32", "bfloat16")

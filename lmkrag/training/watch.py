@@ -10,6 +10,7 @@ from lmkrag.arrays import Floats, Ids, Vectors
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.corpus.structure import ParagraphTracker
 from lmkrag.encoder.landmark import EncoderInput, LandmarkEncoder
+from lmkrag.encoder.torch_model import TorchModel
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import Piece, overlap_at
 from lmkrag.retrieval.fusion import fuse
@@ -59,13 +60,8 @@ class RecallWatch:
             title_tokens=model.title_tokens,
         )
         device = next(backbone.parameters()).device
-        encoder = LandmarkEncoder(
-            backbone,
-            self._student.pooling,
-            tokenizer_of(self._student, model, model.window),
-            spec,
-            device=device,
-        )
+        tokens = tokenizer_of(self._student, model, model.window)
+        encoder = LandmarkEncoder(TorchModel(backbone, self._student.pooling, tokens, device), tokens, spec)
         with torch.autocast(device.type, torch.bfloat16, enabled=self._settings.half):
             rows = {
                 sample.dataset.name: recall_rows(

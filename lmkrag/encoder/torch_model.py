@@ -1,0 +1,86 @@
+"""An encoder's model in torch: any Hugging Face encoder, any pooling, cards."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from safetensors import SafetensorError
+from safetensors.torch import load_file
+
+from lmkrag.arrays import Vectors
+from lmkrag.encoder.batches import pack_windows
+from lmkrag.encoder.forward import read_sentences
+from lmkrag.encoder.pooling import Pooling, build_pooling
+from lmkrag.encoder.spec import POOLING_WEIGHTS
+from lmkrag.encoder.tokens import SentenceTokenizer
+from lmkrag.errors import EncoderError
+
+
+class TorchModel:
+    """A network of transformers, and the module that pools its states. State: both."""
+
+    def __init__(self, network: Any, pooling: Pooling, tokens: SentenceTokenizer, device: torch.device) -> None:
+        """Take the parts, which are moved to the device."""
+        self.network = network.to(device).eval()
+        self.pooling = pooling.to(device).eval()
+        self.device = str(device)
+        self._tokens = tokens
+        self._process = os.getpid()
+
+    @torch.inference_mode()
+    def read(self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]]) -> Vectors:
+        """Read windows: see :class:`lmkrag.encoder.window_model.WindowModel`."""
+        if os.getpid() != self._process:  # forked: torch would wait for ever for the parent's threads
+            torch.set_num_threads(1)
+        batch = pack_windows(self._tokens, windows, titles).to(torch.device(self.device))
+        vectors: Vectors = read_sentences(self.network, self.pooling, batch).cpu().numpy()
+        return vectors
+
+
+class Network(NamedTuple):
+    """A network of transformers with its configuration and its tokenizer."""
+
+    network: Any
+    config: Any
+    tokenizer: Any
+
+
+def load_network(folder: Path, dtype: torch.dtype) -> Network:
+    """Load a folder of transformers.
+
+    Raises:
+        EncoderError: it can't be loaded, or has no fast tokenizer.
+    """
+    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers.utils import logging
+
+    safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
+    logging.disable_progress_bar()
+    try:
+        config = AutoConfig.from_pretrained(folder, **safe)
+        tokenizer = AutoTokenizer.from_pretrained(folder, **safe)
+        network = AutoModel.from_pretrained(folder, **safe, use_safetensors=True, dtype=dtype)
+    except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
+        raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
+    finally:
+        logging.enable_progress_bar()
+    if not getattr(tokenizer, "is_fast", False):
+        raise EncoderError(f"{folder}: needs a fast tokenizer (tokenizer.json), this model has none")
+    return Network(network, config, tokenizer)
+
+
+def load_pooling(folder: Path, name: str, dimensions: int) -> Pooling:
+    """Return the pooling of an encoder folder, with its weights if it has any.
+
+    Raises:
+        EncoderError: no such pooling, or weights that are missing or do not fit.
+    """
+    try:
+        pooling = build_pooling(name, dimensions)
+        if pooling.state_dict():
+            pooling.load_state_dict(load_file(folder / POOLING_WEIGHTS))
+    except (ValueError, OSError, RuntimeError, SafetensorError) as error:
+        raise EncoderError(f"{folder}: its pooling can't be loaded ({error})") from error
+    return pooling

@@ -1,0 +1,24 @@
+"""What an encoder asks of the model that it runs over windows."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from lmkrag.arrays import Vectors
+
+
+class WindowModel(Protocol):
+    """A model with its pooling, in some runtime."""
+
+    device: str
+
+    def read(self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]]) -> Vectors:
+        """Read windows, and return the vectors of their sentences one after the other.
+
+        Args:
+            windows: the token ids of the sentences of each.
+            titles: the token ids that each begins with, which are no sentence's.
+
+        Returns:
+            ``[sentences, dimensions]`` float32 of length one.
+        """
+        ...

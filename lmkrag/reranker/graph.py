@@ -1,0 +1,74 @@
+"""The head of ``landmark-reranker`` as a part of an ONNX graph, after BERT's."""
+
+import numpy as np
+from onnx import NodeProto, TensorProto, helper, numpy_helper
+
+from lmkrag.arrays import Ids, Scores
+from lmkrag.encoder.graph import AFTER, BEFORE, Inputs
+
+LOGITS, WEIGHTS, ENDS = "logits", "weights", "ends"
+ALIKE = {AFTER: "alike.after", BEFORE: "alike.before"}
+OUTPUTS = [LOGITS, WEIGHTS, ENDS, *ALIKE.values()]
+"""``logits`` ``[texts, sentences, 2]``: how sentences rank and the log-odds that they answer, without late interaction.
+``weights`` ``[texts, question]`` of the question's tokens. ``ends`` ``[texts, longest, 2]`` of short answers. For late
+interaction, the similarity of the question's tokens to all: ``[texts, question, longest]``, after and before."""
+
+INPUTS: Inputs = {
+    "members": (TensorProto.FLOAT, ["texts", "sentences", "longest"]),
+    "question": (TensorProto.INT64, ["one"]),
+}
+"""``members``: the share of each token in its sentence's mean. ``question``: where it ends; it begins at 1."""
+
+LINEAR = ("dense", "out", "weigh", "ends")
+"""The head's linear layers."""
+
+_CONTRAST = 4.0  # times the product of a sentence's mean and the question's
+
+
+def head_nodes() -> list[NodeProto]:
+    """Return what computes :data:`OUTPUTS`. Linear layers are named ``head.*``, as ``[in, out]``."""
+    return [
+        _constant("head.one", np.array([1], np.int64)),
+        _constant("head.axis", np.array([1], np.int64)),
+        _constant("head.last", np.array([2], np.int64)),
+        _constant("head.contrast", np.array(_CONTRAST, np.float32)),
+        *_compare(AFTER),
+        *_compare(BEFORE),
+        helper.make_node("Gather", [AFTER, "padded"], ["head.states"]),
+        helper.make_node("Slice", ["head.states", "head.one", "question", "head.axis"], ["head.asked"]),
+        *_linear("weigh", "head.asked", "head.weighed"),
+        helper.make_node("Squeeze", ["head.weighed", "head.last"], ["head.flat"]),
+        helper.make_node("Softmax", ["head.flat"], [WEIGHTS], axis=1),
+        *_linear("ends", "head.states", ENDS),
+        helper.make_node("MatMul", ["members", "head.states"], ["head.means"]),
+        helper.make_node("ReduceMean", ["head.asked", "head.axis"], ["head.whole"], keepdims=1),
+        helper.make_node("Mul", ["head.whole", "head.contrast"], ["head.scaled"]),
+        helper.make_node("Mul", ["head.means", "head.scaled"], ["head.products"]),
+        helper.make_node("Concat", ["head.means", "head.products"], ["head.features"], axis=-1),
+        *_linear("dense", "head.features", "head.dense"),
+        helper.make_node("Gelu", ["head.dense"], ["head.hidden"], domain="com.microsoft"),
+        *_linear("out", "head.hidden", LOGITS),
+    ]
+
+
+def _compare(states: str) -> list[NodeProto]:
+    """Cosines of the question's tokens and all tokens of each text."""
+    name = f"head.{states}."
+    return [
+        helper.make_node("LpNormalization", [states], [f"{name}unit"], axis=-1, p=2),
+        helper.make_node("Gather", [f"{name}unit", "padded"], [f"{name}all"]),
+        helper.make_node("Slice", [f"{name}all", "head.one", "question", "head.axis"], [f"{name}asked"]),
+        helper.make_node("Transpose", [f"{name}all"], [f"{name}turned"], perm=[0, 2, 1]),
+        helper.make_node("MatMul", [f"{name}asked", f"{name}turned"], [ALIKE[states]]),
+    ]
+
+
+def _linear(module: str, states: str, out: str) -> list[NodeProto]:
+    return [
+        helper.make_node("MatMul", [states, f"head.{module}.weight"], [f"{out}.projected"]),
+        helper.make_node("Add", [f"{out}.projected", f"head.{module}.bias"], [out]),
+    ]
+
+
+def _constant(name: str, value: Ids | Scores) -> NodeProto:
+    return helper.make_node("Constant", [], [name], value=numpy_helper.from_array(value))

@@ -1,0 +1,181 @@
+"""ONNX Runtime and torch give the same vectors; what only torch can run is left to it."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lmkrag import Engine, LandmarkEncoder, split_sentences
+from lmkrag.encoder.bert import Bert, read_weights
+from lmkrag.encoder.loading import prefers_torch, runs_without_torch
+from lmkrag.encoder.onnx_model import POOLINGS, OnnxModel
+from lmkrag.encoder.pooling import build_pooling
+from lmkrag.encoder.spec import BASE_ENCODER, find_model
+from lmkrag.encoder.torch_model import TorchModel
+from lmkrag.errors import EncoderError, MissingExtra
+
+QUESTIONS = ["When is the lamp lit?", "", "x", "日本 \ud800 <LMK> [SEP]", "how? " * 400, "naïve café — “quoted”"]
+TEXT = "The lamp is lit at dusk. Nobody may trim the wick. Bees swarm in May. " * 40
+
+
+@pytest.fixture(scope="module", params=[None, BASE_ENCODER])
+def both(request):
+    import torch
+
+    return tuple(LandmarkEncoder.load(request.param, runtime=name, dtype=torch.float32) for name in ("onnx", "torch"))
+
+
+def test_questions_have_the_same_vectors(both):
+    onnx, torch = both
+    assert onnx.spec == torch.spec
+    np.testing.assert_allclose(onnx.encode_queries(QUESTIONS), torch.encode_queries(QUESTIONS), atol=2e-5)
+    assert onnx.encode_queries([]).shape == (0, 384)
+    for question in QUESTIONS:
+        assert onnx.count_tokens(question) == torch.count_tokens(question)
+
+
+@pytest.mark.parametrize(
+    "text", [TEXT, "", "One.", "Short. " + "x" * 3_000, "\n\n".join(f"Line {i}" for i in range(300))]
+)
+def test_documents_have_the_same_vectors(both, text):
+    onnx, torch = both
+    fitted, vectors = onnx.encode(text, split_sentences(text), title="The keepers")
+    assert fitted == torch.encode(text, split_sentences(text), title="The keepers")[0]
+    np.testing.assert_allclose(vectors, torch.encode(text, split_sentences(text), title="The keepers")[1], atol=2e-5)
+
+
+@given(st.lists(st.lists(st.integers(0, 5), max_size=5), min_size=1, max_size=6), st.sampled_from(POOLINGS))
+@settings(max_examples=30)
+def test_any_sentences_are_pooled_as_in_torch(both, sizes, pooling):
+    """Sentences of any number of tokens, none among them, in windows with and without a title."""
+    import torch
+
+    onnx, reference = both
+    landmark = onnx.tokens.landmark
+    rng = np.random.default_rng(len(sizes))
+    windows = [[[*map(int, rng.integers(1_000, 9_000, size)), *landmark] for size in window] for window in sizes]
+    titles = [[2_000, 3_000][: number % 3] for number in range(len(windows))]
+    if not any(windows):
+        return
+    found = OnnxModel(onnx.model._bert, pooling, onnx.tokens).read(windows, titles)
+    exact = TorchModel(reference.model.network, build_pooling(pooling, 384), onnx.tokens, torch.device("cpu"))
+    np.testing.assert_allclose(found, exact.read(windows, titles), atol=2e-5)
+
+
+def test_texts_of_all_lengths_are_read_as_if_alone():
+    folder = find_model(None)
+    bert = Bert(read_weights(folder / "model.safetensors"), json.loads((folder / "config.json").read_text()))
+    texts = [[101, *range(2_000, 2_000 + length), 102] for length in (0, 1, 37, 5, 200, 5)]
+    together = bert.read([token for text in texts for token in text], [len(text) for text in texts])
+    alone = np.concatenate([bert.read(text, [len(text)]) for text in texts])
+    np.testing.assert_allclose(together, alone, atol=2e-5)
+
+
+def rename_weights(folder, rename):
+    from safetensors.numpy import load_file, save_file
+
+    weights = load_file(folder / "model.safetensors")
+    save_file({rename(name): tensor for name, tensor in weights.items()}, folder / "model.safetensors")
+
+
+@pytest.fixture
+def plain_bert(tmp_path):
+    """The base model as a checkpoint with a head on top would be saved: weights named ``bert.*``."""
+    folder = tmp_path / "plain"
+    shutil.copytree(find_model(BASE_ENCODER), folder)
+    rename_weights(folder, lambda name: f"bert.{name}")
+    return folder
+
+
+def test_a_plain_checkpoint_is_read(plain_bert):
+    light = LandmarkEncoder.load(str(plain_bert), runtime="onnx")
+    full = LandmarkEncoder.load(str(plain_bert), runtime="torch")
+    assert light.spec == full.spec
+    np.testing.assert_allclose(light.encode_query(QUESTIONS[0]), full.encode_query(QUESTIONS[0]), atol=2e-3)
+
+
+def test_what_it_can_not_run_is_left_to_torch(plain_bert):
+    assert runs_without_torch(plain_bert, "mean")
+    assert not runs_without_torch(plain_bert, "gem")
+    rename_weights(plain_bert, lambda name: name.replace("attention.self.query", "attention.self.q"))
+    assert not runs_without_torch(plain_bert, "mean")
+    with pytest.raises(EncoderError, match="torch can: pip install"):
+        LandmarkEncoder.load(str(plain_bert), runtime="onnx")
+    (plain_bert / "model.safetensors").rename(plain_bert / "model-00001-of-00001.safetensors")
+    assert not runs_without_torch(plain_bert, "mean")
+
+
+def test_damaged_weights_are_an_error(tmp_path):
+    folder = tmp_path / "model"
+    shutil.copytree(find_model(None), folder)
+    data = bytearray((folder / "model.safetensors").read_bytes())
+    data[-1] ^= 1
+    (folder / "model.safetensors").write_bytes(data)
+    with pytest.raises(EncoderError, match="its weights are not those that"):
+        LandmarkEncoder.load(str(folder))
+
+
+def test_a_plain_machine_prefers_onnx_runtime(monkeypatch):
+    from lmkrag.encoder import loading
+
+    monkeypatch.setattr(loading, "has_amx", lambda: False)
+    monkeypatch.setattr(loading, "has_card", lambda: False)
+    assert not prefers_torch()
+    assert isinstance(LandmarkEncoder.load().model, OnnxModel)
+    monkeypatch.setattr(loading, "has_card", lambda: True)
+    assert prefers_torch()
+    assert not prefers_torch("cpu")
+    monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
+    assert not prefers_torch()
+    with pytest.raises(MissingExtra, match=r"torch is not installed: pip install 'lmkrag\[torch\]'"):
+        LandmarkEncoder.load(runtime="torch")
+
+
+def test_a_forked_process_reads_and_ends():
+    """Threads of the runtime are not forked: a session of the parent's would wait for them for ever."""
+    code = (
+        "import os, sys; from lmkrag import LandmarkEncoder; encoder = LandmarkEncoder.load(); "
+        "first = encoder.encode_query('Who?'); child = os.fork(); "
+        "same = abs(encoder.encode_query('Who?') - first).max() < 1e-5; "
+        "sys.exit(not same) if child == 0 else sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))"
+    )
+    environment = {**os.environ, "OMP_NUM_THREADS": "2"}
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=environment)
+
+
+def test_neither_indexing_nor_searching_imports_torch(corpus, tmp_path):
+    code = (
+        "import sys; from lmkrag import Engine; "
+        f"engine = Engine.open({str(tmp_path / 'index')!r}, create=True); "
+        f"engine.add({str(corpus / 'glass-river.txt')!r}); "
+        "print(engine.search('which stones moved?', budget=50, rerank=True)[0].text[:20]); "
+        "print(engine.ask('which stones moved?').text); "
+        "print({'torch', 'transformers'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "set()", done.stdout + done.stderr
+
+
+def test_searching_imports_no_nltk(built_index):
+    code = (
+        "import sys; from lmkrag import Engine; "
+        f"print(Engine.open({str(built_index)!r}).search('which stones moved?', budget=50)[0].text[:20]); "
+        "print({'torch', 'transformers', 'nltk'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.splitlines()[-1] == "set()", done.stdout + done.stderr
+
+
+def test_an_index_of_a_plain_checkpoint_answers(plain_bert, tmp_path, corpus):
+    with Engine.open(tmp_path / "index", create=True, encoder=str(plain_bert)) as engine:
+        engine.add(corpus / "glass-river.txt")
+        spans = engine.search(QUESTIONS[0])
+    with Engine.open(tmp_path / "index") as engine:
+        found = engine.search(QUESTIONS[0])
+    assert [(span.start, span.end) for span in found] == [(span.start, span.end) for span in spans]
