@@ -55,6 +55,7 @@ class Engine:
         encoder: "LandmarkEncoder | None" = None,
         *,
         reranker: "Reranker | str | None" = None,
+        rerank: bool | float = True,
     ) -> None:
         """Take an open store; the encoder and the re-ranker are loaded when they are first needed, unless given."""
         from lmkrag.encoders import IndexEncoders
@@ -62,7 +63,7 @@ class Engine:
 
         self._store = store
         self._encoders = IndexEncoders(store.path, store.encoder, encoder)
-        self._searcher = Searcher(self._reading, self._encoders, reranker)
+        self._searcher = Searcher(self._reading, self._encoders, reranker, rerank=rerank)
         self._switch = threading.Lock()  # held while another store takes the place of this one
 
     @classmethod
@@ -76,6 +77,7 @@ class Engine:
         overlap: float | None = None,
         shards: int | None = None,
         reranker: "Reranker | str | None" = None,
+        rerank: bool | float = True,
     ) -> Self:
         """Open an index directory.
 
@@ -88,8 +90,9 @@ class Engine:
                 Half takes twice as long, and embeds sentences at a window's edge better. Only when the index is made.
             shards: divide the documents among so many indexes below ``path``, which are searched as one; only when the
                 index is made, see :meth:`reshard`.
-            reranker: what reads again what a search with ``rerank`` found: a folder or hub name, or one that is loaded;
-                our own by default.
+            reranker: what reads again what a search found: a folder or hub name, or one that is loaded; our own by
+                default.
+            rerank: what searches do that do not say: see :meth:`search`.
 
         Raises:
             IndexNotFound: there is none and ``create`` is false. UsageError: another ``recipe`` or ``overlap`` than the
@@ -119,9 +122,9 @@ class Engine:
             if overlap is not None and overlap != spec.overlap:
                 raise UsageError(f"{path}: made with overlap {spec.overlap}; run lmkrag reindex --overlap {overlap:g}")
             if encoder is None:
-                return cls(store, reranker=reranker)
+                return cls(store, reranker=reranker, rerank=rerank)
             loaded = load_encoder(encoder, window=spec.window, overlap=spec.overlap)
-            return cls(store, loaded, reranker=reranker)
+            return cls(store, loaded, reranker=reranker, rerank=rerank)
         if not create:
             raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
         made_with = load_recipe(recipe or DEFAULT_RECIPE)
@@ -130,8 +133,9 @@ class Engine:
             raise UsageError(f"the encoder given was loaded with overlap {loaded.spec.overlap}, not {overlap}")
         if shards is not None:
             sharded = ShardedStore.create(path, encoder=loaded.spec, recipe=made_with, shards=shards)
-            return cls(sharded, loaded, reranker=reranker)
-        return cls(IndexStore.create(path, encoder=loaded.spec, recipe=made_with), loaded, reranker=reranker)
+            return cls(sharded, loaded, reranker=reranker, rerank=rerank)
+        created = IndexStore.create(path, encoder=loaded.spec, recipe=made_with)
+        return cls(created, loaded, reranker=reranker, rerank=rerank)
 
     @staticmethod
     def connect(url: str, *, token: str | None = None, timeout: float = 60.0) -> "RemoteEngine":
@@ -344,7 +348,7 @@ class Engine:
             per_document: number of results of one document, at most.
             explain: give each span its ``explanation``; ``print(span.explain())``.
             rerank: read the best places together with the question and put them in a new order; a number is how many
-                milliseconds that may take. Not done by default.
+                milliseconds that may take. Done by default, except in lexical mode.
 
         Raises:
             UsageError: an argument is out of range, or the filter can't be parsed.
@@ -393,7 +397,8 @@ class Engine:
             mode: see :meth:`search`.
             filter: see :meth:`search`.
             per_document: see :meth:`search`.
-            rerank: see :meth:`search`; done by default for a language model.
+            rerank: see :meth:`search`. Without a language model it is not done by default: the reader of then reads the
+                passages together with the question itself.
 
         Raises:
             UsageError: as :meth:`search`. ReaderError: the reader failed.

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import shutil
 from pathlib import Path
 
 from lmkrag.encoders import load_new_encoder
@@ -11,6 +10,7 @@ from lmkrag.index.files import sync
 from lmkrag.index.recipes import load_recipe
 from lmkrag.index.shards import ShardedStore, Store, index_exists, open_store
 from lmkrag.index.store import IndexStore
+from lmkrag.index.vector_stores import remove_index
 from lmkrag.indexing import Progress, encode_again
 from lmkrag.types import EncoderSpec, IndexReport, Recipe
 
@@ -59,7 +59,7 @@ def reindex(
         new_path.rename(path)
         sync(path.parent)
     _record_path(new_path).unlink()
-    shutil.rmtree(old_path)
+    remove_index(old_path)
     return report
 
 
@@ -74,7 +74,7 @@ def _open_new(new_path: Path, spec: EncoderSpec, recipe: Recipe, shards: int | N
     record = _record_path(new_path)
     if new_path.exists() and record.is_file() and record.read_text("utf-8") == wanted and index_exists(new_path):
         return open_store(new_path)
-    shutil.rmtree(new_path, ignore_errors=True)
+    remove_index(new_path)
     record.write_text(wanted, "utf-8")
     if shards is None:
         return IndexStore.create(new_path, encoder=spec, recipe=recipe)
@@ -87,4 +87,4 @@ def _finish_interrupted(path: Path, new_path: Path, old_path: Path) -> None:
         new_path.rename(path)
         sync(path.parent)
     if index_exists(path) and old_path.exists():
-        shutil.rmtree(old_path)
+        remove_index(old_path)

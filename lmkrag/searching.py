@@ -37,9 +37,14 @@ class Searcher:
         reading: "Callable[[], AbstractContextManager[Snapshot]]",
         encoders: "IndexEncoders",
         reranker: Reranker | str | None = None,
+        *,
+        rerank: bool | float = True,
     ) -> None:
-        """Take what gives snapshots, what encodes questions, and the re-ranker or its name; by default our own."""
-        self._reading, self._encoders, self._reranker = reading, encoders, reranker
+        """Take what gives snapshots, what encodes questions, and the re-ranker or its name; by default our own.
+
+        ``rerank`` is for requests that do not say.
+        """
+        self._reading, self._encoders, self._reranker, self._rerank = reading, encoders, reranker, rerank
         self._filters = FilterCache()
 
     def forget(self) -> None:
@@ -81,7 +86,7 @@ class Searcher:
         cost: Cost,
     ) -> list[Span]:
         words = query_words(text)
-        second_look = self._look_again(text, request.rerank)
+        second_look = self._look_again(text, request)
         allowed = self._filters.select(snapshot, request.filter) if request.filter else None
 
         def find(count: int) -> list[Span]:
@@ -104,7 +109,10 @@ class Searcher:
             return find(request.limit or 0)
         return fill_budget(find, limit=request.limit, budget=request.budget, cost=cost)
 
-    def _look_again(self, question: str, rerank: bool | float | None) -> SecondLook | None:
+    def _look_again(self, question: str, request: SearchRequest) -> SecondLook | None:
+        rerank = request.rerank
+        if rerank is None:
+            rerank = self._rerank and request.mode != "lexical"
         if not rerank:
             return None
         reranker = load_reranker(self._reranker)
@@ -121,7 +129,8 @@ class Searcher:
     def search_for(self, reader: Reader, questions: Sequence[str], request: SearchRequest) -> list[list[Span]]:
         """Return the spans a reader gets for each question, within its budget."""
         if not isinstance(reader, LanguageModelReader):
-            within = replace(request, budget=request.budget or DEFAULT_BUDGET)
+            # It reads the passages with the question itself.
+            within = replace(request, budget=request.budget or DEFAULT_BUDGET, rerank=request.rerank or False)
             return self.search(questions, within, similarity=True)  # it tells by similarity whether anything answers
 
         def count_tokens(text: str) -> int:
@@ -145,7 +154,7 @@ class Searcher:
         """
         count_tokens = count_tokens or self._encoders.count_tokens
         budget = request.budget or DEFAULT_BUDGET
-        request = replace(request, budget=budget, rerank=True if request.rerank is None else request.rerank)
+        request = replace(request, budget=budget)
         found = self.search(questions, request, cost=framed_cost(count_tokens))
         contexts = []
         for question, spans in zip(questions, found, strict=True):

@@ -393,6 +393,7 @@ class Recipe:
     ``factory`` is a FAISS index description, ``{lists}`` standing for a number of clusters that fits the size. A
     segment of fewer than ``minimum`` sentences is stored exactly instead. ``train`` is how many vectors it learns
     from (0: all), ``search`` its search parameters. With ``tiers``, (most sentences, recipe name) chooses by size.
+    ``store`` keeps the vectors: ``faiss``, files of the index, or ``pgvector``, whose factory is ``exact`` or ``hnsw``.
     """
 
     name: str
@@ -402,3 +403,4 @@ class Recipe:
     train: int = 0
     search: Mapping[str, float] = field(default_factory=dict)
     tiers: tuple[tuple[int, str], ...] = ()
+    store: str = "faiss"

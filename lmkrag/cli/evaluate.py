@@ -15,8 +15,8 @@ from lmkrag.cli.output import json_option, mode_option, print_json
     "--against",
     default="",
     metavar="NAMES",
-    help="recursive:TOKENS, sentence:NEIGHBOURS (both also with +title), late:TOKENS; rerank or rerank:MODEL is lmkrag "
-    "with --rerank on.",
+    help="recursive:TOKENS, sentence:NEIGHBOURS (both also with +title), late:TOKENS; rerank:off is lmkrag without "
+    "re-ranking, rerank:MODEL with another model.",
 )
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("report"), show_default=True)
 @click.option("--within", default="", metavar="SETS", help="Sets whose questions are asked of their own document only.")

@@ -127,7 +127,7 @@ def rerank_model_option(command: Command) -> Command:
         "--rerank-model",
         metavar="NAME",
         envvar="LMKRAG_RERANK_MODEL",
-        help="What --rerank reads with: a folder, or a cross-encoder of the hub; defaults to our own.",
+        help="What reads the best places again: a folder, or a cross-encoder of the hub; defaults to our own.",
     )(command)
 
 
@@ -169,8 +169,8 @@ def search_options(command: Command) -> Command:
             type=Rerank(),
             metavar="on|off|MS",
             envvar="LMKRAG_RERANK",
-            help="Read the best places with the question and order them anew, for MS milliseconds at most; on where a "
-            "language model answers.",
+            help="Read the best places with the question and order them anew, for MS milliseconds at most; on but in "
+            "lexical mode.",
         ),
         rerank_model_option,
     ]

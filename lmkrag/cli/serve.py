@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from lmkrag.cli.ask import reader_options, take_reader
-from lmkrag.cli.output import DEFAULT_INDEX, find_default_index, rerank_model_option
+from lmkrag.cli.output import DEFAULT_INDEX, Rerank, find_default_index, rerank_model_option
 from lmkrag.errors import MissingExtra, UsageError
 
 
@@ -38,6 +38,14 @@ def _indexes_option(command: Any) -> Any:
 )
 @click.option("--no-auth", is_flag=True, help="Let anybody in who reaches the address.")
 @click.option("--allow-host", "allowed_hosts", multiple=True, metavar="NAME", help="A name this server is called by.")
+@click.option(
+    "--rerank",
+    type=Rerank(),
+    metavar="on|off|MS",
+    default="on",
+    show_default=True,
+    help="Whether searches that do not say read the best places with the question, or for MS milliseconds at most.",
+)
 @rerank_model_option
 @reader_options
 def serve(
@@ -48,6 +56,7 @@ def serve(
     token_file: Path | None,
     no_auth: bool,
     allowed_hosts: tuple[str, ...],
+    rerank: bool | float,
     rerank_model: str | None,
     **options: Any,
 ) -> None:
@@ -70,6 +79,7 @@ def serve(
         authenticated=not no_auth,
         allowed_hosts=frozenset(name.lower() for name in allowed_hosts),
         reader=take_reader(options),
+        rerank=rerank,
         rerank_model=rerank_model,
     )
     run(settings, announce=lambda url: click.echo(f"lmkrag: serving {', '.join(settings.indexes)} on {url}", err=True))
@@ -94,7 +104,7 @@ def mcp(indexes: tuple[str, ...], writable: bool, **options: Any) -> None:
 
 
 def _use_one_thread_each() -> None:
-    """Keep NumPy and FAISS to one thread for each search: many searches at once are then many times faster.
+    """Keep models, NumPy and FAISS to one thread for each search: many searches at once are then many times faster.
 
     It counts only before they are imported.
     """

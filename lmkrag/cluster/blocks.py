@@ -23,6 +23,7 @@ from lmkrag.errors import IndexCorrupt, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.files import sync
 from lmkrag.index.reader import CATALOG
+from lmkrag.index.recipes import load_recipe
 from lmkrag.index.shards import ShardedStore, shard_folders
 from lmkrag.index.store import IndexStore
 from lmkrag.indexing import EncodedFiles, Progress, encode_files
@@ -103,7 +104,9 @@ def encode_block(
     partial = out / f".{block.name}.{os.getpid()}"
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        store = IndexStore.create(partial, encoder=spec, recipe=recipe)
+        # A block holds its vectors itself; adopting puts them where the index keeps its own.
+        own = recipe if recipe is None or recipe.store == "faiss" else load_recipe("flat")
+        store = IndexStore.create(partial, encoder=spec, recipe=own)
         done = encode_files(store, encoder, block.files, target=target, progress=progress)
         store.close()
         with contextlib.closing(catalog.connect(partial / CATALOG)) as connection:

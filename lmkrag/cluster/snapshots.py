@@ -105,6 +105,11 @@ class Remote:
                 raise UsageError(f"{self.url}: there is a snapshot {tag!r} already")
             number = max(self._numbers(), default=0) + 1
             with contextlib.closing(open_store(path)) as store, tempfile.TemporaryDirectory() as work:
+                if store.recipe.store != "faiss":
+                    raise UsageError(
+                        f"{path}: its vectors are in a database, which a snapshot does not hold; back that up, or run "
+                        "lmkrag reindex --recipe auto"
+                    )
                 sharded = isinstance(store, ShardedStore)
                 files: dict[str, Stored] = {}
                 sent = sent_bytes = documents = sentences = 0

@@ -21,7 +21,7 @@ from lmkrag.types import Document, Level, Mode, Sentence
 
 OURS = "lmkrag"
 RERANKED = "rerank"
-"""What ``against`` calls lmkrag with a second look; ``rerank:NAME`` with another re-ranker."""
+"""``against`` calls lmkrag with another re-ranker ``rerank:NAME``, and without any ``rerank:off``."""
 
 _TOP = 60
 
@@ -115,11 +115,12 @@ def _choose(dataset: Dataset, count: int) -> list[Query]:
 
 
 def _ours(system: str, dataset: Dataset, queries: list[Query], path: Path, options: Options) -> _Found:
-    reranker = system.partition(":")[2] or None
-    with Engine.open(path, create=True, encoder=options.encoder, overlap=options.overlap, reranker=reranker) as engine:
+    name = system.partition(":")[2]
+    how: Any = {"rerank": False} if name == "off" else {"reranker": name or None}
+    with Engine.open(path, create=True, encoder=options.encoder, overlap=options.overlap, **how) as engine:
         engine.add(dataset.documents)
-        pieces = _search(engine, dataset, queries, options.level, options, rerank=system != OURS)
-        units = _search(engine, dataset, queries, "sentence", options, rerank=system != OURS)
+        pieces = _search(engine, dataset, queries, options.level, options)
+        units = _search(engine, dataset, queries, "sentence", options)
     sentences = {
         document.doc_id: [_trimmed(document, sentence) for sentence in split_sentences(document.text)]
         for document in dataset.documents
@@ -136,9 +137,9 @@ def _trimmed(document: Document, sentence: Sentence) -> Piece:
 
 
 def _search(
-    engine: Engine, dataset: Dataset, queries: list[Query], level: Level, options: Options, *, rerank: bool
+    engine: Engine, dataset: Dataset, queries: list[Query], level: Level, options: Options
 ) -> list[list[Piece]]:
-    how: Any = {"mode": options.mode, "level": level, "top_k": _TOP, "rerank": rerank}
+    how: Any = {"mode": options.mode, "level": level, "top_k": _TOP}
     if dataset.name in options.within:
         found = [engine.search(query.query, filter=f"doc_id={quote(query.doc_id)}", **how) for query in queries]
     else:

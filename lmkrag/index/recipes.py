@@ -15,6 +15,7 @@ _MEANING = {
     "name": "a text",
     "description": "a text",
     "factory": "a FAISS index description",
+    "store": "a text",
     "minimum": "a number of sentences",
     "train": "a number of sentences",
     "search": "a table of numbers",
@@ -95,7 +96,7 @@ def _read(path: Path) -> Recipe:
 
 
 def _is_valid(key: str, value: Any) -> bool:
-    if key in ("name", "description", "factory"):
+    if key in ("name", "description", "factory", "store"):
         return isinstance(value, str)
     if key in ("minimum", "train"):
         return _is_count(value)

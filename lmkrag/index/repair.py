@@ -19,11 +19,12 @@ from lmkrag.index.files import Tables, sync
 from lmkrag.index.postings import PostingsBuilder
 from lmkrag.index.ranges import sort_runs
 from lmkrag.index.reader import CATALOG
+from lmkrag.index.segments import open_vectors
 from lmkrag.index.snapshot import gather_vectors
 from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore, read_recorded
 from lmkrag.index.stored import read_stored
-from lmkrag.index.vectors import VectorFile
+from lmkrag.index.vector_stores import VectorSet, remove_index
 from lmkrag.types import SENTENCE_KINDS, EncoderSpec, Recipe, SentenceKind
 
 ReadStructure = Callable[[Iterable[Iterable[tuple[str, SentenceKind]]]], Tables]
@@ -68,12 +69,12 @@ def salvage_index(
     """
     repaired = path.with_name(f"{path.name}.repaired")
     if repaired.exists():  # a repair was killed
-        shutil.rmtree(repaired)
+        remove_index(repaired)
     repaired.mkdir()
     try:
         return _salvage(path, repaired, structure, encoder, recipe)
     except BaseException as error:
-        shutil.rmtree(repaired, ignore_errors=True)
+        remove_index(repaired)
         if isinstance(error, sqlite3.DatabaseError):
             raise IndexCorrupt(
                 f"{path / CATALOG}: the catalog can't be read ({error}), nor rebuilt: index the sources again"
@@ -179,13 +180,12 @@ def _copy(path: Path, connection: sqlite3.Connection, new: IndexStore, structure
     return Salvage(new.path, kept, tuple(lost), unknown)
 
 
-def _sound_parts(path: Path, connection: sqlite3.Connection) -> Iterator[tuple[VectorFile, Ids]]:
-    """Each vector file that is what was written, with its runs by sentence."""
+def _sound_parts(path: Path, connection: sqlite3.Connection) -> Iterator[tuple[VectorSet, Ids]]:
+    """Each set of vectors that is what was written, with its runs by sentence."""
     for key in catalog.segment_keys(connection):
         try:
             file, runs = catalog.read_segments(connection, key)[0]
-            vectors = VectorFile(path / "segments" / f"{file.name}.faiss", file.vectors, file.rows, file.recipe)
-            yield vectors, sort_runs(runs)
+            yield open_vectors(path / "segments", file), sort_runs(runs)
         except (IndexCorrupt, sqlite3.Error, IndexError):
             continue
 
@@ -201,7 +201,7 @@ def _rows(connection: sqlite3.Connection) -> tuple[list[DocumentRow], int]:
 
 
 def _read(
-    connection: sqlite3.Connection, row: DocumentRow, parts: Sequence[tuple[VectorFile, Ids]]
+    connection: sqlite3.Connection, row: DocumentRow, parts: Sequence[tuple[VectorSet, Ids]]
 ) -> tuple[Staged, Vectors] | None:
     try:
         staged = read_stored(connection, row)

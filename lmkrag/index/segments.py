@@ -7,7 +7,8 @@ from pathlib import Path
 from lmkrag.index.files import File, Tables, sync, write_tables
 from lmkrag.index.postings import Postings
 from lmkrag.index.structure import Structure
-from lmkrag.index.vectors import Slices, VectorFile, write_vectors
+from lmkrag.index.vector_stores import VectorSet, find_store
+from lmkrag.index.vectors import Slices
 from lmkrag.types import Recipe
 
 
@@ -24,9 +25,10 @@ class SegmentFile:
 
     @property
     def files(self) -> dict[str, File]:
-        """Its files by their names."""
-        parts = {"faiss": self.vectors, "words": self.words, "structure": self.structure}
-        return {f"{self.name}.{suffix}": file for suffix, file in parts.items()}
+        """Its files by their names, that of the vectors first."""
+        suffix = find_store(self.recipe.store).suffix
+        parts = {suffix: self.vectors, ".words": self.words, ".structure": self.structure}
+        return {self.name + suffix: file for suffix, file in parts.items()}
 
 
 def write_segment(
@@ -52,11 +54,27 @@ def write_segment(
         dimensions: of each vector.
         recipe: how to store the vectors; a factory, not tiers.
     """
-    vectors_file = write_vectors(folder / f"{name}.faiss", vectors, rows, dimensions, recipe)
+    vectors_file = write_vectors(folder, name, vectors, rows=rows, dimensions=dimensions, recipe=recipe)
     words_file = write_tables(folder / f"{name}.words", words())
     structure_file = write_tables(folder / f"{name}.structure", structure())
     sync(folder)
     return SegmentFile(name, rows, recipe, vectors_file, words_file, structure_file)
+
+
+def write_vectors(folder: Path, name: str, read: Slices, *, rows: int, dimensions: int, recipe: Recipe) -> File:
+    """Write the vectors of a segment where its recipe says: see :func:`write_segment`."""
+    store = find_store(recipe.store)
+    return store.add(folder / (name + store.suffix), read, rows, dimensions, recipe)
+
+
+def open_vectors(folder: Path, file: SegmentFile) -> VectorSet:
+    """Open the vectors of a segment.
+
+    Raises:
+        IndexCorrupt: they are gone, or not those that were written. StorageError: they can't be reached.
+    """
+    store = find_store(file.recipe.store)
+    return store.open(folder / (file.name + store.suffix), file.vectors, file.rows, file.recipe)
 
 
 class Segment:
@@ -69,6 +87,6 @@ class Segment:
             IndexCorrupt: one is missing or not the one that was written.
         """
         self.file = file
-        self.vectors = VectorFile(folder / f"{file.name}.faiss", file.vectors, file.rows, file.recipe)
+        self.vectors = open_vectors(folder, file)
         self.postings = Postings(folder / f"{file.name}.words", file.words)
         self.structure = Structure(folder / f"{file.name}.structure", file.structure)

@@ -21,7 +21,7 @@ from lmkrag.index.lexical import (
 )
 from lmkrag.index.live import LiveSegment, Selection
 from lmkrag.index.ranges import DocumentRanges, find_rows
-from lmkrag.index.vectors import VectorFile
+from lmkrag.index.vector_stores import VectorSet
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words import query_words
 from lmkrag.types import Mode
@@ -296,7 +296,7 @@ class Snapshot:
         return vectors
 
 
-def gather_vectors(parts: Sequence[tuple[VectorFile, Ids]], sentences: Ids) -> Vectors | None:
+def gather_vectors(parts: Sequence[tuple[VectorSet, Ids]], sentences: Ids) -> Vectors | None:
     """Read the vectors of some sentences.
 
     Args:

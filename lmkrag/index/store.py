@@ -30,7 +30,8 @@ from lmkrag.index.reader import CATALOG, IndexReader, wrap_error
 from lmkrag.index.recipes import DEFAULT_RECIPE, choose_recipe, load_recipe, recipe_from_json, recipe_to_json
 from lmkrag.index.segments import SegmentFile, write_segment
 from lmkrag.index.staged import Staged
-from lmkrag.index.vectors import Slices, check_factory
+from lmkrag.index.vector_stores import find_store, store_of
+from lmkrag.index.vectors import Slices
 from lmkrag.types import EncoderSpec, Recipe
 
 _NEW_CATALOG = "catalog.new"
@@ -54,7 +55,7 @@ class IndexStore:
         if path.exists() and (not path.is_dir() or not {entry.name for entry in path.iterdir()} <= _LEFTOVERS):
             raise UsageError(f"{path}: not empty and not an index; choose another directory")
         chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe or DEFAULT_RECIPE)
-        check_factory(chosen, encoder.dimensions)
+        find_store(chosen.store).check(chosen, encoder.dimensions)
         store = cls(path, encoder, chosen)
         try:
             (path / "segments").mkdir(parents=True, exist_ok=True)
@@ -296,7 +297,8 @@ class IndexStore:
             recorded = {name for file, _ in catalog.read_segments(connection) for name in file.files}
         for path in (self.path / "segments").iterdir():
             if path.name not in recorded:
-                path.unlink()
+                vectors = store_of(path)
+                path.unlink() if vectors is None else vectors.delete(path)
 
 
 def read_recorded(path: Path, meta: dict[str, str]) -> tuple[EncoderSpec, Recipe]:

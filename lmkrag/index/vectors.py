@@ -45,12 +45,29 @@ def _load_faiss() -> Any:
     return faiss
 
 
-def check_factory(recipe: Recipe, dimensions: int) -> None:
-    """Have FAISS parse a recipe's factory string before anything is encoded.
+class FaissStore:
+    """Files of FAISS. See :class:`lmkrag.index.vector_stores.VectorStore`."""
 
-    Raises:
-        UsageError: FAISS does not know it, or can't find by inner product with it.
-    """
+    suffix = ".faiss"
+
+    def check(self, recipe: Recipe, dimensions: int) -> None:
+        """Have FAISS parse a recipe's factory string."""
+        _check_factory(recipe, dimensions)
+
+    def add(self, path: Path, read: Slices, rows: int, dimensions: int, recipe: Recipe) -> File:
+        """Write a file."""
+        return write_vectors(path, read, rows, dimensions, recipe)
+
+    def open(self, path: Path, file: File, rows: int, recipe: Recipe) -> "VectorFile":
+        """Map a file."""
+        return VectorFile(path, file, rows, recipe)
+
+    def delete(self, path: Path) -> None:
+        """Delete a file; who has it open may go on reading."""
+        path.unlink()
+
+
+def _check_factory(recipe: Recipe, dimensions: int) -> None:
     faiss = _load_faiss()
 
     if not recipe.factory:

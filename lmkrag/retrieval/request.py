@@ -47,7 +47,7 @@ class SearchRequest:
         per_document: number of results of one document, at most; None for no limit.
         explain: give each span its explanation.
         rerank: read the best places together with the question and order them anew: always, never, or for so many
-            milliseconds; None for always where a language model will read them, and never in a search.
+            milliseconds; None for what the engine does by default.
 
     Raises:
         UsageError: an argument is out of range, or the filter can't be parsed.

@@ -93,7 +93,7 @@ def _find(
     grown = _record(grown, results)
     if level == "passage" and sentences_before is None:
         return join_passages(results, grown, top_k=top_k, per_document=per_document)
-    return _spans(results, _merge(candidates, grown, top_k, per_document))
+    return _spans(results, _merge(candidates, results.score, grown, top_k, per_document))
 
 
 def _record(grown: Iterator[tuple[int, int, int]], results: Results) -> Iterator[tuple[int, int, int]]:
@@ -117,14 +117,14 @@ def _limit(candidates: Candidates, runs: Iterator[Run], top_k: int, per_document
 
 
 def _merge(
-    candidates: Candidates, grown: Iterator[tuple[int, int, int]], top_k: int, per_document: int | None
+    candidates: Candidates, score: Scores, grown: Iterator[tuple[int, int, int]], top_k: int, per_document: int | None
 ) -> list[Run]:
     """Join spans that touch and are nearly as good, best first, until ``top_k`` are left whole."""
     merged: list[Run] = []
     for first, stop, hit in grown:
         run: Run = (first, stop, (hit,))
         near = [other for other in merged if _touch(candidates, other, run)]
-        near = [other for other in near if candidates.score[hit] >= JOIN * candidates.score[other[2][0]]]
+        near = [other for other in near if score[hit] >= JOIN * score[other[2][0]]]
         if near:
             parts = [*near, run]
             joined = (min(p[0] for p in parts), max(p[1] for p in parts), tuple(h for p in parts for h in p[2]))

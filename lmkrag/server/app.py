@@ -49,7 +49,7 @@ def create_app(settings: ServerSettings) -> ASGIApp:
         IndexNotFound: an index is not there. StorageError: one can't be used.
     """
     workers = Workers(settings.limits)
-    indexes = ServedIndexes(settings.indexes, workers, settings.rerank_model)
+    indexes = ServedIndexes(settings.indexes, workers, reranker=settings.rerank_model, rerank=settings.rerank)
     service = Service(
         settings=settings,
         reader=settings.reader or ExtractiveReader(),

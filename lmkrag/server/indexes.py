@@ -3,6 +3,7 @@
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
@@ -19,7 +20,9 @@ _logger = logging.getLogger(__name__)
 class ServedIndex:
     """One index and the name it is served under. State: the open engine."""
 
-    def __init__(self, name: str, path: Path, workers: Workers, reranker: str | None = None) -> None:
+    def __init__(
+        self, name: str, path: Path, workers: Workers, *, reranker: str | None = None, rerank: bool | float = True
+    ) -> None:
         """Open the index.
 
         Raises:
@@ -28,8 +31,8 @@ class ServedIndex:
         self.name, self.path = name, path
         self._workers = workers
         self._guard = threading.Lock()
-        self._reranker = reranker
-        self._engine = Engine.open(path, reranker=reranker)
+        self._open = partial(Engine.open, path, reranker=reranker, rerank=rerank)
+        self._engine = self._open()
 
     @property
     def engine(self) -> Engine:
@@ -67,7 +70,7 @@ class ServedIndex:
         with self._guard:
             if self._engine is old:  # else another thread was sooner
                 _logger.warning("%s: another index is in its place; opening that", self.name)
-                self._engine = Engine.open(self.path, reranker=self._reranker)
+                self._engine = self._open()
                 old.close()
             return self._engine
 
@@ -79,8 +82,15 @@ class ServedIndex:
 class ServedIndexes:
     """All indexes of a server, by name."""
 
-    def __init__(self, paths: Mapping[str, Path], workers: Workers, reranker: str | None = None) -> None:
-        """Open them; searches with ``rerank`` use the re-ranker of that name, by default our own.
+    def __init__(
+        self,
+        paths: Mapping[str, Path],
+        workers: Workers,
+        *,
+        reranker: str | None = None,
+        rerank: bool | float = True,
+    ) -> None:
+        """Open them; for ``reranker`` and ``rerank`` see :meth:`lmkrag.Engine.open`.
 
         Raises:
             IndexNotFound: one is not there. StorageError: one can't be used.
@@ -88,7 +98,7 @@ class ServedIndexes:
         self.by_name: dict[str, ServedIndex] = {}
         try:
             for name, path in paths.items():
-                self.by_name[name] = ServedIndex(name, path, workers, reranker)
+                self.by_name[name] = ServedIndex(name, path, workers, reranker=reranker, rerank=rerank)
         except BaseException:
             self.close()
             raise

@@ -38,7 +38,7 @@ class AskFields(_Request):
     rerank: StrictBool | Annotated[float, Field(gt=0, le=_MAX_WAIT)] | None = Field(
         None,
         description="Read the best places with the question and order them anew; a number: milliseconds. "
-        "Done by default for a language model.",
+        "By default what the server was started with.",
     )
     index: IndexName = None
 

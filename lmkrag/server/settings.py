@@ -53,7 +53,8 @@ class ServerSettings:
         authenticated: false to listen on other addresses than the loopback without a token.
         allowed_hosts: further names that requests may call the server by.
         reader: what answers questions; without one the passages themselves are quoted.
-        rerank_model: what searches with ``rerank`` use: a folder or hub name; our own by default.
+        rerank: what searches do that do not say: see :meth:`lmkrag.Engine.search`.
+        rerank_model: what reads the best places again: a folder or hub name; our own by default.
         limits: how much to take on.
 
     Raises:
@@ -68,6 +69,7 @@ class ServerSettings:
     authenticated: bool = True
     allowed_hosts: frozenset[str] = frozenset()
     reader: Reader | None = None
+    rerank: bool | float = True
     rerank_model: str | None = None
     limits: Limits = field(default_factory=Limits)
 

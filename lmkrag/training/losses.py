@@ -39,6 +39,20 @@ def _cross_entropy(logits: Tensor, weights: Tensor, negatives: Tensor) -> Tensor
     return (weights * (torch.logaddexp(logits, crowd) - logits)).sum(1)
 
 
+def imitation_loss(scores: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
+    """Return how far the order of sentences is from a teacher's: the divergence of their softmaxes, mean of questions.
+
+    Hinton et al., "Distilling the Knowledge in a Neural Network" (2015), over lists of scores.
+
+    Args:
+        scores: ``[q, n]`` float32, cosines of questions and sentences.
+        taught: ``[q, n]`` float32, the teacher's.
+        temperature: what both are divided by.
+    """
+    student, teacher = (torch.log_softmax(one / temperature, dim=1) for one in (scores, taught))
+    return (teacher.exp() * (teacher - student)).sum(1).mean()
+
+
 def anchor_loss(vectors: Tensor, anchors: Tensor) -> Tensor:
     """Return the mean cosine distance of ``[n, d]`` vectors of length one to those of the base model."""
     return (1 - (vectors * anchors).sum(1)).mean()

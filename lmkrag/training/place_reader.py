@@ -1,4 +1,4 @@
-"""The re-ranker in training: the model that :mod:`lmkrag.reranker.landmark` runs in NumPy, and its losses."""
+"""The re-ranker in training: the model that :mod:`lmkrag.reranker.landmark` runs, and its losses."""
 
 import json
 from pathlib import Path

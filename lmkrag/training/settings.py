@@ -29,10 +29,12 @@ class ModelSettings:
     ``base``: a folder, a hub name, or empty for the packaged all-MiniLM-L6-v2. ``causal``: let a token see only what
     is before it. ``lora``: rank of low-rank adapters, 0 to train every weight. ``positions``: stretch a table of
     absolute positions to so many by interpolation (Zhu et al., "LongEmbed", arXiv 2404.12096), 0 to leave it.
-    ``title_tokens``: how much of its title each window of a document begins with.
+    ``title_tokens``: how much of its title each window of a document begins with. ``layers``: of the base to keep,
+    counted from 0, all if empty; the base is then the teacher that the others are anchored to.
     """
 
     base: str = ""
+    layers: list[int] = field(default_factory=list)
     pooling: str = "lmk+mean"
     landmark: str = "<LMK>"
     query_prefix: str = ""
@@ -66,9 +68,10 @@ class StageSettings:
     """One stage. A step holds ``tokens`` tokens of text in windows of one of ``windows`` lengths.
 
     ``alpha``: of the position weights exp(-alpha (n - i)). ``mixing``: share of the softmax inside the document.
-    ``anchor``: weight of the distance to the base's own vectors. ``duplicate``: cosine, by the base, above which a
-    sentence counts as a near duplicate of the evidence and is no negative. ``titles``: share of the documents that are
-    read with their titles.
+    ``anchor``: weight of the distance to the base's own vectors. ``imitation``: weight of the divergence from the
+    base's order of the sentences for each question. ``duplicate``: cosine, by the base, above which a sentence counts
+    as a near duplicate of the evidence and is no negative. ``titles``: share of the documents that are read with their
+    titles.
     """
 
     name: str
@@ -83,6 +86,7 @@ class StageSettings:
     mixing: float = 0.5
     temperature: float = 0.05
     anchor: float = 0.0
+    imitation: float = 0.0
     duplicate: float = 0.95
     titles: float = 0.5
     warmup: float = 0.05

@@ -25,7 +25,7 @@ from lmkrag.encoder.spec import (
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.encoder.torch_model import load_pooling
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
-from lmkrag.training.losses import anchor_loss, landmark_loss
+from lmkrag.training.losses import anchor_loss, imitation_loss, landmark_loss
 from lmkrag.training.mining import mask_near_duplicates
 from lmkrag.training.settings import ModelSettings, StageSettings
 from lmkrag.training.steps import Step
@@ -59,6 +59,12 @@ def create_student(model: ModelSettings, folder: Path) -> None:
         backbone = AutoModel.from_pretrained(source, config=config, dtype=torch.float32, **_SAFE)
     except (OSError, ValueError) as error:
         raise EncoderError(f"{source}: can't be loaded as an encoder ({error})") from error
+    if model.layers:
+        if not read_settings(source):
+            raise UsageError(
+                f"{source.name}: has no landmark.json; only an encoder of ours can teach one of fewer layers"
+            )
+        _keep_layers(backbone, model.layers)
     if model.positions:
         _stretch_positions(backbone, model.positions)
         tokenizer.model_max_length = model.positions
@@ -109,6 +115,19 @@ def _add_row(backbone: Any, tokenizer: Any, landmark: str) -> None:
     table = backbone.get_input_embeddings().weight
     with torch.no_grad():
         table[tokenizer.convert_tokens_to_ids(landmark)] = table[border]
+
+
+def _keep_layers(backbone: Any, kept: Sequence[int]) -> None:
+    """Leave out all layers but some (Sanh et al., "DistilBERT", arXiv 1910.01108).
+
+    Raises:
+        UsageError: the base has no such layers.
+    """
+    layers = getattr(getattr(backbone, "encoder", None), "layer", ())
+    if not all(0 <= number < len(layers) for number in kept):
+        raise UsageError(f"layers {list(kept)}: the base has {len(layers)}, counted from 0")
+    backbone.encoder.layer = nn.ModuleList(layers[number] for number in kept)
+    backbone.config.num_hidden_layers = len(kept)
 
 
 def load_student(folder: Path, *, lora: int = 0) -> Student:
@@ -211,14 +230,18 @@ class LandmarkObjective(nn.Module):
         sentences = self._read(self.backbone, self.pooling, step)
         questions = read_sentences(self.backbone, self.pooling, step.questions)
         candidate = step.candidate
-        anchor = sentences.new_zeros(())
+        beside = sentences.new_zeros(())
         if self._teacher:
             held = self._teacher[0]
             with torch.no_grad():
                 fixed = self._read(held.backbone, held.pooling, step)
                 asked = read_sentences(held.backbone, held.pooling, step.questions)
             candidate = mask_near_duplicates(candidate, step.weights, fixed, self._stage.duplicate)
-            anchor = anchor_loss(torch.cat([sentences, questions]), torch.cat([fixed, asked]))
+            beside = self._stage.anchor * anchor_loss(torch.cat([sentences, questions]), torch.cat([fixed, asked]))
+            if self._stage.imitation > 0:
+                beside = beside + self._stage.imitation * imitation_loss(
+                    questions @ sentences.T, asked @ fixed.T, temperature=self._stage.temperature
+                )
         loss = landmark_loss(
             questions @ sentences.T,
             step.weights,
@@ -227,7 +250,7 @@ class LandmarkObjective(nn.Module):
             mixing=step.mixing,
             temperature=self._stage.temperature,
         )
-        return {"loss": loss + self._stage.anchor * anchor}
+        return {"loss": loss + beside}
 
     @staticmethod
     def _read(backbone: Any, pooling: Pooling, step: Step) -> Tensor:

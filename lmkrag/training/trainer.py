@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from lmkrag.encoder.spec import read_settings
+from lmkrag.encoder.spec import find_model, read_settings
 from lmkrag.errors import UsageError
 from lmkrag.training.data import TrainingSet
 from lmkrag.training.settings import StageSettings, TrainSettings, prepare_training
@@ -91,7 +91,8 @@ def _run_stage(
 
     folder = settings.resolve(settings.out) / stage.name
     student = load_student(latest, lora=settings.model.lora)
-    teacher = load_student(start) if stage.anchor > 0 or stage.duplicate < 1 else None
+    taught = stage.anchor > 0 or stage.imitation > 0 or stage.duplicate < 1
+    teacher = load_student(find_model(settings.model.base) if settings.model.layers else start) if taught else None
     tokens = tokenizer_of(student, settings.model, max(stage.windows))
     known: dict[str, TrainingSet] = {}
     for chosen in stage.sets:

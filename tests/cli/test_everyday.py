@@ -51,7 +51,7 @@ def test_doctor(lmkrag, index, tmp_path):
     assert healthy.returncode == 0, healthy.stdout
     assert "5 documents" in healthy.stdout and "WRONG" not in healthy.stdout
     checks = {item["check"]: item for item in json.loads(lmkrag("doctor", "--index", index, "--json").stdout)}
-    assert {"lmkrag", "torch", "encoder", "index", "disk"} <= checks.keys()
+    assert {"lmkrag", "onnxruntime", "encoder", "index", "disk"} <= checks.keys()
     assert all(item["ok"] for item in checks.values())
     segment = next((index / "segments").iterdir())
     segment.write_bytes(segment.read_bytes()[:-100] + b"\0" * 100)

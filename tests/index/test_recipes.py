@@ -6,7 +6,15 @@ from lmkrag.index.recipes import choose_recipe, list_recipes, load_recipe, recip
 
 
 def test_the_recipes_that_ship():
-    assert [recipe.name for recipe in list_recipes()] == ["auto", "flat", "hnsw", "ivf-rabitq", "ivf-sq8"]
+    assert [recipe.name for recipe in list_recipes()] == [
+        "auto",
+        "flat",
+        "hnsw",
+        "ivf-rabitq",
+        "ivf-sq8",
+        "pgvector",
+        "pgvector-exact",
+    ]
 
 
 @pytest.mark.parametrize(

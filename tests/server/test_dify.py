@@ -32,7 +32,11 @@ def test_threshold(client):
 
 def test_conditions(client):
     conditions = [{"name": ["kind"], "comparison_operator": "is", "value": "pdf"}]
-    body = {**BODY, "metadata_condition": {"logical_operator": "and", "conditions": conditions}}
+    body = {
+        **BODY,
+        "query": "How far have the stones moved?",
+        "metadata_condition": {"logical_operator": "and", "conditions": conditions},
+    }
     records = client.post("/retrieval", json=body).json()["records"]
     assert {record["metadata"]["kind"] for record in records} == {"pdf"}
 

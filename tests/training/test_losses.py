@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from lmkrag.training.losses import anchor_loss, landmark_loss
+from lmkrag.training.losses import anchor_loss, imitation_loss, landmark_loss
 from lmkrag.training.mining import mask_near_duplicates
 
 
@@ -69,3 +69,16 @@ def test_near_duplicates_of_the_evidence_are_no_negatives():
     weights = torch.tensor([[1.0, 0, 0], [0, 0, 1.0]])
     candidate = mask_near_duplicates(weights == 0, weights, teacher, 0.95)
     assert candidate.tolist() == [[False, False, True], [True, True, False]]
+
+
+def test_imitation_is_the_divergence_from_the_teacher():
+    scores, *_ = example()
+    taught, *_ = example(seed=1)
+    expected = 0.0
+    for own, other in zip(scores.tolist(), taught.tolist(), strict=True):
+        student, teacher = ([math.exp(score / 0.2) for score in row] for row in (own, other))
+        for one, two in zip(student, teacher, strict=True):
+            one, two = one / sum(student), two / sum(teacher)
+            expected += two * math.log(two / one) / 3
+    assert float(imitation_loss(scores, taught, temperature=0.2)) == pytest.approx(expected, rel=1e-4)
+    assert float(imitation_loss(taught, taught, temperature=0.2)) == pytest.approx(0, abs=1e-6)

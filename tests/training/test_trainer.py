@@ -305,3 +305,30 @@ def make_decoder(folder, corpus):
     )
     LlamaModel(config).save_pretrained(folder)
     return folder
+
+
+def test_an_encoder_of_fewer_layers_imitates_the_one_it_was_cut_from(settings, corpus):
+    model = ModelSettings(base="landmark-mini", layers=[0, 2, 5], window=64)
+    stage = replace(settings.stages[2], steps=12, anchor=1.0, imitation=1.0, duplicate=1.0)
+    folder = train(replace(settings, model=model, stages=[stage], keep_base=0.0))
+    assert json.loads((folder / "config.json").read_text())["num_hidden_layers"] == 3
+    text = (corpus / "glass-river.txt").read_text()
+    sentences = split_sentences(text)
+    _, taught = LandmarkEncoder.load("landmark-mini", window=64).encode(text, sentences)
+
+    def likeness(encoder):
+        return float((LandmarkEncoder.load(str(encoder), window=64).encode(text, sentences)[1] * taught).sum(1).mean())
+
+    assert likeness(folder.parent / "start") < likeness(folder) < 0.999
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (ModelSettings(base="landmark-mini", layers=[0, 6]), r"layers \[0, 6\]: the base has 6, counted from 0"),
+        (ModelSettings(layers=[0, 1]), "only an encoder of ours can teach"),
+    ],
+)
+def test_layers_that_can_not_be_kept(settings, model, message):
+    with pytest.raises(UsageError, match=message):
+        train(replace(settings, model=model))
