@@ -87,10 +87,10 @@ def index(built_index, tmp_path) -> Path:
 
 @pytest.fixture
 def engine(index, encoder):
-    """An engine over it."""
+    """An engine over it; tests of the second look ask for it."""
     from lmkrag import Engine
 
-    with Engine.open(index, encoder=encoder) as opened:
+    with Engine.open(index, encoder=encoder, rerank=False) as opened:
         yield opened
 
 

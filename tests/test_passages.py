@@ -36,7 +36,7 @@ QUESTIONS = [
 
 @pytest.fixture(scope="module")
 def manual(encoder, tmp_path_factory):
-    with Engine.open(tmp_path_factory.mktemp("manual") / "index", create=True, encoder=encoder) as engine:
+    with Engine.open(tmp_path_factory.mktemp("manual") / "index", create=True, encoder=encoder, rerank=False) as engine:
         engine.add(
             [
                 Document("manual.md", "manual.md", MANUAL, title="Ferry manual", kind="markdown"),
@@ -112,7 +112,7 @@ def test_readers_get_passages_with_their_sections(manual):
 def test_a_row_far_below_its_header(encoder, tmp_path):
     rows = "".join(f"| {name}{number} | {number * 7} |\n" for number in range(20) for name in ("oar", "anchor", "lamp"))
     table = f"# Prices\n\n| Part | Crowns |\n|---|---|\n{rows}"
-    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
         engine.add(Document("prices.md", "prices.md", table, title="Prices", kind="markdown"))
         span = next(s for s in engine.search("What does lamp18 cost?", top_k=20) if "| lamp18 |" in s.text)
         assert span.header == "| Part | Crowns |"
@@ -133,7 +133,7 @@ def test_contents_and_links_rank_last(encoder, tmp_path):
         "# Launching the rescue boat\n\nSix people and two who lower it go down on the lee side.\n\n"
         "# Resetting the gauge\n\nHold both keys until the needle falls.\n"
     )
-    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
         engine.add([Document("manual.md", "manual.md", text, kind="markdown")])
         for mode in ("hybrid", "lexical"):
             for level in ("span", "sentence"):

@@ -20,10 +20,10 @@ QUESTIONS = ["How is leave accrued?", "which stones moved?", "When is the lamp l
 
 
 @pytest.fixture
-def built(postgres, corpus, encoder, tmp_path):
+def built(postgres, built_index, encoder, tmp_path):
     path = tmp_path / "index"
     with Engine.open(path, create=True, encoder=encoder, recipe="pgvector-exact") as engine:
-        engine.add(corpus)
+        engine.adopt([built_index])
     return path
 
 
@@ -77,11 +77,11 @@ def test_documents_come_change_and_go(built, encoder, tmp_path, monkeypatch):
     assert ask("SELECT count(*) FROM lmkrag.segment WHERE retired IS NOT NULL")[0][0] == 0
 
 
-def test_blocks_are_adopted_into_the_database(built, built_index, encoder, corpus, tmp_path):
-    empty = tmp_path / "empty"
-    with Engine.open(empty, create=True, encoder=encoder, recipe="pgvector-exact") as engine:
-        engine.adopt([built_index])
-        assert tables(empty) == len(list((empty / "segments").glob("*.pgvector"))) > 0
+def test_documents_are_adopted_from_it_and_encoded_into_it(built, built_index, encoder, corpus, tmp_path):
+    path = tmp_path / "encoded"
+    with Engine.open(path, create=True, encoder=encoder, recipe="pgvector-exact") as engine:
+        engine.add(corpus)
+        assert tables(path) == len(list((path / "segments").glob("*.pgvector"))) > 0
         with Engine.open(built) as other:
             assert spans(engine) == spans(other)
     files = tmp_path / "files"
@@ -157,11 +157,11 @@ def test_there_and_back(built, built_index, monkeypatch):
     """Another recipe moves the vectors, and leaves none behind."""
     monkeypatch.setattr(module, "_GRACE", "0 seconds")
     (name,) = [file.stem for file in (built / "segments").glob("*.pgvector")]
-    reindex(built, recipe="auto")
+    reindex(built, recipe="auto", overlap=0.5)
     assert ask("SELECT count(*) FROM lmkrag.segment WHERE name = $1", name)[0][0] == 0
     with Engine.open(built) as ours, Engine.open(built_index) as files:
         assert spans(ours) == spans(files)
-    reindex(built, recipe="pgvector")
+    reindex(built, recipe="pgvector", overlap=0.5)
     with Engine.open(built) as ours, Engine.open(built_index) as files:
         assert spans(ours) == spans(files)
     assert tables(built) == 1

@@ -95,7 +95,7 @@ def test_a_snapshot_that_is_held_outlives_closing(index):
 
 
 def test_repair_while_threads_search(index, encoder):
-    with Engine.open(index, encoder=encoder) as engine:
+    with Engine.open(index, encoder=encoder, rerank=False) as engine:
         next((index / "segments").glob("*.words")).write_bytes(b"damaged")
         stop = threading.Event()
         outcomes: list[str] = []
@@ -122,7 +122,7 @@ def test_repair_while_threads_search(index, encoder):
 
 
 def test_a_hundred_threads_leave_few_descriptors(index):
-    with Engine.open(index) as engine:
+    with Engine.open(index, rerank=False) as engine:
         engine.search("lamp", mode="lexical")
         before = descriptors()
         most = []
@@ -176,7 +176,7 @@ def test_an_index_that_is_replaced_or_gone_is_noticed(index, tmp_path, encoder):
     other = tmp_path / "other"
     with Engine.open(other, create=True, encoder=encoder) as engine:
         engine.add(Document("memo", "memo", "The ferry leaves at nine."))
-    with Engine.open(index, encoder=encoder) as engine:
+    with Engine.open(index, encoder=encoder, rerank=False) as engine:
         assert engine.search("ferry")[0].doc_id != "memo"
         shutil.rmtree(index)
         other.rename(index)
@@ -189,7 +189,7 @@ def test_an_index_that_is_replaced_or_gone_is_noticed(index, tmp_path, encoder):
 def test_an_index_of_another_encoder_in_its_place_is_refused(index, tmp_path, encoder):
     other = tmp_path / "other"
     Engine.open(other, create=True, overlap=0.0).close()
-    with Engine.open(index, encoder=encoder) as engine:
+    with Engine.open(index, encoder=encoder, rerank=False) as engine:
         engine.search("ferry")
         shutil.rmtree(index)
         other.rename(index)

@@ -40,7 +40,7 @@ def leases(encoder, tmp_path_factory):
         Document(name.lower().replace(" ", "-"), "", LEASE.format(name=name, place=place, rent=rent, months=months))
         for name, (place, rent, months) in TENANTS.items()
     ]
-    with Engine.open(tmp_path_factory.mktemp("leases") / "index", create=True, encoder=encoder) as engine:
+    with Engine.open(tmp_path_factory.mktemp("leases") / "index", create=True, encoder=encoder, rerank=False) as engine:
         engine.add(documents)
         yield engine
 

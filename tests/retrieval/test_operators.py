@@ -52,7 +52,7 @@ def pumps(encoder, tmp_path_factory):
         "words": "Steam rises from the pump house. A pump needs steam only in winter, and a gasket each year.",
         "wind": "The wind drives a pump on the hill. It lifts water to the trough.",
     }
-    with Engine.open(tmp_path_factory.mktemp("pumps") / "index", create=True, encoder=encoder) as engine:
+    with Engine.open(tmp_path_factory.mktemp("pumps") / "index", create=True, encoder=encoder, rerank=False) as engine:
         engine.add([Document(doc_id, doc_id, text) for doc_id, text in texts.items()])
         yield engine
 

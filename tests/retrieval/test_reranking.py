@@ -140,3 +140,36 @@ def test_a_document_of_one_word(encoder, tmp_path):
         (span,) = engine.search("Fog?", rerank=True)
         assert span.text == "Fog"
         assert engine.ask("Fog?").spans[0].text == "Fog"
+
+
+@pytest.mark.parametrize(
+    ("default", "options", "read"),
+    [
+        (True, {}, True),
+        (True, {"mode": "dense"}, True),
+        (True, {"mode": "lexical"}, False),
+        (True, {"mode": "lexical", "rerank": True}, True),
+        (True, {"rerank": False}, False),
+        (False, {}, False),
+        (False, {"rerank": 1_000}, True),
+        (1_000, {}, True),
+    ],
+)
+def test_when_places_are_read(ship, default, options, read):
+    reranker = Likes("mast")
+    with Engine.open(ship, reranker=reranker, rerank=default) as engine:
+        engine.search("What is checked every week?", **options)
+        assert bool(reranker.read) == read
+        reranker.read.clear()
+        engine.search_batch(["What is checked every week?"], **options)
+        assert bool(reranker.read) == read
+
+
+def test_a_prompt_is_in_the_new_order_and_the_extractive_reader_reads_itself(ship):
+    reranker = Likes("mast")
+    with Engine.open(ship, reranker=reranker) as engine:
+        engine.build_context("What is checked every week?")
+        assert reranker.read
+        reranker.read.clear()
+        engine.ask("What is checked every week?")
+        assert not reranker.read

@@ -89,10 +89,10 @@ DAMAGE = {
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_repair_rebuilds_what_the_sources_allow(index, encoder, corpus, damage):
     question = "How long must the lamp burn before the wick is trimmed?"
-    with Engine.open(index, encoder=encoder) as engine:
+    with Engine.open(index, encoder=encoder, rerank=False) as engine:
         documents, right = engine.status().documents, engine.search(question)
     DAMAGE[damage](index)
-    with Engine.open(index, encoder=encoder) as engine:
+    with Engine.open(index, encoder=encoder, rerank=False) as engine:
         assert engine.verify()
         report = engine.repair()
         assert report.lost == ()
@@ -119,7 +119,7 @@ def test_what_has_no_source_is_named(lmkrag, encoder, tmp_path):
     assert done.returncode == 1
     assert "lost: memo:1" in done.stdout
     assert "1 kept, 0 read again, 1 lost" in done.stderr
-    with Engine.open(index, encoder=encoder) as engine:
+    with Engine.open(index, encoder=encoder, rerank=False) as engine:
         assert engine.verify() == ()
         assert [span.doc_id for span in engine.search("wasps")] == ["memo:2"]
 
@@ -143,7 +143,7 @@ def damage_header(index: Path, size: int) -> None:
 @pytest.mark.parametrize("compacted", [False, True])
 def test_a_damaged_header_costs_no_document(lmkrag, index, encoder, corpus, size, compacted):
     question = "How long must the lamp burn before the wick is trimmed?"
-    with Engine.open(index, encoder=encoder) as engine:
+    with Engine.open(index, encoder=encoder, rerank=False) as engine:
         engine.add(
             Document("memo:1", "notion://1", "The first memo is about bees.")
         )  # has no file to be read from again
@@ -156,7 +156,7 @@ def test_a_damaged_header_costs_no_document(lmkrag, index, encoder, corpus, size
     assert "run lmkrag repair" in lmkrag("search", question, "--index", index).stderr
     done = lmkrag("repair", "--index", index)
     assert (done.returncode, "6 kept, 0 read again" in done.stderr) == (0, True), done.stderr
-    with Engine.open(index, encoder=encoder) as engine:
+    with Engine.open(index, encoder=encoder, rerank=False) as engine:
         assert engine.verify() == ()
         found = engine.search(question)
     assert [(s.doc_id, s.start, s.end, s.score) for s in found] == [(s.doc_id, s.start, s.end, s.score) for s in right]
@@ -170,7 +170,7 @@ def test_an_encoder_can_be_named_where_the_index_can_not_say(lmkrag, index):
     assert not index.with_name("index.repaired").exists()
     done = lmkrag("repair", "--index", index, "--encoder", "landmark-mini", "--recipe", "flat")
     assert (done.returncode, "5 kept" in done.stderr) == (0, True), done.stderr
-    with Engine.open(index) as engine:
+    with Engine.open(index, rerank=False) as engine:
         assert (engine.verify(), engine.status().recipe) == ((), "flat")
         assert engine.search("which stones moved?")[0].doc_id == "reports/viaduct-inspection.pdf"
 
@@ -204,7 +204,7 @@ def test_a_repair_that_fails_leaves_nothing_behind(index, encoder, monkeypatch):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(repair, "_copy", fail)
-    with Engine.open(index, encoder=encoder) as engine:
+    with Engine.open(index, encoder=encoder, rerank=False) as engine:
         with pytest.raises((StorageError, OSError), match="No space left"):
             engine.repair()
         monkeypatch.undo()
@@ -218,7 +218,7 @@ def test_renames_are_made_durable(index, encoder, monkeypatch):
     synced = []
     monkeypatch.setattr(repair, "sync", lambda path: synced.append(path))
     flip(next((index / "segments").glob("*.words")))
-    with Engine.open(index, encoder=encoder) as engine:
+    with Engine.open(index, encoder=encoder, rerank=False) as engine:
         engine.repair()
     assert synced == [index.parent]
 
