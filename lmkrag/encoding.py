@@ -1,6 +1,8 @@
 """Stream documents through the encoder, and commit what is whole in batches."""
 
+import contextlib
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -11,6 +13,7 @@ import numpy as np
 from lmkrag.arrays import Vectors
 from lmkrag.corpus.sentences import iter_sentences
 from lmkrag.corpus.structure import ParagraphTracker, StructureTable
+from lmkrag.errors import IndexCorrupt
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.postings import PostingsBuilder
@@ -24,6 +27,9 @@ if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode
 
 _COMMIT_SENTENCES = 32_768  # a batch; what a killed run repeats
 _COMMIT_SECONDS = 30.0
+_KEPT_BYTES = 64 << 20  # of vectors of windows of this run
+_MOST_DOCUMENTS = 100_000  # whose windows are held in memory
+_DOCUMENTS_A_WINDOW = 100  # whose windows are looked up in the time that encoding one window takes
 _SEGMENT_ROWS = 16_384  # a document larger than this spreads over several segments
 
 
@@ -62,7 +68,8 @@ def encode_documents(
         store: to write to, inside its :meth:`~lmkrag.index.store.IndexStore.writing`.
         encoder: that made the index.
         documents: read as they are needed.
-        known: documents by ``doc_id``: windows that a changed one still has are not encoded again.
+        known: documents by ``doc_id``: windows that a changed one still has are not encoded again. Neither are those
+            of copies: the same words after the same title, in this run or in the index.
         on_progress: called as parts of a document are encoded.
         on_finish: called when a document is whole.
         on_commit: called with the documents of each batch once they are durable.
@@ -96,6 +103,7 @@ def encode_documents(
             if current is not None and part.key != current:
                 finish(current)
             current = part.key
+            memory.keep(part.window_hash, part.vectors)
             batch.extend(open_documents[current], part)
             on_progress(open_documents[current])
         if current is not None:
@@ -107,29 +115,69 @@ def encode_documents(
 
 
 class _WindowMemory:
-    """The vectors of windows that a changed document still has, from its version in the index."""
+    """The vectors of windows that were encoded before.
+
+    They are those that a changed document still has, those of this run, and those of the index: of copies of a file,
+    such as licences. State: the last windows of this run, and where those of the index are, once that is worth reading.
+    """
 
     def __init__(self, store: IndexStore, known: Mapping[str, DocumentRow]) -> None:
         self._store, self._known = store, known
-        self._windows: tuple[str, dict[int, tuple[int, int]]] = ("", {})  # of one document, hash to sentences
+        self._own: tuple[str, _Windows] = ("", {})  # of one document
+        self._kept: OrderedDict[int, Vectors] = OrderedDict()  # of this run, by their hashes
+        self._bytes = self._encoded = 0
+        self._all: _Windows | None = None  # of the index
 
     def recall(self, doc_id: str, window_hash: int, count: int) -> Vectors | None:
         row = self._known.get(doc_id)
-        if row is None:
+        if row is not None and self._own[0] != doc_id:
+            self._own = (doc_id, self._read([row]))
+        found = self._own[1].get(window_hash) if row is not None else None
+        if found is None:
+            if window_hash in self._kept:
+                vectors = self._kept[window_hash]
+                return vectors if len(vectors) == count else None
+            found = self._of_index().get(window_hash)
+        if found is None or found[1] - found[0] != count:
             return None
-        if self._windows[0] != doc_id:
-            self._windows = (doc_id, self._read(row))
-        first, stop = self._windows[1].get(window_hash, (0, 0))
-        if stop - first != count:
-            return None
+        sentences = np.arange(*found)
         with self._store.reader.snapshot() as snapshot:
-            return snapshot.read_vectors(np.arange(first, stop))
+            if (snapshot.documents.owners(sentences) < 0).any():
+                return None  # a document that this run has replaced
+            return snapshot.read_vectors(sentences)
 
-    def _read(self, row: DocumentRow) -> dict[int, tuple[int, int]]:
+    def keep(self, window_hash: int, vectors: Vectors) -> None:
+        """Keep the vectors of a window, and forget those that were encoded long ago."""
+        self._encoded += 1
+        if window_hash in self._kept:
+            return
+        self._kept[window_hash] = vectors
+        self._bytes += vectors.nbytes
+        while self._bytes > _KEPT_BYTES:
+            self._bytes -= self._kept.popitem(last=False)[1].nbytes
+
+    def _of_index(self) -> "_Windows":
+        """Where the windows of the index are, as it was before this run; nothing while reading them would not pay."""
+        if self._all is None:
+            few = len(self._known) <= _MOST_DOCUMENTS
+            if not few or self._encoded < len(self._known) // _DOCUMENTS_A_WINDOW:
+                return {}
+            self._all = self._read(self._known.values())
+        return self._all
+
+    def _read(self, rows: Iterable[DocumentRow]) -> "_Windows":
+        found: _Windows = {}
         with self._store.reader.snapshot(segments=False) as snapshot:
-            hashes, ordinals = catalog.read_windows(snapshot.connection, row)
-        borders = row.first_sentence + np.append(ordinals, row.sentences)
-        return dict(zip(hashes.tolist(), pairwise(borders.tolist()), strict=True))
+            for row in rows:
+                with contextlib.suppress(IndexCorrupt):  # verify tells; here it is encoded again
+                    hashes, ordinals = catalog.read_windows(snapshot.connection, row)
+                    borders = row.first_sentence + np.append(ordinals, row.sentences)
+                    found |= zip(hashes.tolist(), pairwise(borders.tolist()), strict=True)
+        return found
+
+
+_Windows = dict[int, tuple[int, int]]
+"""The sentences of windows, first and stop, by their hashes."""
 
 
 class _Batch:

@@ -441,9 +441,47 @@ class Counted:
         monkeypatch.setattr(encoder, "_forward", forward)
 
 
+def vectors_of(engine, doc_id):
+    with engine._store.reader.snapshot() as snapshot:
+        row = snapshot.find_document(doc_id)
+        return snapshot.read_vectors(np.arange(row.first_sentence, row.first_sentence + row.sentences))
+
+
+def test_copies_are_encoded_once(encoder, corpus, tmp_path, monkeypatch):
+    text = (corpus / "glass-river.txt").read_text("utf-8")
+    folder = tmp_path / "docs"
+
+    def write(names, text):
+        for name in names:
+            (folder / name).mkdir(parents=True, exist_ok=True)
+            (folder / name / "LICENCE.txt").write_text(text, "utf-8")
+
+    counted = Counted(encoder, monkeypatch)
+    write("a", text)
+    with Engine.open(tmp_path / "one", create=True, encoder=encoder) as engine:
+        engine.add(folder)
+    alone, counted.windows = counted.windows, 0
+    write("b", text)
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(folder)
+        assert counted.windows == alone  # in one run
+        write("c", text)
+        assert engine.add(folder).added == 1
+        assert counted.windows == alone  # in a later one
+        first, *others = (vectors_of(engine, f"{name}/LICENCE.txt") for name in "abc")
+        for other in others:
+            np.testing.assert_array_equal(first, other)
+        write("abc", "Nobody sails alone.")  # all that had the words have others now, and a new file has them
+        write("d", text)
+        engine.add(folder)
+        assert engine.verify() == ()
+        np.testing.assert_allclose(vectors_of(engine, "d/LICENCE.txt"), first, atol=2e-3)
+
+
 def test_an_edit_encodes_only_the_windows_near_it(encoder, corpus, tmp_path, monkeypatch):
     chapters = [(corpus / name).read_text("utf-8") for name in ("glass-river.txt", "lighthouse-handbook.md")]
-    text = "\n\n".join(chapter for _ in range(3) for chapter in chapters)
+    articles = (" the ", " that ", " this ")  # no window is a copy of another
+    text = "\n\n".join(chapter.replace(" the ", article) for article in articles for chapter in chapters)
     middle = text.index("\n\n", len(text) // 2) + 2
     path = tmp_path / "long.txt"
     path.write_text(text, "utf-8")

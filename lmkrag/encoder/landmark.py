@@ -153,7 +153,8 @@ class LandmarkEncoder:
 
         Args:
             documents: read as they are needed.
-            recall: gives the vectors of a window that was encoded before, or None.
+            recall: gives the vectors of a window that was encoded before, or None. Windows alike that come soon after
+                each other are encoded once in any case.
 
         Yields:
             The sentences of each document in order, documents in order; a long document comes in many parts. What is
@@ -166,10 +167,11 @@ class LandmarkEncoder:
                 recall(job.key, window_hash, job.own.stop - job.own.start) if recall else None
                 for job, window_hash in zip(pool, hashes, strict=True)
             ]
-            fresh = iter(self._encode_pool([job for job, found in zip(pool, known, strict=True) if found is None]))
+            unknown = {mark: job for job, mark, found in zip(pool, hashes, known, strict=True) if found is None}
+            fresh = dict(zip(unknown, self._encode_pool(list(unknown.values())), strict=True))
             for job, window_hash, found in zip(pool, hashes, known, strict=True):
                 # a copy: a view would keep the whole batch in memory
-                vectors = next(fresh)[job.own].copy() if found is None else found
+                vectors = fresh[window_hash][job.own].copy() if found is None else found
                 yield Encoded(job.key, [piece.sentence for piece in job.pieces[job.own]], vectors, window_hash)
 
     def encode_queries(self, queries: Sequence[str]) -> Vectors:
