@@ -78,6 +78,7 @@ class Engine:
         shards: int | None = None,
         reranker: "Reranker | str | None" = None,
         rerank: bool | float = True,
+        partial: bool = False,
     ) -> Self:
         """Open an index directory.
 
@@ -93,6 +94,7 @@ class Engine:
             reranker: what reads again what a search found: a folder or hub name, or one that is loaded; our own by
                 default.
             rerank: what searches do that do not say: see :meth:`search`.
+            partial: read whatever shards there are; ``missing`` says which are not.
 
         Raises:
             IndexNotFound: there is none and ``create`` is false. UsageError: another ``recipe`` or ``overlap`` than the
@@ -111,7 +113,7 @@ class Engine:
         if shards is not None:
             check_shards(shards)
         if index_exists(path):
-            store = open_store(path)
+            store = open_store(path, partial=partial)
             if shards is not None and shards != len(parts_of(store)):
                 raise UsageError(f"{path}: has {len(parts_of(store))} shards; run lmkrag reshard --shards {shards}")
             if recipe is not None and recipe != store.recipe.name and load_recipe(recipe) != store.recipe:
@@ -153,6 +155,14 @@ class Engine:
         from lmkrag.remote import RemoteEngine
 
         return RemoteEngine(url, token=token, timeout=timeout)
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """A line for each shard that was missing or failed, of an index that was opened with ``partial``."""
+        from lmkrag.index.shards import ShardedStore
+
+        missing = self._store.missing if isinstance(self._store, ShardedStore) else None
+        return tuple(f"shard {number} is missing: {why}" for number, why in sorted((missing or {}).items()))
 
     @property
     def encoder(self) -> "LandmarkEncoder":

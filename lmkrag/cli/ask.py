@@ -126,6 +126,7 @@ def ask(
     no_stream: bool,
     as_json: bool,
     rerank_model: str | None,
+    partial: bool,
     **options: Any,
 ) -> None:
     """Answer a question from the documents, with citations.
@@ -139,7 +140,7 @@ def ask(
         question = sys.stdin.read().strip()
     reader = _take_reader_if_chosen(options, server)
     how: dict[str, Any] = {"filter": filter_expression, **options}
-    with open_engine(index_path, server, rerank_model=rerank_model) as engine:
+    with open_engine(index_path, server, rerank_model=rerank_model, partial=partial) as engine:
         if batch is not None:
             _answer_batch(engine, batch, reader, how)
         elif as_json:
@@ -175,6 +176,7 @@ def chat(
     server: str | None,
     filter_expression: str | None,
     rerank_model: str | None,
+    partial: bool,
     **options: Any,
 ) -> None:
     """Ask question after question; each may follow from the others.
@@ -184,7 +186,7 @@ def chat(
     from lmkrag.conversation import Conversation
 
     reader = _take_reader_if_chosen(options, server)
-    with open_engine(index_path, server, rerank_model=rerank_model) as engine:
+    with open_engine(index_path, server, rerank_model=rerank_model, partial=partial) as engine:
         conversation = Conversation(engine, reader=reader, filter=filter_expression, **options)
         failed = False
         last: Answer | None = None

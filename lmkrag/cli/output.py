@@ -1,5 +1,6 @@
 """What the commands share: options, JSON, places, logging, errors as one line and an exit code."""
 
+import contextlib
 import json
 import logging
 import os
@@ -59,8 +60,11 @@ def server_option(command: Command) -> Command:
     )(command)
 
 
-def open_engine(index_path: str, server: str | None, *, rerank_model: str | None = None) -> "Engine | RemoteEngine":
-    """Open the index of a command: the directory, or the one behind a server.
+@contextlib.contextmanager
+def open_engine(
+    index_path: str, server: str | None, *, rerank_model: str | None = None, partial: bool = False
+) -> "Iterator[Engine | RemoteEngine]":
+    """Open the index of a command: the directory, or the one behind a server. Shards that were missing are told.
 
     A server that the working directory's lmkrag.toml names does not get the user's token.
 
@@ -70,14 +74,20 @@ def open_engine(index_path: str, server: str | None, *, rerank_model: str | None
     from lmkrag.engine import Engine
 
     if server is None:
-        return Engine.open(index_path, reranker=rerank_model)
-    if rerank_model is not None:
-        raise UsageError("--rerank-model is for an index on this machine: the server has its own")
+        with Engine.open(index_path, reranker=rerank_model, partial=partial) as engine:
+            yield engine
+            for line in engine.missing:
+                click.echo(f"lmkrag: {line}", err=True)
+        return
+    if rerank_model is not None or partial:
+        option = "--partial" if partial else "--rerank-model"
+        raise UsageError(f"{option} is for an index on this machine")
     context = click.get_current_context()
     if context.get_parameter_source("index_path") is ParameterSource.COMMANDLINE:
         raise UsageError("give --index or --server, not both")
     token = None if is_from_folder("server") else os.environ.get("LMKRAG_TOKEN")
-    return Engine.connect(server, token=token or "")
+    with Engine.connect(server, token=token or "") as remote:
+        yield remote
 
 
 def is_from_folder(option: str) -> bool:
@@ -173,6 +183,7 @@ def search_options(command: Command) -> Command:
             "lexical mode.",
         ),
         rerank_model_option,
+        click.option("--partial", is_flag=True, help="Search whatever shards there are, and say which are missing."),
     ]
     for option in reversed(options):
         command = option(command)

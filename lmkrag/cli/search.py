@@ -64,6 +64,7 @@ def search(
     context: int,
     as_json: bool,
     rerank_model: str | None,
+    partial: bool,
     **how: Any,
 ) -> None:
     """Find the passages that answer a question, best first.
@@ -76,7 +77,7 @@ def search(
         raise UsageError("give a QUERY, or --queries FILE.jsonl")
     if queries is not None and not as_json:
         raise UsageError("--queries prints JSON lines: add --json")
-    with open_engine(index_path, server, rerank_model=rerank_model) as engine:
+    with open_engine(index_path, server, rerank_model=rerank_model, partial=partial) as engine:
         if queries is not None:
             for batch in batches_of_questions(queries, _BATCH):
                 found = engine.search_batch([text for _, text in batch], filter=filter_expression, **how)

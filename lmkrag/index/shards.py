@@ -9,15 +9,16 @@ computes what it computes over one index: numbers of documents, lengths and weig
 
 import contextlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+import operator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
 
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
-from lmkrag.errors import IndexCorrupt, IndexMismatch, IndexNotFound, UsageError
+from lmkrag.errors import IndexCorrupt, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.files import sync
@@ -56,15 +57,20 @@ def owner_or_self(doc_id: str, meta: Mapping[str, object]) -> str:
 
 
 class ShardedStore:
-    """The shards of one index. One process writes to all of them, inside :meth:`writing`."""
+    """The shards of one index. One process writes to all of them, inside :meth:`writing`.
 
-    def __init__(self, path: Path, shards: Sequence[IndexStore]) -> None:
-        """Take what :meth:`open` or :meth:`create` found."""
+    State: of an index that was opened in ``partial`` form, which shards are ``missing`` and why.
+    """
+
+    def __init__(self, path: Path, shards: Mapping[int, IndexStore], *, missing: dict[int, str] | None = None) -> None:
+        """Take what :meth:`open` or :meth:`create` found: shards by their numbers; ``missing`` if not all must be."""
         self.path = path
-        self.shards = tuple(shards)
-        self.encoder: EncoderSpec = shards[0].encoder
-        self.recipe: Recipe = shards[0].recipe
-        self.reader = ShardedReader([shard.reader for shard in shards])
+        self.shards = tuple(shards.values())
+        self.missing = missing
+        self.encoder: EncoderSpec = self.shards[0].encoder
+        self.recipe: Recipe = self.shards[0].recipe
+        readers = {number: shard.reader for number, shard in shards.items()}
+        self.reader = ShardedReader(readers, count=len(shards) + len(missing or ()), missing=missing)
 
     @classmethod
     def create(cls, path: Path, *, encoder: EncoderSpec, recipe: Recipe | None = None, shards: int) -> Self:
@@ -80,25 +86,34 @@ class ShardedStore:
             raise UsageError(f"{path}: not empty and not an index; choose another directory")
         made = create_shards(folder, shards, encoder=encoder, recipe=recipe)
         write_record(path, folder.name, shards)
-        return cls(path, made)
+        return cls(path, dict(enumerate(made)))
 
     @classmethod
-    def open(cls, path: Path) -> Self:
-        """Open an existing sharded index.
+    def open(cls, path: Path, *, partial: bool = False) -> Self:
+        """Open an existing sharded index; with ``partial``, for reading, whatever shards there are.
 
         Raises:
             IndexNotFound: there is none, or one of its shards is not there. IndexMismatch: a shard was made with
                 another encoder. IndexCorrupt: the record of the shards or a shard is damaged.
         """
         folders = shard_folders(path)
-        shards: list[IndexStore] = []
+        shards: dict[int, IndexStore] = {}
+        missing: dict[int, str] = {}
         for number, folder in enumerate(folders):
-            if not IndexStore.exists(folder):
-                raise IndexNotFound(f"{folder}: shard {number} of {len(folders)} is not there")
-            shards.append(IndexStore.open(folder))
-            if shards[-1].encoder != shards[0].encoder:
-                raise IndexMismatch(f"{folder}: made with another encoder than shard 0: {shards[-1].encoder.name!r}")
-        return cls(path, shards)
+            try:
+                if not IndexStore.exists(folder):
+                    raise IndexNotFound(f"{folder}: shard {number} of {len(folders)} is not there")
+                shard = IndexStore.open(folder)
+            except StorageError as error:
+                if not partial or number + 1 == len(folders) == len(missing) + 1:
+                    raise
+                missing[number] = str(error)
+                continue
+            shards[number] = shard
+            first, other = next(iter(shards.items()))
+            if shard.encoder != other.encoder:
+                raise IndexMismatch(f"{folder}: made with another encoder than shard {first}: {shard.encoder.name!r}")
+        return cls(path, shards, missing=missing if partial else None)
 
     @staticmethod
     def exists(path: Path) -> bool:
@@ -118,8 +133,10 @@ class ShardedStore:
         """Be the one writer of every shard.
 
         Raises:
-            IndexLocked: somebody is writing to one.
+            IndexLocked: somebody is writing to one. UsageError: it was opened in partial form.
         """
+        if self.missing is not None:
+            raise UsageError(f"{self.path}: was opened in partial form, to be read; open it whole to write")
         with contextlib.ExitStack() as held:
             for shard in self.shards:
                 held.enter_context(shard.writing())
@@ -150,11 +167,14 @@ class _Combined:
 
 
 class ShardedReader:
-    """Snapshots of all shards together. State: what the newest one was made of."""
+    """Snapshots of all shards together. State: what the newest one was made of, and which shards failed."""
 
-    def __init__(self, readers: Sequence[IndexReader]) -> None:
-        """Take the readers of the shards, in order."""
-        self._readers = tuple(readers)
+    def __init__(self, readers: Mapping[int, IndexReader], *, count: int, missing: dict[int, str] | None) -> None:
+        """Take the readers of the shards that there are, of ``count`` shards in all, and where to note which fail.
+
+        ``missing`` is None where all have to be there.
+        """
+        self._readers, self._count, self._missing = dict(readers), count, missing
         self._newest: _Combined | None = None
         self._titles: dict[int, frozenset[int]] = {}
 
@@ -162,54 +182,67 @@ class ShardedReader:
     def snapshot(self, *, segments: bool = True) -> Iterator["ShardedSnapshot"]:
         """Hold one committed state of each shard; see :meth:`lmkrag.index.reader.IndexReader.snapshot`."""
         with contextlib.ExitStack() as held:
-            parts = tuple(held.enter_context(reader.snapshot(segments=segments)) for reader in self._readers)
+            parts: dict[int, Snapshot] = {}
+            for shard, reader in self._readers.items():
+                try:
+                    parts[shard] = held.enter_context(reader.snapshot(segments=segments))
+                    if self._missing is not None:
+                        self._missing.pop(shard, None)
+                except StorageError as error:
+                    last = shard == max(self._readers) and not parts
+                    if self._missing is None or last:
+                        raise
+                    self._missing[shard] = str(error)
             combined = self._combine(parts)
             yield ShardedSnapshot(
-                connection=parts[0].connection,
-                generation=sum(part.generation for part in parts),
+                connection=next(iter(parts.values())).connection,
+                generation=sum(part.generation for part in parts.values()),
                 documents=combined.documents,
                 segments=combined.segments,
                 titles=self._titles,
                 parts=parts,
+                count=self._count,
             )
 
-    def _combine(self, parts: tuple[Snapshot, ...]) -> _Combined:
-        sources = tuple(part.documents for part in parts), tuple(part.segments for part in parts)
+    def _combine(self, parts: Mapping[int, Snapshot]) -> _Combined:
+        sources = (
+            *(part.documents for part in parts.values()),
+            *(part.segments for part in parts.values()),
+        )
         newest = self._newest
-        if newest is not None and all(
-            one is other for one, other in zip(newest.parts, (*sources[0], *sources[1]), strict=True)
-        ):
+        if newest is not None and len(newest.parts) == len(sources) and all(map(operator.is_, newest.parts, sources)):
             return newest
         documents = DocumentRanges(
             *(
-                np.concatenate([getattr(part.documents, name) + _base(shard) for shard, part in enumerate(parts)])
+                np.concatenate([getattr(part.documents, name) + _base(shard) for shard, part in parts.items()])
                 for name in ("keys", "first", "stop")
             )
         )
         segments = tuple(
-            live.renumbered(_base(shard), documents) for shard, part in enumerate(parts) for live in part.segments
+            live.renumbered(_base(shard), documents) for shard, part in parts.items() for live in part.segments
         )
-        combined = _Combined((*sources[0], *sources[1]), documents, segments)
+        combined = _Combined(sources, documents, segments)
         if segments:
             self._newest = combined
         return combined
 
     def close(self, *, wait: bool = False) -> None:
         """Close the readers of all shards."""
-        for reader in self._readers:
+        for reader in self._readers.values():
             reader.close(wait=wait)
 
 
 @dataclass(frozen=True)
 class ShardedSnapshot(Snapshot):
-    """One committed state of every shard."""
+    """One committed state of every shard, by their numbers; ``count`` is how many there should be."""
 
-    parts: tuple[Snapshot, ...] = ()
+    parts: Mapping[int, Snapshot] = field(default_factory=dict)
+    count: int = 0
 
     def find_document(self, doc_id: str) -> DocumentRow | None:
         """Return the row of a document, with ids that tell its shard."""
-        first = choose_shard(doc_id, len(self.parts))
-        for shard in (first, *(number for number in range(len(self.parts)) if number != first)):  # an attachment
+        first = choose_shard(doc_id, self.count)
+        for shard in sorted(self.parts, key=lambda number: number != first):  # an attachment may be elsewhere
             row = self.parts[shard].find_document(doc_id)
             if row is not None:
                 return _widen(row, shard)
@@ -217,14 +250,14 @@ class ShardedSnapshot(Snapshot):
 
     def all_documents(self) -> Iterable[DocumentRow]:
         """Yield the row of every document, by ``doc_id``."""
-        rows = (_widen(row, shard) for shard, part in enumerate(self.parts) for row in part.all_documents())
+        rows = (_widen(row, shard) for shard, part in self.parts.items() for row in part.all_documents())
         return sorted(rows, key=lambda row: row.doc_id)
 
     def read_documents(self, keys: Iterable[int]) -> dict[int, DocumentRow]:
         """Return documents by their row ids."""
         found: dict[int, DocumentRow] = {}
         wanted = list(keys)
-        for shard, part in enumerate(self.parts):
+        for shard, part in self.parts.items():
             own = [key - _base(shard) for key in wanted if key >> _BITS == shard]
             if own:
                 found.update({key + _base(shard): _widen(row, shard) for key, row in part.read_documents(own).items()})
@@ -326,13 +359,13 @@ def read_record(path: Path) -> tuple[str, int]:
     return folder, shards
 
 
-def open_store(path: Path) -> "Store":
-    """Open an index, sharded or not.
+def open_store(path: Path, *, partial: bool = False) -> "Store":
+    """Open an index, sharded or not; with ``partial``, whatever shards there are.
 
     Raises:
         IndexNotFound: there is none. IndexMismatch: it can't be read by this lmkrag. IndexCorrupt: it is damaged.
     """
-    return ShardedStore.open(path) if ShardedStore.exists(path) else IndexStore.open(path)
+    return ShardedStore.open(path, partial=partial) if ShardedStore.exists(path) else IndexStore.open(path)
 
 
 Store = IndexStore | ShardedStore

@@ -193,3 +193,62 @@ def test_wrong_numbers_of_shards(tmp_path, shards, engine):
     with pytest.raises(UsageError, match="shards must be a whole number"):
         engine.reshard(shards)
     assert engine.search("leave")
+
+
+@pytest.fixture
+def sharded(engine, index):
+    """Four shards, the third of which holds something."""
+    engine.reshard(4)
+    return index
+
+
+def shard_of(path, doc_id):
+    return path / "shards-4" / f"{choose_shard(doc_id, 4):03}"
+
+
+def test_a_shard_that_is_not_there_is_told_and_left_out(sharded, lmkrag):
+    question = "who approves leave?"
+    with Engine.open(sharded) as whole:
+        found = whole.search(question, rerank=False, top_k=30)
+        assert whole.missing == ()
+    lost = found[0].doc_id
+    shutil.move(shard_of(sharded, lost), sharded.parent / "elsewhere")
+    with pytest.raises(IndexNotFound, match="is not there"):
+        Engine.open(sharded)
+    with Engine.open(sharded, partial=True) as part:
+        (line,) = part.missing
+        assert line.startswith(f"shard {choose_shard(lost, 4)} is missing: ") and line.endswith("is not there")
+        others = {info.doc_id for info in part.documents()}
+        assert lost not in others
+        assert {span.doc_id for span in part.search(question, top_k=30)} <= others
+        assert part.show(next(iter(others)))
+        with pytest.raises(UsageError, match="opened in partial form"):
+            part.remove(next(iter(others)))
+    told = lmkrag("search", question, "--index", sharded, "--partial")
+    assert told.returncode == 0 and f"lmkrag: {line}" in told.stderr
+    assert lmkrag("search", question, "--index", sharded).returncode == 1
+    shutil.move(sharded.parent / "elsewhere", shard_of(sharded, lost))
+    with Engine.open(sharded) as again:
+        assert again.search(question, rerank=False, top_k=30) == found
+
+
+def test_a_shard_that_is_damaged_is_left_out_while_it_is(sharded):
+    with Engine.open(sharded) as whole:
+        lost = whole.search("who approves leave?")[0].doc_id
+    (segment,) = (shard_of(sharded, lost) / "segments").glob("*.words")
+    data = segment.read_bytes()
+    segment.write_bytes(data[:-9] + b"\0" * 9)
+    with Engine.open(sharded) as whole, pytest.raises(IndexCorrupt):
+        whole.search("who approves leave?")
+    with Engine.open(sharded, partial=True) as part:
+        assert lost not in {span.doc_id for span in part.search("who approves leave?", top_k=30)}
+        assert "damaged" in part.missing[0]
+        segment.write_bytes(data)
+        assert part.search("who approves leave?")[0].doc_id == lost
+        assert part.missing == ()
+
+
+def test_no_shard_at_all_is_an_error(sharded):
+    shutil.rmtree(sharded / "shards-4")
+    with pytest.raises(IndexNotFound):
+        Engine.open(sharded, partial=True)
