@@ -42,7 +42,7 @@ def _indexes_option(command: Any) -> Any:
     "--rerank",
     type=Rerank(),
     metavar="on|off|MS",
-    default="on",
+    default="100",
     show_default=True,
     help="Whether searches that do not say read the best places with the question, or for MS milliseconds at most.",
 )

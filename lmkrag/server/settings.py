@@ -53,7 +53,8 @@ class ServerSettings:
         authenticated: false to listen on other addresses than the loopback without a token.
         allowed_hosts: further names that requests may call the server by.
         reader: what answers questions; without one the passages themselves are quoted.
-        rerank: what searches do that do not say: see :meth:`lmkrag.Engine.search`.
+        rerank: what searches do that do not say: see :meth:`lmkrag.Engine.search`. Where it is milliseconds, fewer
+            places are read the more is asked at the same time.
         rerank_model: what reads the best places again: a folder or hub name; our own by default.
         limits: how much to take on.
 
@@ -69,7 +70,7 @@ class ServerSettings:
     authenticated: bool = True
     allowed_hosts: frozenset[str] = frozenset()
     reader: Reader | None = None
-    rerank: bool | float = True
+    rerank: bool | float = 100.0
     rerank_model: str | None = None
     limits: Limits = field(default_factory=Limits)
 

@@ -1,0 +1,157 @@
+"""How many places are worth reading again? Recall against the milliseconds it takes, by depth.
+
+    python benchmarks/depth.py DATA --work DIR [--queries 60] [--depths 0,4,8,10,12,16] [--most 2500000]
+        [--reranker NAME] [--plot FILE]
+
+Searches the sets below DATA for spans, overlap 0, some questions of each, with so many places read again and only the
+order changed. Prints recall at 500 to 4,000 characters and the paired bootstrap of the difference from not reading,
+each set of the same weight; then the sets that are significantly better or worse. A place is read once for all depths,
+so the time is what reading so many takes, measured by itself on every tenth question. Sets of more than --most
+characters are left out.
+"""
+
+import argparse
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from lmkrag import Engine, Place
+from lmkrag.evaluation.dataset import load_dataset
+from lmkrag.evaluation.metrics import overlap_at
+from lmkrag.evaluation.significance import macro_interval, paired_interval
+from lmkrag.reranker.landmark import LandmarkReranker
+from lmkrag.retrieval import reranking
+from lmkrag.retrieval.filters import quote
+
+BUDGETS = (500, 1_000, 2_000, 4_000)
+WITHIN = {"qmsum", "cuad", "policyqa", "evidence_inference", "hotpot_small", "musique_small"}
+TIMED = 10  # every so manieth question
+
+
+class Remembering:
+    """Reads each place once, and times readings when told to."""
+
+    def __init__(self, inner: LandmarkReranker) -> None:
+        self.name, self.weight, self._inner = inner.name, inner.weight, inner
+        self._known: dict[tuple[str, Place], np.ndarray] = {}
+        self.asked: list[tuple[str, list[Place]]] = []
+
+    def score(self, question: str, places: Sequence[Place]) -> list[np.ndarray]:
+        new = [place for place in places if (question, place) not in self._known]
+        for place, scores in zip(new, self._inner.score(question, new), strict=True):
+            self._known[question, place] = scores
+        self.asked.append((question, list(places)))
+        return [self._known[question, place] for place in places]
+
+    def measure(self, questions: int) -> float:
+        """Median milliseconds of reading what was asked since the last time, of some questions."""
+        times = []
+        for question, places in self.asked[:: max(1, len(self.asked) // questions)]:
+            began = time.perf_counter()
+            self._inner.score(question, places)
+            times.append(1_000 * (time.perf_counter() - began))
+        self.asked.clear()
+        return float(np.median(times)) if times else 0.0
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--queries", type=int, default=60)
+    parser.add_argument("--depths", default="0,4,8,10,12,16")
+    parser.add_argument("--most", type=int, default=2_500_000)
+    parser.add_argument("--reranker")
+    parser.add_argument("--weight", type=float)
+    parser.add_argument("--plot", type=Path)
+    options = parser.parse_args()
+    depths = [int(depth) for depth in options.depths.split(",")]
+    reranker = Remembering(LandmarkReranker.load(options.reranker))
+    reranker.weight = options.weight or reranker.weight
+    recall: dict[int, dict[str, np.ndarray]] = {depth: {} for depth in depths}
+    times: dict[int, list[float]] = {depth: [] for depth in depths}
+    for folder in sorted(path.parent for path in options.data.glob("*/docs.jsonl.gz")):
+        dataset = load_dataset(folder)
+        if sum(len(document.text) for document in dataset.documents) > options.most:
+            continue
+        answered = [query for query in dataset.queries if query.spans]
+        order = np.random.default_rng(0).permutation(len(answered))[: options.queries]
+        queries = [answered[number] for number in sorted(order)]
+        if not queries:
+            continue
+        with Engine.open(options.work / folder.name, create=True, overlap=0.0, reranker=reranker) as engine:
+            if not engine.count().documents:
+                engine.add(dataset.documents)
+            for depth in depths:
+                reranking.PLACES = depth
+                rows = []
+                for query in queries:
+                    only = f"doc_id={quote(query.doc_id)}" if folder.name in WITHIN else None
+                    spans = engine.search(query.query, level="span", top_k=60, filter=only, rerank=depth > 0)
+                    gold = [(query.doc_id, start, end) for start, end in query.spans]
+                    found = overlap_at([(span.doc_id, span.start, span.end) for span in spans], gold, BUDGETS)
+                    rows.append([100 * overlap.recall for overlap in found])
+                recall[depth][folder.name] = np.array(rows)
+                times[depth].append(reranker.measure(max(1, len(queries) // TIMED)))
+        print(
+            f"{folder.name}: " + ", ".join(f"{depth}: {recall[depth][folder.name].mean(0)[0]:.1f}" for depth in depths)
+        )
+    report(depths, recall, times)
+    if options.plot:
+        plot(depths, recall, times, options.plot)
+
+
+def report(depths: list[int], recall: dict[int, dict[str, np.ndarray]], times: dict[int, list[float]]) -> None:
+    """Print the table, and the sets that differ significantly at 500 characters."""
+    print("\n| places read | ms | recall | difference |\n|---|---|---|---|")
+    base = recall[depths[0]]
+    for depth in depths:
+        means = " / ".join(f"{mean:.1f}" for mean in macro(recall[depth]))
+        cells = []
+        for place in range(len(BUDGETS)):
+            mean, low, high = macro_interval([recall[depth][name][:, place] - base[name][:, place] for name in base])
+            cells.append(f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]")
+        print(
+            f"| {depth} | {np.mean(times[depth]):.0f} | {means} | {' / '.join(cells) if depth != depths[0] else ''} |"
+        )
+    for depth in depths[1:]:
+        told = []
+        for name in base:
+            for place, budget in enumerate(BUDGETS):
+                mean, low, high = paired_interval(recall[depth][name][:, place] - base[name][:, place])
+                if low > 0 or high < 0:
+                    told.append(f"{name} at {budget:,}: {mean:+.1f}")
+        print(f"\n{depth} places, significant: {'; '.join(told) or 'none'}")
+
+
+def macro(recall: dict[str, np.ndarray]) -> np.ndarray:
+    """The mean of the sets' means, by budget."""
+    mean: np.ndarray = np.mean([rows.mean(0) for rows in recall.values()], axis=0)
+    return mean
+
+
+def plot(
+    depths: list[int], recall: dict[int, dict[str, np.ndarray]], times: dict[int, list[float]], path: Path
+) -> None:
+    """Draw recall against time."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(7, 4.2), layout="constrained")
+    axes = figure.add_subplot()
+    spent = [float(np.mean(times[depth])) for depth in depths]
+    for place, budget in enumerate(BUDGETS):
+        gained = [macro(recall[depth])[place] - macro(recall[depths[0]])[place] for depth in depths]
+        axes.plot(spent, gained, marker="o", label=f"{budget:,} characters")
+    for depth, milliseconds in zip(depths, spent, strict=True):
+        axes.annotate(f"{depth}", (milliseconds, axes.get_ylim()[0]), ha="center", fontsize=8)
+    axes.set(xlabel="ms to read so many places again", ylabel="points of recall gained")
+    axes.grid(alpha=0.3)
+    axes.legend()
+    figure.savefig(path, dpi=110)
+
+
+if __name__ == "__main__":
+    main()
