@@ -1,13 +1,12 @@
 """How many places are worth reading again? Recall against the milliseconds it takes, by depth.
 
-    python benchmarks/depth.py DATA --work DIR [--queries 60] [--depths 0,4,8,10,12,16] [--most 2500000]
+    python benchmarks/depth.py DATA --work DIR [--queries 60] [--depths 0,4,8,10,12,16] [--sets NAMES]
         [--reranker NAME] [--plot FILE]
 
 Searches the sets below DATA for spans, overlap 0, some questions of each, with so many places read again and only the
 order changed. Prints recall at 500 to 4,000 characters and the paired bootstrap of the difference from not reading,
 each set of the same weight; then the sets that are significantly better or worse. A place is read once for all depths,
-so the time is what reading so many takes, measured by itself on every tenth question. Sets of more than --most
-characters are left out.
+so the time is what reading so many takes, measured by itself on every tenth question.
 """
 
 import argparse
@@ -63,7 +62,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--queries", type=int, default=60)
     parser.add_argument("--depths", default="0,4,8,10,12,16")
-    parser.add_argument("--most", type=int, default=2_500_000)
+    parser.add_argument("--sets", default="", help="names, all without")
     parser.add_argument("--reranker")
     parser.add_argument("--weight", type=float)
     parser.add_argument("--plot", type=Path)
@@ -74,9 +73,9 @@ def main() -> None:
     recall: dict[int, dict[str, np.ndarray]] = {depth: {} for depth in depths}
     times: dict[int, list[float]] = {depth: [] for depth in depths}
     for folder in sorted(path.parent for path in options.data.glob("*/docs.jsonl.gz")):
-        dataset = load_dataset(folder)
-        if sum(len(document.text) for document in dataset.documents) > options.most:
+        if options.sets and folder.name not in options.sets.split(","):
             continue
+        dataset = load_dataset(folder)
         answered = [query for query in dataset.queries if query.spans]
         order = np.random.default_rng(0).permutation(len(answered))[: options.queries]
         queries = [answered[number] for number in sorted(order)]

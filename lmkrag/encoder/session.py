@@ -11,7 +11,7 @@ from lmkrag.arrays import Vectors
 class Session:
     """Runs a graph with its weights. State: a session of the runtime. May be shared by threads.
 
-    A process that was forked starts a session of its own: the runtime's threads stayed with its parent.
+    A process that was forked starts a session of its own if the runtime has threads: they stayed with its parent.
     """
 
     def __init__(self, graph: bytes, weights: dict[str, Vectors]) -> None:
@@ -21,7 +21,7 @@ class Session:
 
     def run(self, outputs: Sequence[str], inputs: dict[str, Any]) -> list[Vectors]:
         """Return outputs by their names."""
-        if os.getpid() != self._process:
+        if self._threads > 1 and os.getpid() != self._process:
             pythonapi.Py_IncRef(py_object(self._session))  # ending it would wait for the parent's threads
             self._start()
         found: list[Vectors] = self._session.run(list(outputs), inputs)
@@ -33,7 +33,7 @@ class Session:
 
         onnxruntime.disable_telemetry_events()  # if it was imported before
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = count_threads()
+        self._threads = options.intra_op_num_threads = count_threads()
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # leaves processors to other work
         options.log_severity_level = 3
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in self._weights.values()]

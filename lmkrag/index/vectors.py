@@ -158,16 +158,7 @@ class VectorFile:
         self._recipe = recipe
 
     def search(self, queries: Vectors, top_k: int, allowed: Mask | None = None) -> tuple[Vectors, Ids]:
-        """Find the nearest rows by inner product.
-
-        Args:
-            queries: ``[n, dimensions]`` float32.
-            top_k: how many rows per query, at most.
-            allowed: ``[rows]``, false where a row must not be found; None when all may.
-
-        Returns:
-            Scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top_k``, best first; row -1 where there are no more.
-        """
+        """Find the nearest rows: see :class:`lmkrag.index.vector_stores.VectorSet`."""
         faiss = _load_faiss()
 
         top_k = min(top_k, self.rows)

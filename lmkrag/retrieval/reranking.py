@@ -12,7 +12,7 @@ from lmkrag.reranker.base import PLACE_LENGTH, Place, Reranker
 from lmkrag.retrieval.gather import Candidates
 from lmkrag.retrieval.results import Results
 
-PLACES = 12
+PLACES = 10
 """Places that are read, at most."""
 
 Grown = tuple[int, int, int]

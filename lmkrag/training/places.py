@@ -17,7 +17,7 @@ from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words import query_words
 from lmkrag.retrieval.gather import Candidates, gather_candidates
-from lmkrag.retrieval.reranking import PLACES, find_place, find_positions
+from lmkrag.retrieval.reranking import find_place, find_positions
 from lmkrag.training.reranker_settings import RerankerSet, RerankerSettings
 
 log = logging.getLogger(__name__)
@@ -25,6 +25,7 @@ log = logging.getLogger(__name__)
 ANSWERS, NO_ANSWER, UNKNOWN = 1, 0, -1
 """What is known of a sentence."""
 
+_PLACES = 12  # of a question
 _AT_A_TIME = 32  # questions encoded together
 _RESULTS = 40
 _HALF = 0.5  # of a sentence or of the evidence lies in the other: the sentence answers
@@ -135,7 +136,7 @@ def _mine_question(snapshot: Snapshot, query: Query, vector: np.ndarray, chosen:
     read = np.zeros(len(labels), bool)
     places: list[MinedPlace] = []
     for first, stop, hit in candidates.grow():
-        if len(places) > PLACES:
+        if len(places) > _PLACES:
             break
         if not read[hit]:
             places.append(_place(candidates, view(hit), (first, stop, hit), labels, read, query.spans, chosen.strings))

@@ -32,7 +32,6 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads do not outlive a f
 
 import faiss
 import numpy as np
-import torch
 
 from lmkrag import Engine, LandmarkEncoder, encoding
 from lmkrag.changes import find_changes
@@ -330,7 +329,7 @@ def main() -> None:
     if options.what != "kills" and "LMKRAG_CRASH_WORK" not in os.environ:
         preload(Path(tempfile.mkdtemp()))
     work = Path(os.environ.get("LMKRAG_CRASH_WORK") or tempfile.mkdtemp())
-    torch.set_num_threads(1)  # a forked child must not need the parent's threads
+    os.environ["OMP_NUM_THREADS"] = "1"  # a forked child must not need the parent's threads
     faiss.omp_set_num_threads(1)
     encoding._COMMIT_SENTENCES = 8  # many commits in one step
     load._LONG = 90  # some texts stay on the disk

@@ -289,27 +289,23 @@ def contents(index: Path) -> dict:
 
 
 def test_batches_threads_and_the_order_of_files_change_nothing(encoder, corpus, tmp_path, monkeypatch):
-    import torch
-
-    from lmkrag import encoding
+    from lmkrag import LandmarkEncoder, encoding
     from lmkrag.encoder import landmark
+    from lmkrag.encoder.session import count_threads
 
     files = sorted(path for path in corpus.rglob("*") if path.is_file())
-    threads = torch.get_num_threads()
+    threads = count_threads()
     with Engine.open(tmp_path / "one", create=True, encoder=encoder) as engine:
         engine.add(files)
-    try:
-        torch.set_num_threads(1 if threads > 1 else 2)
-        monkeypatch.setattr(landmark, "_BATCH_TOKENS", 700)
-        monkeypatch.setattr(landmark, "_POOL_TOKENS", 1_500)
-        monkeypatch.setattr(encoding, "_COMMIT_SENTENCES", 50)
-        monkeypatch.setattr(encoding, "_SEGMENT_ROWS", 40)
-        with Engine.open(tmp_path / "other", create=True, encoder=encoder) as engine:
-            engine.add(files[::-1])
-            assert engine.verify() == ()
-        shutil.move(tmp_path / "other", tmp_path / "elsewhere")  # an index has no absolute paths of its own
-    finally:
-        torch.set_num_threads(threads)
+    monkeypatch.setenv("OMP_NUM_THREADS", "1" if threads > 1 else "2")
+    monkeypatch.setattr(landmark, "_BATCH_TOKENS", 700)
+    monkeypatch.setattr(landmark, "_POOL_TOKENS", 1_500)
+    monkeypatch.setattr(encoding, "_COMMIT_SENTENCES", 50)
+    monkeypatch.setattr(encoding, "_SEGMENT_ROWS", 40)
+    with Engine.open(tmp_path / "other", create=True, encoder=LandmarkEncoder.load()) as engine:
+        engine.add(files[::-1])
+        assert engine.verify() == ()
+    shutil.move(tmp_path / "other", tmp_path / "elsewhere")  # an index has no absolute paths of its own
     one, other = contents(tmp_path / "one"), contents(tmp_path / "elsewhere")
     assert list(one) == list(other)
     for name in one:
