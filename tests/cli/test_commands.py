@@ -262,6 +262,8 @@ def test_recipes(lmkrag):
         "hnsw",
         "ivf-rabitq",
         "ivf-sq8",
+        "pgvector",
+        "pgvector-exact",
     ]
 
 

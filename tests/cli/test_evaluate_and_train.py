@@ -4,7 +4,7 @@ import json
 
 
 def test_eval_compares_and_writes_a_report(lmkrag, sample_set, tmp_path):
-    result = lmkrag("eval", sample_set, "--against", "recursive:50,sentence:1,rerank:off", "--out", tmp_path / "report")
+    result = lmkrag("eval", sample_set, "--against", "recursive:50,rerank:off", "--out", tmp_path / "report")
     assert result.returncode == 0, result.stderr
     assert "| lmkrag |" in result.stdout
     assert "| recursive:50 | 500 |" in result.stdout
