@@ -49,7 +49,7 @@ def built_index(encoder, corpus, tmp_path_factory) -> Path:
 
 @pytest.fixture(scope="session")
 def lmkrag():
-    """Run the command line in a process of its own."""
+    """Run the command line in a process of its own; tests of the second look ask for it."""
 
     def run(*arguments, cwd=None, stdin=None, env=None):
         return subprocess.run(
@@ -58,7 +58,7 @@ def lmkrag():
             text=True,
             cwd=cwd,
             input=stdin,
-            env={**os.environ, "HF_HUB_OFFLINE": "1", **(env or {})},
+            env={**os.environ, "HF_HUB_OFFLINE": "1", "LMKRAG_RERANK": "off", **(env or {})},
             timeout=120,
         )
 

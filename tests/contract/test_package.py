@@ -148,7 +148,8 @@ def test_the_output_in_the_readme_is_real(lmkrag, built_index, chat_server, caus
     assert [command.split()[0] for command, _ in found] == ["ask", "search", "ask", "ask", "ask", "ask"]
     for command, output in found:
         command = command.replace("indexes/demo", str(built_index)).replace("./tiny", str(causal_model))
-        result = lmkrag(*shlex.split(command.replace("http://localhost:8123/v1", chat_server)))
+        line = shlex.split(command.replace("http://localhost:8123/v1", chat_server))
+        result = lmkrag(*line, env={"LMKRAG_RERANK": "on"})
         assert result.returncode == 0, result.stderr
         warnings = [line for line in result.stderr.splitlines() if line.startswith("lmkrag: ")]
         lines = [*result.stdout.rstrip().split("\n"), *warnings]
