@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmkrag.errors import IndexMismatch
-from lmkrag.types import EncoderSpec
+from lmkrag.types import EncoderSpec, Reading
 
 if TYPE_CHECKING:
     from lmkrag.arrays import Vectors
@@ -77,7 +77,9 @@ class IndexEncoders:
         from lmkrag.encoder.landmark import LandmarkEncoder
 
         spec = self._spec
-        loaded = LandmarkEncoder.load(spec.name, window=spec.window, overlap=spec.overlap, runtime=runtime)
+        loaded = LandmarkEncoder.load(
+            spec.name, window=spec.window, overlap=spec.overlap, reading=spec.reading, runtime=runtime
+        )
         self._check(loaded)
         return loaded
 
@@ -132,27 +134,33 @@ class IndexEncoders:
             )
 
 
-def load_new_encoder(encoder: "str | LandmarkEncoder | None", *, overlap: float | None = None) -> "LandmarkEncoder":
+def load_new_encoder(
+    encoder: "str | LandmarkEncoder | None", *, overlap: float | None = None, reading: Reading = "plain"
+) -> "LandmarkEncoder":
     """Return the encoder for an index that is to be made.
 
-    The shipped one reads each token once unless an overlap is given; others read as they were made for.
+    Shipped ones read each token once unless an overlap is given; others read as they were made for.
     """
-    return load_encoder(encoder, overlap=choose_overlap(encoder) if overlap is None else overlap)
+    return load_encoder(encoder, overlap=choose_overlap(encoder) if overlap is None else overlap, reading=reading)
 
 
 def choose_overlap(encoder: "str | LandmarkEncoder | None") -> float | None:
     """Return the overlap of a new index if none is given; None for what the encoder was made for."""
-    from lmkrag.encoder.spec import DEFAULT_ENCODER
+    from lmkrag.encoder.spec import SHIPPED
 
-    return NEW_OVERLAP if encoder is None or encoder == DEFAULT_ENCODER else None
+    return NEW_OVERLAP if encoder is None or encoder in SHIPPED else None
 
 
 def load_encoder(
-    encoder: "str | LandmarkEncoder | None", *, window: int | None = None, overlap: float | None = None
+    encoder: "str | LandmarkEncoder | None",
+    *,
+    window: int | None = None,
+    overlap: float | None = None,
+    reading: Reading = "plain",
 ) -> "LandmarkEncoder":
     """Return an encoder by its folder or name, or as it is if it is loaded already."""
     from lmkrag.encoder.landmark import LandmarkEncoder
 
     if isinstance(encoder, LandmarkEncoder):
         return encoder
-    return LandmarkEncoder.load(encoder, window=window, overlap=overlap)
+    return LandmarkEncoder.load(encoder, window=window, overlap=overlap, reading=reading)

@@ -114,6 +114,10 @@ def encode_documents(
     batch.commit()
 
 
+_Windows = dict[int, tuple[int, int]]
+"""The sentences of windows, first and stop, by their hashes."""
+
+
 class _WindowMemory:
     """The vectors of windows that were encoded before.
 
@@ -125,7 +129,7 @@ class _WindowMemory:
         self._store, self._known = store, known
         self._own: tuple[str, _Windows] = ("", {})  # of one document
         self._kept: OrderedDict[int, Vectors] = OrderedDict()  # of this run, by their hashes
-        self._bytes = self._encoded = 0
+        self._bytes = self._seen = 0
         self._all: _Windows | None = None  # of the index
 
     def recall(self, doc_id: str, window_hash: int, count: int) -> Vectors | None:
@@ -148,7 +152,7 @@ class _WindowMemory:
 
     def keep(self, window_hash: int, vectors: Vectors) -> None:
         """Keep the vectors of a window, and forget those that were encoded long ago."""
-        self._encoded += 1
+        self._seen += 1
         if window_hash in self._kept:
             return
         self._kept[window_hash] = vectors
@@ -156,16 +160,16 @@ class _WindowMemory:
         while self._bytes > _KEPT_BYTES:
             self._bytes -= self._kept.popitem(last=False)[1].nbytes
 
-    def _of_index(self) -> "_Windows":
+    def _of_index(self) -> _Windows:
         """Where the windows of the index are, as it was before this run; nothing while reading them would not pay."""
         if self._all is None:
-            few = len(self._known) <= _MOST_DOCUMENTS
-            if not few or self._encoded < len(self._known) // _DOCUMENTS_A_WINDOW:
+            too_many = len(self._known) > _MOST_DOCUMENTS
+            if too_many or self._seen < len(self._known) // _DOCUMENTS_A_WINDOW:
                 return {}
             self._all = self._read(self._known.values())
         return self._all
 
-    def _read(self, rows: Iterable[DocumentRow]) -> "_Windows":
+    def _read(self, rows: Iterable[DocumentRow]) -> _Windows:
         found: _Windows = {}
         with self._store.reader.snapshot(segments=False) as snapshot:
             for row in rows:
@@ -174,10 +178,6 @@ class _WindowMemory:
                     borders = row.first_sentence + np.append(ordinals, row.sentences)
                     found |= zip(hashes.tolist(), pairwise(borders.tolist()), strict=True)
         return found
-
-
-_Windows = dict[int, tuple[int, int]]
-"""The sentences of windows, first and stop, by their hashes."""
 
 
 class _Batch:

@@ -12,7 +12,7 @@ from lmkrag.index.shards import ShardedStore, Store, index_exists, open_store
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vector_stores import remove_index
 from lmkrag.indexing import Progress, encode_again
-from lmkrag.types import EncoderSpec, IndexReport, Recipe
+from lmkrag.types import EncoderSpec, IndexReport, Reading, Recipe
 
 _NEW, _OLD = ".reindexed", ".old"
 
@@ -23,6 +23,7 @@ def reindex(
     encoder: str | None = None,
     recipe: str | None = None,
     overlap: float | None = None,
+    reading: Reading | None = None,
     shards: int | None = None,
     progress: Progress | None = None,
 ) -> IndexReport:
@@ -37,6 +38,7 @@ def reindex(
         encoder: a model folder or hub name; by default that of the index's encoder.
         recipe: how vectors are stored; by default as before.
         overlap: see :meth:`lmkrag.Engine.open`.
+        reading: see :meth:`lmkrag.Engine.open`; that of the index without.
         shards: number of shards; by default as many as before.
         progress: called as documents are encoded.
 
@@ -49,7 +51,7 @@ def reindex(
     if not index_exists(path):
         raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
     with contextlib.closing(open_store(path)) as old, old.writing():
-        loaded = load_new_encoder(encoder or old.encoder.name, overlap=overlap)
+        loaded = load_new_encoder(encoder or old.encoder.name, overlap=overlap, reading=reading or old.encoder.reading)
         stored = load_recipe(recipe) if recipe else old.recipe
         if shards is None and isinstance(old, ShardedStore):
             shards = len(old.shards)

@@ -9,9 +9,9 @@ import sys
 import pytest
 from click.testing import CliRunner
 
-from lmkrag import Engine
+from lmkrag import Document, Engine
 from lmkrag.cli import main
-from lmkrag.errors import IndexMismatch, IndexNotFound
+from lmkrag.errors import IndexMismatch, IndexNotFound, UsageError
 from lmkrag.reindexing import reindex
 
 
@@ -42,6 +42,22 @@ def test_another_overlap_and_recipe(index, before):
         assert engine.verify() == ()
         assert "accrued" in engine.search("how is leave accrued?", top_k=1)[0].text
     assert leftovers(index) == []
+
+
+def test_a_thorough_reading(index, before):
+    report = reindex(index, reading="thorough")
+    documents, status = before
+    assert (report.added, report.skipped) == (status.documents, ())
+    with Engine.open(index, reading="thorough") as engine:
+        assert contents(engine) == documents
+        assert engine.encoder.spec.reading == "thorough"
+        assert "accrued" in engine.search("how is leave accrued?", top_k=1)[0].text
+        assert engine.add(Document(doc_id="a.txt", path="a.txt", text="A pump.")).added == 1
+    with pytest.raises(UsageError, match="made with reading 'thorough'; run lmkrag reindex --reading plain"):
+        Engine.open(index, reading="plain")
+    reindex(index)
+    with Engine.open(index) as engine:
+        assert engine.encoder.spec.reading == "thorough"
 
 
 def test_into_shards_and_back(index, before):

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 
+from lmkrag.arrays import Vectors
 from lmkrag.encoder.bert import Bert, expected_names, is_plain_bert, read_weights
 from lmkrag.encoder.device import choose_device, choose_dtype, has_amx, has_card
 from lmkrag.encoder.onnx_model import POOLINGS, OnnxModel
@@ -16,15 +17,17 @@ from lmkrag.encoder.spec import (
     DEFAULT_ENCODER,
     DEFAULT_OVERLAP,
     DEFAULT_WINDOW,
+    WORDS,
     check_weights,
     find_model,
+    find_words,
     fingerprint_model,
     read_settings,
 )
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.encoder.window_model import WindowModel
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
-from lmkrag.types import EncoderSpec
+from lmkrag.types import EncoderSpec, Reading
 
 if TYPE_CHECKING:
     import torch
@@ -64,6 +67,7 @@ def load_parts(
     dtype: "torch.dtype | None" = None,
     window: int | None = None,
     overlap: float | None = None,
+    reading: Reading = "plain",
     runtime: Runtime | None = None,
 ) -> EncoderParts:
     """Load what :meth:`lmkrag.encoder.landmark.LandmarkEncoder.load` says."""
@@ -71,11 +75,16 @@ def load_parts(
     settings = read_settings(folder)
     check_weights(folder, settings)
     pooling = settings.get("pooling", "mean")
-    if (runtime or _choose_runtime(folder, pooling, device, dtype)) == "torch":
-        loaded = _load_torch(folder, pooling, device, dtype)
-    else:
-        loaded = _load_onnx(folder, pooling)
+    if runtime is None:
+        runtime = _choose_runtime(folder, pooling, device, dtype)
+    elif runtime == "onnx" and not runs_without_torch(folder, pooling):
+        raise EncoderError(f"{folder}: ONNX Runtime can't run this model; torch can: pip install 'lmkrag[torch]'")
+    loaded = _load_onnx(folder, pooling) if runtime == "onnx" else _load_torch(folder, pooling, device, dtype)
     chosen = window or settings.get("window") or min(DEFAULT_WINDOW, loaded.free)
+    if reading not in ("plain", "thorough"):
+        raise UsageError(f"reading must be plain or thorough, not {reading!r}")
+    if reading == "thorough" and window is None:
+        chosen = min(2 * chosen + 2, loaded.free)
     if chosen > loaded.free:
         raise EncoderError(
             f"a window of {chosen} tokens is longer than the {loaded.free} that {folder.name} has positions for"
@@ -85,7 +94,7 @@ def load_parts(
         raise UsageError(f"overlap must be in [0, 1), not {share}")
     spec = EncoderSpec(
         name=str(folder.resolve()) if name and Path(name).is_dir() else name or DEFAULT_ENCODER,
-        fingerprint=fingerprint_model(folder, f"{chosen} {share} {pooling}"),
+        fingerprint=fingerprint_model(folder, f"{chosen} {share} {pooling}{' thorough' * (reading == 'thorough')}"),
         dimensions=loaded.dimensions,
         pooling=pooling,
         window=chosen,
@@ -93,6 +102,7 @@ def load_parts(
         landmark=settings.get("landmark", ""),
         query_prefix=settings.get("query_prefix", ""),
         title_tokens=settings.get("title_tokens", 0),
+        reading=reading,
     )
     tokens = SentenceTokenizer(
         loaded.tokenizer,
@@ -116,7 +126,7 @@ def runs_without_torch(folder: Path, pooling: str) -> bool:
     try:
         with safe_open(weights, "np") as file:
             names = {name.removeprefix("bert."): name for name in file.keys()}  # noqa: SIM118
-            expected = expected_names(config)
+            expected = expected_names(config) - ({WORDS} if find_words(folder) else set())
             return expected <= names.keys() and all(
                 file.get_slice(names[name]).get_dtype() in ("F16", "F32") for name in expected
             )
@@ -149,8 +159,6 @@ def _choose_runtime(folder: Path, pooling: str, device: str | None, dtype: "torc
 
 
 def _load_onnx(folder: Path, pooling: str) -> _Loaded:
-    if not runs_without_torch(folder, pooling):
-        raise EncoderError(f"{folder}: ONNX Runtime can't run this model; torch can: pip install 'lmkrag[torch]'")
     config, told = _read_json(folder / "config.json"), folder / "tokenizer_config.json"
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
@@ -164,8 +172,15 @@ def _load_onnx(folder: Path, pooling: str) -> _Loaded:
         ),
         tokenizer=tokenizer,
         pad=0,
-        build=lambda tokens: OnnxModel(Bert(read_weights(folder / "model.safetensors"), config), pooling, tokens),
+        build=lambda tokens: OnnxModel(Bert(_read_bert(folder), config), pooling, tokens),
     )
+
+
+def _read_bert(folder: Path) -> dict[str, Vectors]:
+    """Return the weights of a BERT, and its embeddings of words from where they are."""
+    weights = read_weights(folder / "model.safetensors")
+    words = find_words(folder)
+    return weights if words is None else {**read_weights(words, only=WORDS), **weights}
 
 
 def _load_torch(folder: Path, pooling: str, device: str | None, dtype: "torch.dtype | None") -> _Loaded:

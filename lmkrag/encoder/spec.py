@@ -11,7 +11,13 @@ from typing import Any
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
 
 DEFAULT_ENCODER = "landmark-mini"
-"""Our own, in this package."""
+"""Of new indexes."""
+
+SHIPPED = ("landmark-mini", "landmark-tiny")
+"""Our own, in this package: of six layers and of three."""
+
+WORDS = "embeddings.word_embeddings.weight"
+"""What a model may leave to another: ``words`` in its ``landmark.json`` names that one."""
 
 BASE_ENCODER = "all-MiniLM-L6-v2"
 """What ours was trained from and the baselines read, in a package of its own."""
@@ -30,15 +36,15 @@ _FINGERPRINTED = ("config.json", "landmark.json", "tokenizer.json")
 
 
 def find_model(name: str | None) -> Path:
-    """Return the folder of an encoder: the packaged default, a folder, or a model in the hub's cache.
+    """Return the folder of an encoder: one in this package, a folder, or a model in the hub's cache.
 
     Raises:
         UsageError: a path that does not exist.
         EncoderError: a hub name that can't be had.
         MissingExtra: :data:`BASE_ENCODER` is not installed.
     """
-    if name is None or name == DEFAULT_ENCODER:
-        return Path(__file__).with_name("weights") / DEFAULT_ENCODER
+    if name is None or name in SHIPPED:
+        return Path(__file__).with_name("weights") / (name or DEFAULT_ENCODER)
     if name == BASE_ENCODER:
         return _base()
     folder = Path(name).expanduser()
@@ -89,6 +95,16 @@ def read_settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
+def find_words(folder: Path) -> Path | None:
+    """Return the weights file that a model's embeddings of words are in, None where they are in its own.
+
+    Raises:
+        EncoderError: ``landmark.json`` is damaged.
+    """
+    words = read_settings(folder).get("words")
+    return None if words is None else find_model(words) / "model.safetensors"
+
+
 def hash_weights(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each weights file of a model folder."""
     found = {}
@@ -112,7 +128,10 @@ def fingerprint_model(folder: Path, reading: str) -> str:
         path = folder / name
         if path.is_file():
             digest.update(name.encode() + hashlib.sha256(path.read_bytes()).digest())
-    for name, weights in hash_weights(folder).items():
+    files = hash_weights(folder)
+    if shared := find_words(folder):
+        files["words"] = hash_weights(shared.parent)[shared.name]
+    for name, weights in files.items():
         digest.update(f"{name} {weights}".encode())
     return digest.hexdigest()[:32]
 

@@ -13,7 +13,7 @@ from lmkrag.arrays import Vectors
 from lmkrag.encoder.batches import pack_windows
 from lmkrag.encoder.forward import read_sentences
 from lmkrag.encoder.pooling import Pooling, build_pooling
-from lmkrag.encoder.spec import POOLING_WEIGHTS
+from lmkrag.encoder.spec import POOLING_WEIGHTS, WORDS, find_words
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import EncoderError
 
@@ -62,6 +62,7 @@ def load_network(folder: Path, dtype: torch.dtype) -> Network:
         config = AutoConfig.from_pretrained(folder, **safe)
         tokenizer = AutoTokenizer.from_pretrained(folder, **safe)
         network = AutoModel.from_pretrained(folder, **safe, use_safetensors=True, dtype=dtype)
+        fill_words(network, folder)
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
         raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
     finally:
@@ -69,6 +70,15 @@ def load_network(folder: Path, dtype: torch.dtype) -> Network:
     if not getattr(tokenizer, "is_fast", False):
         raise EncoderError(f"{folder}: needs a fast tokenizer (tokenizer.json), this model has none")
     return Network(network, config, tokenizer)
+
+
+def fill_words(network: Any, folder: Path) -> None:
+    """Give a network the embeddings of words that another model's file has, if its ``landmark.json`` says so."""
+    words = find_words(folder)
+    if words is not None:
+        table = network.get_input_embeddings().weight
+        with torch.no_grad():
+            table.copy_(load_file(words)[WORDS])
 
 
 def load_pooling(folder: Path, name: str, dimensions: int) -> Pooling:

@@ -71,7 +71,8 @@ class StageSettings:
     ``anchor``: weight of the distance to the base's own vectors. ``imitation``: weight of the divergence from the
     base's order of the sentences for each question. ``duplicate``: cosine, by the base, above which a sentence counts
     as a near duplicate of the evidence and is no negative. ``titles``: share of the documents that are read with their
-    titles.
+    titles. ``share_words``: give the student the base's embeddings of words and leave them so; after the last stage,
+    both read them from one file.
     """
 
     name: str
@@ -89,6 +90,7 @@ class StageSettings:
     imitation: float = 0.0
     duplicate: float = 0.95
     titles: float = 0.5
+    share_words: bool = False
     warmup: float = 0.05
     evaluate_every: int = 0
     patience: int = 0

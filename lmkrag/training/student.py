@@ -16,6 +16,7 @@ from lmkrag.encoder.pooling import Pooling, build_pooling
 from lmkrag.encoder.spec import (
     BASE_ENCODER,
     FORMAT_VERSION,
+    WORDS,
     find_model,
     hash_weights,
     read_settings,
@@ -23,7 +24,7 @@ from lmkrag.encoder.spec import (
     write_json,
 )
 from lmkrag.encoder.tokens import SentenceTokenizer
-from lmkrag.encoder.torch_model import load_pooling
+from lmkrag.encoder.torch_model import fill_words, load_pooling
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.training.losses import anchor_loss, imitation_loss, landmark_loss
 from lmkrag.training.mining import mask_near_duplicates
@@ -144,6 +145,7 @@ def load_student(folder: Path, *, lora: int = 0) -> Student:
     backbone = AutoModel.from_pretrained(
         folder, config=config, dtype=torch.float32, attn_implementation="sdpa", **_SAFE
     )
+    fill_words(backbone, folder)
     for name, parameter in backbone.named_parameters():
         if name.startswith("pooler."):
             parameter.requires_grad_(False)  # no vector of ours passes through it
@@ -210,6 +212,35 @@ def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path
     config = json.loads((out / "config.json").read_text("utf-8"))
     config["dtype"] = "float16"
     write_json(out / "config.json", config)
+
+
+def take_words(student: Student, base: Student) -> None:
+    """Give a student the embeddings of words of another, and train them no more.
+
+    Raises:
+        UsageError: they have not the same words.
+    """
+    own, other = (one.backbone.get_input_embeddings().weight for one in (student, base))
+    if own.shape != other.shape or student.tokenizer.get_vocab() != base.tokenizer.get_vocab():
+        raise UsageError("share_words: the student and its base have not the same words")
+    with torch.no_grad():
+        own.copy_(other)
+    own.requires_grad_(False)
+
+
+def share_words(folder: Path, base: str) -> None:
+    """Leave a model's embeddings of words to the one that it was trained from, which has the same.
+
+    Raises:
+        EncoderError: it has others.
+    """
+    path = folder / "model.safetensors"
+    weights = load_file(path)
+    if not torch.equal(weights.pop(WORDS), load_file(find_model(base) / path.name)[WORDS]):
+        raise EncoderError(f"{folder}: its embeddings of words are not those of {base}")
+    save_file(weights, path, {"format": "pt"})
+    settings = read_settings(folder)
+    write_json(folder / "landmark.json", {**settings, "words": base, "weights": hash_weights(folder)})
 
 
 class LandmarkObjective(nn.Module):

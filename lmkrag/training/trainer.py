@@ -21,6 +21,8 @@ from lmkrag.training.student import (
     create_student,
     load_student,
     save_student,
+    share_words,
+    take_words,
     tokenizer_of,
 )
 from lmkrag.training.watch import RecallWatch
@@ -61,6 +63,8 @@ def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
         latest = done
     if PartialState().is_main_process:
         average_encoders([start, latest], [settings.keep_base, 1 - settings.keep_base], out / "encoder")
+        if settings.stages[-1].share_words:
+            share_words(out / "encoder", settings.model.base)
     return out / "encoder"
 
 
@@ -93,6 +97,8 @@ def _run_stage(
     student = load_student(latest, lora=settings.model.lora)
     taught = stage.anchor > 0 or stage.imitation > 0 or stage.duplicate < 1
     teacher = load_student(find_model(settings.model.base) if settings.model.layers else start) if taught else None
+    if stage.share_words:
+        take_words(student, load_student(find_model(settings.model.base)))
     tokens = tokenizer_of(student, settings.model, max(stage.windows))
     known: dict[str, TrainingSet] = {}
     for chosen in stage.sets:

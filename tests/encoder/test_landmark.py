@@ -280,3 +280,45 @@ def test_the_shipped_encoder_is_whole():
     assert settings["weights"] == hash_weights(folder)
     assert (folder / "README.md").read_text().startswith("---\nlicense: apache-2.0")
     assert LandmarkEncoder.load().spec.name == "landmark-mini"
+
+
+def test_a_thorough_reading_is_the_mean_of_three(encoder):
+    thorough = LandmarkEncoder.load(window=120, overlap=0.0, reading="thorough")
+    text = " ".join(f"Pump {number} of the old yard is oiled every {number + 3} days." for number in range(40))
+    sentences = list(split_sentences(text))
+    fitted, vectors = thorough.encode(text, sentences, title="Pumps")
+    assert [one.start for one in fitted] == [one.start for one in sentences]
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    first = next(iter(thorough.windows(text, sentences, taken=len(thorough.tokens.title("Pumps")))))[0]
+    inside = slice(sentences[first.first].start, sentences[first.stop - 1].end)
+    section, total = text[inside], np.zeros((first.stop, 384), np.float32)
+    for window in (120, 60, 30):  # each length reads the first window by itself
+        one = LandmarkEncoder.load(window=window, overlap=0.0)
+        total += one.encode(section, split_sentences(section), title="Pumps")[1]
+    total /= np.linalg.norm(total, axis=1, keepdims=True)
+    np.testing.assert_allclose(vectors[: first.stop], total, atol=2e-3)
+    assert thorough.spec.fingerprint != LandmarkEncoder.load(window=120, overlap=0.0).spec.fingerprint
+    np.testing.assert_allclose(thorough.encode_query("pumps"), encoder.encode_query("pumps"), atol=1e-5)
+    assert LandmarkEncoder.load(reading="thorough").spec.window == 510
+    with pytest.raises(UsageError, match="plain or thorough"):
+        LandmarkEncoder.load(reading="twice")
+
+
+def test_the_smaller_encoder_reads_the_words_of_the_other(encoder):
+    tiny = LandmarkEncoder.load("landmark-tiny", overlap=0.0)
+    assert tiny.spec.fingerprint != encoder.spec.fingerprint
+    sentences = list(split_sentences(TEXT))
+    _, vectors = tiny.encode(TEXT, sentences)
+    by_torch = LandmarkEncoder.load("landmark-tiny", overlap=0.0, runtime="torch", dtype=torch.float32)
+    np.testing.assert_allclose(by_torch.encode(TEXT, sentences)[1], vectors, atol=1e-3)
+    _, taught = LandmarkEncoder.load(overlap=0.0).encode(TEXT, sentences)
+    assert (vectors * taught).sum(1).min() > 0.8
+
+
+def test_an_index_of_the_smaller_encoder(corpus, tmp_path, lmkrag):
+    done = lmkrag("index", corpus, "--index", tmp_path / "index", "--encoder", "landmark-tiny")
+    assert done.returncode == 0, done.stderr
+    status = json.loads(lmkrag("status", "--index", tmp_path / "index", "--json").stdout)
+    assert status["encoder"] == "landmark-tiny"
+    found = lmkrag("search", "who approves leave?", "--index", tmp_path / "index", "--top-k", "1")
+    assert "harbour master" in found.stdout

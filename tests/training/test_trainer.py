@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from lmkrag import LandmarkEncoder
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.encoder.spec import BASE_ENCODER, find_model
+from lmkrag.encoder.spec import BASE_ENCODER, WORDS, find_model, fingerprint_model
 from lmkrag.errors import EncoderError, TrainingError, UsageError
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.training.settings import (
@@ -26,7 +26,7 @@ from lmkrag.training.settings import (
     TrainSettings,
     load_settings,
 )
-from lmkrag.training.student import average_encoders
+from lmkrag.training.student import average_encoders, create_student, load_student, share_words, take_words
 from lmkrag.training.trainer import train
 from lmkrag.training.watch import rank_sentences, recall_rows, sample_dataset
 
@@ -320,6 +320,35 @@ def test_an_encoder_of_fewer_layers_imitates_the_one_it_was_cut_from(settings, c
         return float((LandmarkEncoder.load(str(encoder), window=64).encode(text, sentences)[1] * taught).sum(1).mean())
 
     assert likeness(folder.parent / "start") < likeness(folder) < 0.999
+
+
+def test_words_that_two_encoders_share_are_stored_once(settings, corpus, tmp_path):
+    model = ModelSettings(base="landmark-mini", layers=[0], window=64)
+    stage = replace(settings.stages[2], steps=2, anchor=1.0, duplicate=1.0)
+    stages = [replace(stage, name="all"), replace(stage, share_words=True)]
+    folder = train(replace(settings, model=model, stages=stages, keep_base=0.0))
+    assert WORDS not in load_file(folder / "model.safetensors")
+    before, after = (load_file(folder.parent / one.name / "encoder" / "model.safetensors")[WORDS] for one in stages)
+    assert not torch.equal(before.float(), after.float())
+    text = (corpus / "glass-river.txt").read_text()
+    sentences = split_sentences(text)
+    whole = LandmarkEncoder.load(str(folder.parent / stage.name / "encoder"), window=64, runtime="onnx")
+    _, wanted = whole.encode(text, sentences)
+    for runtime in ("onnx", "torch"):
+        shared = LandmarkEncoder.load(str(folder), window=64, runtime=runtime)
+        np.testing.assert_allclose(shared.encode(text, sentences)[1], wanted, atol=5e-3)  # float16 or float32
+    again = load_student(folder).backbone.get_input_embeddings().weight
+    assert torch.equal(again.half(), load_file(find_model("landmark-mini") / "model.safetensors")[WORDS])
+    other = shutil.copytree(find_model(BASE_ENCODER), tmp_path / "other")
+    with pytest.raises(EncoderError, match="are not those of"):
+        share_words(other, "landmark-mini")
+    create_student(ModelSettings(landmark="", pooling="mean"), tmp_path / "without")
+    with pytest.raises(UsageError, match="have not the same words"):
+        take_words(load_student(folder), load_student(tmp_path / "without"))
+    told = (folder / "landmark.json").read_text()
+    before = fingerprint_model(folder, "")
+    (folder / "landmark.json").write_text(told.replace('"landmark-mini"', json.dumps(str(other))))
+    assert fingerprint_model(folder, "") != before
 
 
 @pytest.mark.parametrize(
