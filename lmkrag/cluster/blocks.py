@@ -105,7 +105,7 @@ def encode_block(
     shutil.rmtree(partial, ignore_errors=True)
     try:
         # A block holds its vectors itself; adopting puts them where the index keeps its own.
-        own = recipe if recipe is None or recipe.store == "faiss" else load_recipe("flat")
+        own = recipe if recipe is None or recipe.in_files else load_recipe("flat")
         store = IndexStore.create(partial, encoder=spec, recipe=own)
         done = encode_files(store, encoder, block.files, target=target, progress=progress)
         store.close()

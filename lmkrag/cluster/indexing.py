@@ -2,7 +2,8 @@
 
 import shutil
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from lmkrag.changes import find_changes
 from lmkrag.cluster.blocks import BLOCK_BYTES, Block, files_of, find_blocks, is_block, plan_blocks, read_record
-from lmkrag.cluster.processes import encoding_blocks
+from lmkrag.cluster.processes import Outcome, Workers, encoding_blocks
+from lmkrag.cluster.processes import Progress as BlockProgress
 from lmkrag.corpus.walk import Found, printable
 from lmkrag.index.adopting import UNCHANGED, adopt_index
 from lmkrag.index.catalog import DocumentRow
@@ -25,6 +27,7 @@ if TYPE_CHECKING:  # torch takes seconds to import; this process may need none o
     from lmkrag.encoder.landmark import LandmarkEncoder
 
 _BLOCKS_PER_WORKER = 8  # at least: the last ones keep all processes busy
+_ALONE = Workers()
 _LEAST = 128 << 10  # bytes of a block: in smaller ones the encoder reads too few windows together
 
 
@@ -33,7 +36,7 @@ def add_files_by_workers(
     encoder: "Callable[[], LandmarkEncoder]",
     sources: Sequence[Path],
     *,
-    workers: int,
+    workers: Workers,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     prune: bool = False,
@@ -48,7 +51,7 @@ def add_files_by_workers(
         store: to write to.
         encoder: gives the encoder; called only when there is too little to encode for more than one process.
         sources: files and directories.
-        workers: number of processes.
+        workers: who encodes.
         include: globs; only files that match.
         exclude: globs; no files that match.
         prune: remove documents whose files are gone from the directories in ``sources``.
@@ -69,6 +72,34 @@ def add_files_by_workers(
     return report
 
 
+def _encoding(
+    blocks: Sequence[Block],
+    out: Path,
+    spec: EncoderSpec,
+    recipe: Recipe | None,
+    workers: Workers,
+    *,
+    targets: Mapping[str, Path] | None = None,
+    progress: BlockProgress | None = None,
+) -> AbstractContextManager[Iterator[Outcome]]:
+    """Have blocks encoded on this machine, or on a cluster."""
+    if workers.ray is None:
+        return encoding_blocks(blocks, out, spec, recipe, workers=workers.count, targets=targets, progress=progress)
+    from lmkrag.cluster.ray_encoding import encoding_blocks_on_ray
+
+    return encoding_blocks_on_ray(
+        blocks,
+        out,
+        spec,
+        recipe,
+        address=workers.ray,
+        workers=workers.count,
+        gpus=workers.gpus,
+        targets=targets,
+        progress=progress,
+    )
+
+
 def blocks_folder(index: Path) -> Path:
     """Return the folder in which the blocks of an index wait to be adopted."""
     return index.with_name(index.name + ".blocks")
@@ -82,11 +113,11 @@ class _Adoption:
         self._inside: dict[str, int] = {}  # bytes that are encoded, by block
         self._guard = threading.Lock()
 
-    def encode(self, files: list[Found], workers: int) -> list[Found]:
+    def encode(self, files: list[Found], workers: Workers) -> list[Found]:
         """Encode files, and return them if there are too few."""
         files = self._adopt_leftovers(files)
         total = sum(file.stat[0] for file in files)
-        size = max(_LEAST, min(BLOCK_BYTES, total // (workers * _BLOCKS_PER_WORKER)))
+        size = max(_LEAST, min(BLOCK_BYTES, total // (workers.count * _BLOCKS_PER_WORKER)))
         homes: dict[str, IndexStore] = {}
         blocks: list[Block] = []
         for part, own in divide_files(self._store, files):
@@ -96,12 +127,12 @@ class _Adoption:
         if len(blocks) < 2:
             return files
         blocks.sort(key=lambda block: -block.bytes)  # the long ones first, so that all processes end together
-        with encoding_blocks(
+        with _encoding(
             blocks,
             self._out,
             self._store.encoder,
             None,
-            workers=workers,
+            workers,
             targets={name: part.path for name, part in homes.items()},
             progress=self._progress,
         ) as outcomes:
@@ -150,7 +181,7 @@ def encode_sources(
     spec: EncoderSpec,
     recipe: Recipe | None = None,
     *,
-    workers: int = 1,
+    workers: Workers = _ALONE,
     block_bytes: int = BLOCK_BYTES,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
@@ -163,7 +194,7 @@ def encode_sources(
         out: the folder of blocks.
         spec: of the encoder.
         recipe: how to store vectors; the default one without.
-        workers: number of processes.
+        workers: who encodes.
         block_bytes: size of the files of a block, about.
         include: globs; only files that match.
         exclude: globs; no files that match.
@@ -187,6 +218,8 @@ def encode_sources(
             run.skipped += done.skipped
         else:
             missing.append(block)
+    if not missing:
+        return run.report()
     run.total = sum(block.bytes for block in missing)
     inside: dict[str, int] = {}
 
@@ -194,7 +227,7 @@ def encode_sources(
         inside[block.name] = done
         run.inside(doc_id, sum(inside.copy().values()))
 
-    with encoding_blocks(missing, out, spec, recipe, workers=workers, progress=follow) as outcomes:
+    with _encoding(missing, out, spec, recipe, workers, progress=follow) as outcomes:
         for block, failure in outcomes:
             _count(run, block, out, failure)
     return run.report()

@@ -1,5 +1,6 @@
 """Encode blocks in processes of their own on one machine. One that dies is replaced, and its block tried again."""
 
+import contextlib
 import json
 import os
 import queue
@@ -8,13 +9,14 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from lmkrag.cluster.blocks import Block
 from lmkrag.cluster.worker import write_found
 from lmkrag.corpus.isolated import module_folders
+from lmkrag.errors import UsageError
 from lmkrag.index.recipes import recipe_to_json
 from lmkrag.types import EncoderSpec, Recipe
 
@@ -30,6 +32,38 @@ serve()
 
 Progress = Callable[[Block, str, int], None]
 """Called with a block, the name of the document that is being encoded, and the bytes of the block that are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """Who reads and encodes.
+
+    Args:
+        count: number of processes.
+        ray: address of the Ray cluster that they are on: see :func:`lmkrag.cluster.ray_cluster.connected`; None for
+            processes of this machine.
+        gpus: share of a card that each takes on a cluster.
+
+    Raises:
+        UsageError: a number makes no sense, or cards are asked for without a cluster.
+    """
+
+    count: int = 1
+    ray: str | None = None
+    gpus: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        if isinstance(self.count, bool) or not isinstance(self.count, int) or self.count < 1:
+            raise UsageError(f"workers must be a whole number of 1 or more, not {self.count!r}")
+        if self.gpus < 0 or (self.gpus and self.ray is None):
+            raise UsageError("gpus is the share of a card that each worker on a Ray cluster takes, 0 or more")
+
+    @property
+    def elsewhere(self) -> bool:
+        """Whether others than this process encode."""
+        return self.count > 1 or self.ray is not None
+
 
 Outcome = tuple[Block, str]
 """A block, and why it could not be encoded; empty if it was."""
@@ -160,8 +194,9 @@ class _Worker(threading.Thread):
         with self._guard:
             if self._process is not None:
                 self._process.kill()
-                with self._process:  # closes its pipes
-                    self._process = None
+                with contextlib.suppress(OSError), self._process:  # closes its pipes, which may hold what it never read
+                    pass
+                self._process = None
 
     def stop(self) -> None:
         """End the process, whatever it does."""

@@ -68,6 +68,18 @@ class RemoteSnapshot:
         """The size of its files together."""
         return sum(file.bytes for file in self.files.values())
 
+    def of_shard(self, shard: int) -> "RemoteSnapshot":
+        """Return one shard of it as an index without shards; one that has none is its own shard 0.
+
+        Raises:
+            UsageError: there is no such shard.
+        """
+        if not 0 <= shard < max(1, self.shards):
+            raise UsageError(f"snapshot {self.number} has no shard {shard}; it has {max(1, self.shards)}")
+        below = f"{self.folder}/{shard:03}/" if self.shards else ""
+        files = {name.removeprefix(below): file for name, file in self.files.items() if name.startswith(below)}
+        return replace(self, folder="", shards=0, files=files)
+
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
@@ -105,7 +117,7 @@ class Remote:
                 raise UsageError(f"{self.url}: there is a snapshot {tag!r} already")
             number = max(self._numbers(), default=0) + 1
             with contextlib.closing(open_store(path)) as store, tempfile.TemporaryDirectory() as work:
-                if store.recipe.store != "faiss":
+                if not store.recipe.in_files:
                     raise UsageError(
                         f"{path}: its vectors are in a database, which a snapshot does not hold; back that up, or run "
                         "lmkrag reindex --recipe auto"
@@ -140,16 +152,33 @@ class Remote:
                 self._create(self._at("tags", f"{tag}.json"), replace(made, tag=tag))
         return Transfer(number, sent, sent_bytes)
 
-    def pull(self, path: Path, *, tag: str = "", number: int | None = None) -> Transfer:
+    def pull(
+        self,
+        path: Path,
+        *,
+        tag: str = "",
+        number: int | None = None,
+        shard: int | None = None,
+        beside: Path | None = None,
+    ) -> Transfer:
         """Make an index of a snapshot, the newest by default; files that are at ``path`` already do not travel again.
 
         An index that an earlier pull has made there is replaced in one step; another one is left alone.
+
+        Args:
+            path: the directory of the index.
+            tag: of the snapshot.
+            number: of the snapshot.
+            shard: pull only this one, as an index without shards.
+            beside: another index that was pulled, whose files do not travel again either.
 
         Raises:
             UsageError: there is no such snapshot, or ``path`` holds something else. StorageError: it can't be read or
                 written. IndexCorrupt: a file is not what was pushed; nothing is replaced.
         """
         wanted = self.find(tag=tag, number=number)
+        if shard is not None:
+            wanted = wanted.of_shard(shard)
         for name in wanted.files:
             _check_name(name)
         if path.exists() and any(path.iterdir()) and not (path / _PULLED).is_file():
@@ -162,7 +191,7 @@ class Remote:
             for name, stored in wanted.files.items():
                 target = partial / name
                 target.parent.mkdir(parents=True, exist_ok=True)
-                here = path / name
+                here = (beside or path) / name
                 if name.endswith(CATALOG) or not (here.is_file() and File.of(here).checksum == stored.checksum):
                     self._fetch(stored, target)
                     sent, sent_bytes = sent + 1, sent_bytes + stored.bytes
@@ -195,6 +224,18 @@ class Remote:
             numbers = self._numbers()
             found = {number: self._read(self._at("manifests", f"{number:08}.json")) for number in numbers}
             return [one for _, one in sorted({**found, **tagged}.items())]
+
+    def newest(self) -> int:
+        """Return the number of the newest snapshot.
+
+        Raises:
+            UsageError: there is none. StorageError: the folder can't be read.
+        """
+        with self._errors():
+            numbers = self._numbers()
+        if not numbers:
+            raise UsageError(f"{self.url}: no snapshots here")
+        return max(numbers)
 
     def find(self, *, tag: str = "", number: int | None = None) -> RemoteSnapshot:
         """Return one snapshot, the newest by default.

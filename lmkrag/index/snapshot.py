@@ -1,19 +1,24 @@
 """One committed state of an index, and what a search asks of it."""
 
+import contextlib
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from typing import NamedTuple
+from functools import cached_property, partial
+from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from lmkrag.arrays import Bytes, Hashes, Ids, Mask, Scores, Vectors
-from lmkrag.errors import IndexCorrupt
+from lmkrag.errors import IndexCorrupt, SnapshotExpired
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.lexical import (
     Terms,
+    Totals,
     count_document_words,
+    count_words,
     find_first,
     find_terms,
     score_documents,
@@ -21,25 +26,15 @@ from lmkrag.index.lexical import (
 )
 from lmkrag.index.live import LiveSegment, Selection
 from lmkrag.index.ranges import DocumentRanges, find_rows
-from lmkrag.index.vector_stores import VectorSet
+from lmkrag.index.vector_set import VectorSet
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words import query_words
 from lmkrag.types import Mode
 
+Result = TypeVar("Result")
+
+_TRIES = 3
 _TITLES = 100_000  # whose words are kept at most: some 500 bytes each
-
-
-class Matches(NamedTuple):
-    """Sentences that the dense or the lexical search found.
-
-    ``sentences`` ``[n]`` are increasing ids, ``dense`` and ``lexical`` their scores, 0 where no vector was given or no
-    word matches; ``terms`` is None when words do not count.
-    """
-
-    sentences: Ids
-    dense: Scores
-    lexical: Scores
-    terms: Terms | None
 
 
 class Nearest(NamedTuple):
@@ -49,12 +44,37 @@ class Nearest(NamedTuple):
     dense: Scores
 
 
+NOTHING_NEAR = Nearest(np.zeros(0, np.int64), np.zeros(0, np.float32))
+
+
+class Matches(NamedTuple):
+    """Sentences that the dense or the lexical search found.
+
+    ``sentences`` ``[n]`` are increasing ids, ``dense`` and ``lexical`` their scores, 0 where no vector was given or no
+    word matches; ``terms`` is None when words do not count; ``nearest`` is what the dense search alone found.
+    """
+
+    sentences: Ids
+    dense: Scores
+    lexical: Scores
+    terms: Terms | None
+    nearest: Nearest
+
+
+def retry_expired(read: Callable[[], Result]) -> Result:
+    """Return what a call reads; if the state that it read is gone meanwhile, call again, three times at most."""
+    for _ in range(_TRIES - 1):
+        with contextlib.suppress(SnapshotExpired):
+            return read()
+    return read()
+
+
 def join_matches(one: Matches, other: Matches) -> Matches:
     """Return what two searches for the same words found."""
     sentences, place = np.unique(np.concatenate([one.sentences, other.sentences]), return_index=True)
     dense = np.concatenate([one.dense, other.dense])[place]
     lexical = np.maximum(*(spread_scores(found.lexical, found.sentences, sentences) for found in (one, other)))
-    return Matches(sentences, dense, lexical, one.terms)
+    return Matches(sentences, dense, lexical, one.terms, one.nearest)
 
 
 def spread_scores(scores: Scores, known: Ids, sentences: Ids) -> Scores:
@@ -78,6 +98,73 @@ class Description(NamedTuple):
     roles: Bytes
     title_match: Scores | None
     document_score: Scores | None
+
+
+class Searchable(Protocol):
+    """One committed state of an index, wherever it is: what a search asks of it. See :class:`Snapshot`."""
+
+    @property
+    def generation(self) -> int:
+        """A number that another state of this index does not have."""
+
+    @property
+    def documents(self) -> DocumentRanges:
+        """Its documents by their sentences."""
+
+    def search(
+        self,
+        vector: Scores | None,
+        words: Hashes,
+        *,
+        mode: Mode,
+        top_k: int,
+        allowed: Selection | None = None,
+        nearest: Nearest | None = None,
+    ) -> Matches:
+        """Find the sentences nearest to a question, and those with its words."""
+
+    def describe(self, sentences: Ids, owners: Ids, vector: Scores | None, matches: Matches) -> Description:
+        """Return all that ranking needs to know of some sentences."""
+
+    def find_terms(self, words: Hashes) -> Terms:
+        """Look up some words."""
+
+    def search_lexical(self, terms: Terms, top_k: int, allowed: Selection | None = None) -> tuple[Ids, Scores]:
+        """Find sentences by BM25 over any of some words."""
+
+    def find_first(self, terms: Terms) -> list[tuple[Ids, Ids]]:
+        """Return where each word first stands in each document."""
+
+    def count_document_words(self) -> Ids:
+        """Return how many words each document has."""
+
+    def words_in_titles(self, words: Hashes, documents: Ids) -> Mask:
+        """Return which of some words stand in the titles of documents."""
+
+    def read_vectors(self, sentences: Ids) -> Vectors:
+        """Return the stored vectors of some sentences."""
+
+    def find_document(self, doc_id: str) -> DocumentRow | None:
+        """Return the row of a document."""
+
+    def all_documents(self) -> Iterable[DocumentRow]:
+        """Yield the row of every document, by ``doc_id``."""
+
+    def select_documents(self, keep: Callable[[DocumentRow], bool]) -> list[int]:
+        """Return the row ids of the documents that ``keep`` is true of; it has to be picklable."""
+
+    def view_document(self, key: int) -> DocumentView:
+        """Return a document by its row id, to be read piece by piece."""
+
+    def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
+        """Return characters ``[start, end)`` of a document."""
+
+
+class SnapshotReader(Protocol):
+    """What gives snapshots of an index."""
+
+    def snapshot(self, *, segments: bool = True) -> AbstractContextManager[Searchable]:
+        """Hold one committed state: see :meth:`lmkrag.index.reader.IndexReader.snapshot`."""
 
 
 @dataclass(frozen=True)
@@ -110,24 +197,22 @@ class Snapshot:
             mode: which of the two searches are made.
             top_k: how many sentences each of the two searches brings in, at most.
             allowed: documents to search in; None for all. Words weigh the same either way.
-            nearest: what :meth:`find_nearest` gave for the same vector, mode, number and documents, not to look twice.
+            nearest: what an earlier search for the same vector, mode, number and documents found, not to look twice.
         """
         if nearest is None:
-            nearest = self.find_nearest(vector, mode=mode, top_k=top_k, allowed=allowed)
+            nearest = self._find_nearest(vector, mode, top_k, allowed)
         matched, bm25, terms = np.zeros(0, np.int64), np.zeros(0, np.float32), None
         if mode != "dense":
             terms = self.find_terms(words)
             matched, bm25 = self.search_lexical(terms, top_k, allowed)
         sentences = np.union1d(nearest.sentences, matched)
-        dense = self._score(vector, sentences, nearest.sentences, nearest.dense)
-        return Matches(sentences, dense, spread_scores(bm25, matched, sentences), terms)
+        dense = self.score_sentences(vector, sentences, nearest.sentences, nearest.dense)
+        return Matches(sentences, dense, spread_scores(bm25, matched, sentences), terms, nearest)
 
-    def find_nearest(
-        self, vector: Scores | None, *, mode: Mode, top_k: int, allowed: Selection | None = None
-    ) -> Nearest:
-        """Make the dense half of :meth:`search`; empty in lexical mode."""
+    def _find_nearest(self, vector: Scores | None, mode: Mode, top_k: int, allowed: Selection | None) -> Nearest:
+        """The dense half of a search."""
         if mode == "lexical" or vector is None:
-            return Nearest(np.zeros(0, np.int64), np.zeros(0, np.float32))
+            return NOTHING_NEAR
         scores, ids = self.search_dense(vector[None], top_k, allowed)
         exists = ids[0] >= 0
         return Nearest(ids[0][exists], scores[0][exists])
@@ -151,12 +236,12 @@ class Snapshot:
         documents = self.documents.keys[owners]
         terms = matches.terms
         return Description(
-            dense=self._score(vector, sentences, matches.sentences, matches.dense),
+            dense=self.score_sentences(vector, sentences, matches.sentences, matches.dense),
             documents=documents,
             paragraphs=paragraphs,
             roles=roles,
             title_match=None if terms is None else self.match_titles(documents, terms.words),
-            document_score=None if terms is None else self._score_owners(owners, terms),
+            document_score=None if terms is None or len(np.unique(owners)) < 2 else self.score_owners(owners, terms),
         )
 
     def find_document(self, doc_id: str) -> DocumentRow | None:
@@ -167,13 +252,18 @@ class Snapshot:
         """Yield the catalog's row of every document, by ``doc_id``."""
         return catalog.all_documents(self.connection)
 
+    def select_documents(self, keep: Callable[[DocumentRow], bool]) -> list[int]:
+        """Return the row ids of the documents that ``keep`` is true of."""
+        return [row.id for row in self.all_documents() if keep(row)]
+
     def view_document(self, key: int) -> DocumentView:
         """Return a document by its row id, to be read piece by piece.
 
         Raises:
             IndexCorrupt: there is none.
         """
-        return DocumentView(self.connection, self.read_documents([key])[key])
+        row = self.read_documents([key])[key]
+        return DocumentView(row, partial(self.read_sentences, row), partial(self.read_text, row))
 
     def read_documents(self, keys: Iterable[int]) -> dict[int, DocumentRow]:
         """Return documents by their row ids.
@@ -182,6 +272,10 @@ class Snapshot:
             IndexCorrupt: one is not there.
         """
         return catalog.read_documents(self.connection, keys)
+
+    def read_sentences(self, row: DocumentRow, first: int) -> tuple[Ids, Bytes]:
+        """Return borders and kinds of a block of sentences: see :func:`lmkrag.index.catalog.read_sentences`."""
+        return catalog.read_sentences(self.connection, row, first)
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
         """Return characters ``[start, end)`` of a document, as far as there are such; all of them by default."""
@@ -216,28 +310,38 @@ class Snapshot:
 
     def find_terms(self, words: Hashes) -> Terms:
         """Look up some words, from :func:`lmkrag.index.words.query_words`."""
-        return find_terms(self.segments, self.documents, words)
+        return find_terms(self.segments, self.totals, words)
+
+    @cached_property
+    def totals(self) -> Totals:
+        """What the index holds in all."""
+        return Totals(len(self.documents.keys), self.documents.sentences, count_words(self.segments))
 
     def search_lexical(self, terms: Terms, top_k: int, allowed: Selection | None = None) -> tuple[Ids, Scores]:
         """Find sentences by BM25 over any of some words: see :func:`lmkrag.index.lexical.search_terms`."""
-        return search_terms(self.segments, self.documents, terms, top_k, allowed)
+        return search_terms(self.segments, terms, top_k, allowed)
 
     def score_documents(self, positions: Ids, terms: Terms) -> Scores:
         """Return the BM25 scores of whole documents: see :func:`lmkrag.index.lexical.score_documents`."""
         return score_documents(self.segments, self.documents, positions, terms)
 
-    def find_first(self, terms: Terms, most: int) -> list[tuple[Ids, Ids]]:
+    def find_first(self, terms: Terms) -> list[tuple[Ids, Ids]]:
         """Return where each word first stands in each document: see :func:`lmkrag.index.lexical.find_first`."""
-        return find_first(self.segments, terms, most)
+        return find_first(self.segments, terms.postings)
 
     def count_document_words(self) -> Ids:
         """Return how many words each document has: ``[documents]``."""
         return count_document_words(self.segments, self.documents)
 
-    def _score_owners(self, owners: Ids, terms: Terms) -> Scores | None:
-        """The score of the whole document that each sentence is of; None where there is but one document."""
+    def score_owners(self, owners: Ids, terms: Terms) -> Scores:
+        """Return the score of the whole document that each sentence is of: see :meth:`score_documents`.
+
+        Args:
+            owners: ``[k]`` positions of documents in ``documents``.
+            terms: those of the question.
+        """
         documents, place = np.unique(owners, return_inverse=True)
-        return self.score_documents(documents, terms)[place] if len(documents) > 1 else None
+        return self.score_documents(documents, terms)[place]
 
     def match_titles(self, documents: Ids, words: Hashes) -> Scores:
         """Return which share of the words of each document's title are among some words.
@@ -273,8 +377,8 @@ class Snapshot:
             titles |= read
         return {key: title for key, title in titles.items() if title is not None}
 
-    def _score(self, vector: Scores | None, sentences: Ids, known: Ids, similarity: Scores) -> Scores:
-        """The inner product with each of some sentences ``[n]``, increasing; that of the ``known`` ones is given."""
+    def score_sentences(self, vector: Scores | None, sentences: Ids, known: Ids, similarity: Scores) -> Scores:
+        """Return the inner product of a question with sentences ``[n]``, increasing; of the ``known`` it is given."""
         dense = spread_scores(similarity, known, sentences)
         if vector is not None:
             fresh = np.ones(len(sentences), bool)

@@ -9,7 +9,7 @@ from lmkrag.arrays import Hashes, Ids, Mask, Scores
 from lmkrag.corpus.structure import LEAD_IN, NAVIGATION, NO_CONTENT, RECORD
 from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
-from lmkrag.index.snapshot import Matches, Nearest, Snapshot, join_matches, spread_scores
+from lmkrag.index.snapshot import Matches, Nearest, Searchable, join_matches, spread_scores
 from lmkrag.retrieval.fusion import LEXICAL_SHARE, Fused, fuse
 from lmkrag.retrieval.growth import REACH, grow_spans
 from lmkrag.retrieval.naming import Naming, find_named
@@ -80,7 +80,7 @@ class Candidates:
 
 
 def gather_candidates(
-    snapshot: Snapshot,
+    snapshot: Searchable,
     vector: Scores | None,
     words: Hashes,
     *,
@@ -110,14 +110,10 @@ def gather_candidates(
     pool = max(_POOL, _POOL_PER_RESULT * top_k)
     most = max(_EXPANDED, _EXPANDED_PER_RESULT * top_k)
 
-    def find_nearest(where: Selection | None) -> Nearest:
-        return snapshot.find_nearest(vector, mode=mode, top_k=pool, allowed=where)
-
-    def search(some_words: Hashes, where: Selection | None, nearest: Nearest) -> Matches:
+    def search(some_words: Hashes, where: Selection | None, nearest: Nearest | None = None) -> Matches:
         return snapshot.search(vector, some_words, mode=mode, top_k=pool, allowed=where, nearest=nearest)
 
-    near = find_nearest(allowed)
-    matches = search(words, allowed, near)
+    matches = search(words, allowed)
     if phrases is not None and len(phrases) and mode != "dense":
         matches = join_matches(matches, snapshot.search(vector, phrases, mode="lexical", top_k=pool, allowed=allowed))
     if not len(matches.sentences):
@@ -129,18 +125,20 @@ def gather_candidates(
     if naming is None:
         return _describe(snapshot, vector, matches, mode, most, weighed)
     named = Selection(snapshot.documents, [int(snapshot.documents.keys[naming.document])])
-    near_named = find_nearest(named)
-    matches = join_matches(matches, search(words, named, near_named))
+    inside = search(words, named)
+    matches = join_matches(matches, inside)
     candidates = _describe(snapshot, vector, matches, mode, most, weighed)
     weights = _document_weights(snapshot, candidates, naming)
     if weights is None:
         return candidates
     if mode != "lexical":  # there, where nothing but words counts, each may be needed
-        matches = join_matches(search(naming.words, allowed, near), search(naming.words, named, near_named))
+        matches = join_matches(
+            search(naming.words, allowed, matches.nearest), search(naming.words, named, inside.nearest)
+        )
     return _describe(snapshot, vector, matches, mode, most, weighed, weights)
 
 
-def _document_weights(snapshot: Snapshot, candidates: Candidates, naming: Naming) -> Scores | None:
+def _document_weights(snapshot: Searchable, candidates: Candidates, naming: Naming) -> Scores | None:
     """What the scores in each document ``[documents]`` are multiplied by; None if another one is meant after all."""
     inside = candidates.documents == snapshot.documents.keys[naming.document]
     best = float(candidates.score.max())
@@ -153,7 +151,7 @@ def _document_weights(snapshot: Snapshot, candidates: Candidates, naming: Naming
 
 
 def _describe(
-    snapshot: Snapshot,
+    snapshot: Searchable,
     vector: Scores | None,
     matches: Matches,
     mode: Mode,

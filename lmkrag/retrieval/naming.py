@@ -12,7 +12,7 @@ import numpy as np
 
 from lmkrag.arrays import Floats, Hashes, Ids, Mask
 from lmkrag.index.lexical import Terms
-from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.snapshot import Searchable
 
 OPENING = 250
 """Words at a document's beginning that may name it: a contract's parties, a report's company and year."""
@@ -25,7 +25,6 @@ MARGIN = 0.1
 
 _COMMON = 0.2  # a word in the openings of more documents than this share names none of them
 _TITLED = 1_000  # documents whose titles are looked at
-_MOST = 100_000  # sentences: a word in more of them is not looked for
 
 
 class Naming(NamedTuple):
@@ -42,7 +41,7 @@ class Naming(NamedTuple):
     words: Hashes
 
 
-def find_named(snapshot: Snapshot, terms: Terms, among: Mask | None = None) -> Naming | None:
+def find_named(snapshot: Searchable, terms: Terms, among: Mask | None = None) -> Naming | None:
     """Find the document that a question names by words of its opening or title.
 
     Each word weighs as much as it tells documents apart (its inverse document frequency). The document must be ahead
@@ -63,7 +62,7 @@ def find_named(snapshot: Snapshot, terms: Terms, among: Mask | None = None) -> N
         return None
     border = np.clip(OPENING_SHARE * snapshot.count_document_words(), SHORTEST_OPENING, OPENING)
     held, opened, weights = [], [], []
-    for owners, before in snapshot.find_first(terms, _MOST):
+    for owners, before in snapshot.find_first(terms):
         kept = chosen[owners]
         owners, before = owners[kept], before[kept]
         held.append(owners)

@@ -4,7 +4,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
-from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.snapshot import Searchable
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words import hash_words
 from lmkrag.retrieval.explaining import explain_span
@@ -26,7 +26,7 @@ _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
 class Results:
     """Makes spans from the candidates of one search. Each document is looked up once."""
 
-    def __init__(self, snapshot: Snapshot, candidates: Candidates, *, explain: bool = False) -> None:
+    def __init__(self, snapshot: Searchable, candidates: Candidates, *, explain: bool = False) -> None:
         """Take what was searched and what was found, and whether spans get explanations."""
         self._snapshot, self._candidates = snapshot, candidates
         self._explain = explain

@@ -7,7 +7,7 @@ import numpy as np
 
 from lmkrag.arrays import Hashes, Scores
 from lmkrag.index.live import Selection
-from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.snapshot import Searchable
 from lmkrag.retrieval.gather import Candidates, gather_candidates
 from lmkrag.retrieval.growth import JOIN
 from lmkrag.retrieval.joining import join_passages
@@ -21,7 +21,7 @@ Run = tuple[int, int, tuple[int, ...]]
 
 
 def search_spans(
-    snapshot: Snapshot,
+    snapshot: Searchable,
     vector: Scores | None,
     words: Hashes,
     *,

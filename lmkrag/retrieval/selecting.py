@@ -4,7 +4,7 @@ import threading
 
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
-from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.snapshot import Searchable
 from lmkrag.retrieval.filters import fields_of, parse_filter
 from lmkrag.types import DocumentInfo
 
@@ -19,7 +19,7 @@ class FilterCache:
         self._guard = threading.Lock()
         self._selections: dict[str, tuple[int, Selection]] = {}
 
-    def select(self, snapshot: Snapshot, expression: str) -> Selection:
+    def select(self, snapshot: Searchable, expression: str) -> Selection:
         """Return the documents of a snapshot that a filter keeps.
 
         Raises:
@@ -29,8 +29,7 @@ class FilterCache:
             known = self._selections.get(expression)
         if known is not None and known[0] == snapshot.generation:
             return known[1]
-        keep = parse_filter(expression)
-        selection = Selection(snapshot.documents, [row.id for row in snapshot.all_documents() if keep(fields_of(row))])
+        selection = Selection(snapshot.documents, snapshot.select_documents(_Filter(expression)))
         with self._guard:
             self._selections.pop(expression, None)
             while len(self._selections) >= _REMEMBERED:
@@ -44,10 +43,23 @@ class FilterCache:
             self._selections.clear()
 
 
-def list_documents(snapshot: Snapshot, expression: str | None) -> list[DocumentInfo]:
+def list_documents(snapshot: Searchable, expression: str | None) -> list[DocumentInfo]:
     """Return the documents that a filter keeps, or all, by ``doc_id``."""
-    keep = parse_filter(expression) if expression else None
-    return [describe_row(row) for row in snapshot.all_documents() if keep is None or keep(fields_of(row))]
+    keep = _Filter(expression) if expression else None
+    return [describe_row(row) for row in snapshot.all_documents() if keep is None or keep(row)]
+
+
+class _Filter:
+    """A test of a document's row, which can be sent to another process."""
+
+    def __init__(self, expression: str) -> None:
+        self._expression, self._test = expression, parse_filter(expression)
+
+    def __call__(self, row: DocumentRow) -> bool:
+        return bool(self._test(fields_of(row)))
+
+    def __reduce__(self) -> tuple[type["_Filter"], tuple[str]]:
+        return _Filter, (self._expression,)
 
 
 def describe_row(row: DocumentRow) -> DocumentInfo:

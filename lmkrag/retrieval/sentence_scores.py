@@ -5,14 +5,14 @@ import numpy as np
 from lmkrag.arrays import Hashes, Scores
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
-from lmkrag.index.snapshot import Matches, Snapshot, spread_scores
+from lmkrag.index.snapshot import NOTHING_NEAR, Matches, Searchable, spread_scores
 from lmkrag.retrieval.fusion import fuse
 from lmkrag.types import SentenceScore
 
 _AT_ONCE = 20_000  # vectors in memory
 
 
-def score_document(snapshot: Snapshot, row: DocumentRow, vector: Scores, words: Hashes) -> list[SentenceScore]:
+def score_document(snapshot: Searchable, row: DocumentRow, vector: Scores, words: Hashes) -> list[SentenceScore]:
     """Return the score of every sentence of a document, from its first to its last character.
 
     The scores are fused as in a search of this document alone, so that they compare its sentences with each other.
@@ -36,7 +36,7 @@ def score_document(snapshot: Snapshot, row: DocumentRow, vector: Scores, words: 
     order = np.argsort(found)
     lexical = spread_scores(bm25[order], found[order], sentences)
     owners = snapshot.documents.owners(sentences)
-    known = snapshot.describe(sentences, owners, None, Matches(sentences, dense, lexical, terms))
+    known = snapshot.describe(sentences, owners, None, Matches(sentences, dense, lexical, terms, NOTHING_NEAR))
     score = fuse(dense, lexical, sentences, known.documents, known.paragraphs, known.title_match).score
     view = snapshot.view_document(row.id)
     values = zip(score.tolist(), dense.tolist(), lexical.tolist(), strict=True)

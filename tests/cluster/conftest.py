@@ -1,4 +1,4 @@
-"""An S3 server on this machine."""
+"""An S3 server on this machine, and what searches of one index must find as those of another."""
 
 import os
 import socket
@@ -45,3 +45,24 @@ def s3():
             del os.environ[name]
         else:
             os.environ[name] = value
+
+
+QUESTIONS = ["who approves leave?", "how far have the coping stones moved?", "smoker", "what is the lamp made of?"]
+
+
+@pytest.fixture(scope="session")
+def everything():
+    """What every kind of search finds, with its scores."""
+
+    def find(engine, questions=QUESTIONS) -> dict:
+        return {
+            (question, level, mode): [
+                (span.doc_id, span.start, span.end, pytest.approx(span.score, abs=1e-5))
+                for span in engine.search(question, level=level, mode=mode, top_k=20)
+            ]
+            for question in questions
+            for level in ("passage", "span", "sentence", "document")
+            for mode in ("hybrid", "dense", "lexical")
+        }
+
+    return find

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.cluster import indexing
-from lmkrag.cluster.blocks import find_blocks
+from lmkrag.cluster import indexing, processes
+from lmkrag.cluster.blocks import Block, find_blocks
+from lmkrag.corpus.walk import Found
 from lmkrag.errors import IndexCorrupt, IndexMismatch, UsageError
 
 QUESTIONS = ["who approves leave?", "how far have the coping stones moved?", "VX-1007", "when does the ferry leave?"]
@@ -101,6 +102,18 @@ def test_workers_make_the_same_index_though_one_is_killed(folder, plain, tmp_pat
         kept = len(before) // 2
         np.testing.assert_array_equal(before[:kept], after[:kept])  # not encoded again
         assert not engine.verify()
+
+
+def test_processes_that_die_before_they_read_what_they_are_told(encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr(processes, "_START", "raise SystemExit")
+    long = [
+        Found(tmp_path / f"{number}-{'x' * 100}.txt", "a", "", (1, 1), "") for number in range(3_000)
+    ]  # a full pipe
+    blocks = [Block(name, tuple(long)) for name in ("one", "two")]
+    with processes.encoding_blocks(blocks, tmp_path / "out", encoder.spec, None, workers=2) as outcomes:
+        found = list(outcomes)
+    assert {block.name for block, _ in found} == {"one", "two"}
+    assert all("died 2 times" in failure for _, failure in found)
 
 
 def test_a_file_that_kills_every_process_is_skipped_with_a_line(folder, tmp_path, small_blocks, monkeypatch):

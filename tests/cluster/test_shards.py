@@ -12,21 +12,7 @@ from lmkrag.cluster import resharding
 from lmkrag.errors import IndexCorrupt, IndexMismatch, IndexNotFound, UsageError
 from lmkrag.index.shards import choose_shard
 
-QUESTIONS = ["who approves leave?", "how far have the coping stones moved?", "smoker", "what is the lamp made of?"]
 WORDS = ["pump", "valve", "rotor", "seal", "steam", "yard", "is", "oiled", "turns", "the", "red", "old"]
-
-
-def everything(engine, questions=QUESTIONS) -> dict:
-    """What every kind of search finds, with its scores."""
-    return {
-        (question, level, mode): [
-            (span.doc_id, span.start, span.end, pytest.approx(span.score, abs=1e-5))
-            for span in engine.search(question, level=level, mode=mode, top_k=20)
-        ]
-        for question in questions
-        for level in ("passage", "span", "sentence", "document")
-        for mode in ("hybrid", "dense", "lexical")
-    }
 
 
 @given(st.text(), st.integers(1, 60), st.integers(1, 60))
@@ -45,7 +31,7 @@ def test_shards_are_of_about_one_size():
 
 
 @pytest.mark.parametrize("shards", [1, 2, 3, 8])
-def test_shards_find_what_one_index_finds(engine, shards):
+def test_shards_find_what_one_index_finds(everything, engine, shards):
     before, documents = everything(engine), [info.doc_id for info in engine.documents()]
     filtered = [span.place for span in engine.search("leave", filter="kind=markdown")]
     assert engine.reshard(shards) == len(documents)
@@ -67,7 +53,7 @@ def test_shards_find_what_one_index_finds(engine, shards):
     st.integers(2, 5),
     st.lists(st.sampled_from(WORDS), min_size=1, max_size=4),
 )
-def test_any_documents_in_any_shards(encoder, tmp_path_factory, texts, shards, question):
+def test_any_documents_in_any_shards(everything, encoder, tmp_path_factory, texts, shards, question):
     path = tmp_path_factory.mktemp("any") / "index"
     with Engine.open(path, create=True, encoder=encoder, rerank=False) as engine:
         # each document has a word of its own, so that no two sentences tie
@@ -128,7 +114,7 @@ def test_the_life_of_a_sharded_index(corpus, tmp_path, lmkrag):
         assert engine.search("winch")[0].doc_id == "memo"
 
 
-def test_resharding_that_is_cut_short(engine, monkeypatch):
+def test_resharding_that_is_cut_short(everything, engine, monkeypatch):
     before = everything(engine)
 
     def stop(*_):

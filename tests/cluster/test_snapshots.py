@@ -1,9 +1,13 @@
 """Snapshots: in a folder and on a real S3 server, pushed by halves, by two at once, damaged, collected."""
 
 import json
+import threading
 from datetime import timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
+import httpx
 import pytest
+import s3fs
 
 from lmkrag import Document, Engine
 from lmkrag.cluster import snapshots
@@ -174,3 +178,64 @@ def test_on_the_command_line(lmkrag, index, tmp_path, s3):
     listed = lmkrag("snapshots", url, "--verify", "--keep", "3")
     assert listed.returncode == 0 and "monday" in listed.stdout and "no problems" in listed.stderr
     assert json.loads(lmkrag("snapshots", url, "--json").stdout)["snapshots"][0]["documents"] == 5
+
+
+@pytest.fixture
+def slow_s3(s3, monkeypatch):
+    """The S3 server behind one that answers some requests by itself: ``refuse[method]`` statuses, one a request."""
+    refuse = {}
+
+    class Between(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_):
+            pass
+
+        def forward(self):
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            if refuse.get(self.command):
+                status, code = refuse[self.command].pop(0)
+                content = f"<Error><Code>{code}</Code><Message>{code}</Message></Error>".encode()
+                headers = {}
+            else:
+                headers = {name: value for name, value in self.headers.items() if name != "Host"}
+                url = s3["AWS_ENDPOINT_URL"] + self.path
+                done = httpx.request(self.command, url, headers=headers, content=body)
+                status, content = done.status_code, done.content
+                headers = {name: value for name, value in done.headers.items() if name.lower().startswith("x-amz")}
+                headers |= {name: done.headers[name] for name in ("etag", "last-modified") if name in done.headers}
+                if self.command == "HEAD":
+                    headers["content-length"] = done.headers.get("content-length", "0")
+            self.send_response(status)
+            for name, value in headers.items():
+                self.send_header(name, value)
+            if self.command != "HEAD":
+                self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(content)
+
+    for method in ("GET", "PUT", "HEAD", "POST", "DELETE"):
+        setattr(Between, f"do_{method}", Between.forward)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Between)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{server.server_port}")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "5")
+    s3fs.S3FileSystem.clear_instance_cache()
+    yield refuse
+    server.shutdown()
+    s3fs.S3FileSystem.clear_instance_cache()
+
+
+def test_a_store_that_slows_down_or_refuses(engine, slow_s3, tmp_path):
+    url = f"s3://bucket/{tmp_path.name}"
+    slow_s3["PUT"] = [(503, "SlowDown")] * 3
+    assert Remote(url).push(engine.path).number == 1
+    assert not slow_s3["PUT"]
+    slow_s3["PUT"] = [(403, "AccessDenied")] * 20
+    with pytest.raises(StorageError, match=rf"{url}: .*(AccessDenied|Forbidden|Access Denied)") as caught:
+        Remote(url).push(engine.path)
+    assert "\n" not in str(caught.value)
+    slow_s3.clear()
+    assert [one.number for one in Remote(url).snapshots()] == [1]
+    assert Remote(url).push(engine.path).number == 2

@@ -1,0 +1,66 @@
+"""How large should a block be? Time to encode files into blocks and to adopt them, by size.
+
+    python benchmarks/blocks.py ../shared/data/dev/squad [--characters 400000] [--kilobytes 10,50,200,1000]
+
+Writes documents of DATA as files of 10,000 characters, encodes them into blocks of about so many kilobytes of files in
+one process, and adopts them into a new index. Prints the number of blocks, the seconds of both, the milliseconds that
+adopting one takes, and the bytes of the blocks.
+"""
+
+import argparse
+import tempfile
+import time
+from pathlib import Path
+
+from lmkrag import Engine, LandmarkEncoder
+from lmkrag.cluster.blocks import encode_block, find_blocks, plan_blocks
+from lmkrag.corpus.walk import Found, walk
+from lmkrag.evaluation.dataset import iter_documents
+
+PER_FILE = 10_000  # characters
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--characters", type=int, default=400_000)
+    parser.add_argument("--kilobytes", default="10,50,200,1000")
+    options = parser.parse_args()
+    encoder = LandmarkEncoder.load(overlap=0.0)
+    encoder.encode_query("warm up")
+    print("| kB of files a block | blocks | encoding, s | adopting, s | ms a block | MB |\n|---|---|---|---|---|---|")
+    with tempfile.TemporaryDirectory() as work:
+        files = write_files(options.data, Path(work) / "docs", options.characters)
+        for size in map(int, options.kilobytes.split(",")):
+            out = Path(work) / f"blocks-{size}"
+            out.mkdir()
+            blocks = plan_blocks(files, encoder.spec, None, size=1_000 * size)
+            began = time.perf_counter()
+            for block in blocks:
+                encode_block(block, out, lambda: encoder, encoder.spec)
+            encoded = time.perf_counter() - began
+            stored = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
+            with Engine.open(Path(work) / f"index-{size}", create=True, encoder=encoder) as engine:
+                began = time.perf_counter()
+                engine.adopt(find_blocks(out))
+                adopted = time.perf_counter() - began
+            cells = (len(blocks), encoded, adopted, 1_000 * adopted / len(blocks), stored / 1e6)
+            print("| {} | {} | {:.1f} | {:.2f} | {:.0f} | {:.1f} |".format(size, *cells), flush=True)
+
+
+def write_files(data: Path, folder: Path, characters: int) -> list[Found]:
+    """Beginnings of documents, as files, in the form that blocks are planned of."""
+    folder.mkdir()
+    number = 0
+    for document in iter_documents(data):
+        for start in range(0, len(document.text), PER_FILE):
+            if number * PER_FILE >= characters:
+                break
+            (folder / f"{number:05}.txt").write_text(document.text[start : start + PER_FILE], "utf-8")
+            number += 1
+    return [file for file in walk(folder) if isinstance(file, Found)]
+
+
+if __name__ == "__main__":
+    main()

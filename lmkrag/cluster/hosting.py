@@ -1,0 +1,422 @@
+"""One shard, and what its own files decide of a search that goes over all shards.
+
+A search takes three calls to each shard: what is near the question, and where its words are; what has the words,
+weighed by all shards together; and what ranking needs to know of the sentences found. Texts are read after that.
+"""
+
+import contextlib
+import shutil
+import threading
+import time
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, ExitStack
+from itertools import count
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+from filelock import FileLock, Timeout
+
+from lmkrag.arrays import Bytes, Hashes, Ids, Mask, Scores, Vectors
+from lmkrag.cluster.memory import Memory
+from lmkrag.cluster.snapshots import Remote
+from lmkrag.errors import IndexNotFound, SnapshotExpired, UsageError
+from lmkrag.index.catalog import SENTENCES_PER_BLOCK, DocumentRow
+from lmkrag.index.lexical import Terms, Totals, count_matches, find_first, find_postings
+from lmkrag.index.live import Selection
+from lmkrag.index.postings import Posting
+from lmkrag.index.ranges import DocumentRanges
+from lmkrag.index.reader import CATALOG
+from lmkrag.index.snapshot import NOTHING_NEAR, Description, Matches, Nearest, Snapshot
+from lmkrag.index.store import IndexStore
+from lmkrag.index.verify import read_status
+from lmkrag.types import EncoderSpec, IndexStatus, Recipe
+
+KEPT = 60.0
+"""Seconds that a state is kept after its last use, once there is a newer one."""
+
+_REMEMBERED = 32  # questions' words and selections, by state
+_SENT_WHOLE = 1 << 18  # characters of a document that are sent at once
+
+
+class Opened(NamedTuple):
+    """What those that search all shards need to know of one state of a shard before they ask."""
+
+    encoder: EncoderSpec
+    recipe: Recipe
+    documents: DocumentRanges
+    totals: Totals
+
+
+class Lookup(NamedTuple):
+    """What is near a question on a shard, and of each of its words in how many sentences and where first it is."""
+
+    nearest: Nearest
+    matches: list[int]
+    first: list[tuple[Ids, Ids]]
+
+
+class Matched(NamedTuple):
+    """Sentences that have a question's words, best first: BM25 scores, and similarities (0 without a vector)."""
+
+    sentences: Ids
+    lexical: Scores
+    dense: Scores
+
+
+class WholeDocument(NamedTuple):
+    """A document's row, its blocks of sentences by their first ordinals, and its text; None if they are too long."""
+
+    row: DocumentRow
+    sentences: dict[int, tuple[Ids, Bytes]] | None
+    text: str | None
+
+
+class ShardSource(Protocol):
+    """Where a shard's states come from."""
+
+    def fetch(self) -> None:
+        """Bring the newest state here, which may take minutes."""
+
+    def newest(self) -> str:
+        """Return the name of the newest state that is here."""
+
+    def hold(self, state: str) -> AbstractContextManager[tuple[IndexStore, Snapshot]]:
+        """Hold a state; the store is good for its encoder and recipe.
+
+        Raises:
+            SnapshotExpired: there is no such state any more.
+        """
+
+
+class ShardDirectory:
+    """A shard in a directory of this machine, which somebody may be writing to. A state is a commit."""
+
+    def __init__(self, path: Path) -> None:
+        """Take the directory; raises as :meth:`lmkrag.index.store.IndexStore.open`."""
+        self._path = path
+        self._store = IndexStore.open(path)
+
+    def fetch(self) -> None:
+        """Do nothing: what is committed is here."""
+
+    def newest(self) -> str:
+        """Return the name of the newest state."""
+        with self._store.reader.hold() as snapshot:
+            return self._name(snapshot)
+
+    @contextlib.contextmanager
+    def hold(self, state: str) -> Any:
+        """Hold a state; only the newest can be."""
+        with self._store.reader.hold() as snapshot:
+            if self._name(snapshot) != state:
+                raise SnapshotExpired(f"{self._path}: changed while it was searched; search again")
+            yield self._store, snapshot
+
+    def _name(self, snapshot: Snapshot) -> str:
+        try:
+            return f"{(self._path / CATALOG).stat().st_ino}-{snapshot.generation}"
+        except FileNotFoundError as error:
+            raise IndexNotFound(f"{self._path}: the index is gone") from error
+
+
+class PulledShard:
+    """A shard of the snapshots that are pushed to a URL; each is pulled when it is first asked for.
+
+    State: which snapshots lie in the part of the cache that is this one's, one directory each.
+    """
+
+    _KEPT = 3  # snapshots
+
+    def __init__(self, url: str, shard: int, cache: Path) -> None:
+        """Take the URL of the snapshots, the number of the shard, and the directory in which processes keep theirs.
+
+        Each process has a part of it for itself; that of one that has ended is taken over by the next.
+        """
+        self._remote, self._shard = Remote(url), shard
+        self._guard = threading.Lock()
+        cache.mkdir(parents=True, exist_ok=True)
+        for number in count():
+            self._cache = cache / f"{shard:03}-{number}"
+            self._lock = FileLock(f"{self._cache}.lock")
+            with contextlib.suppress(Timeout):
+                self._lock.acquire(timeout=0)
+                break
+
+    def fetch(self) -> None:
+        """Pull the newest snapshot, if it is not here."""
+        with self._guard:
+            self._pull(self._remote.newest())
+
+    def newest(self) -> str:
+        """Return the number of the newest snapshot that was pulled; the first one is pulled for it."""
+        if not self._pulled():
+            self.fetch()
+        return str(int(self._pulled()[-1].name))
+
+    @contextlib.contextmanager
+    def hold(self, state: str) -> Any:
+        """Hold a snapshot by its number; it is pulled if it is not here."""
+        with self._guard:
+            path = self._pull(int(state))
+        with contextlib.closing(IndexStore.open(path)) as store, store.reader.hold() as snapshot:
+            yield store, snapshot
+
+    def _pull(self, number: int) -> Path:
+        path = self._cache / f"{number:08}"
+        pulled = self._pulled()
+        if path not in pulled:
+            self._cache.mkdir(parents=True, exist_ok=True)
+            try:
+                self._remote.pull(path, number=number, shard=self._shard, beside=pulled[-1] if pulled else None)
+            except UsageError as error:  # it was collected
+                raise SnapshotExpired(str(error)) from error
+            for old in pulled[: 1 - self._KEPT]:
+                shutil.rmtree(old, ignore_errors=True)
+        return path
+
+    def _pulled(self) -> list[Path]:
+        return sorted(folder for folder in self._cache.glob("[0-9]*") if IndexStore.exists(folder))
+
+
+class HeldShard:
+    """One state of a shard: what a search asks of it. The ids are the shard's own. Any thread may ask."""
+
+    def __init__(self, store: IndexStore, snapshot: Snapshot) -> None:
+        """Take the state, which is held for as long as this is used."""
+        self._store, self._snapshot = store, snapshot
+        self._guard = threading.RLock()  # the catalog's connection is one
+        self._postings = Memory[list[list[Posting]]](_REMEMBERED)
+        self._selections = Memory[Selection](_REMEMBERED)
+
+    def open(self) -> Opened:
+        """Return what those that ask have to know."""
+        snapshot = self._snapshot
+        return Opened(self._store.encoder, self._store.recipe, snapshot.documents, snapshot.totals)
+
+    def find(self, vector: Scores | None, words: Hashes | None, top_k: int, kept: bytes | None) -> Lookup:
+        """Find the sentences nearest to a question, and where its words are.
+
+        Args:
+            vector: ``[dimensions]`` of the question; None to look for words only.
+            words: of the question; None to look for what is near only.
+            top_k: how many sentences.
+            kept: which of the shard's documents are searched for what is near, from :func:`pack_documents`.
+        """
+        nearest = NOTHING_NEAR
+        if vector is not None:
+            scores, ids = self._snapshot.search_dense(vector[None], top_k, self._select(kept))
+            exists = ids[0] >= 0
+            nearest = Nearest(ids[0][exists], scores[0][exists])
+        if words is None:
+            return Lookup(nearest, [], [])
+        postings = self._find_postings(words)
+        matches = count_matches(postings) or [0] * len(words)
+        first = find_first(self._snapshot.segments, postings) or [(np.zeros(0, np.int64),) * 2] * len(words)
+        return Lookup(nearest, matches, first)
+
+    def match(
+        self,
+        words: Hashes,
+        weights: list[float],
+        totals: Totals,
+        vector: Scores | None,
+        top_k: int,
+        kept: bytes | None,
+    ) -> Matched:
+        """Find sentences by BM25 over any of some words, weighed as all shards together weigh them."""
+        terms = self._terms(words, weights, totals)
+        sentences, lexical = self._snapshot.search_lexical(terms, top_k, self._select(kept))
+        dense = np.zeros(len(sentences), np.float32)
+        if vector is not None and len(sentences):
+            order = np.argsort(sentences)
+            dense[order] = self._snapshot.score_sentences(vector, sentences[order], *NOTHING_NEAR)
+        return Matched(sentences, lexical, dense)
+
+    def describe(
+        self,
+        sentences: Ids,
+        vector: Scores | None,
+        known: Nearest,
+        words: Hashes | None,
+        weights: list[float],
+        totals: Totals,
+    ) -> Description:
+        """Return all that ranking needs to know of some sentences; ``known`` are increasing, their similarities given.
+
+        The scores of documents are given even if there is but one.
+        """
+        snapshot = self._snapshot
+        owners = snapshot.documents.owners(sentences)
+        nothing = np.zeros(len(known.sentences), np.float32)
+        matches = Matches(known.sentences, known.dense, nothing, None, NOTHING_NEAR)
+        with self._guard:
+            described = snapshot.describe(sentences, owners, vector, matches)
+            if words is None:
+                return described
+            terms = self._terms(words, weights, totals)
+            titles = snapshot.match_titles(described.documents, words)
+        return described._replace(title_match=titles, document_score=snapshot.score_owners(owners, terms))
+
+    def words_in_titles(self, words: Hashes, documents: Ids) -> Mask:
+        """Return which words stand in the titles of documents: see :meth:`Snapshot.words_in_titles`."""
+        with self._guard:
+            return self._snapshot.words_in_titles(words, documents)
+
+    def count_document_words(self) -> Ids:
+        """Return how many words each document has."""
+        return self._snapshot.count_document_words()
+
+    def read_vectors(self, sentences: Ids) -> Vectors:
+        """Return the vectors of some sentences."""
+        return self._snapshot.read_vectors(sentences)
+
+    def find_document(self, doc_id: str) -> DocumentRow | None:
+        """Return the row of a document."""
+        with self._guard:
+            return self._snapshot.find_document(doc_id)
+
+    def all_documents(self) -> list[DocumentRow]:
+        """Return the row of every document, by ``doc_id``."""
+        with self._guard:
+            return list(self._snapshot.all_documents())
+
+    def select_documents(self, keep: Callable[[DocumentRow], bool]) -> list[int]:
+        """Return the row ids of the documents that ``keep`` is true of."""
+        with self._guard:
+            return self._snapshot.select_documents(keep)
+
+    def view_document(self, key: int) -> WholeDocument:
+        """Return a document by its row id: its row, and the rest unless that is too long."""
+        with self._guard:
+            row = self._snapshot.read_documents([key])[key]
+            if row.length > _SENT_WHOLE:
+                return WholeDocument(row, None, None)
+            firsts = range(0, row.sentences, SENTENCES_PER_BLOCK)
+            blocks = {first: self._snapshot.read_sentences(row, first) for first in firsts}
+            return WholeDocument(row, blocks, self._snapshot.read_text(row))
+
+    def read_sentences(self, row: DocumentRow, first: int) -> tuple[Ids, Bytes]:
+        """Return borders and kinds of a block of sentences."""
+        with self._guard:
+            return self._snapshot.read_sentences(row, first)
+
+    def read_text(self, row: DocumentRow, start: int, end: int | None) -> str:
+        """Return characters ``[start, end)`` of a document."""
+        with self._guard:
+            return self._snapshot.read_text(row, start, end)
+
+    def status(self) -> IndexStatus:
+        """Return what the shard holds."""
+        return read_status(self._store)
+
+    def _terms(self, words: Hashes, weights: list[float], totals: Totals) -> Terms:
+        return Terms(words, self._find_postings(words), weights, totals)
+
+    def _find_postings(self, words: Hashes) -> list[list[Posting]]:
+        return self._postings.remember(words.tobytes(), lambda: find_postings(self._snapshot.segments, words))
+
+    def _select(self, kept: bytes | None) -> Selection | None:
+        if kept is None:
+            return None
+        keys = self._snapshot.documents.keys
+
+        def select() -> Selection:
+            return Selection(self._snapshot.documents, keys[unpack_documents(kept, len(keys))].tolist())
+
+        return self._selections.remember(kept, select)
+
+
+def pack_documents(kept: Mask) -> bytes:
+    """Return which documents are kept ``[n]`` as bytes."""
+    return np.packbits(kept).tobytes()
+
+
+def unpack_documents(packed: bytes, count: int) -> Mask:
+    """Return what :func:`pack_documents` packed."""
+    return np.unpackbits(np.frombuffer(packed, np.uint8), count=count).astype(bool)
+
+
+OPERATIONS = frozenset(name for name in vars(HeldShard) if not name.startswith("_"))
+
+
+class _Held(NamedTuple):
+    shard: HeldShard
+    release: ExitStack
+
+
+class ShardHost:
+    """Answers what is asked of a shard, in the state that the question names. Any thread may call.
+
+    State: the states that are held. One that is not the newest any more is kept until nobody has asked for it for
+    a minute, so that searches that began before end as they began.
+    """
+
+    def __init__(self, source: ShardSource) -> None:
+        """Take where the states come from."""
+        self._source = source
+        self._guard = threading.Lock()
+        self._held: dict[str, _Held] = {}
+        self._used: dict[str, float] = {}
+        self._inside: dict[str, int] = {}
+        self._loading: dict[str, threading.Lock] = {}
+
+    def follow(self) -> None:
+        """Bring the newest state here and load it, before anybody asks for it."""
+        self._source.fetch()
+        self.call(self.newest(), "open")
+
+    def newest(self) -> str:
+        """Return the name of the newest state that is here."""
+        state = self._source.newest()
+        self.release(keep=[state])
+        return state
+
+    def call(self, state: str, operation: str, arguments: Sequence[Any] = ()) -> Any:
+        """Do one of :data:`OPERATIONS` in a state.
+
+        Raises:
+            SnapshotExpired: the state is not there any more. StorageError: it can't be read.
+        """
+        if operation not in OPERATIONS:
+            raise ValueError(f"no such operation: {operation!r}")
+        shard = self._take(state)
+        try:
+            return getattr(shard, operation)(*arguments)
+        finally:
+            with self._guard:
+                self._inside[state] -= 1
+                self._used[state] = time.monotonic()
+
+    def _take(self, state: str) -> HeldShard:
+        while True:
+            with self._guard:
+                if state in self._held:
+                    self._inside[state] = self._inside.get(state, 0) + 1
+                    return self._held[state].shard
+                loading = self._loading.setdefault(state, threading.Lock())
+            with loading:  # that may take minutes; other states are asked meanwhile
+                if state not in self._held:
+                    self._load(state)
+
+    def _load(self, state: str) -> None:
+        with ExitStack() as stack:
+            held = HeldShard(*stack.enter_context(self._source.hold(state)))
+            with self._guard:
+                self._held[state] = _Held(held, stack.pop_all())
+                self._used[state] = time.monotonic()
+
+    def release(self, *, keep: Iterable[str] = (), after: float = KEPT) -> None:
+        """Let go of the states that nobody has asked for in so many seconds, some aside."""
+        now, wanted = time.monotonic(), set(keep)
+        with self._guard:
+            old = [
+                state
+                for state in self._held
+                if state not in wanted and not self._inside.get(state) and now - self._used.get(state, now) > after
+            ]
+            for state in old:
+                self._held.pop(state).release.close()
+                self._used.pop(state, None)
+                self._inside.pop(state, None)
+                self._loading.pop(state, None)

@@ -1,0 +1,190 @@
+"""Encode blocks in actors of a Ray cluster. All machines see files, blocks and index under the same paths."""
+
+import contextlib
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from lmkrag.cluster.blocks import Block, encode_block, is_block
+from lmkrag.cluster.processes import Outcome, Progress
+from lmkrag.cluster.ray_cluster import connected, first_line
+from lmkrag.cluster.worker import read_found, write_found
+from lmkrag.encoders import IndexEncoders
+from lmkrag.errors import LmkragError, StorageError, UsageError
+from lmkrag.index.recipes import recipe_from_json, recipe_to_json
+from lmkrag.index.store import IndexStore
+from lmkrag.types import EncoderSpec, Recipe
+
+_TRIES = 3  # of a block whose worker dies or can't write
+_WAIT = 60.0  # seconds for the first worker
+
+
+class BlockEncoder:
+    """What an actor does. State: the encoder and the indexes that it has opened."""
+
+    def __init__(self, encoder: dict[str, Any], recipe: str | None, out: str, here: str) -> None:
+        """Take how to encode, as JSON has it, and the directory that paths of files start from."""
+        with contextlib.suppress(OSError):  # then there are none of them on this machine, which is said of each file
+            os.chdir(here)
+        self._spec = EncoderSpec(**encoder)
+        self._recipe = recipe_from_json(recipe) if recipe else None
+        self._out = Path(out)
+        self._encoders = IndexEncoders(self._out, self._spec)
+        self._targets: dict[str, IndexStore] = {}
+
+    def process(self) -> int:
+        """Return the process that this is: it has started."""
+        return os.getpid()
+
+    def encode(self, name: str, files: list[dict[str, Any]], target: str | None) -> str:
+        """Encode a block; return why it can't be, or nothing."""
+        block = Block(name, tuple(map(read_found, files)))
+        try:
+            if target and target not in self._targets:
+                self._targets[target] = IndexStore.open(Path(target))
+            self._out.mkdir(parents=True, exist_ok=True)
+            encode_block(
+                block,
+                self._out,
+                lambda: self._encoders.encoder,
+                self._spec,
+                self._recipe,
+                target=self._targets[target] if target else None,
+            )
+        except LmkragError as error:
+            return str(error)
+        return ""
+
+
+class _Task(NamedTuple):
+    block: Block
+    tries: int
+
+
+@contextmanager
+def encoding_blocks_on_ray(
+    blocks: Sequence[Block],
+    out: Path,
+    spec: EncoderSpec,
+    recipe: Recipe | None,
+    *,
+    address: str,
+    workers: int,
+    gpus: float = 0.0,
+    targets: Mapping[str, Path] | None = None,
+    progress: Progress | None = None,
+) -> Iterator[Iterator[Outcome]]:
+    """Encode blocks; within the context, iterate over what became of each, as it is done.
+
+    A worker or machine that dies is replaced, and its block tried again; so is one that can't be written where it was.
+
+    Args:
+        blocks: to encode, the first ones first.
+        out: the folder of blocks, on a disk that all machines share.
+        spec: of the encoder, which each worker loads.
+        recipe: how to store vectors; the default one without.
+        address: of the cluster: see :func:`lmkrag.cluster.ray_cluster.connected`.
+        workers: number of actors; the cores of the cluster are divided between them.
+        gpus: share of a card that each takes.
+        targets: by the names of blocks, the indexes that they are meant for.
+        progress: called when a block is done.
+
+    Raises:
+        MissingExtra: Ray is not installed. UsageError: no cluster answers, or it has no cards.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    places = {name: str(path.resolve()) for name, path in (targets or {}).items()}
+    with connected(address) as ray:
+        resources = ray.cluster_resources()
+        if gpus > resources.get("GPU", 0):
+            raise UsageError(
+                f"the Ray cluster has {resources.get('GPU', 0):g} GPUs, and each worker is to take {gpus:g}"
+            )
+        cores = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
+        count = max(1, min(workers, len(blocks), sum(cores)))
+        actor = ray.remote(BlockEncoder).options(
+            num_cpus=_share_cores(cores, count),
+            num_gpus=gpus,
+            max_restarts=-1,
+            scheduling_strategy="SPREAD",
+        )
+        setup = (asdict(spec), None if recipe is None else recipe_to_json(recipe), str(out.resolve()), str(Path.cwd()))
+        hands = [actor.remote(*setup) for _ in range(count)]
+        try:
+            yield _encode(ray, hands, blocks, out, places, progress)
+        finally:
+            for hand in hands:
+                ray.kill(hand)
+
+
+def _share_cores(cores: Sequence[int], workers: int) -> int:
+    """Return the most cores that each worker can have, given those of each machine.
+
+    >>> _share_cores([4, 4, 2], 2), _share_cores([4, 4, 2], 3), _share_cores([2], 4)
+    (4, 2, 1)
+    """
+    share = max(1, sum(cores) // workers)
+    while share > 1 and sum(machine // share for machine in cores) < workers:
+        share -= 1
+    return share
+
+
+def _encode(
+    ray: Any,
+    hands: Sequence[Any],
+    blocks: Sequence[Block],
+    out: Path,
+    places: Mapping[str, str],
+    progress: Progress | None,
+) -> Iterator[Outcome]:
+    """Give each actor that is there a block at a time, until there is an outcome of every one."""
+    waiting = deque(_Task(block, 1) for block in blocks)
+    starting = {hand.process.remote(): hand for hand in hands}
+    running: dict[Any, tuple[Any, _Task]] = {}
+    idle: list[Any] = []
+    failures = dict.fromkeys(hands, 0)  # in a row; one whose disk is full would soon have failed at every block
+    left, failure = len(blocks), ""
+    timeout: float | None = _WAIT
+    while left:
+        while idle and waiting:
+            hand, task = idle.pop(), waiting.popleft()
+            files = [write_found(file) for file in task.block.files]
+            running[hand.encode.remote(task.block.name, files, places.get(task.block.name))] = hand, task
+        if not (starting or running):
+            raise StorageError(f"no worker on the Ray cluster can go on: {failure}")
+        done, _ = ray.wait([*starting, *running], num_returns=1, timeout=timeout)
+        if not done:
+            raise UsageError(f"no worker has started on the Ray cluster in {_WAIT:.0f} seconds: are its cores taken?")
+        timeout = None
+        hand, finished = running.pop(done[0]) if done[0] in running else (starting.pop(done[0]), None)
+        alive = True
+        try:
+            answer = ray.get(done[0])
+            failure = answer if finished else ""
+        except ray.exceptions.RayError as error:
+            alive, failure = False, f"the worker that read it died ({_tell(error)}; is there enough memory?)"
+        if finished and not failure and not is_block(out / finished.block.name):
+            failure = f"a worker wrote the block to {out}, but it is not there for this process; use a shared disk"
+        failures[hand] = failures[hand] + 1 if failure else 0
+        if failures[hand] < _TRIES:
+            if alive:
+                idle.append(hand)
+            else:
+                starting[hand.process.remote()] = hand  # once Ray has started it again
+        if finished is None:
+            continue
+        if failure and finished.tries < _TRIES:
+            waiting.append(_Task(finished.block, finished.tries + 1))
+            continue
+        left -= 1
+        if progress is not None:
+            progress(finished.block, finished.block.files[-1].doc_id, finished.block.bytes)
+        yield finished.block, failure
+
+
+def _tell(error: Exception) -> str:
+    return first_line(getattr(error, "cause", None) or error)  # what was raised there, if anything was
