@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lmkrag.errors import MissingExtra as MissingExtra
     from lmkrag.errors import ReaderError as ReaderError
     from lmkrag.errors import ServerError as ServerError
+    from lmkrag.errors import ShardUnreachable as ShardUnreachable
+    from lmkrag.errors import SnapshotExpired as SnapshotExpired
     from lmkrag.errors import StorageError as StorageError
     from lmkrag.errors import TrainingError as TrainingError
     from lmkrag.errors import UsageError as UsageError
@@ -78,6 +80,8 @@ _HOMES = {
             "MissingExtra",
             "ReaderError",
             "ServerError",
+            "ShardUnreachable",
+            "SnapshotExpired",
             "StorageError",
             "TrainingError",
             "UsageError",

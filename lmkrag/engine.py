@@ -22,16 +22,18 @@ from lmkrag.types import (
     IndexStatus,
     Level,
     Mode,
+    Reading,
     RepairReport,
     SentenceScore,
     Span,
 )
 
 if TYPE_CHECKING:
+    from lmkrag.cluster.scattering import ScatteredStore
     from lmkrag.encoder.landmark import LandmarkEncoder
     from lmkrag.index.catalog import DocumentRow
     from lmkrag.index.shards import Store
-    from lmkrag.index.snapshot import Snapshot
+    from lmkrag.index.snapshot import Searchable, SnapshotReader
     from lmkrag.indexing import Progress
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
     from lmkrag.remote import RemoteEngine
@@ -51,7 +53,7 @@ class Engine:
 
     def __init__(
         self,
-        store: "Store",
+        store: "Store | ScatteredStore",
         encoder: "LandmarkEncoder | None" = None,
         *,
         reranker: "Reranker | str | None" = None,
@@ -75,6 +77,7 @@ class Engine:
         encoder: "str | LandmarkEncoder | None" = None,
         recipe: str | None = None,
         overlap: float | None = None,
+        reading: Reading | None = None,
         shards: int | None = None,
         reranker: "Reranker | str | None" = None,
         rerank: bool | float = True,
@@ -89,16 +92,18 @@ class Engine:
             recipe: how vectors are stored, a name or ``.toml`` file; only when the index is made.
             overlap: share of each window that the next repeats, in ``[0, 1)``; defaults to 0 with the shipped encoder.
                 Half takes twice as long, and embeds sentences at a window's edge better. Only when the index is made.
+            reading: ``thorough`` to read documents in windows of three lengths, which takes three times as long and is
+                more exact: see :meth:`lmkrag.LandmarkEncoder.load`. Only when the index is made.
             shards: divide the documents among so many indexes below ``path``, which are searched as one; only when the
                 index is made, see :meth:`reshard`.
             reranker: what reads again what a search found: a folder or hub name, or one that is loaded; our own by
                 default.
-            rerank: what searches do that do not say: see :meth:`search`.
-            partial: read whatever shards there are; ``missing`` says which are not.
+            rerank: the default of ``rerank`` in searches: see :meth:`search`.
+            partial: read the shards that there are; ``missing`` tells which are not.
 
         Raises:
-            IndexNotFound: there is none and ``create`` is false. UsageError: another ``recipe`` or ``overlap`` than the
-            index has or the loaded encoder was made with.
+            IndexNotFound: there is none and ``create`` is false. UsageError: another ``recipe``, ``overlap`` or
+            ``reading`` than the index has or the loaded encoder was made with.
             IndexMismatch: the index was made with another encoder, or a newer lmkrag. IndexCorrupt: it is damaged.
         """
         from lmkrag.encoders import load_encoder, load_new_encoder
@@ -123,16 +128,20 @@ class Engine:
             spec = store.encoder
             if overlap is not None and overlap != spec.overlap:
                 raise UsageError(f"{path}: made with overlap {spec.overlap}; run lmkrag reindex --overlap {overlap:g}")
+            if reading is not None and reading != spec.reading:
+                raise UsageError(f"{path}: made with reading {spec.reading!r}; run lmkrag reindex --reading {reading}")
             if encoder is None:
                 return cls(store, reranker=reranker, rerank=rerank)
-            loaded = load_encoder(encoder, window=spec.window, overlap=spec.overlap)
+            loaded = load_encoder(encoder, window=spec.window, overlap=spec.overlap, reading=spec.reading)
             return cls(store, loaded, reranker=reranker, rerank=rerank)
         if not create:
             raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
         made_with = load_recipe(recipe or DEFAULT_RECIPE)
-        loaded = load_new_encoder(encoder, overlap=overlap)
+        loaded = load_new_encoder(encoder, overlap=overlap, reading=reading or "plain")
         if overlap is not None and overlap != loaded.spec.overlap:
             raise UsageError(f"the encoder given was loaded with overlap {loaded.spec.overlap}, not {overlap}")
+        if reading is not None and reading != loaded.spec.reading:
+            raise UsageError(f"the encoder given was loaded with reading {loaded.spec.reading!r}, not {reading!r}")
         if shards is not None:
             sharded = ShardedStore.create(path, encoder=loaded.spec, recipe=made_with, shards=shards)
             return cls(sharded, loaded, reranker=reranker, rerank=rerank)
@@ -159,9 +168,9 @@ class Engine:
     @property
     def missing(self) -> tuple[str, ...]:
         """A line for each shard that was missing or failed, of an index that was opened with ``partial``."""
-        from lmkrag.index.shards import ShardedStore
+        from lmkrag.index.store import IndexStore
 
-        missing = self._store.missing if isinstance(self._store, ShardedStore) else None
+        missing = None if isinstance(self._store, IndexStore) else self._store.missing
         return tuple(f"shard {number} is missing: {why}" for number, why in sorted((missing or {}).items()))
 
     @property
@@ -172,6 +181,18 @@ class Engine:
     def close(self) -> None:
         """Close the index's files, once nobody reads them any more; further calls are refused."""
         self._store.close()
+
+    def _own_store(self) -> "Store":
+        """The store, if its files are this process's to write and check.
+
+        Raises:
+            UsageError: they are other processes'.
+        """
+        from lmkrag.cluster.scattering import ScatteredStore
+
+        if isinstance(self._store, ScatteredStore):
+            raise UsageError(f"{self._store.path}: is read from other processes; work on the index itself")
+        return self._store
 
     def __enter__(self) -> Self:
         """Return the engine; it is closed at the end of the block."""
@@ -186,16 +207,19 @@ class Engine:
         return f"Engine({str(self._store.path)!r})"
 
     @contextlib.contextmanager
-    def _reading(self, *, segments: bool = True) -> "Iterator[Snapshot]":
+    def _reading(self, *, segments: bool = True) -> "Iterator[Searchable]":
         with contextlib.ExitStack() as held:
             store = self._store
+            snapshot: Searchable
             try:
-                snapshot = held.enter_context(store.reader.snapshot(segments=segments))
+                reader: SnapshotReader = store.reader
+                snapshot = held.enter_context(reader.snapshot(segments=segments))
             except IndexClosed:
                 with self._switch:  # a repair puts another index in this one's place
                     if self._store is store:
                         raise
-                snapshot = held.enter_context(self._store.reader.snapshot(segments=segments))
+                again: SnapshotReader = self._store.reader
+                snapshot = held.enter_context(again.snapshot(segments=segments))
             yield snapshot
 
     # Writing
@@ -208,6 +232,8 @@ class Engine:
         exclude: Sequence[str] = (),
         prune: bool = False,
         workers: int = 1,
+        ray: str | None = None,
+        gpus: float = 0.0,
         progress: "Progress | None" = None,
     ) -> IndexReport:
         """Index files, directories or documents.
@@ -219,20 +245,26 @@ class Engine:
             exclude: globs; no files that match one.
             prune: remove documents whose files are gone from a directory in ``source``.
             workers: number of processes that read and encode files; each loads the encoder.
+            ray: address of a Ray cluster whose machines those processes are on, and see all paths as this one does:
+                ``HOST:PORT``, ``auto``, or ``local`` to start one here.
+            gpus: share of a card that each of them takes there.
             progress: called with (document, bytes done, bytes in all or 0) as documents are encoded.
 
         Returns:
             What was added, updated, unchanged, removed and skipped.
 
         Raises:
-            UsageError: a path does not exist, ``workers`` is no positive number, or options for files are given with
-                documents.
+            UsageError: a path does not exist, ``workers`` is no positive number, options for files are given with
+                documents, or no cluster answers.
             IndexLocked: somebody writes. StorageError: writing failed.
         """
+        from lmkrag.cluster.processes import Workers
         from lmkrag.corpus.foreign import is_foreign
         from lmkrag.corpus.mirror import localize
         from lmkrag.indexing import add_documents, add_files
 
+        store = self._own_store()
+        who = Workers(workers, ray, gpus)
         one = isinstance(source, str | Path | Document) or is_foreign(source)
         items: Iterator[Any] = iter([source] if one else source)  # type: ignore[arg-type]  # told apart above
         first = next(items, None)
@@ -240,19 +272,17 @@ class Engine:
             sources = [_as_path(item) for item in chain([] if first is None else [first], items)]
             paths, left_out = localize(sources, include=include, exclude=exclude)
             how: dict[str, Any] = {"include": include, "exclude": exclude, "prune": prune, "progress": progress}
-            if isinstance(workers, bool) or not isinstance(workers, int) or workers < 1:
-                raise UsageError(f"workers must be a whole number of 1 or more, not {workers!r}")
-            if workers == 1:
-                report = add_files(self._store, lambda: self.encoder, paths, **how)
+            if not who.elsewhere:
+                report = add_files(store, lambda: self.encoder, paths, **how)
             else:
                 from lmkrag.cluster.indexing import add_files_by_workers
 
-                report = add_files_by_workers(self._store, lambda: self.encoder, paths, workers=workers, **how)
+                report = add_files_by_workers(store, lambda: self.encoder, paths, workers=who, **how)
             return replace(report, skipped=(*left_out, *report.skipped))
-        if include or exclude or prune or workers != 1:
+        if include or exclude or prune or who.elsewhere:
             raise UsageError("include, exclude, prune and workers are for files: documents given as values have none")
         documents = map(_as_document, chain([first], items))
-        return add_documents(self._store, lambda: self.encoder, documents, progress=progress)
+        return add_documents(store, lambda: self.encoder, documents, progress=progress)
 
     def adopt(self, folders: str | Path | Iterable[str | Path]) -> IndexReport:
         """Take the documents of blocks, which ``lmkrag encode`` made, or of other indexes; nothing is encoded.
@@ -267,7 +297,7 @@ class Engine:
         from lmkrag.cluster.indexing import adopt_blocks
 
         wanted = [folders] if isinstance(folders, str | Path) else list(folders)
-        return adopt_blocks(self._store, [Path(folder) for folder in wanted])
+        return adopt_blocks(self._own_store(), [Path(folder) for folder in wanted])
 
     def remove(self, doc_ids: str | Iterable[str]) -> int:
         """Remove documents, with what is attached to them; return how many were named.
@@ -276,11 +306,12 @@ class Engine:
             DocumentNotFound: one is not in the index; nothing is removed then.
         """
         wanted = list(dict.fromkeys([doc_ids] if isinstance(doc_ids, str) else doc_ids))
-        with self._store.writing():
+        store = self._own_store()
+        with store.writing():
             with self._reading(segments=False) as snapshot:
                 for doc_id in wanted:
                     _find(snapshot, doc_id, self._store.path)
-            self._store.commit_removed(wanted)
+            store.commit_removed(wanted)
         return len(wanted)
 
     def reshard(self, shards: int) -> int:
@@ -294,12 +325,13 @@ class Engine:
         from lmkrag.cluster.resharding import reshard_index
 
         with self._switching():
-            return reshard_index(self._store.path, shards)
+            return reshard_index(self.path, shards)
 
     def compact(self) -> None:
         """Rewrite the index without what was deleted, as its recipe says for its size."""
-        with self._store.writing():
-            self._store.compact()
+        store = self._own_store()
+        with store.writing():
+            store.compact()
 
     def repair(self) -> RepairReport:
         """Rebuild a damaged index: what is whole is kept, what is not is read from its file again, if that is there.
@@ -312,7 +344,7 @@ class Engine:
         """
         from lmkrag.repairing import repair_index
 
-        return repair_index(self._store.path, encoder=lambda: self.encoder, switch=self._switching)
+        return repair_index(self._own_store().path, encoder=lambda: self.encoder, switch=self._switching)
 
     @contextlib.contextmanager
     def _switching(self) -> Iterator[None]:
@@ -320,7 +352,7 @@ class Engine:
         from lmkrag.index.shards import open_store
 
         with self._switch:
-            self._store.reader.close(wait=True)
+            self._own_store().reader.close(wait=True)
             try:
                 yield
             finally:
@@ -407,8 +439,8 @@ class Engine:
             mode: see :meth:`search`.
             filter: see :meth:`search`.
             per_document: see :meth:`search`.
-            rerank: see :meth:`search`. Without a language model it is not done by default: the reader of then reads the
-                passages together with the question itself.
+            rerank: see :meth:`search`. Not done by default without a language model, since the reader that quotes reads
+                the passages together with the question itself.
 
         Raises:
             UsageError: as :meth:`search`. ReaderError: the reader failed.
@@ -488,9 +520,14 @@ class Engine:
         Raises:
             DocumentNotFound: it is not in the index. UsageError: the question is empty.
         """
-        with self._reading() as snapshot:
-            row = _find(snapshot, doc_id, self._store.path)
-            return self._searcher.score_sentences(query, row, snapshot)
+        from lmkrag.index.snapshot import retry_expired
+
+        def explain() -> list[SentenceScore]:
+            with self._reading() as snapshot:
+                row = _find(snapshot, doc_id, self._store.path)
+                return self._searcher.score_sentences(query, row, snapshot)
+
+        return retry_expired(explain)
 
     def documents(self, *, filter: str | None = None) -> list[DocumentInfo]:
         """Return what the index knows of its documents, by ``doc_id``.
@@ -572,18 +609,19 @@ class Engine:
 
     def status(self) -> IndexStatus:
         """Return what the index holds."""
+        from lmkrag.cluster.scattering import ScatteredStore
         from lmkrag.index.verify import read_status
 
-        return read_status(self._store)
+        return self._store.status() if isinstance(self._store, ScatteredStore) else read_status(self._store)
 
     def verify(self) -> tuple[str, ...]:
         """Check every file and row of the index; return what is wrong, empty when it is whole."""
         from lmkrag.index.verify import find_problems
 
-        return find_problems(self._store)
+        return find_problems(self._own_store())
 
 
-def _find(snapshot: "Snapshot", doc_id: str, path: Path) -> "DocumentRow":
+def _find(snapshot: "Searchable", doc_id: str, path: Path) -> "DocumentRow":
     row = snapshot.find_document(doc_id)
     if row is None:
         near = get_close_matches(doc_id, [other.doc_id for other in snapshot.all_documents()], 1)

@@ -1,10 +1,11 @@
 """From questions to spans within a budget: encode, search one snapshot, pack."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lmkrag.index.snapshot import retry_expired
 from lmkrag.index.words import query_words
 from lmkrag.readers.base import LanguageModelReader, Reader
 from lmkrag.readers.prompt import build_context, framed_cost
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from lmkrag.arrays import Scores
     from lmkrag.encoders import IndexEncoders
     from lmkrag.index.catalog import DocumentRow
-    from lmkrag.index.snapshot import Snapshot
+    from lmkrag.index.snapshot import Searchable
 
 DEFAULT_BUDGET = 2_000
 """Tokens of context a reader gets."""
@@ -34,7 +35,7 @@ class Searcher:
 
     def __init__(
         self,
-        reading: "Callable[[], AbstractContextManager[Snapshot]]",
+        reading: "Callable[[], AbstractContextManager[Searchable]]",
         encoders: "IndexEncoders",
         reranker: Reranker | str | None = None,
         *,
@@ -42,7 +43,7 @@ class Searcher:
     ) -> None:
         """Take what gives snapshots, what encodes questions, and the re-ranker or its name; by default our own.
 
-        ``rerank`` is for requests that do not say.
+        ``rerank`` is the default of requests.
         """
         self._reading, self._encoders, self._reranker, self._rerank = reading, encoders, reranker, rerank
         self._filters = FilterCache()
@@ -67,18 +68,22 @@ class Searcher:
         """
         parsed = [parse_operators(check_query(query)) for query in queries]
         queries = [text for text, _ in parsed]
-        vectors: Iterable[Scores | None] = [None] * len(queries)
+        vectors: Sequence[Scores | None] = [None] * len(queries)
         if request.mode != "lexical" or similarity:
-            vectors = self._encoders.encode_questions(queries)
-        with self._reading() as snapshot:
-            return [
-                self._search_one(snapshot, text, vector, operators, request, cost or self._text_cost)
-                for (text, operators), vector in zip(parsed, vectors, strict=True)
-            ]
+            vectors = list(self._encoders.encode_questions(queries))
+
+        def search() -> list[list[Span]]:
+            with self._reading() as snapshot:
+                return [
+                    self._search_one(snapshot, text, vector, operators, request, cost or self._text_cost)
+                    for (text, operators), vector in zip(parsed, vectors, strict=True)
+                ]
+
+        return retry_expired(search)
 
     def _search_one(
         self,
-        snapshot: "Snapshot",
+        snapshot: "Searchable",
         text: str,
         vector: "Scores | None",
         operators: Operators,
@@ -121,7 +126,7 @@ class Searcher:
     def _text_cost(self, number: int, span: Span) -> int:
         return self._encoders.count_tokens(span.text)
 
-    def score_sentences(self, query: str, row: "DocumentRow", snapshot: "Snapshot") -> list[SentenceScore]:
+    def score_sentences(self, query: str, row: "DocumentRow", snapshot: "Searchable") -> list[SentenceScore]:
         """Return how well each sentence of a document fits a question: see :func:`score_document`."""
         vector = self._encoders.encode_questions([check_query(query)])[0]
         return score_document(snapshot, row, vector, query_words(query))

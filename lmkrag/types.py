@@ -366,13 +366,18 @@ class IndexStatus:
     shards: int = 0
 
 
+Reading = Literal["plain", "thorough"]
+"""How often an encoder reads a document: once, or in windows of three lengths."""
+
+
 @dataclass(frozen=True, slots=True)
 class EncoderSpec:
     """How an encoder reads text; recorded in every index it makes.
 
     ``window`` and ``overlap`` are in tokens and as a share of the window. ``pooling`` is what makes a sentence's
     vector of its token states. ``landmark`` is the token inserted after each sentence, empty for none.
-    ``title_tokens``: how much of a document's title each of its windows begins with, 0 for none.
+    ``title_tokens``: how much of a document's title each of its windows begins with, 0 for none. ``reading`` is
+    ``thorough`` where each window is also read in halves and quarters.
     """
 
     name: str
@@ -384,6 +389,7 @@ class EncoderSpec:
     landmark: str = ""
     query_prefix: str = ""
     title_tokens: int = 0
+    reading: Reading = "plain"
 
 
 @dataclass(frozen=True, slots=True)
@@ -404,3 +410,8 @@ class Recipe:
     search: Mapping[str, float] = field(default_factory=dict)
     tiers: tuple[tuple[int, str], ...] = ()
     store: str = "faiss"
+
+    @property
+    def in_files(self) -> bool:
+        """Whether vectors are files of the index, which are copied with it."""
+        return self.store == "faiss"

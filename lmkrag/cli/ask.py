@@ -3,6 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -88,11 +89,16 @@ def reader_options(command: Command) -> Command:
 
 def take_reader(options: dict[str, Any]) -> "Reader":
     """Make the reader that the options of :func:`reader_options` name, and take them out of ``options``."""
+    return choose_reader(options)()
+
+
+def choose_reader(options: dict[str, Any]) -> "Callable[[], Reader]":
+    """Return what makes the reader that :func:`take_reader` makes; it can be sent to another process."""
     from lmkrag.readers.choose import load_reader
 
     names = ("model", "base_url", "timeout", "max_tokens", "temperature", "prompts")
     given = {name: options.pop(name) for name in names}
-    return load_reader(options.pop("reader"), send_key=not is_from_folder("base_url"), **given)
+    return partial(load_reader, options.pop("reader"), send_key=not is_from_folder("base_url"), **given)
 
 
 def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Reader | None":

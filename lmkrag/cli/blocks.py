@@ -6,14 +6,23 @@ from pathlib import Path
 
 import click
 
-from lmkrag.cli.index import check_paths, finish, following_progress, glob_options, model_options, workers_option
+from lmkrag.cli.index import (
+    check_paths,
+    finish,
+    following_progress,
+    glob_options,
+    keeping_output,
+    model_options,
+    worker_options,
+)
 from lmkrag.cli.output import index_option, json_option, print_json
+from lmkrag.types import Reading
 
 
 @click.command(epilog="Example: lmkrag encode docs/ --out blocks/ --workers 4 && lmkrag adopt blocks/")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Where blocks are written.")
-@workers_option
+@worker_options
 @click.option(
     "--block-size",
     type=click.FloatRange(min=0.01),
@@ -30,10 +39,13 @@ def encode(
     paths: tuple[str, ...],
     out: Path,
     workers: int,
+    ray: str | None,
+    gpus: float,
     block_size: float,
     recipe: str | None,
     encoder: str | None,
     overlap: float | None,
+    reading: Reading | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     strict: bool,
@@ -45,20 +57,21 @@ def encode(
     run the same again; several machines that see the files under the same paths may make blocks of different folders.
     """
     from lmkrag.cluster.indexing import encode_sources
+    from lmkrag.cluster.processes import Workers
     from lmkrag.corpus.mirror import localize
     from lmkrag.encoders import load_new_encoder
     from lmkrag.index.recipes import load_recipe
 
     check_paths(paths)
-    spec = load_new_encoder(encoder, overlap=overlap).spec
+    spec = load_new_encoder(encoder, overlap=overlap, reading=reading or "plain").spec
     places, left_out = localize(paths, include=include, exclude=exclude)
-    with following_progress() as progress:
+    with following_progress() as progress, keeping_output():
         report = encode_sources(
             places,
             out,
             spec,
             load_recipe(recipe) if recipe else None,
-            workers=workers,
+            workers=Workers(workers, ray, gpus),
             block_bytes=int(block_size * 1e6),
             include=include,
             exclude=exclude,
@@ -119,18 +132,26 @@ def reindex(
     recipe: str | None,
     encoder: str | None,
     overlap: float | None,
+    reading: Reading | None,
     shards: int | None,
     as_json: bool,
 ) -> None:
     """Encode an index's own texts again.
 
-    With another --encoder, --overlap or --recipe, or after an upgrade of lmkrag's weights. No source file is read. The
-    old index is searched meanwhile and goes when the new one is whole; after an interruption, run the same again.
+    With another --encoder, --overlap, --reading or --recipe, or after an upgrade of lmkrag's weights. No source file is
+    read. The old index is searched meanwhile and goes when the new one is whole; after an interruption, run the same
+    again.
     """
     from lmkrag.reindexing import reindex as run
 
     with following_progress() as progress:
         report = run(
-            Path(index_path), encoder=encoder, recipe=recipe, overlap=overlap, shards=shards, progress=progress
+            Path(index_path),
+            encoder=encoder,
+            recipe=recipe,
+            overlap=overlap,
+            reading=reading,
+            shards=shards,
+            progress=progress,
         )
     finish(report, index_path, strict=False, as_json=as_json)

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,7 +12,7 @@ import click
 
 from lmkrag.cli.output import Command, index_option, json_option, one_line, print_json
 from lmkrag.errors import UsageError
-from lmkrag.types import IndexReport
+from lmkrag.types import IndexReport, Reading
 
 if TYPE_CHECKING:
     from lmkrag.indexing import Progress
@@ -32,7 +32,7 @@ def glob_options(command: Command) -> Command:
 
 
 def model_options(command: Command, *, existing: bool) -> Command:
-    """Add ``--recipe``, ``--encoder`` and ``--overlap``, which an ``existing`` index knows by itself."""
+    """Add ``--recipe``, ``--encoder``, ``--overlap`` and ``--reading``, which an ``existing`` index knows by itself."""
     note = "; new indexes only" if existing else ""
     options = [
         click.option("--recipe", metavar="NAME|FILE", envvar="LMKRAG_RECIPE", help=f"How vectors are stored{note}."),
@@ -44,23 +44,43 @@ def model_options(command: Command, *, existing: bool) -> Command:
             envvar="LMKRAG_OVERLAP",
             help=f"How much of each window the next repeats (the shipped model: 0); 0.5 takes twice as long{note}.",
         ),
+        click.option(
+            "--reading",
+            type=click.Choice(["plain", "thorough"]),
+            envvar="LMKRAG_READING",
+            help=f"Read documents once, or in windows of three lengths: three times as long, more exact{note}.",
+        ),
     ]
     for option in reversed(options):
         command = option(command)
     return command
 
 
-def workers_option(command: Command) -> Command:
-    """Add ``--workers``."""
-    return click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        metavar="N",
-        envvar="LMKRAG_WORKERS",
-        help="Processes that read and encode; the cores are divided between them.",
-    )(command)
+def worker_options(command: Command) -> Command:
+    """Add ``--workers``, ``--ray`` and ``--gpus``."""
+    options = [
+        click.option(
+            "--workers",
+            type=click.IntRange(min=1),
+            default=1,
+            show_default=True,
+            metavar="N",
+            envvar="LMKRAG_WORKERS",
+            help="Processes that read and encode; the cores are divided between them.",
+        ),
+        click.option(
+            "--ray",
+            metavar="ADDRESS|local",
+            envvar="LMKRAG_RAY",
+            help="A Ray cluster for the workers; its machines see all paths as this one does.",
+        ),
+        click.option(
+            "--gpus", type=click.FloatRange(0), default=0.0, metavar="SHARE", help="Of a card, for each worker on Ray."
+        ),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
 
 
 @click.command(epilog="Example: lmkrag index docs/ notes.pdf --exclude 'drafts/' --index indexes/handbook")
@@ -75,7 +95,7 @@ def workers_option(command: Command) -> Command:
     help="Divide the documents among N indexes that are searched as one; new indexes only.",
 )
 @glob_options
-@workers_option
+@worker_options
 @click.option("--prune", is_flag=True, help="Remove documents whose files are gone from the directories given.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
 @json_option
@@ -85,10 +105,13 @@ def index(
     recipe: str | None,
     encoder: str | None,
     overlap: float | None,
+    reading: Reading | None,
     shards: int | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     workers: int,
+    ray: str | None,
+    gpus: float,
     prune: bool,
     strict: bool,
     as_json: bool,
@@ -97,8 +120,8 @@ def index(
 
     Unchanged files are not read again. URLs such as s3://bucket/docs are mirrored first (pip install 'lmkrag[s3]').
     """
-    options = {"recipe": recipe, "encoder": encoder, "overlap": overlap, "shards": shards}
-    how = {"include": include, "exclude": exclude, "workers": workers, "prune": prune}
+    options = {"recipe": recipe, "encoder": encoder, "overlap": overlap, "reading": reading, "shards": shards}
+    how = {"include": include, "exclude": exclude, "workers": workers, "ray": ray, "gpus": gpus, "prune": prune}
     _add(paths, index_path, options, how, strict=strict, as_json=as_json)
 
 
@@ -106,7 +129,7 @@ def index(
 @click.argument("folders", nargs=-1, required=True, metavar="DIR...")
 @partial(index_option, existing=False)
 @glob_options
-@workers_option
+@worker_options
 @click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
 @json_option
 def sync(
@@ -115,6 +138,8 @@ def sync(
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     workers: int,
+    ray: str | None,
+    gpus: float,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -127,8 +152,15 @@ def sync(
     for folder in folders:
         if not is_url(folder) and not Path(folder).is_dir():
             raise UsageError(f"{folder}: not a directory; lmkrag index takes files, too")
-    how = {"include": include, "exclude": exclude, "workers": workers, "prune": True}
+    how = {"include": include, "exclude": exclude, "workers": workers, "ray": ray, "gpus": gpus, "prune": True}
     _add(folders, index_path, {}, how, strict=strict, as_json=as_json)
+
+
+@contextmanager
+def keeping_output() -> Iterator[None]:
+    """Send what libraries print to standard error: Ray says there which of its processes died."""
+    with redirect_stdout(sys.stderr):
+        yield
 
 
 def _add(
@@ -144,7 +176,7 @@ def _add(
     from lmkrag.engine import Engine
 
     check_paths(paths)
-    with Engine.open(index_path, create=True, **options) as engine, following_progress() as progress:
+    with Engine.open(index_path, create=True, **options) as engine, following_progress() as progress, keeping_output():
         report = engine.add(list(paths), progress=progress, **how)
     finish(report, index_path, strict=strict, as_json=as_json)
 

@@ -179,8 +179,8 @@ def search_options(command: Command) -> Command:
             type=Rerank(),
             metavar="on|off|MS",
             envvar="LMKRAG_RERANK",
-            help="Read the best places with the question and order them anew, for MS milliseconds at most; on but in "
-            "lexical mode.",
+            help="Read the best places with the question and order them anew, for MS milliseconds at most; on except "
+            "in lexical mode.",
         ),
         rerank_model_option,
         click.option("--partial", is_flag=True, help="Search whatever shards there are, and say which are missing."),

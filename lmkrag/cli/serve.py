@@ -1,12 +1,13 @@
 """``lmkrag serve`` and ``lmkrag mcp``."""
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import click
 
-from lmkrag.cli.ask import reader_options, take_reader
+from lmkrag.cli.ask import choose_reader, reader_options, take_reader
 from lmkrag.cli.output import DEFAULT_INDEX, Rerank, find_default_index, rerank_model_option
 from lmkrag.errors import MissingExtra, UsageError
 
@@ -44,9 +45,20 @@ def _indexes_option(command: Any) -> Any:
     metavar="on|off|MS",
     default="100",
     show_default=True,
-    help="Whether searches that do not say read the best places with the question, or for MS milliseconds at most.",
+    help="Default of searches: read the best places with the question and order them anew, for MS milliseconds.",
 )
 @rerank_model_option
+@click.option(
+    "--ray", metavar="ADDRESS|local", help="Serve on a Ray cluster: each shard in processes of its own, on any machine."
+)
+@click.option(
+    "--replicas",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="On Ray, processes for each shard, and for the server itself.",
+)
 @reader_options
 def serve(
     indexes: tuple[str, ...],
@@ -58,6 +70,8 @@ def serve(
     allowed_hosts: tuple[str, ...],
     rerank: bool | float,
     rerank_model: str | None,
+    ray: str | None,
+    replicas: int,
     **options: Any,
 ) -> None:
     """Serve indexes to people, programs and assistants.
@@ -70,6 +84,7 @@ def serve(
         from lmkrag.server.settings import ServerSettings, name_indexes
     except ImportError as error:
         raise MissingExtra("serve", error.name or "a package") from None
+    load_reader = choose_reader(options)
     settings = ServerSettings(
         indexes=name_indexes(indexes),
         host=host,
@@ -78,11 +93,29 @@ def serve(
         token=_read_token(token_file),
         authenticated=not no_auth,
         allowed_hosts=frozenset(name.lower() for name in allowed_hosts),
-        reader=take_reader(options),
+        reader=load_reader() if ray is None else None,
         rerank=rerank,
         rerank_model=rerank_model,
     )
-    run(settings, announce=lambda url: click.echo(f"lmkrag: serving {', '.join(settings.indexes)} on {url}", err=True))
+
+    def announce(url: str) -> None:
+        click.echo(f"lmkrag: serving {', '.join(settings.indexes)} on {url}", err=True)
+
+    if ray is None:
+        _refuse_urls(settings.indexes)
+        run(settings, announce=announce)
+    else:
+        from lmkrag.server.ray_serving import RaySettings, serve_on_ray
+
+        serve_on_ray(settings, RaySettings(ray, replicas), load_reader, announce=announce)
+
+
+def _refuse_urls(indexes: Mapping[str, Path | str]) -> None:
+    for place in indexes.values():
+        if isinstance(place, str):
+            raise UsageError(
+                f"{place}: only served on Ray (--ray); else pull it first: lmkrag pull {place} --index DIR"
+            )
 
 
 @click.command(epilog="Example: lmkrag mcp --index indexes/handbook")
@@ -100,7 +133,9 @@ def mcp(indexes: tuple[str, ...], writable: bool, **options: Any) -> None:
         from lmkrag.server.stdio import serve_stdio
     except ImportError as error:
         raise MissingExtra("serve", error.name or "a package") from None
-    serve_stdio(name_indexes(indexes), reader=take_reader(options), writable=writable, limits=Limits())
+    named = name_indexes(indexes)
+    _refuse_urls(named)
+    serve_stdio(named, reader=take_reader(options), writable=writable, limits=Limits())
 
 
 def _use_one_thread_each() -> None:

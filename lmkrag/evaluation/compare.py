@@ -21,7 +21,7 @@ from lmkrag.types import Document, Level, Mode, Sentence
 
 OURS = "lmkrag"
 RERANKED = "rerank"
-"""``against`` calls lmkrag with another re-ranker ``rerank:NAME``, and without any ``rerank:off``."""
+"""In ``against``, ``rerank:NAME`` is lmkrag with another re-ranker, and ``rerank:off`` without any."""
 
 _TOP = 60
 

@@ -93,7 +93,7 @@ def _take(store: IndexStore, other: Path, file: SegmentFile, *, link: bool) -> S
     taken = replace(file, name=uuid.uuid4().hex)
     old_folder, new_folder = other / "segments", store.path / "segments"
     copied = list(zip(file.files, taken.files, strict=True))
-    if {file.recipe.store, store.recipe.store} != {"faiss"}:
+    if not (file.recipe.in_files and store.recipe.in_files):
         recipe, vectors = choose_recipe(store.recipe, file.rows), open_vectors(old_folder, file)
         written = write_vectors(
             new_folder,

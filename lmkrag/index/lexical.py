@@ -11,21 +11,46 @@ from lmkrag.index.live import LiveSegment, Selection
 from lmkrag.index.postings import Posting
 from lmkrag.index.ranges import DocumentRanges, expand_ranges
 
+COMMON = 100_000
+"""A word that is in more sentences than this tells no documents apart."""
+
+
+class Totals(NamedTuple):
+    """What an index holds in all: what words and lengths are weighed by."""
+
+    documents: int
+    sentences: int
+    words: int
+
 
 class Terms(NamedTuple):
-    """The words of a question, where they are, segment by segment, and what each word weighs."""
+    """The words of a question, where they are, segment by segment, what each word weighs, and in which whole."""
 
     words: Hashes
     postings: list[list[Posting]]
     weights: list[float]
+    totals: Totals
 
 
-def find_terms(segments: Sequence[LiveSegment], documents: DocumentRanges, words: Hashes) -> Terms:
+def find_terms(segments: Sequence[LiveSegment], totals: Totals, words: Hashes) -> Terms:
     """Look up some words, from :func:`lmkrag.index.words.query_words`."""
-    postings = [[_live_posting(live, int(word)) for word in words] for live in segments]
-    total = documents.sentences
-    matches = (sum(len(posting.rows) for posting in column) for column in zip(*postings, strict=True))
-    return Terms(words, postings, [inverse_document_frequency(count, total) for count in matches])
+    postings = find_postings(segments, words)
+    return Terms(words, postings, weigh_words(count_matches(postings), totals), totals)
+
+
+def find_postings(segments: Sequence[LiveSegment], words: Hashes) -> list[list[Posting]]:
+    """Return where some words are, segment by segment."""
+    return [[_live_posting(live, int(word)) for word in words] for live in segments]
+
+
+def count_matches(postings: Sequence[Sequence[Posting]]) -> list[int]:
+    """Return in how many sentences each word is."""
+    return [sum(len(posting.rows) for posting in column) for column in zip(*postings, strict=True)]
+
+
+def weigh_words(matches: Sequence[int], totals: Totals) -> list[float]:
+    """Return what words weigh that are in so many sentences."""
+    return [inverse_document_frequency(count, totals.sentences) for count in matches]
 
 
 def _live_posting(live: LiveSegment, word: int) -> Posting:
@@ -37,22 +62,17 @@ def _live_posting(live: LiveSegment, word: int) -> Posting:
 
 
 def count_words(segments: Sequence[LiveSegment]) -> int:
-    """Return the words of all sentences together, at least one."""
-    return max(1, sum(live.words for live in segments))
+    """Return the words of all sentences together."""
+    return sum(live.words for live in segments)
 
 
 def search_terms(
-    segments: Sequence[LiveSegment],
-    documents: DocumentRanges,
-    terms: Terms,
-    top_k: int,
-    allowed: Selection | None = None,
+    segments: Sequence[LiveSegment], terms: Terms, top_k: int, allowed: Selection | None = None
 ) -> tuple[Ids, Scores]:
     """Find sentences by BM25 over any of some words.
 
     Args:
         segments: to search in.
-        documents: that are alive.
         terms: those of the question, looked up in the same segments.
         top_k: how many sentences, at most.
         allowed: documents to search in; None for all.
@@ -60,10 +80,9 @@ def search_terms(
     Returns:
         Sentence ids ``[k]`` and scores ``[k]`` float32, best first, ties by id.
     """
-    total = documents.sentences
-    if not total:
+    if not terms.totals.sentences:
         return np.zeros(0, np.int64), np.zeros(0, np.float32)
-    average = count_words(segments) / total
+    average = max(1, terms.totals.words) / terms.totals.sentences
     ids, scores = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
     for live, postings in zip(segments, terms.postings, strict=True):
         rows, bm25 = score_rows(postings, terms.weights, live.segment.postings.lengths, average)
@@ -112,7 +131,7 @@ def score_documents(segments: Sequence[LiveSegment], documents: DocumentRanges, 
             matching = posting.counts[expand_ranges(first[having], (stop - first)[having])]
             of = np.repeat(owners[having], (stop - first)[having])
             counts[number] += np.bincount(of, matching, len(positions))
-    return score_texts(counts, terms.weights, lengths, count_words(segments) / max(1, len(documents.keys)))
+    return score_texts(counts, terms.weights, lengths, max(1, terms.totals.words) / max(1, terms.totals.documents))
 
 
 def count_document_words(segments: Sequence[LiveSegment], documents: DocumentRanges) -> Ids:
@@ -125,22 +144,21 @@ def count_document_words(segments: Sequence[LiveSegment], documents: DocumentRan
     return lengths
 
 
-def find_first(segments: Sequence[LiveSegment], terms: Terms, most: int) -> list[tuple[Ids, Ids]]:
+def find_first(segments: Sequence[LiveSegment], postings: Sequence[Sequence[Posting]]) -> list[tuple[Ids, Ids]]:
     """Find where each word first stands in each document that has it.
 
     Args:
         segments: to search in.
-        terms: looked up in the same segments.
-        most: a word that is in more sentences than this is left out: it tells no documents apart.
+        postings: of the words in these segments; those of a word in more than ``COMMON`` sentences are left out.
 
     Returns:
         For each word, positions of documents ``[k]``, each once, and how many words stand before the sentence with the
         word's first place there ``[k]``.
     """
     found = []
-    for column in zip(*terms.postings, strict=True):
+    for column in zip(*postings, strict=True):
         owners, before = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        if sum(len(posting.rows) for posting in column) <= most:
+        if sum(len(posting.rows) for posting in column) <= COMMON:
             for live, posting in zip(segments, column, strict=True):
                 starts = live.runs[:, 0]
                 run = np.searchsorted(starts, posting.rows, side="right") - 1

@@ -20,6 +20,7 @@ import numpy as np
 from lmkrag.arrays import Ids, Mask, Scores, Vectors
 from lmkrag.errors import IndexCorrupt, MissingExtra, StorageError, UsageError
 from lmkrag.index.files import File, read_file, sync
+from lmkrag.index.vector_set import VectorSet
 from lmkrag.index.vectors import Slices
 from lmkrag.types import Recipe
 
@@ -27,11 +28,11 @@ ADDRESS = "LMKRAG_POSTGRES"
 """The environment variable with the database's address: ``postgresql://user:password@host/database``."""
 
 _FACTORIES = ("exact", "hnsw")
-_SLICE = 4_096  # vectors in memory at a time while reading
 _NARROW = 0.15  # share of the rows below which all that are allowed are compared
 _GRACE = "10 minutes"  # for searches that began before a segment was replaced
 _SETTINGS = {"m": 16, "ef_construction": 64, "ef_search": 200, "least_rows": 10_000}
 _TIMEOUT = 10  # seconds to connect
+_CONNECTIONS = 8  # of a process at a time
 
 _SCHEMA = """
 CREATE SCHEMA IF NOT EXISTS lmkrag;
@@ -92,18 +93,18 @@ class PostgresStore:
         path.unlink()
 
 
-class VectorTable:
+class VectorTable(VectorSet):
     """The vectors of a segment in a table. May be shared by threads."""
 
     def __init__(self, database: "_Database", table: str, rows: int, recipe: Recipe) -> None:
         """Take what :meth:`PostgresStore.open` found."""
         self.rows = rows
         self._database, self._table = database, _quote(table)
-        self._settings = {**_SETTINGS, **recipe.search}
-        self._graph = recipe.factory == "hnsw" and rows >= self._settings["least_rows"]
+        self._settings = _read_settings(recipe)
+        self._graph = _has_graph(recipe, rows)
 
     def search(self, queries: Vectors, top_k: int, allowed: Mask | None = None) -> tuple[Scores, Ids]:
-        """Find the nearest rows: see :class:`lmkrag.index.vector_stores.VectorSet`."""
+        """Find the nearest rows: see :class:`lmkrag.index.vector_set.VectorSet`."""
         top_k = min(top_k, self.rows)
         scores = np.full((len(queries), top_k), -np.inf, np.float32)
         rows = np.full((len(queries), top_k), -1, np.int64)
@@ -115,31 +116,31 @@ class VectorTable:
 
     def _search(self, query: Vectors, top_k: int, allowed: Mask | None) -> list[tuple[int, float]]:
         share = 1.0 if allowed is None else np.count_nonzero(allowed) / self.rows
+        by_graph = self._graph and share >= _NARROW
         values: list[Any] = [query, top_k]
-        if not self._graph or share < _NARROW:
-            only = ""
-            if allowed is not None:
-                only, values = "WHERE number = ANY($3::integer[])", [*values, np.flatnonzero(allowed).tolist()]
-            statement = f"SELECT * FROM {self._table} {only}"
-        else:
-            only = ""
-            if allowed is not None:
-                only = "WHERE get_bit($3::bytea, number) = 1"
-                values = [*values, np.packbits(allowed, bitorder="little").tobytes()]
-            statement = f"SELECT * FROM {self._table} {only} ORDER BY embedding <#> $1::vector::halfvec LIMIT $2"
+        only = nearest = ""
+        if allowed is not None and by_graph:
+            only = "WHERE get_bit($3::bytea, number) = 1"
+            values.append(np.packbits(allowed, bitorder="little").tobytes())
+        elif allowed is not None:
+            only = "WHERE number = ANY($3::integer[])"
+            values.append(np.flatnonzero(allowed).tolist())
+        if by_graph:
+            nearest = "ORDER BY embedding <#> $1::vector::halfvec LIMIT $2"
         # The exact order of what was chosen: ties, and a question's own precision, as in a file.
         exact = f"""
-            WITH chosen AS MATERIALIZED ({statement})
+            WITH chosen AS MATERIALIZED (SELECT * FROM {self._table} {only} {nearest})
             SELECT number, -(embedding::vector <#> $1::vector) AS score FROM chosen
             ORDER BY score DESC, number LIMIT $2
         """
         with self._database.transaction() as run:
-            run("SET LOCAL hnsw.iterative_scan = strict_order")
-            run(f"SET LOCAL hnsw.ef_search = {int(self._settings['ef_search'])}")
+            if by_graph:
+                run("SET LOCAL hnsw.iterative_scan = strict_order")
+                run(f"SET LOCAL hnsw.ef_search = {int(self._settings['ef_search'])}")
             return [(row["number"], row["score"]) for row in run(exact, *values)]
 
     def read(self, rows: Ids) -> Vectors:
-        """Return vectors: see :class:`lmkrag.index.vector_stores.VectorSet`."""
+        """Return vectors: see :class:`lmkrag.index.vector_set.VectorSet`."""
         wanted, places = np.unique(rows, return_inverse=True)
         statement = f"SELECT embedding FROM {self._table} WHERE number = ANY($1::integer[]) ORDER BY number"
         with self._database.transaction() as run:
@@ -148,11 +149,6 @@ class VectorTable:
             raise IndexCorrupt(f"{self._table}: {len(wanted) - len(found)} vectors are gone; run lmkrag repair")
         vectors = np.array([row["embedding"].to_numpy() for row in found], np.float32)
         return vectors[places]
-
-    def slices(self, rows: Ids) -> Iterator[Vectors]:
-        """Yield vectors in order: see :class:`lmkrag.index.vector_stores.VectorSet`."""
-        for first in range(0, len(rows), _SLICE):
-            yield self.read(rows[first : first + _SLICE])
 
 
 class _Database:
@@ -169,7 +165,13 @@ class _Database:
             import pgvector.asyncpg as codecs
         except ImportError as error:
             raise MissingExtra("postgres", error.name or "asyncpg") from None
-        self._errors = (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError)
+        self._errors = (
+            asyncpg.PostgresError,
+            asyncpg.InterfaceError,
+            asyncpg.InternalClientError,
+            OSError,
+            TimeoutError,
+        )
         self._asyncpg, self._codecs = asyncpg, codecs
         self._address = address
         self._loop = asyncio.new_event_loop()
@@ -186,7 +188,7 @@ class _Database:
         finally:
             await first.close()
         return await self._asyncpg.create_pool(
-            self._address, min_size=0, max_size=8, timeout=_TIMEOUT, init=self._codecs.register_vector
+            self._address, min_size=0, max_size=_CONNECTIONS, timeout=_TIMEOUT, init=self._codecs.register_vector
         )
 
     @contextlib.contextmanager
@@ -196,10 +198,8 @@ class _Database:
         Raises:
             StorageError: the database failed or can't be reached.
         """
-        connection = self.run(self._pool.acquire(timeout=_TIMEOUT))
+        connection, transaction = self.run(self._begin())
         try:
-            transaction = connection.transaction()
-            self.run(transaction.start())
             try:
                 yield _Run(self, connection)
             except BaseException:
@@ -208,7 +208,22 @@ class _Database:
                 raise
             self.run(transaction.commit())
         finally:
-            self.run(self._pool.release(connection))
+            with contextlib.suppress(StorageError):  # what was committed stays; the pool forgets a connection that died
+                self.run(self._pool.release(connection))
+
+    async def _begin(self) -> tuple[Any, Any]:
+        """Begin a transaction on a connection that is alive: those that died unused are put away."""
+        for _ in range(_CONNECTIONS):
+            connection = await self._pool.acquire(timeout=_TIMEOUT)
+            try:
+                transaction = connection.transaction()
+                await transaction.start()
+            except self._errors:
+                connection.terminate()
+                await self._pool.release(connection)
+            else:
+                return connection, transaction
+        raise ConnectionError("it closes connections at once")
 
     def run(self, call: Awaitable[Result]) -> Result:
         """Run a call and wait for it.
@@ -266,7 +281,7 @@ def _fill(run: _Run, name: str, read: Slices, rows: int, dimensions: int, recipe
     """Make, fill and index a table."""
     from pgvector import HalfVector
 
-    settings = {**_SETTINGS, **recipe.search}
+    settings = _read_settings(recipe)
     table = _quote(name)
     run(f"CREATE TABLE {table} (number integer NOT NULL, embedding halfvec({dimensions}) NOT NULL)")
     first = 0
@@ -277,7 +292,7 @@ def _fill(run: _Run, name: str, read: Slices, rows: int, dimensions: int, recipe
     if first != rows:
         raise ValueError(f"{rows} vectors were announced, {first} came")
     run(f"ALTER TABLE {table} ADD PRIMARY KEY (number)")
-    if recipe.factory == "hnsw" and rows >= settings["least_rows"]:
+    if _has_graph(recipe, rows):
         options = f"m = {int(settings['m'])}, ef_construction = {int(settings['ef_construction'])}"
         run(f"CREATE INDEX ON {table} USING hnsw (embedding halfvec_ip_ops) WITH ({options})")
     run(f"ANALYZE {table}")
@@ -291,6 +306,15 @@ def _retire(database: "_Database", name: str) -> None:
         gone = f"DELETE FROM lmkrag.segment WHERE retired <= now() - interval '{_GRACE}' RETURNING name"
         for row in run(gone):
             run(f"DROP TABLE IF EXISTS {_quote(row['name'])}")
+
+
+def _read_settings(recipe: Recipe) -> dict[str, float]:
+    return {**_SETTINGS, **recipe.search}
+
+
+def _has_graph(recipe: Recipe, rows: int) -> bool:
+    """Whether a table of so many rows has a graph; a smaller one is compared whole."""
+    return recipe.factory == "hnsw" and rows >= _read_settings(recipe)["least_rows"]
 
 
 def _identify(folder: Path) -> str:

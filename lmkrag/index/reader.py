@@ -9,7 +9,6 @@ import tempfile
 import threading
 import weakref
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -89,17 +88,32 @@ class IndexReader:
             _inherited.extend(self._idle)
             self._reset()
         outer: sqlite3.Connection | None = getattr(self._held, "connection", None)
-        try:
-            if outer is not None:
+        if outer is not None:
+            try:
                 yield self._take(outer, segments, nested=True)
-                return
+            except sqlite3.DatabaseError as error:
+                raise wrap_error(self.path, error) from error
+            return
+        with self.hold(segments=segments) as snapshot:
+            self._held.connection = snapshot.connection
+            try:
+                yield snapshot
+            finally:
+                self._held.connection = None
+
+    @contextlib.contextmanager
+    def hold(self, *, segments: bool = True) -> Iterator[Snapshot]:
+        """Hold one committed state that belongs to no thread: what a thread reads meanwhile may be a newer one.
+
+        Raises:
+            IndexClosed: the reader is closed. StorageError: the catalog can't be used. IndexCorrupt: it is damaged.
+        """
+        try:
             with self.connection() as connection:
-                self._held.connection = connection
                 try:
                     connection.execute("BEGIN")
                     yield self._take(connection, segments, nested=False)
                 finally:
-                    self._held.connection = None
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
         except sqlite3.DatabaseError as error:
@@ -202,7 +216,7 @@ class IndexReader:
         """Refuse another index in this one's place, unless the same encoder made it."""
         with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
             recorded = json.loads(catalog.read_meta(connection)["encoder"])
-        if recorded != asdict(self._encoder):
+        if EncoderSpec(**recorded) != self._encoder:
             self._identity = None
             raise IndexMismatch(f"{self.path}: replaced by an index of another encoder; open it again")
 

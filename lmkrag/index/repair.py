@@ -24,7 +24,8 @@ from lmkrag.index.snapshot import gather_vectors
 from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore, read_recorded
 from lmkrag.index.stored import read_stored
-from lmkrag.index.vector_stores import VectorSet, remove_index
+from lmkrag.index.vector_set import VectorSet
+from lmkrag.index.vector_stores import remove_index
 from lmkrag.types import SENTENCE_KINDS, EncoderSpec, Recipe, SentenceKind
 
 ReadStructure = Callable[[Iterable[Iterable[tuple[str, SentenceKind]]]], Tables]

@@ -7,7 +7,8 @@ from pathlib import Path
 from lmkrag.index.files import File, Tables, sync, write_tables
 from lmkrag.index.postings import Postings
 from lmkrag.index.structure import Structure
-from lmkrag.index.vector_stores import VectorSet, find_store
+from lmkrag.index.vector_set import VectorSet
+from lmkrag.index.vector_stores import find_store
 from lmkrag.index.vectors import Slices
 from lmkrag.types import Recipe
 

@@ -18,6 +18,7 @@ from typing import Self
 import numpy as np
 from xxhash import xxh3_64_intdigest
 
+from lmkrag.arrays import Ids
 from lmkrag.errors import IndexCorrupt, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
@@ -99,20 +100,23 @@ class ShardedStore:
         folders = shard_folders(path)
         shards: dict[int, IndexStore] = {}
         missing: dict[int, str] = {}
+        failed: StorageError | None = None
         for number, folder in enumerate(folders):
             try:
                 if not IndexStore.exists(folder):
                     raise IndexNotFound(f"{folder}: shard {number} of {len(folders)} is not there")
                 shard = IndexStore.open(folder)
             except StorageError as error:
-                if not partial or number + 1 == len(folders) == len(missing) + 1:
+                if not partial:
                     raise
-                missing[number] = str(error)
+                missing[number], failed = str(error), error
                 continue
             shards[number] = shard
             first, other = next(iter(shards.items()))
             if shard.encoder != other.encoder:
                 raise IndexMismatch(f"{folder}: made with another encoder than shard {first}: {shard.encoder.name!r}")
+        if failed is not None and not shards:
+            raise failed
         return cls(path, shards, missing=missing if partial else None)
 
     @staticmethod
@@ -183,16 +187,18 @@ class ShardedReader:
         """Hold one committed state of each shard; see :meth:`lmkrag.index.reader.IndexReader.snapshot`."""
         with contextlib.ExitStack() as held:
             parts: dict[int, Snapshot] = {}
+            failed: StorageError | None = None
             for shard, reader in self._readers.items():
                 try:
                     parts[shard] = held.enter_context(reader.snapshot(segments=segments))
                     if self._missing is not None:
                         self._missing.pop(shard, None)
                 except StorageError as error:
-                    last = shard == max(self._readers) and not parts
-                    if self._missing is None or last:
+                    if self._missing is None:
                         raise
-                    self._missing[shard] = str(error)
+                    self._missing[shard], failed = str(error), error
+            if failed is not None and not parts:
+                raise failed
             combined = self._combine(parts)
             yield ShardedSnapshot(
                 connection=next(iter(parts.values())).connection,
@@ -212,14 +218,9 @@ class ShardedReader:
         newest = self._newest
         if newest is not None and len(newest.parts) == len(sources) and all(map(operator.is_, newest.parts, sources)):
             return newest
-        documents = DocumentRanges(
-            *(
-                np.concatenate([getattr(part.documents, name) + _base(shard) for shard, part in parts.items()])
-                for name in ("keys", "first", "stop")
-            )
-        )
+        documents = combine_ranges({shard: part.documents for shard, part in parts.items()})
         segments = tuple(
-            live.renumbered(_base(shard), documents) for shard, part in parts.items() for live in part.segments
+            live.renumbered(first_id(shard), documents) for shard, part in parts.items() for live in part.segments
         )
         combined = _Combined(sources, documents, segments)
         if segments:
@@ -245,12 +246,12 @@ class ShardedSnapshot(Snapshot):
         for shard in sorted(self.parts, key=lambda number: number != first):  # an attachment may be elsewhere
             row = self.parts[shard].find_document(doc_id)
             if row is not None:
-                return _widen(row, shard)
+                return widen(row, shard)
         return None
 
     def all_documents(self) -> Iterable[DocumentRow]:
         """Yield the row of every document, by ``doc_id``."""
-        rows = (_widen(row, shard) for shard, part in self.parts.items() for row in part.all_documents())
+        rows = (widen(row, shard) for shard, part in self.parts.items() for row in part.all_documents())
         return sorted(rows, key=lambda row: row.doc_id)
 
     def read_documents(self, keys: Iterable[int]) -> dict[int, DocumentRow]:
@@ -258,16 +259,18 @@ class ShardedSnapshot(Snapshot):
         found: dict[int, DocumentRow] = {}
         wanted = list(keys)
         for shard, part in self.parts.items():
-            own = [key - _base(shard) for key in wanted if key >> _BITS == shard]
+            own = [key - first_id(shard) for key in wanted if key >> _BITS == shard]
             if own:
-                found.update({key + _base(shard): _widen(row, shard) for key, row in part.read_documents(own).items()})
+                found.update(
+                    {key + first_id(shard): widen(row, shard) for key, row in part.read_documents(own).items()}
+                )
         return found
 
     def view_document(self, key: int) -> DocumentView:
         """Return a document by its row id, to be read piece by piece."""
         shard = key >> _BITS
-        stored = self.parts[shard].view_document(key - _base(shard))
-        return DocumentView(self.parts[shard].connection, _widen(stored.row, shard), stored=stored.row)
+        stored = self.parts[shard].view_document(key - first_id(shard))
+        return stored.renumbered(widen(stored.row, shard))
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
         """Return characters ``[start, end)`` of a document, as far as there are such; all of them by default."""
@@ -275,28 +278,42 @@ class ShardedSnapshot(Snapshot):
         return self.parts[shard].read_text(narrow(row)[1], start, end)
 
 
-def _base(shard: int) -> int:
+def combine_ranges(parts: Mapping[int, DocumentRanges]) -> DocumentRanges:
+    """Return the documents of some shards together, with the ids that a snapshot of all shards gives them."""
+    fields = ("keys", "first", "stop")
+    joined = ([getattr(one, field) + first_id(shard) for shard, one in parts.items()] for field in fields)
+    return DocumentRanges(*map(np.concatenate, joined))
+
+
+def first_id(shard: int) -> int:
+    """Return where the ids of a shard begin in snapshots of all shards."""
     return shard << _BITS
 
 
-def _widen(row: DocumentRow, shard: int) -> DocumentRow:
-    return replace(row, id=row.id + _base(shard), first_sentence=row.first_sentence + _base(shard))
+def widen(row: DocumentRow, shard: int) -> DocumentRow:
+    """Return a row of a shard with the ids that a snapshot of all shards gives it."""
+    return replace(row, id=row.id + first_id(shard), first_sentence=row.first_sentence + first_id(shard))
 
 
 def narrow(row: DocumentRow) -> tuple[int, DocumentRow]:
     """Return the shard of a row of a sharded snapshot, and the row with the ids that it has there."""
     shard = row.id >> _BITS
-    return shard, replace(row, id=row.id - _base(shard), first_sentence=row.first_sentence - _base(shard))
+    return shard, replace(row, id=row.id - first_id(shard), first_sentence=row.first_sentence - first_id(shard))
 
 
 def narrow_id(key: int) -> tuple[int, int]:
     """Return the shard of a row id of a sharded snapshot, and the id there."""
-    return key >> _BITS, key & (_base(1) - 1)
+    return key >> _BITS, key & (first_id(1) - 1)
+
+
+def narrow_ids(ids: Ids) -> tuple[Ids, Ids]:
+    """Return the shard of each of some ids of a sharded snapshot, and the ids there."""
+    return ids >> _BITS, ids & (first_id(1) - 1)
 
 
 def widen_id(store: "Store", part: IndexStore, key: int) -> int:
     """Return the id that a document of a shard has in snapshots of the whole index."""
-    return key + _base(store.shards.index(part)) if isinstance(store, ShardedStore) else key
+    return key + first_id(store.shards.index(part)) if isinstance(store, ShardedStore) else key
 
 
 def check_shards(shards: int) -> None:

@@ -5,43 +5,15 @@ vector set that no file names does not exist, one whose file no segment names is
 """
 
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Protocol
 
-from lmkrag.arrays import Ids, Mask, Scores, Vectors
 from lmkrag.errors import UsageError
 from lmkrag.index.files import File
 from lmkrag.index.postgres import PostgresStore
+from lmkrag.index.vector_set import VectorSet
 from lmkrag.index.vectors import FaissStore, Slices
 from lmkrag.types import Recipe
-
-
-class VectorSet(Protocol):
-    """The vectors of a segment, opened for reading. May be shared by threads."""
-
-    rows: int
-
-    def search(self, queries: Vectors, top_k: int, allowed: Mask | None = None) -> tuple[Scores, Ids]:
-        """Find the nearest rows by inner product.
-
-        Args:
-            queries: ``[n, dimensions]`` float32.
-            top_k: how many rows per query, at most.
-            allowed: ``[rows]``, false where a row must not be found; None when all may.
-
-        Returns:
-            Scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top_k``, best first; row -1 where there are no more.
-        """
-        ...
-
-    def read(self, rows: Ids) -> Vectors:
-        """Return the vectors ``[len(rows), dimensions]`` of some rows, as precise as they are stored."""
-        ...
-
-    def slices(self, rows: Ids) -> Iterator[Vectors]:
-        """Yield the vectors of some rows in order, a bounded number at a time."""
-        ...
 
 
 class VectorStore(Protocol):

@@ -8,7 +8,7 @@ never removed, only masked; a memory-mapped index dies when it is changed, so a 
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from lmkrag.arrays import Ids, Mask, Vectors
 from lmkrag.errors import IndexCorrupt, UsageError
 from lmkrag.index.files import File, read_file, sync
+from lmkrag.index.vector_set import VectorSet
 from lmkrag.types import Recipe
 
 Slices = Callable[[], Iterable[Vectors]]
 
-_SLICE = 4_096  # vectors in memory at a time while building
 _PER_LIST = 40  # vectors that clusters are learned from, for each; FAISS wants 39
 _LEAST_SAMPLE = 32_768
 _NARROW = 0.1  # share of the rows below which a graph is left aside: it would lose its way among those not allowed
@@ -132,7 +132,7 @@ def _lists(rows: int) -> int:
     return 1 << round(math.log2(max(16.0, 4 * math.sqrt(rows))))
 
 
-class VectorFile:
+class VectorFile(VectorSet):
     """A vector file opened for reading, memory-mapped; it has no state that changes."""
 
     def __init__(self, path: Path, file: File, rows: int, recipe: Recipe) -> None:
@@ -158,7 +158,7 @@ class VectorFile:
         self._recipe = recipe
 
     def search(self, queries: Vectors, top_k: int, allowed: Mask | None = None) -> tuple[Vectors, Ids]:
-        """Find the nearest rows: see :class:`lmkrag.index.vector_stores.VectorSet`."""
+        """Find the nearest rows: see :class:`lmkrag.index.vector_set.VectorSet`."""
         faiss = _load_faiss()
 
         top_k = min(top_k, self.rows)
@@ -172,16 +172,11 @@ class VectorFile:
         return scores, rows
 
     def read(self, rows: Ids) -> Vectors:
-        """Return the vectors ``[len(rows), dimensions]`` of some rows, as precise as they are stored."""
+        """Return vectors: see :class:`lmkrag.index.vector_set.VectorSet`."""
         if self._codes is not None:
             return self._codes[rows].astype(np.float32)
         vectors: Vectors = self._index.reconstruct_batch(rows)
         return vectors
-
-    def slices(self, rows: Ids) -> Iterator[Vectors]:
-        """Yield the vectors of some rows in order, a bounded number at a time."""
-        for first in range(0, len(rows), _SLICE):
-            yield self.read(rows[first : first + _SLICE])
 
     @cached_property
     def _codes(self) -> NDArray[np.float16] | None:

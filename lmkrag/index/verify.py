@@ -1,9 +1,10 @@
 """Look at a whole index: what it holds, and whether every file and row is what was written."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 import numpy as np
 
@@ -25,7 +26,11 @@ def read_status(store: Store) -> IndexStatus:
     """Return what an index holds, without reading its vectors."""
     if not isinstance(store, ShardedStore):
         return _read_status(store)
-    parts = [_read_status(part) for part in store.shards]
+    return combine_status(store.path, [_read_status(part) for part in store.shards])
+
+
+def combine_status(path: Path, parts: Sequence[IndexStatus]) -> IndexStatus:
+    """Return what shards hold together, those of the index at ``path``."""
     numbers = ("documents", "sentences", "characters", "dead", "segments", "bytes", "skipped")
     counts = {name: sum(getattr(part, name) for part in parts) for name in numbers}
     kinds = sum((Counter(part.kinds) for part in parts), Counter())
@@ -33,7 +38,7 @@ def read_status(store: Store) -> IndexStatus:
     return replace(
         parts[0],
         **counts,
-        path=str(store.path),
+        path=str(path),
         changed=max(part.changed for part in parts),
         kinds=dict(sorted(kinds.items())),
         roots=dict(sorted(roots.items())),

@@ -1,11 +1,10 @@
 """A document of a snapshot, read piece by piece as it is looked at."""
 
-import sqlite3
+from collections.abc import Callable
 
 import numpy as np
 
 from lmkrag.arrays import Bytes, Ids
-from lmkrag.index import catalog
 from lmkrag.index.catalog import SENTENCES_PER_BLOCK, TEXT_PER_BLOCK, DocumentRow
 from lmkrag.types import SENTENCE_KINDS, SentenceKind
 
@@ -15,21 +14,33 @@ _HEADING = SENTENCE_KINDS.index("heading")
 class DocumentView:
     """Sentences and characters of one document. Each block of them is read once, when something in it is asked for."""
 
-    def __init__(self, connection: sqlite3.Connection, row: DocumentRow, *, stored: DocumentRow | None = None) -> None:
-        """Take the connection of a snapshot and the document's row; good for as long as the snapshot is held.
+    def __init__(
+        self,
+        row: DocumentRow,
+        read_sentences: Callable[[int], tuple[Ids, Bytes]],
+        read_text: Callable[[int, int], str],
+    ) -> None:
+        """Take the document's row and what reads it; good for as long as the snapshot is held.
 
-        ``stored`` is the row as the catalog has it, where the snapshot gives it other ids.
+        Args:
+            row: of the document.
+            read_sentences: gives the borders and kinds of the block of sentences that begins with an ordinal: see
+                :func:`lmkrag.index.catalog.read_sentences`.
+            read_text: gives characters ``[start, end)``, as far as there are such.
         """
         self.row = row
-        self._stored = stored or row
-        self._connection = connection
+        self._read_sentences, self._read_text = read_sentences, read_text
         self._sentences: dict[int, tuple[Ids, Bytes]] = {}
         self._texts: dict[int, str] = {}
+
+    def renumbered(self, row: DocumentRow) -> "DocumentView":
+        """Return the same document with the ids that a larger snapshot gives it."""
+        return DocumentView(row, self._read_sentences, self._read_text)
 
     def _block(self, ordinal: int) -> tuple[Ids, Bytes]:
         first = ordinal - ordinal % SENTENCES_PER_BLOCK
         if first not in self._sentences:
-            self._sentences[first] = catalog.read_sentences(self._connection, self._stored, first)
+            self._sentences[first] = self._read_sentences(first)
         return self._sentences[first]
 
     def bounds(self, ordinal: int) -> tuple[int, int]:
@@ -67,7 +78,7 @@ class DocumentView:
 
     def _text_block(self, first: int) -> str:
         if first not in self._texts:
-            self._texts[first] = catalog.read_text(self._connection, self._stored, first, first + TEXT_PER_BLOCK)
+            self._texts[first] = self._read_text(first, first + TEXT_PER_BLOCK)
         return self._texts[first]
 
     def count_lines(self, end: int) -> int:

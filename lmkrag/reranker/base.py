@@ -5,6 +5,9 @@ from typing import NamedTuple, Protocol
 
 from lmkrag.arrays import Scores
 
+DEFAULT_RERANKER = "landmark-reranker"
+"""Our own, in this package."""
+
 PLACE_LENGTH = 520
 """Characters of a place, if its sentences are not longer."""
 

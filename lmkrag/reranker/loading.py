@@ -2,10 +2,13 @@
 
 from functools import lru_cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lmkrag.errors import UsageError
-from lmkrag.reranker.base import Reranker
-from lmkrag.reranker.landmark import DEFAULT_RERANKER, LandmarkReranker
+from lmkrag.reranker.base import DEFAULT_RERANKER, Reranker
+
+if TYPE_CHECKING:  # the graph's library takes time to import, and not every search reads
+    from lmkrag.reranker.landmark import LandmarkReranker
 
 
 def load_reranker(reranker: Reranker | str | None = None) -> Reranker:
@@ -22,8 +25,10 @@ def load_reranker(reranker: Reranker | str | None = None) -> Reranker:
     return reranker
 
 
-def load_landmark_reranker() -> LandmarkReranker:
+def load_landmark_reranker() -> "LandmarkReranker":
     """Return our own re-ranker; it is loaded once."""
+    from lmkrag.reranker.landmark import LandmarkReranker
+
     loaded = _load(DEFAULT_RERANKER)
     assert isinstance(loaded, LandmarkReranker)
     return loaded
@@ -33,6 +38,8 @@ def load_landmark_reranker() -> LandmarkReranker:
 def _load(name: str) -> Reranker:
     folder = Path(name).expanduser()
     if name == DEFAULT_RERANKER or (folder / "reranker.json").is_file():
+        from lmkrag.reranker.landmark import LandmarkReranker
+
         return LandmarkReranker.load(name)
     if name.startswith((".", "/", "~")) and not folder.is_dir():
         raise UsageError(f"re-ranker {name!r}: no such folder")

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from importlib.resources import files
 from typing import Any
 
@@ -12,6 +12,7 @@ from fastapi.responses import FileResponse, Response
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from lmkrag.engine import Engine
 from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.server.feedback import FeedbackFiles
 from lmkrag.server.guard import Guard
@@ -42,14 +43,22 @@ _STATIC = {
 }
 
 
-def create_app(settings: ServerSettings) -> ASGIApp:
+def create_app(settings: ServerSettings, *, open_engine: Callable[[str], Engine] | None = None) -> ASGIApp:
     """Open the indexes and return the application.
+
+    Args:
+        settings: how to serve.
+        open_engine: opens the index of a name; without it, the directory that the settings have for the name.
 
     Raises:
         IndexNotFound: an index is not there. StorageError: one can't be used.
     """
     workers = Workers(settings.limits)
-    indexes = ServedIndexes(settings.indexes, workers, reranker=settings.rerank_model, rerank=settings.rerank)
+
+    def open_directory(name: str) -> Engine:
+        return Engine.open(settings.indexes[name], reranker=settings.rerank_model, rerank=settings.rerank)
+
+    indexes = ServedIndexes(settings.indexes, workers, open_engine or open_directory)
     service = Service(
         settings=settings,
         reader=settings.reader or ExtractiveReader(),

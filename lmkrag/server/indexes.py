@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from lmkrag.engine import Engine
 from lmkrag.errors import IndexMismatch, LmkragError
+from lmkrag.index.snapshot import retry_expired
 from lmkrag.server.problems import Problem, from_error
 from lmkrag.server.workers import Workers
 
@@ -20,18 +21,16 @@ _logger = logging.getLogger(__name__)
 class ServedIndex:
     """One index and the name it is served under. State: the open engine."""
 
-    def __init__(
-        self, name: str, path: Path, workers: Workers, *, reranker: str | None = None, rerank: bool | float = True
-    ) -> None:
-        """Open the index.
+    def __init__(self, name: str, place: Path | str, workers: Workers, open_engine: Callable[[str], Engine]) -> None:
+        """Open the index, with what opens one by its name.
 
         Raises:
             IndexNotFound: there is none. StorageError: it can't be used.
         """
-        self.name, self.path = name, path
+        self.name, self.path, self._place = name, Path(place), str(place)
         self._workers = workers
         self._guard = threading.Lock()
-        self._open = partial(Engine.open, path, reranker=reranker, rerank=rerank)
+        self._open = partial(open_engine, name)
         self._engine = self._open()
 
     @property
@@ -56,7 +55,7 @@ class ServedIndex:
         engine = self._engine
         try:
             try:
-                return call(engine)
+                return retry_expired(lambda: call(engine))
             except IndexMismatch:
                 return call(self._open_again(engine))
         except LmkragError as error:
@@ -64,7 +63,7 @@ class ServedIndex:
 
     def to_problem(self, error: LmkragError) -> Problem:
         """Return an error as the problem of a request, which names the index but never its directory."""
-        return from_error(error, self.name, str(self.path))
+        return from_error(error, self.name, self._place)
 
     def _open_again(self, old: Engine) -> Engine:
         with self._guard:
@@ -84,21 +83,25 @@ class ServedIndexes:
 
     def __init__(
         self,
-        paths: Mapping[str, Path],
+        places: Mapping[str, Path | str],
         workers: Workers,
-        *,
-        reranker: str | None = None,
-        rerank: bool | float = True,
+        open_engine: Callable[[str], Engine] | None = None,
     ) -> None:
-        """Open them; for ``reranker`` and ``rerank`` see :meth:`lmkrag.Engine.open`.
+        """Open them.
+
+        Args:
+            places: where they are, by name.
+            workers: that search.
+            open_engine: opens the one of a name; without it, the directory is opened.
 
         Raises:
             IndexNotFound: one is not there. StorageError: one can't be used.
         """
         self.by_name: dict[str, ServedIndex] = {}
+        opening = (lambda name: Engine.open(places[name])) if open_engine is None else open_engine
         try:
-            for name, path in paths.items():
-                self.by_name[name] = ServedIndex(name, path, workers, reranker=reranker, rerank=rerank)
+            for name, place in places.items():
+                self.by_name[name] = ServedIndex(name, place, workers, opening)
         except BaseException:
             self.close()
             raise

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from lmkrag.corpus.mirror import is_url
 from lmkrag.errors import UsageError
 from lmkrag.readers.base import Reader
 
@@ -45,7 +46,7 @@ class ServerSettings:
     """How to serve.
 
     Args:
-        indexes: directories by the names that they are served under.
+        indexes: directories by the names that they are served under; on a Ray cluster also URLs of snapshots.
         host: address to listen on.
         port: to listen on; 0 for any that is free.
         writable: whether documents may be added and removed.
@@ -53,7 +54,7 @@ class ServerSettings:
         authenticated: false to listen on other addresses than the loopback without a token.
         allowed_hosts: further names that requests may call the server by.
         reader: what answers questions; without one the passages themselves are quoted.
-        rerank: what searches do that do not say: see :meth:`lmkrag.Engine.search`. Where it is milliseconds, fewer
+        rerank: the default of ``rerank`` in searches: see :meth:`lmkrag.Engine.search`. Where it is milliseconds, fewer
             places are read the more is asked at the same time.
         rerank_model: what reads the best places again: a folder or hub name; our own by default.
         limits: how much to take on.
@@ -62,7 +63,7 @@ class ServerSettings:
         UsageError: there is no index, or no token where there must be one.
     """
 
-    indexes: Mapping[str, Path]
+    indexes: Mapping[str, Path | str]
     host: str = "127.0.0.1"
     port: int = 8700
     writable: bool = False
@@ -100,17 +101,21 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def name_indexes(values: tuple[str, ...]) -> dict[str, Path]:
-    """Return index directories by name, from ``NAME=DIR`` or ``DIR``, which is called as the directory.
+def name_indexes(values: tuple[str, ...]) -> dict[str, Path | str]:
+    """Return index directories and URLs by name, from ``NAME=DIR`` or ``DIR``, which is called as the directory.
 
     Raises:
         UsageError: two have one name.
     """
-    named: dict[str, Path] = {}
+    named: dict[str, Path | str] = {}
     for value in values:
         name, given, folder = value.partition("=")
-        path = Path(folder if given and _NAME.fullmatch(name) else value)
-        name = name if given and _NAME.fullmatch(name) else path.resolve().name
+        place = folder if given and _NAME.fullmatch(name) else value
+        path = place if is_url(place) else Path(place)
+        if path is place:
+            name = name if place is folder else place.rstrip("/").rpartition("/")[2]
+        else:
+            name = name if place is folder else Path(place).resolve().name
         if name in named:
             raise UsageError(f"two indexes are called {name!r}: name them with --index NAME=DIR")
         named[name] = path

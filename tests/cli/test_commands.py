@@ -117,6 +117,8 @@ def test_the_overlap_of_an_index(lmkrag, corpus, tmp_path):
     assert other.returncode == 2
     assert "made with overlap 0.25; run lmkrag reindex --overlap 0.5" in other.stderr
     assert lmkrag("index", corpus, "--index", path, "--overlap", "1").returncode == 2
+    other = lmkrag("index", corpus, "--index", path, "--reading", "thorough")
+    assert "made with reading 'plain'; run lmkrag reindex --reading thorough" in other.stderr
 
 
 def test_manage(lmkrag, index):

@@ -1,3 +1,5 @@
+from functools import partial
+
 import pytest
 
 from lmkrag.corpus.sentences import split_sentences
@@ -20,7 +22,10 @@ def make_view(tmp_path_factory):
         sentences = SentenceTable.of(split_sentences(text, kind=kind))
         document = Document(f"d{made}", f"d{made}", text, kind=kind)
         catalog.insert_document(connection, Staged(document, text, sentences, "", (1, 1)))
-        return DocumentView(connection, catalog.find_document(connection, document.doc_id))
+        row = catalog.find_document(connection, document.doc_id)
+        return DocumentView(
+            row, partial(catalog.read_sentences, connection, row), partial(catalog.read_text, connection, row)
+        )
 
     yield view
     connection.close()
