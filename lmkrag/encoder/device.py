@@ -9,12 +9,21 @@ if TYPE_CHECKING:
 
 
 @cache
+def _processor_flags() -> frozenset[str]:
+    try:
+        return frozenset(Path("/proc/cpuinfo").read_text("utf-8").split())
+    except OSError:
+        return frozenset()
+
+
 def has_amx() -> bool:
     """Return whether the processor multiplies matrices of bfloat16 (AMX), without torch."""
-    try:
-        return "amx_bf16" in Path("/proc/cpuinfo").read_text("utf-8").split()
-    except OSError:
-        return False
+    return "amx_bf16" in _processor_flags()
+
+
+def has_bfloat16() -> bool:
+    """Return whether the processor has instructions for products of bfloat16 (AMX or AVX-512), without torch."""
+    return not _processor_flags().isdisjoint(("amx_bf16", "avx512_bf16"))
 
 
 @cache

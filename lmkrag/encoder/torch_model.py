@@ -53,7 +53,7 @@ def load_network(folder: Path, dtype: torch.dtype) -> Network:
     Raises:
         EncoderError: it can't be loaded, or has no fast tokenizer.
     """
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers import AutoConfig, AutoTokenizer
     from transformers.utils import logging
 
     safe: dict[str, Any] = {"local_files_only": True, "trust_remote_code": False}
@@ -61,8 +61,7 @@ def load_network(folder: Path, dtype: torch.dtype) -> Network:
     try:
         config = AutoConfig.from_pretrained(folder, **safe)
         tokenizer = AutoTokenizer.from_pretrained(folder, **safe)
-        network = AutoModel.from_pretrained(folder, **safe, use_safetensors=True, dtype=dtype)
-        fill_words(network, folder)
+        network = load_backbone(folder, local_files_only=True, dtype=dtype)
     except (OSError, ValueError, KeyError, ImportError, SafetensorError) as error:
         raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
     finally:
@@ -72,13 +71,25 @@ def load_network(folder: Path, dtype: torch.dtype) -> Network:
     return Network(network, config, tokenizer)
 
 
-def fill_words(network: Any, folder: Path) -> None:
-    """Give a network the embeddings of words that another model's file has, if its ``landmark.json`` says so."""
+def load_backbone(folder: Path, **options: Any) -> Any:
+    """Load the transformer of a folder, with the embeddings of words of another's if its ``landmark.json`` says so.
+
+    Args:
+        folder: a folder of transformers; weights that are no safetensors, and code, are refused.
+        options: what else ``AutoModel.from_pretrained`` is told.
+
+    Raises:
+        OSError, ValueError: it can't be loaded.
+    """
+    from transformers import AutoModel
+
+    backbone = AutoModel.from_pretrained(folder, use_safetensors=True, trust_remote_code=False, **options)
     words = find_words(folder)
     if words is not None:
-        table = network.get_input_embeddings().weight
+        table = backbone.get_input_embeddings().weight
         with torch.no_grad():
             table.copy_(load_file(words)[WORDS])
+    return backbone
 
 
 def load_pooling(folder: Path, name: str, dimensions: int) -> Pooling:

@@ -95,12 +95,14 @@ class LandmarkDocument(InputModule):  # type: ignore[misc]
         """Write an encoder folder that lmkrag and sentence-transformers both load."""
         from transformers import AutoTokenizer
 
+        settings = read_settings(self._folder)
+        settings.pop("words", None)  # all embeddings are written: they may have been trained
         write_encoder(
             Path(output_path),
             model=self.backbone,
             pooling=self.pooling,
             tokenizer=AutoTokenizer.from_pretrained(self._folder, trust_remote_code=False),
-            settings=read_settings(self._folder),
+            settings=settings,
         )
 
 

@@ -20,7 +20,7 @@ from lmkrag.arrays import Ids, Scores, Vectors
 from lmkrag.encoder.bert import expected_names, fuse_weights, lay_out, read_weights
 from lmkrag.encoder.graph import AFTER, BEFORE, BERT_INPUTS, bert_nodes, build_model
 from lmkrag.encoder.session import Session
-from lmkrag.encoder.spec import WORDS, find_model
+from lmkrag.encoder.spec import WORDS, find_model, find_words
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.reranker.base import DEFAULT_RERANKER, Place
 from lmkrag.reranker.graph import ALIKE, ENDS, INPUTS, LINEAR, LOGITS, OUTPUTS, WEIGHTS, head_nodes
@@ -77,7 +77,7 @@ class LandmarkReranker:
             base = find_model(settings["base"])
             config = json.loads((base / "config.json").read_text("utf-8"))
             config["num_hidden_layers"] = int(settings["layers"])
-            words = read_weights(base / "model.safetensors", only=WORDS)
+            words = read_weights(find_words(base) or base / "model.safetensors", only=WORDS)
             weights = {**words, **read_weights(folder / "model.safetensors")}
             if missing := sorted(expected_names(config) - weights.keys()):
                 raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({missing[0]} is missing)")

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from lmkrag.encoder.spec import find_model, read_settings
+from lmkrag.encoder.torch_model import load_backbone
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.reranker.landmark import FORMAT
 from lmkrag.training.places import ANSWERS, UNKNOWN
@@ -84,19 +85,15 @@ class PlaceReader(nn.Module):
             UsageError: the base has no landmark, or too few layers. EncoderError: it can't be loaded.
         """
         super().__init__()
-        from transformers import AutoModel
-
         self._settings = settings
         base = find_model(settings.base)
         self.landmark = read_settings(base).get("landmark", "")
         try:
-            bert = AutoModel.from_pretrained(
+            bert = load_backbone(
                 base,
                 dtype=torch.float32,
                 attn_implementation="sdpa",
                 add_pooling_layer=False,
-                use_safetensors=True,
-                trust_remote_code=False,
                 hidden_dropout_prob=0.0,
                 attention_probs_dropout_prob=0.0,
             )

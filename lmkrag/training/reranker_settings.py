@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from lmkrag.errors import UsageError
-from lmkrag.training.settings import build_settings, read_toml
+from lmkrag.training.settings import PRECISIONS, build_settings, read_toml
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +49,7 @@ class RerankerSettings:
     unanswerable: float = 0.2
     titles: float = 0.5
     weight: float = 0.03
+    precision: str = "auto"
     seed: int = 0
     threads: int = 0
     checkpoint_every: int = 200
@@ -88,6 +89,7 @@ def load_reranker_settings(path: Path) -> RerankerSettings:
         "places must be above 1": settings.places > 1,
         "unanswerable must be in [0, 1]": 0 <= settings.unanswerable <= 1,
         "titles must be in [0, 1]": 0 <= settings.titles <= 1,
+        f"precision must be one of {', '.join(PRECISIONS)}": settings.precision in PRECISIONS,
         "there are no sets": bool(settings.sets),
         "a set's weight must be above 0": all(chosen.weight > 0 for chosen in settings.sets),
     }

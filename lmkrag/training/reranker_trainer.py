@@ -14,7 +14,7 @@ from lmkrag.training.place_reader import PlaceReader, save_reranker
 from lmkrag.training.places import mine_places
 from lmkrag.training.reranker_settings import RerankerSettings
 from lmkrag.training.reranker_steps import RerankerData
-from lmkrag.training.settings import prepare_training
+from lmkrag.training.settings import prepare_training, use_bfloat16
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +54,7 @@ def train_reranker(settings: RerankerSettings, *, report_to: str = "none") -> Pa
         log_every=settings.log_every,
         seed=settings.seed,
         report_to=report_to,
+        bf16=use_bfloat16(settings.precision),
         save_steps=settings.checkpoint_every,
     )
     tokens = PairTokenizer(tokenizer, model.landmark)

@@ -14,7 +14,7 @@ try:
 except ImportError:
     raise MissingExtra("train", "torch") from None
 
-from lmkrag.encoder.device import choose_device, choose_dtype
+from lmkrag.encoder.device import has_bfloat16
 from lmkrag.encoder.pooling import POOLINGS
 
 TASKS = ("pairs", "passages", "shuffled", "documents")
@@ -129,13 +129,17 @@ class TrainSettings:
 
     @property
     def half(self) -> bool:
-        """Whether to compute in bfloat16 here: without the instructions for it, a CPU is hundreds of times slower."""
-        fast = choose_dtype(choose_device(None)) == torch.bfloat16
-        return self.precision == "bfloat16" or (self.precision == "auto" and fast)
+        """Whether to compute in bfloat16 here."""
+        return use_bfloat16(self.precision)
 
     def resolve(self, path: str) -> Path:
         """Return a path of the configuration, which is relative to its file."""
         return (self.folder / path).resolve()
+
+
+def use_bfloat16(precision: str) -> bool:
+    """Return whether to train in bfloat16 here: without the instructions for it, a CPU is hundreds of times slower."""
+    return precision == "bfloat16" or (precision == "auto" and (torch.cuda.is_available() or has_bfloat16()))
 
 
 def prepare_training(threads: int) -> None:

@@ -18,20 +18,19 @@ from lmkrag.encoder.spec import (
     FORMAT_VERSION,
     WORDS,
     find_model,
+    find_words,
     hash_weights,
     read_settings,
     write_encoder,
     write_json,
 )
 from lmkrag.encoder.tokens import SentenceTokenizer
-from lmkrag.encoder.torch_model import fill_words, load_pooling
+from lmkrag.encoder.torch_model import load_backbone, load_pooling
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.training.losses import anchor_loss, imitation_loss, landmark_loss
 from lmkrag.training.mining import mask_near_duplicates
 from lmkrag.training.settings import ModelSettings, StageSettings
 from lmkrag.training.steps import Step
-
-_SAFE = {"use_safetensors": True, "trust_remote_code": False}
 
 
 class Student(NamedTuple):
@@ -49,7 +48,7 @@ def create_student(model: ModelSettings, folder: Path) -> None:
         UsageError: the base has no landmark token of that name and can't get one, or a window is too long for it.
         EncoderError: the base can't be loaded.
     """
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers import AutoConfig, AutoTokenizer
 
     source = find_model(model.base or BASE_ENCODER)
     try:
@@ -57,7 +56,7 @@ def create_student(model: ModelSettings, folder: Path) -> None:
         if model.causal and not getattr(config, "is_decoder", False) and hasattr(config, "is_decoder"):
             config.is_decoder = True
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
-        backbone = AutoModel.from_pretrained(source, config=config, dtype=torch.float32, **_SAFE)
+        backbone = load_backbone(source, config=config, dtype=torch.float32)
     except (OSError, ValueError) as error:
         raise EncoderError(f"{source}: can't be loaded as an encoder ({error})") from error
     if model.layers:
@@ -133,7 +132,7 @@ def _keep_layers(backbone: Any, kept: Sequence[int]) -> None:
 
 def load_student(folder: Path, *, lora: int = 0) -> Student:
     """Read an encoder folder for training; with ``lora``, only low-rank adapters of that rank are trained."""
-    from transformers import AutoConfig, AutoModel, AutoTokenizer
+    from transformers import AutoConfig, AutoTokenizer
 
     settings = read_settings(folder)
     tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False)
@@ -142,10 +141,7 @@ def load_student(folder: Path, *, lora: int = 0) -> Student:
     for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "attention_dropout"):
         if hasattr(config, name):
             setattr(config, name, 0.0)
-    backbone = AutoModel.from_pretrained(
-        folder, config=config, dtype=torch.float32, attn_implementation="sdpa", **_SAFE
-    )
-    fill_words(backbone, folder)
+    backbone = load_backbone(folder, config=config, dtype=torch.float32, attn_implementation="sdpa")
     for name, parameter in backbone.named_parameters():
         if name.startswith("pooler."):
             parameter.requires_grad_(False)  # no vector of ours passes through it
@@ -236,11 +232,13 @@ def share_words(folder: Path, base: str) -> None:
     """
     path = folder / "model.safetensors"
     weights = load_file(path)
-    if not torch.equal(weights.pop(WORDS), load_file(find_model(base) / path.name)[WORDS]):
+    source = find_model(base)
+    if not torch.equal(weights.pop(WORDS), load_file(find_words(source) or source / path.name)[WORDS]):
         raise EncoderError(f"{folder}: its embeddings of words are not those of {base}")
     save_file(weights, path, {"format": "pt"})
+    owner = read_settings(source).get("words", base)
     settings = read_settings(folder)
-    write_json(folder / "landmark.json", {**settings, "words": base, "weights": hash_weights(folder)})
+    write_json(folder / "landmark.json", {**settings, "words": owner, "weights": hash_weights(folder)})
 
 
 class LandmarkObjective(nn.Module):

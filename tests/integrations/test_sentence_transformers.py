@@ -4,6 +4,7 @@ import torch
 
 from lmkrag import LandmarkEncoder
 from lmkrag.corpus.sentences import split_sentences
+from lmkrag.encoder.spec import find_model
 from lmkrag.integrations.sentence_transformers import load_sentence_transformer
 from lmkrag.training.settings import ModelSettings
 from lmkrag.training.student import create_student
@@ -37,6 +38,15 @@ def test_it_loads_by_modules_json_and_survives_saving(folder, tmp_path):
     again = SentenceTransformer(str(tmp_path / "saved"), trust_remote_code=True, device="cpu")
     np.testing.assert_allclose(model.encode(TEXT), again.encode(TEXT), atol=1e-6)
     LandmarkEncoder.load(str(tmp_path / "saved"))
+
+
+def test_words_that_were_shared_are_saved_as_they_were_trained(tmp_path):
+    model = load_sentence_transformer(find_model("landmark-tiny"))
+    with torch.no_grad():
+        model[0].backbone.get_input_embeddings().weight.mul_(1.5)
+    model.save(str(tmp_path / "saved"))
+    again = load_sentence_transformer(tmp_path / "saved")
+    np.testing.assert_allclose(model.encode(TEXT), again.encode(TEXT), atol=1e-6)
 
 
 def test_an_empty_text_has_a_vector(folder):

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 import torch
 from click.testing import CliRunner
+from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from lmkrag.cli import main
-from lmkrag.encoder.spec import find_model
+from lmkrag.encoder.spec import WORDS, find_model
 from lmkrag.errors import UsageError
 from lmkrag.reranker.base import Place
 from lmkrag.reranker.inputs import PairTokenizer
@@ -82,9 +83,13 @@ def test_a_short_run_writes_what_loads_and_goes_on_from_a_checkpoint(settings, m
     assert LandmarkReranker.load(str(train_reranker(further)))
 
 
-def test_numpy_says_what_torch_says(settings, tmp_path):
+@pytest.mark.parametrize("base", ["landmark-mini", "landmark-tiny"])
+def test_numpy_says_what_torch_says(settings, tmp_path, base):
+    settings = replace(settings, base=base)
     torch.manual_seed(1)
     model = PlaceReader(settings).eval()
+    words = load_file(find_model("landmark-mini") / "model.safetensors")[WORDS]  # which landmark-tiny shares
+    assert torch.equal(model.bert.get_input_embeddings().weight.half(), words)
     for module in (model.head.out, model.head.match, model.head.ends, model.head.weigh):
         torch.nn.init.normal_(module.weight, std=0.2)
     save_reranker(model, settings, tmp_path / "saved")
@@ -122,6 +127,7 @@ GOOD = '[reranker]\nout = "run"\ndata = "{data}"\nsteps = 2\nsets = [{{ path = "
         ("steps = 2", "steps = 0", "steps must be above 0"),
         ("steps = 2", "stepps = 2", "unknown key 'stepps'"),
         ("steps = 2", "steps = 2\nplaces = 1", "places must be above 1"),
+        ("steps = 2", 'steps = 2\nprecision = "int8"', "precision must be one of auto, float32, bfloat16"),
         ("steps = 2", "steps = 2\ntitles = 2", r"titles must be in \[0, 1\]"),
         ("sample", "none", "no such set"),
         ("[reranker]", "[other]\n[reranker]", r"beside \[reranker\] there must be nothing"),

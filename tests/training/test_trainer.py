@@ -339,6 +339,10 @@ def test_words_that_two_encoders_share_are_stored_once(settings, corpus, tmp_pat
         np.testing.assert_allclose(shared.encode(text, sentences)[1], wanted, atol=5e-3)  # float16 or float32
     again = load_student(folder).backbone.get_input_embeddings().weight
     assert torch.equal(again.half(), load_file(find_model("landmark-mini") / "model.safetensors")[WORDS])
+    create_student(ModelSettings(base="landmark-tiny"), tmp_path / "start")  # tiny shares mini's
+    assert torch.equal(load_file(tmp_path / "start" / "model.safetensors")[WORDS].half(), again.half())
+    share_words(tmp_path / "start", "landmark-tiny")
+    assert json.loads((tmp_path / "start" / "landmark.json").read_text())["words"] == "landmark-mini"
     other = shutil.copytree(find_model(BASE_ENCODER), tmp_path / "other")
     with pytest.raises(EncoderError, match="are not those of"):
         share_words(other, "landmark-mini")
