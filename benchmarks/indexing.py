@@ -4,7 +4,8 @@
 
 Systems, each in a process of its own, in turn, round after round; imports and loading of models are not counted:
 
-- lmkrag: `Engine.add`, defaults; by landmark-tiny; the first by torch, and with windows of which the next repeats half;
+- lmkrag: `Engine.add`, defaults (bfloat16 with torch and AMX, else int8 with VNNI, else float32); by landmark-tiny; the
+  first in int8 and in float32 by ONNX Runtime, by torch, and with windows of which the next repeats half;
 - langchain: DirectoryLoader, RecursiveCharacterTextSplitter (200 tokens), HuggingFaceEmbeddings, FAISS, `save_local`;
 - langchain int8: the same by sentence-transformers' ONNX backend with its own int8 export for this CPU;
 - llamaindex: SimpleDirectoryReader, SentenceWindowNodeParser, HuggingFaceEmbedding, VectorStoreIndex, `persist`.
@@ -105,20 +106,26 @@ def install(folder: Path) -> Path:
     return python
 
 
-def run_lmkrag(work: Path, overlap: float = 0.0, runtime: str | None = None, name: str | None = None) -> dict:
+def run_lmkrag(
+    work: Path,
+    overlap: float = 0.0,
+    runtime: str | None = None,
+    name: str | None = None,
+    precision: str | None = None,
+) -> dict:
     """Index, and count what the model computes."""
     from lmkrag import Engine, LandmarkEncoder, split_sentences
     from lmkrag.encoder.spec import find_model
 
-    encoder = LandmarkEncoder.load(name, overlap=overlap, runtime=runtime)
+    encoder = LandmarkEncoder.load(name, overlap=overlap, runtime=runtime, precision=precision)
     encoder.encode("Warm up.", split_sentences("Warm up."))
     counted = {"tokens": 0, "flops": 0.0, "encoding": 0.0}
     config = json.loads((find_model(name) / "config.json").read_text("utf-8"))
     wide, inner, forward = config["hidden_size"], config["intermediate_size"], encoder._forward
 
-    def watched(jobs: list) -> list:
+    def watched(jobs: list, exact: bool) -> list:
         began = time.perf_counter()
-        vectors = forward(jobs)
+        vectors = forward(jobs, exact)
         counted["encoding"] += time.perf_counter() - began
         for job in jobs:
             tokens = job.tokens + 2
@@ -143,6 +150,16 @@ def run_lmkrag(work: Path, overlap: float = 0.0, runtime: str | None = None, nam
 def run_lmkrag_tiny(work: Path) -> dict:
     """The same by the encoder of four layers."""
     return run_lmkrag(work, name="landmark-tiny")
+
+
+def run_lmkrag_int8(work: Path) -> dict:
+    """The same in int8."""
+    return run_lmkrag(work, precision="int8")
+
+
+def run_lmkrag_exact(work: Path) -> dict:
+    """The same in float32."""
+    return run_lmkrag(work, precision="float32")
 
 
 def run_lmkrag_torch(work: Path) -> dict:
@@ -232,13 +249,15 @@ def run_llamaindex(work: Path) -> dict:
 SYSTEMS = {
     "lmkrag": run_lmkrag,
     "lmkrag, landmark-tiny": run_lmkrag_tiny,
+    "lmkrag, int8": run_lmkrag_int8,
+    "lmkrag, float32": run_lmkrag_exact,
     "lmkrag by torch": run_lmkrag_torch,
     "lmkrag, overlap 0.5": run_lmkrag_twice,
     "langchain": run_langchain,
     "langchain int8": run_langchain_int8,
     "llamaindex": run_llamaindex,
 }
-OURS = (run_lmkrag, run_lmkrag_tiny, run_lmkrag_torch, run_lmkrag_twice)
+OURS = (run_lmkrag, run_lmkrag_tiny, run_lmkrag_int8, run_lmkrag_exact, run_lmkrag_torch, run_lmkrag_twice)
 
 if __name__ == "__main__":
     main()

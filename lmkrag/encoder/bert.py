@@ -1,6 +1,7 @@
 """BERT without a head."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from safetensors import safe_open
 
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.encoder.graph import AFTER, BERT_INPUTS, bert_nodes, build_model
+from lmkrag.encoder.quantization import Ranges, check_ranges, quantize
 from lmkrag.encoder.session import Session
 
 _PROJECTIONS = ("query", "key", "value")
@@ -20,21 +22,45 @@ _EMBEDDINGS = (
 
 
 class Bert:
-    """A model that reads texts. State: its session. May be shared by threads."""
+    """A model that reads texts. State: its sessions, made when they are needed. May be shared by threads."""
 
-    def __init__(self, weights: dict[str, Vectors], config: dict[str, Any]) -> None:
-        """Take the weights, by the names that transformers gives them, and the configuration of the model."""
-        fused = fuse_weights(weights, config["num_hidden_layers"])
-        self._session = Session(build_model(bert_nodes(config), BERT_INPUTS, [AFTER], fused), fused)
+    def __init__(self, weights: dict[str, Vectors], config: dict[str, Any], ranges: Ranges | None = None) -> None:
+        """Take what the model is.
 
-    def read(self, ids: Sequence[int] | Ids, lengths: Sequence[int]) -> Vectors:
+        Args:
+            weights: by the names that transformers gives them.
+            config: ``config.json`` of the model.
+            ranges: to multiply in int8 what need not be exact; without, all is float32.
+
+        Raises:
+            EncoderError: the ranges are not this model's.
+        """
+        self._config = config
+        self._fused = fuse_weights(weights, config["num_hidden_layers"])
+        self._ranges = ranges
+        if ranges is not None:
+            check_ranges(ranges, self._fused, config["num_hidden_layers"])
+
+    def read(self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True) -> Vectors:
         """Return the states of the last layer ``[tokens, dimensions]`` of texts one after the other.
 
         Args:
             ids: ``[tokens]`` of all texts, special ones included.
             lengths: tokens of each text, which attends to itself alone.
+            exact: in float32, not in int8.
         """
-        return self._session.run([AFTER], lay_out(ids, lengths))[0]
+        session = self._exact if exact or self._ranges is None else self._fast
+        return session.run([AFTER], lay_out(ids, lengths))[0]
+
+    @cached_property
+    def _exact(self) -> Session:
+        return Session(build_model(bert_nodes(self._config), BERT_INPUTS, [AFTER], self._fused), self._fused)
+
+    @cached_property
+    def _fast(self) -> Session:
+        assert self._ranges is not None
+        weights = quantize(self._fused, self._ranges, self._config["num_hidden_layers"])
+        return Session(build_model(bert_nodes(self._config, int8=True), BERT_INPUTS, [AFTER], weights), weights)
 
 
 def lay_out(ids: Sequence[int] | Ids, lengths: Sequence[int], types: Ids | None = None) -> dict[str, Any]:

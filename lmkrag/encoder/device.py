@@ -9,7 +9,8 @@ if TYPE_CHECKING:
 
 
 @cache
-def _processor_flags() -> frozenset[str]:
+def processor_flags() -> frozenset[str]:
+    """Return the words of what Linux says of the processor, its instructions among them; none elsewhere."""
     try:
         return frozenset(Path("/proc/cpuinfo").read_text("utf-8").split())
     except OSError:
@@ -18,12 +19,12 @@ def _processor_flags() -> frozenset[str]:
 
 def has_amx() -> bool:
     """Return whether the processor multiplies matrices of bfloat16 (AMX), without torch."""
-    return "amx_bf16" in _processor_flags()
+    return "amx_bf16" in processor_flags()
 
 
 def has_bfloat16() -> bool:
     """Return whether the processor has instructions for products of bfloat16 (AMX or AVX-512), without torch."""
-    return not _processor_flags().isdisjoint(("amx_bf16", "avx512_bf16"))
+    return not processor_flags().isdisjoint(("amx_bf16", "avx512_bf16"))
 
 
 @cache

@@ -4,17 +4,18 @@ Texts of several lengths lie one after the other, without padding, wherever a to
 them side by side. The graph holds no weights: they are handed over beside it.
 """
 
-from typing import Any
+from typing import Any, Protocol
 
-import numpy as np
 from onnx import NodeProto, TensorProto, helper
 
 from lmkrag.arrays import Vectors
+from lmkrag.encoder.quantization import SMOOTHED, is_split
 
 _FUSED = "com.microsoft"  # ONNX Runtime's own operators
 _VERSIONS = (("", 18), (_FUSED, 1))
 _FORMAT = 9  # of the file, which the oldest ONNX Runtime that lmkrag allows reads
 
+_PARTS = ("query", "key", "value")
 BEFORE, AFTER = "before", "after"
 """States before the first layer and after the last, each ``[tokens, dimensions]`` float32."""
 
@@ -53,18 +54,26 @@ def build_model(nodes: list[NodeProto], inputs: Inputs, outputs: list[str], weig
     return model
 
 
-def bert_nodes(config: dict[str, Any]) -> list[NodeProto]:
+def bert_nodes(config: dict[str, Any], *, int8: bool = False) -> list[NodeProto]:
     """Return what computes :data:`BEFORE` and :data:`AFTER` from :data:`BERT_INPUTS`.
 
     Args:
         config: ``config.json`` of a BERT.
+        int8: its weights are those of :func:`lmkrag.encoder.quantization.quantize`.
     """
-    merged = helper.make_tensor("merged", TensorProto.INT64, [2], [-1, config["hidden_size"]])
-    nodes = [*_embed(config["layer_norm_eps"]), helper.make_node("Constant", [], ["merged"], value=merged)]
+    nodes = [
+        *_embed(config["layer_norm_eps"]),
+        _constant("merged", [-1, config["hidden_size"]]),
+        # A token's query, key and value come one after the other.
+        _constant("three", [len(_PARTS)]),
+        helper.make_node("Mul", ["padded", "three"], ["first"]),
+    ]
+    for number, part in enumerate(_PARTS):
+        nodes += [_constant(f"{part}.place", [number]), helper.make_node("Add", ["first", f"{part}.place"], [part])]
     states = BEFORE
     for layer in range(config["num_hidden_layers"]):
         out = AFTER if layer + 1 == config["num_hidden_layers"] else f"{layer}.states"
-        nodes += _layer(f"encoder.layer.{layer}.", states, out, config)
+        nodes += _layer(f"encoder.layer.{layer}.", states, out, config, _multiply_int8 if int8 else _multiply)
         states = out
     return nodes
 
@@ -89,24 +98,26 @@ def _embed(eps: float) -> list[NodeProto]:
     ]
 
 
-def _layer(name: str, states: str, out: str, config: dict[str, Any]) -> list[NodeProto]:
+def _layer(name: str, states: str, out: str, config: dict[str, Any], multiply: "_Multiply") -> list[NodeProto]:
     """One layer, from ``states`` to ``out``."""
     self = f"{name}attention.self."
 
-    def add_and_normalise(added: str, kept: str, module: str, out: str) -> NodeProto:
-        scales = [f"{name}{module}.LayerNorm.weight", f"{name}{module}.LayerNorm.bias", f"{name}{module}.dense.bias"]
-        return helper.make_node(
-            "SkipLayerNormalization", [added, kept, *scales], [out], domain=_FUSED, epsilon=config["layer_norm_eps"]
-        )
+    def project(states: str, module: str, kept: str, out: str) -> list[NodeProto]:
+        """Multiply, add to what was before, and normalise."""
+        added = f"{name}{module}.added"
+        scales = [f"{name}{module}.LayerNorm.weight", f"{name}{module}.LayerNorm.bias"]
+        # Two operators: the fused one takes six times as long.
+        return [
+            *multiply(states, f"{name}{module}.dense.", f"{name}{module}.projected", bias=True),
+            helper.make_node("Add", [f"{name}{module}.projected", kept], [added]),
+            helper.make_node("LayerNormalization", [added, *scales], [out], axis=-1, epsilon=config["layer_norm_eps"]),
+        ]
 
-    def project(states: str, module: str) -> NodeProto:
-        return helper.make_node("MatMul", [states, f"{name}{module}.weight"], [f"{name}{module}.projected"])
-
-    parts = [f"{name}{part}" for part in ("query", "key", "value")]
+    parts = [f"{self}{part}" for part in _PARTS]
     return [
-        helper.make_node("MatMul", [states, f"{self}weight"], [f"{self}flat"]),
-        helper.make_node("Gather", [f"{self}flat", "padded"], [f"{self}padded"]),
-        helper.make_node("Split", [f"{self}padded"], parts, axis=-1, num_outputs=3),
+        *multiply(states, self, f"{self}projected", bias=False),
+        helper.make_node("Reshape", [f"{self}projected", "merged"], [f"{self}flat"]),
+        *(helper.make_node("Gather", [f"{self}flat", part], [f"{self}{part}"]) for part in _PARTS),
         helper.make_node(
             "MultiHeadAttention",
             [*parts, f"{self}bias", "lengths"],
@@ -116,23 +127,63 @@ def _layer(name: str, states: str, out: str, config: dict[str, Any]) -> list[Nod
         ),
         helper.make_node("Reshape", [f"{self}read", "merged"], [f"{self}merged"]),
         helper.make_node("Gather", [f"{self}merged", "flat"], [f"{self}out"]),
-        project(f"{self}out", "attention.output.dense"),
-        add_and_normalise(f"{name}attention.output.dense.projected", states, "attention.output", f"{name}attended"),
-        project(f"{name}attended", "intermediate.dense"),
+        *project(f"{self}out", "attention.output", states, f"{name}attended"),
+        *multiply(f"{name}attended", f"{name}intermediate.dense.", f"{name}intermediate.dense.projected", bias=False),
         helper.make_node(
             "BiasGelu",
             [f"{name}intermediate.dense.projected", f"{name}intermediate.dense.bias"],
             [f"{name}wide"],
             domain=_FUSED,
         ),
-        project(f"{name}wide", "output.dense"),
-        add_and_normalise(f"{name}output.dense.projected", f"{name}attended", "output", out),
+        *project(f"{name}wide", "output", f"{name}attended", out),
     ]
+
+
+def _constant(name: str, values: list[int]) -> NodeProto:
+    tensor = helper.make_tensor(name, TensorProto.INT64, [len(values)], values)
+    return helper.make_node("Constant", [], [name], value=tensor)
+
+
+class _Multiply(Protocol):
+    """Returns the nodes of a product ``out`` of what is ``given`` and the weights whose names begin with ``name``."""
+
+    def __call__(self, given: str, name: str, out: str, *, bias: bool) -> list[NodeProto]: ...
+
+
+def _multiply(given: str, name: str, out: str, *, bias: bool) -> list[NodeProto]:
+    if bias:
+        return [helper.make_node("Gemm", [given, f"{name}weight", f"{name}bias"], [out])]
+    return [helper.make_node("MatMul", [given, f"{name}weight"], [out])]
+
+
+def _multiply_int8(given: str, name: str, out: str, *, bias: bool) -> list[NodeProto]:
+    nodes = []
+    if name.endswith(SMOOTHED):
+        nodes.append(helper.make_node("Mul", [given, f"{name}smooth"], [f"{name}given"]))
+        given = f"{name}given"
+    some = f"{name}some" if is_split(name) else out
+    step = [f"{name}step", f"{name}zero"]
+    nodes += [
+        helper.make_node("QuantizeLinear", [given, *step], [f"{name}quantized"]),
+        helper.make_node(
+            "MatMulIntegerToFloat",
+            [f"{name}quantized", f"{name}int8", step[0], f"{name}steps", step[1], "", f"{name}bias" if bias else ""],
+            [some],
+            domain=_FUSED,
+        ),
+    ]
+    if is_split(name):
+        nodes += [
+            helper.make_node("Gather", [given, f"{name}apart"], [f"{name}far"], axis=1),
+            helper.make_node("MatMul", [f"{name}far", f"{name}apart.weight"], [f"{name}rest"]),
+            helper.make_node("Add", [some, f"{name}rest"], [out]),
+        ]
+    return nodes
 
 
 def _outside(name: str, values: Vectors) -> TensorProto:
     """A tensor whose values are handed over beside the graph."""
-    kind = TensorProto.FLOAT16 if values.dtype == np.float16 else TensorProto.FLOAT
+    kind = helper.np_dtype_to_tensor_dtype(values.dtype)
     tensor = TensorProto(name=name, dims=values.shape, data_type=kind, data_location=TensorProto.EXTERNAL)
     tensor.external_data.add(key="location", value="beside")
     return tensor

@@ -2,9 +2,10 @@
 
 import importlib.util
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
@@ -13,6 +14,7 @@ from lmkrag.arrays import Vectors
 from lmkrag.encoder.bert import Bert, expected_names, is_plain_bert, read_weights
 from lmkrag.encoder.device import choose_device, choose_dtype, has_amx, has_card
 from lmkrag.encoder.onnx_model import POOLINGS, OnnxModel
+from lmkrag.encoder.quantization import RANGES, Ranges, multiplies_int8, read_ranges
 from lmkrag.encoder.spec import (
     DEFAULT_ENCODER,
     DEFAULT_OVERLAP,
@@ -34,6 +36,12 @@ if TYPE_CHECKING:
 
 Runtime = Literal["onnx", "torch"]
 """What runs a model: ONNX Runtime, which comes with lmkrag, or torch, an extra."""
+
+Precision = Literal["auto", "float32", "int8"]
+"""How exactly documents are read; ``auto`` is the fastest that suits the model and the machine."""
+
+PRECISION = "LMKRAG_PRECISION"
+"""The environment variable with the :data:`Precision` of encoders that are loaded without one."""
 
 _TORCH = ("torch", "transformers")
 _UNLIMITED = 1 << 30  # positions, as far as a tokenizer knows
@@ -69,17 +77,22 @@ def load_parts(
     overlap: float | None = None,
     reading: Reading = "plain",
     runtime: Runtime | None = None,
+    precision: Precision | None = None,
 ) -> EncoderParts:
     """Load what :meth:`lmkrag.encoder.landmark.LandmarkEncoder.load` says."""
     folder = find_model(name)
     settings = read_settings(folder)
     check_weights(folder, settings)
     pooling = settings.get("pooling", "mean")
+    precision = _check_precision(precision or os.environ.get(PRECISION) or "auto")
     if runtime is None:
-        runtime = _choose_runtime(folder, pooling, device, dtype)
+        runtime = _choose_runtime(folder, pooling, device, dtype, precision)
     elif runtime == "onnx" and not runs_without_torch(folder, pooling):
         raise EncoderError(f"{folder}: ONNX Runtime can't run this model; torch can: pip install 'lmkrag[torch]'")
-    loaded = _load_onnx(folder, pooling) if runtime == "onnx" else _load_torch(folder, pooling, device, dtype)
+    if runtime == "onnx":
+        loaded = _load_onnx(folder, pooling, precision)
+    else:
+        loaded = _load_torch(folder, pooling, device, dtype, precision)
     chosen = window or settings.get("window") or min(DEFAULT_WINDOW, loaded.free)
     if reading not in ("plain", "thorough"):
         raise UsageError(f"reading must be plain or thorough, not {reading!r}")
@@ -120,7 +133,7 @@ def runs_without_torch(folder: Path, pooling: str) -> bool:
     weights = folder / "model.safetensors"
     if pooling not in POOLINGS or not weights.is_file() or not (folder / "tokenizer.json").is_file():
         return False
-    config = _read_json(folder / "config.json")
+    config = read_config(folder)
     if not is_plain_bert(config):
         return False
     try:
@@ -151,15 +164,40 @@ def prefers_torch(device: str | None = None) -> bool:
     return installed and (has_amx() or (device is None and has_card()))
 
 
-def _choose_runtime(folder: Path, pooling: str, device: str | None, dtype: "torch.dtype | None") -> Runtime:
+def _check_precision(name: str) -> Precision:
+    known: tuple[Precision, ...] = get_args(Precision)
+    for precision in known:
+        if precision == name:
+            return precision
+    raise UsageError(f"precision must be one of {', '.join(known)}, not {name!r}")
+
+
+def _choose_runtime(
+    folder: Path, pooling: str, device: str | None, dtype: "torch.dtype | None", precision: Precision
+) -> Runtime:
     """ONNX Runtime if it can run the model, unless torch is asked for or faster here."""
     if dtype is not None or device not in (None, "cpu") or not runs_without_torch(folder, pooling):
         return "torch"
+    if precision == "int8" or (precision == "float32" and not has_card()):
+        return "onnx"
     return "torch" if prefers_torch(device) else "onnx"
 
 
-def _load_onnx(folder: Path, pooling: str) -> _Loaded:
-    config, told = _read_json(folder / "config.json"), folder / "tokenizer_config.json"
+def _choose_ranges(folder: Path, precision: Precision) -> Ranges | None:
+    """What to multiply in int8 by, None for float32."""
+    if precision == "float32":
+        return None
+    if precision == "int8" and not multiplies_int8():
+        raise UsageError("precision int8: this processor has no instructions for it (VNNI)")
+    ranges = read_ranges(folder) if multiplies_int8() else None
+    if precision == "int8" and ranges is None:
+        raise EncoderError(f"{folder}: has no {RANGES}, so it can't be run in int8")
+    return ranges
+
+
+def _load_onnx(folder: Path, pooling: str, precision: Precision) -> _Loaded:
+    ranges = _choose_ranges(folder, precision)
+    config, told = read_config(folder), folder / "tokenizer_config.json"
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # tokenizers raises nothing more precise
@@ -172,25 +210,32 @@ def _load_onnx(folder: Path, pooling: str) -> _Loaded:
         ),
         tokenizer=tokenizer,
         pad=0,
-        build=lambda tokens: OnnxModel(Bert(_read_bert(folder), config), pooling, tokens),
+        build=lambda tokens: OnnxModel(Bert(read_bert(folder), config, ranges), pooling, tokens),
     )
 
 
-def _read_bert(folder: Path) -> dict[str, Vectors]:
+def read_bert(folder: Path) -> dict[str, Vectors]:
     """Return the weights of a BERT, and its embeddings of words from where they are."""
     weights = read_weights(folder / "model.safetensors")
     words = find_words(folder)
     return weights if words is None else {**read_weights(words, only=WORDS), **weights}
 
 
-def _load_torch(folder: Path, pooling: str, device: str | None, dtype: "torch.dtype | None") -> _Loaded:
+def _load_torch(
+    folder: Path, pooling: str, device: str | None, dtype: "torch.dtype | None", precision: Precision
+) -> _Loaded:
+    if precision == "int8":
+        raise EncoderError(f"{folder}: only ONNX Runtime computes in int8, and torch runs this model")
     for package in _TORCH:
         if importlib.util.find_spec(package) is None:
             raise MissingExtra("torch", package)
+    import torch
+
     from lmkrag.encoder.torch_model import TorchModel, load_network, load_pooling
 
     where = choose_device(device)
-    network, config, tokenizer = load_network(folder, dtype or choose_dtype(where))
+    dtype = dtype or (torch.float32 if precision == "float32" else choose_dtype(where))
+    network, config, tokenizer = load_network(folder, dtype)
     pool = load_pooling(folder, pooling, config.hidden_size)
     return _Loaded(
         dimensions=config.hidden_size,
@@ -203,6 +248,15 @@ def _load_torch(folder: Path, pooling: str, device: str | None, dtype: "torch.dt
         pad=tokenizer.pad_token_id or 0,
         build=lambda tokens: TorchModel(network, pool, tokens, where),
     )
+
+
+def read_config(folder: Path) -> dict[str, Any]:
+    """Return ``config.json`` of a model folder.
+
+    Raises:
+        EncoderError: it can't be read.
+    """
+    return _read_json(folder / "config.json")
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -21,7 +21,9 @@ class OnnxModel:
         """Take the parts."""
         self._bert, self._pooling, self._tokens = bert, pooling, tokens
 
-    def read(self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]]) -> Vectors:
+    def read(
+        self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False
+    ) -> Vectors:
         """Read windows: see :class:`lmkrag.encoder.window_model.WindowModel`."""
         tokens = self._tokens
         ids: list[int] = []
@@ -35,7 +37,7 @@ class OnnxModel:
                 ends.append(len(ids))
             ids += tokens.suffix
             lengths.append(len(ids) - begin)
-        return self._pool(self._bert.read(ids, lengths), np.array(starts), np.array(ends))
+        return self._pool(self._bert.read(ids, lengths, exact=exact), np.array(starts), np.array(ends))
 
     def _pool(self, states: Vectors, starts: Ids, ends: Ids) -> Vectors:
         """Vectors of the sentences ``[start, end)`` from the states ``[tokens, dimensions]``."""

@@ -30,7 +30,9 @@ class TorchModel:
         self._process = os.getpid()
 
     @torch.inference_mode()
-    def read(self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]]) -> Vectors:
+    def read(
+        self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False
+    ) -> Vectors:
         """Read windows: see :class:`lmkrag.encoder.window_model.WindowModel`."""
         if os.getpid() != self._process:  # forked: torch would wait for ever for the parent's threads
             torch.set_num_threads(1)
@@ -79,16 +81,28 @@ def load_backbone(folder: Path, **options: Any) -> Any:
         options: what else ``AutoModel.from_pretrained`` is told.
 
     Raises:
-        OSError, ValueError: it can't be loaded.
+        EncoderError: some weights are missing. OSError, ValueError: it can't be loaded.
     """
     from transformers import AutoModel
+    from transformers.utils import logging
 
-    backbone = AutoModel.from_pretrained(folder, use_safetensors=True, trust_remote_code=False, **options)
     words = find_words(folder)
+    verbosity = logging.get_verbosity()
+    logging.set_verbosity_error()  # else it prints a table of what is missing, which is looked at here
+    try:
+        backbone, told = AutoModel.from_pretrained(
+            folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **options
+        )
+    finally:
+        logging.set_verbosity(verbosity)
+    missing = {name for name in told["missing_keys"] if not name.startswith("pooler.")}
     if words is not None:
+        missing.discard(WORDS)
         table = backbone.get_input_embeddings().weight
         with torch.no_grad():
             table.copy_(load_file(words)[WORDS])
+    if missing:
+        raise EncoderError(f"{folder}: can't be loaded as an encoder ({min(missing)} is missing)")
     return backbone
 
 

@@ -11,12 +11,15 @@ class WindowModel(Protocol):
 
     device: str
 
-    def read(self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]]) -> Vectors:
+    def read(
+        self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False
+    ) -> Vectors:
         """Read windows, and return the vectors of their sentences one after the other.
 
         Args:
             windows: the token ids of the sentences of each.
             titles: the token ids that each begins with, which are no sentence's.
+            exact: a few short texts: not in int8.
 
         Returns:
             ``[sentences, dimensions]`` float32 of length one.

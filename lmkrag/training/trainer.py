@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 
+from lmkrag.encoder.loading import runs_without_torch
 from lmkrag.encoder.spec import find_model, read_settings
 from lmkrag.errors import UsageError
+from lmkrag.training.calibration import calibrate, sample_texts
 from lmkrag.training.data import TrainingSet
 from lmkrag.training.settings import StageSettings, TrainSettings, prepare_training
 from lmkrag.training.stages import StageData
@@ -65,6 +67,10 @@ def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
         average_encoders([start, latest], [settings.keep_base, 1 - settings.keep_base], out / "encoder")
         if settings.stages[-1].share_words:
             share_words(out / "encoder", settings.model.base)
+        if runs_without_torch(out / "encoder", settings.model.pooling):
+            log.info("measuring the ranges for int8")
+            sets = dict.fromkeys(chosen.path for stage in settings.stages for chosen in stage.sets)
+            calibrate(out / "encoder", sample_texts(settings.resolve(settings.data) / path for path in sets))
     return out / "encoder"
 
 

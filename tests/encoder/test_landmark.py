@@ -305,11 +305,11 @@ def test_a_thorough_reading_is_the_mean_of_three(encoder):
 
 
 def test_the_smaller_encoder_reads_the_words_of_the_other(encoder):
-    tiny = LandmarkEncoder.load("landmark-tiny", overlap=0.0)
+    tiny = LandmarkEncoder.load("landmark-tiny", overlap=0.0, precision="float32")
     assert tiny.spec.fingerprint != encoder.spec.fingerprint
     sentences = list(split_sentences(TEXT))
     _, vectors = tiny.encode(TEXT, sentences)
-    by_torch = LandmarkEncoder.load("landmark-tiny", overlap=0.0, runtime="torch", dtype=torch.float32)
+    by_torch = LandmarkEncoder.load("landmark-tiny", overlap=0.0, runtime="torch", precision="float32")
     np.testing.assert_allclose(by_torch.encode(TEXT, sentences)[1], vectors, atol=1e-3)
     _, taught = LandmarkEncoder.load(overlap=0.0).encode(TEXT, sentences)
     assert (vectors * taught).sum(1).min() > 0.8

@@ -12,13 +12,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmkrag import Engine, LandmarkEncoder, split_sentences
+from lmkrag.encoder import quantization
 from lmkrag.encoder.bert import Bert, read_weights
-from lmkrag.encoder.loading import prefers_torch, runs_without_torch
+from lmkrag.encoder.loading import PRECISION, prefers_torch, runs_without_torch
 from lmkrag.encoder.onnx_model import POOLINGS, OnnxModel
 from lmkrag.encoder.pooling import build_pooling
-from lmkrag.encoder.spec import BASE_ENCODER, find_model
+from lmkrag.encoder.quantization import RANGES, multiplies_int8, read_ranges, write_ranges
+from lmkrag.encoder.spec import BASE_ENCODER, SHIPPED, find_model
 from lmkrag.encoder.torch_model import TorchModel
-from lmkrag.errors import EncoderError, MissingExtra
+from lmkrag.errors import EncoderError, MissingExtra, UsageError
 
 QUESTIONS = ["When is the lamp lit?", "", "x", "日本 \ud800 <LMK> [SEP]", "how? " * 400, "naïve café — “quoted”"]
 TEXT = "The lamp is lit at dusk. Nobody may trim the wick. Bees swarm in May. " * 40
@@ -26,9 +28,7 @@ TEXT = "The lamp is lit at dusk. Nobody may trim the wick. Bees swarm in May. " 
 
 @pytest.fixture(scope="module", params=[None, BASE_ENCODER])
 def both(request):
-    import torch
-
-    return tuple(LandmarkEncoder.load(request.param, runtime=name, dtype=torch.float32) for name in ("onnx", "torch"))
+    return tuple(LandmarkEncoder.load(request.param, runtime=name, precision="float32") for name in ("onnx", "torch"))
 
 
 def test_questions_have_the_same_vectors(both):
@@ -111,6 +111,12 @@ def test_what_it_can_not_run_is_left_to_torch(plain_bert):
     assert not runs_without_torch(plain_bert, "mean")
 
 
+def test_weights_that_are_missing_are_an_error(plain_bert):
+    rename_weights(plain_bert, lambda name: name.replace("1.attention.self.query", "1.attention.self.q"))
+    with pytest.raises(EncoderError, match=r"query\.bias is missing"):
+        LandmarkEncoder.load(str(plain_bert), runtime="torch")
+
+
 def test_damaged_weights_are_an_error(tmp_path):
     folder = tmp_path / "model"
     shutil.copytree(find_model(None), folder)
@@ -137,6 +143,79 @@ def test_a_plain_machine_prefers_onnx_runtime(monkeypatch):
         LandmarkEncoder.load(runtime="torch")
 
 
+needs_vnni = pytest.mark.skipif(not multiplies_int8(), reason="the processor multiplies no int8 (VNNI)")
+
+
+@pytest.fixture(scope="module")
+def int8():
+    return LandmarkEncoder.load(precision="int8")
+
+
+@needs_vnni
+@pytest.mark.parametrize("name", SHIPPED)
+def test_int8_agrees_with_float32(name, corpus):
+    exact, fast = (LandmarkEncoder.load(name, precision=precision) for precision in ("float32", "int8"))
+    assert fast.spec == exact.spec
+    cosines = []
+    for path in [*corpus.rglob("*.txt"), *corpus.rglob("*.md")]:
+        text = path.read_text("utf-8")
+        (_, one), (_, other) = (encoder.encode(text, split_sentences(text)) for encoder in (exact, fast))
+        assert not np.array_equal(one, other)
+        cosines += (one * other).sum(1).tolist()
+    assert len(cosines) > 50
+    assert np.mean(cosines) > 0.998
+    assert min(cosines) > 0.99
+    np.testing.assert_array_equal(fast.encode_queries(QUESTIONS), exact.encode_queries(QUESTIONS))
+
+
+@needs_vnni
+@given(st.lists(st.integers(1, 60), min_size=1, max_size=5))
+@settings(max_examples=20)
+def test_what_is_read_beside_a_text_changes_nothing(int8, lengths):
+    rng = np.random.default_rng(lengths[0])
+    windows = [[[*map(int, rng.integers(1_000, 9_000, length)), *int8.tokens.landmark]] for length in lengths]
+    together = int8.model.read(windows, [[]] * len(windows))
+    alone = np.concatenate([int8.model.read([window], [[]]) for window in windows])
+    # A sum in another order moves a value over the border of a step now and then.
+    assert (together * alone).sum(1).min() > 0.9995
+
+
+@needs_vnni
+def test_ranges_of_another_model_are_an_error(tmp_path):
+    folder = shutil.copytree(find_model(None), tmp_path / "model")
+    shutil.copyfile(find_model("landmark-tiny") / RANGES, folder / RANGES)
+    with pytest.raises(EncoderError, match="measured with other weights; remove it"):
+        LandmarkEncoder.load(str(folder), runtime="onnx")
+    assert LandmarkEncoder.load(str(folder), precision="float32")
+    (folder / RANGES).write_bytes((find_model(None) / RANGES).read_bytes()[:-100])
+    with pytest.raises(EncoderError, match="can't be read"):
+        LandmarkEncoder.load(str(folder), precision="int8")
+    ranges = dict(read_ranges(find_model(None)))
+    ranges.popitem()
+    write_ranges(folder, ranges)
+    with pytest.raises(EncoderError, match="do not fit its weights"):
+        LandmarkEncoder.load(str(folder), precision="int8")
+    (folder / RANGES).unlink()
+    with pytest.raises(EncoderError, match="so it can't be run in int8"):
+        LandmarkEncoder.load(str(folder), precision="int8")
+
+
+def test_precisions(monkeypatch):
+    monkeypatch.setattr(quantization, "processor_flags", frozenset)
+    with pytest.raises(UsageError, match="no instructions for it"):
+        LandmarkEncoder.load(precision="int8")
+    with pytest.raises(UsageError, match="one of auto, float32, int8, not 'half'"):
+        LandmarkEncoder.load(precision="half")
+    monkeypatch.setenv(PRECISION, "half")
+    with pytest.raises(UsageError, match="not 'half'"):
+        LandmarkEncoder.load()
+    monkeypatch.setenv(PRECISION, "float32")
+    text = list(split_sentences(TEXT))
+    assert np.array_equal(
+        LandmarkEncoder.load().encode(TEXT, text)[1], LandmarkEncoder.load(precision="float32").encode(TEXT, text)[1]
+    )
+
+
 def test_a_forked_process_reads_and_ends():
     """Threads of the runtime are not forked: a session of the parent's would wait for them for ever."""
     code = (
@@ -149,7 +228,8 @@ def test_a_forked_process_reads_and_ends():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60, env=environment)
 
 
-def test_neither_indexing_nor_searching_imports_torch(corpus, tmp_path):
+def test_neither_indexing_nor_searching_imports_torch(corpus, tmp_path, monkeypatch):
+    monkeypatch.setenv(PRECISION, "float32")  # else a processor with AMX would use torch
     code = (
         "import sys; from lmkrag import Engine; "
         f"engine = Engine.open({str(tmp_path / 'index')!r}, create=True); "
@@ -172,7 +252,8 @@ def test_searching_imports_no_nltk(built_index):
     assert done.stdout.splitlines()[-1] == "set()", done.stdout + done.stderr
 
 
-def test_an_index_of_a_plain_checkpoint_answers(plain_bert, tmp_path, corpus):
+def test_an_index_of_a_plain_checkpoint_answers(plain_bert, tmp_path, corpus, monkeypatch):
+    monkeypatch.setenv(PRECISION, "float32")
     with Engine.open(tmp_path / "index", create=True, encoder=str(plain_bert)) as engine:
         engine.add(corpus / "glass-river.txt")
         spans = engine.search(QUESTIONS[0])

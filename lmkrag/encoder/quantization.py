@@ -1,0 +1,129 @@
+"""Multiply in int8: one step for what each product is given, known beforehand; one step for each column of weights.
+
+The channels of what is given are brought to like sizes first (Xiao et al., "SmoothQuant", ICML 2023, arXiv 2211.10438),
+and the few that reach furthest after the GELU stay in float32 (Dettmers et al., "LLM.int8()", NeurIPS 2022, arXiv
+2208.07339). How far channels reach is measured once for a model and kept beside its weights. A text's states depend on
+nothing but the text: steps do not change with what else is read.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lmkrag.arrays import Vectors
+from lmkrag.encoder.device import processor_flags
+from lmkrag.encoder.spec import hash_weights
+from lmkrag.errors import EncoderError
+
+RANGES = "ranges.npz"
+"""The file beside a model's weights: how far each channel reaches that is multiplied."""
+
+Ranges = Mapping[str, Vectors]
+"""For each product, by the name of its weights without ``weight``: ``[2, channels]``, least and greatest values."""
+
+_PRODUCTS = ("attention.self.", "attention.output.dense.", "intermediate.dense.", "output.dense.")
+SMOOTHED = ("attention.self.", "intermediate.dense.")  # they are given states, some of whose channels are far larger
+_SMOOTHING = 0.7  # how much of a channel's reach goes over to the weights
+_CHANNELS_APART = 16
+_LEAST = 1e-5
+_WEIGHTS = "weights"  # in the file: the hash of those that the ranges were measured with
+_FLAGS = ("avx512_vnni", "avx_vnni", "amx_int8")
+
+
+def is_split(name: str) -> bool:
+    """Return whether some channels of a product are multiplied apart."""
+    return name.endswith(".output.dense.") and ".attention." not in name
+
+
+def multiplies_int8() -> bool:
+    """Return whether the processor has instructions that multiply int8 and add up exactly (VNNI or AMX)."""
+    return not processor_flags().isdisjoint(_FLAGS)
+
+
+def product_names(layers: int) -> list[str]:
+    """Return the names of the products of a model of so many layers."""
+    return [f"encoder.layer.{layer}.{part}" for layer in range(layers) for part in _PRODUCTS]
+
+
+def read_ranges(folder: Path) -> Ranges | None:
+    """Return the ranges of a model folder, None where it has none.
+
+    Raises:
+        EncoderError: the file is damaged.
+    """
+    path = folder / RANGES
+    if not path.is_file():
+        return None
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            ranges = {name: file[name] for name in file.files}
+        of = str(ranges.pop(_WEIGHTS))
+    except Exception as error:  # zipfile, zlib and numpy raise a dozen kinds
+        raise EncoderError(f"{path}: can't be read ({error}); remove it to compute in float32") from error
+    if of != hash_weights(folder)["model.safetensors"]:
+        raise EncoderError(f"{path}: measured with other weights; remove it to compute in float32")
+    return {name: values.astype(np.float32) for name, values in ranges.items()}
+
+
+def write_ranges(folder: Path, ranges: Ranges) -> None:
+    """Write the ranges of a model folder, whose weights are there."""
+    arrays: dict[str, Any] = {name: values.astype(np.float16) for name, values in ranges.items()}
+    arrays[_WEIGHTS] = np.array(hash_weights(folder)["model.safetensors"])
+    np.savez_compressed(folder / RANGES, **arrays)
+
+
+def check_ranges(ranges: Ranges, fused: Mapping[str, Vectors], layers: int) -> None:
+    """Look whether ranges are those of a model.
+
+    Raises:
+        EncoderError: they are not.
+    """
+    for name in product_names(layers):
+        values = ranges.get(name)
+        if values is None or values.shape != (2, len(fused[f"{name}weight"])) or not np.isfinite(values).all():
+            raise EncoderError(f"the ranges of {name[:-1]} do not fit its weights")
+
+
+def quantize(fused: Mapping[str, Vectors], ranges: Ranges, layers: int) -> dict[str, Any]:
+    """Return weights as :func:`lmkrag.encoder.graph.bert_nodes` multiplies by them in int8.
+
+    Args:
+        fused: what :func:`lmkrag.encoder.bert.fuse_weights` returns.
+        ranges: of the model, checked.
+        layers: of the model.
+
+    Returns:
+        The weights. In place of each ``weight`` of a product there are ``int8`` ``[channels, columns]`` and ``steps``
+        ``[columns]``, and ``step`` and ``zero`` of what it is given. Some have ``smooth`` ``[channels]``, which
+        that is multiplied by before, others ``apart``, numbers of channels, and their ``apart.weight``.
+    """
+    quantized: dict[str, Any] = dict(fused)
+    for name in product_names(layers):
+        weight = quantized.pop(f"{name}weight")
+        low, high = ranges[name]
+        if name.endswith(SMOOTHED):
+            reach = np.maximum(np.maximum(-low, high), _LEAST)
+            smooth = np.maximum(np.abs(weight).max(1), _LEAST) ** (1 - _SMOOTHING) / reach**_SMOOTHING
+            smooth /= smooth.mean()
+            quantized[f"{name}smooth"] = smooth
+            weight, low, high = weight / smooth[:, None], low * smooth, high * smooth
+        elif is_split(name):
+            apart = np.sort(np.argsort(np.maximum(-low, high))[-_CHANNELS_APART:])
+            quantized |= {f"{name}apart": apart, f"{name}apart.weight": np.ascontiguousarray(weight[apart])}
+            weight, low, high = weight.copy(), low.copy(), high.copy()
+            weight[apart] = low[apart] = high[apart] = 0
+        quantized |= _quantize(name, weight, min(0.0, float(low.min())), max(_LEAST, float(high.max())))
+    return quantized
+
+
+def _quantize(name: str, weight: Vectors, low: float, high: float) -> dict[str, Any]:
+    steps = np.maximum(np.abs(weight).max(0), _LEAST) / 127
+    step = (high - low) / 255
+    return {
+        f"{name}int8": np.round(weight / steps).astype(np.int8),
+        f"{name}steps": steps.astype(np.float32),
+        f"{name}step": np.array(step, np.float32),
+        f"{name}zero": np.array(round(-low / step), np.uint8),
+    }
