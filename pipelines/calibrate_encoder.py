@@ -11,7 +11,7 @@ multiply int8 (VNNI) then index with it up to twice as fast.
 import argparse
 from pathlib import Path
 
-from lmkrag.training.calibration import calibrate, sample_texts
+from lmkrag.training.calibration import calibrate_encoder, sample_texts
 
 
 def main() -> None:
@@ -20,7 +20,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("sets", type=Path, nargs="+", metavar="SET")
     options = parser.parse_args()
-    calibrate(options.folder, sample_texts(options.sets))
+    calibrate_encoder(options.folder, sample_texts(options.sets))
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ settings.register_profile("lmkrag", deadline=None)  # a busy machine is no fault
 settings.load_profile("lmkrag")
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
+os.environ["LMKRAG_PRECISION"] = "float32"  # the same vectors on every machine; tests of other precisions name theirs
 os.environ["XDG_CONFIG_HOME"] = tempfile.mkdtemp(prefix="lmkrag-tests-")  # no settings of whoever runs the tests
 
 DATA = Path(__file__).parent / "data"

@@ -54,6 +54,10 @@ def test_evaluate_against_chunks(corpus, tmp_path):
 
 def test_train_encoder(sample_set, tmp_path, lmkrag, corpus):
     folder = run("train_encoder.py", sample_set, "--out", tmp_path / "tiny", "--steps", 2).strip()
+    ranges = Path(folder) / "ranges.npz"
+    ranges.unlink()
+    run("calibrate_encoder.py", folder, sample_set)
+    assert ranges.is_file()
     result = lmkrag("index", corpus / "glass-river.txt", "--encoder", folder, "--index", tmp_path / "index")
     assert "1 added" in result.stderr
 

@@ -14,7 +14,8 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from lmkrag.arrays import Vectors
-from lmkrag.encoder.loading import Precision, Runtime, load_parts
+from lmkrag.encoder.loading import Runtime, load_parts
+from lmkrag.encoder.precision import Precision
 from lmkrag.encoder.tokens import Piece, SentenceTokenizer
 from lmkrag.encoder.window_model import WindowModel
 from lmkrag.encoder.windows import plan_windows

@@ -2,10 +2,9 @@
 
 import importlib.util
 import json
-import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
@@ -14,7 +13,7 @@ from lmkrag.arrays import Vectors
 from lmkrag.encoder.bert import Bert, expected_names, is_plain_bert, read_weights
 from lmkrag.encoder.device import choose_device, choose_dtype, has_amx, has_card
 from lmkrag.encoder.onnx_model import POOLINGS, OnnxModel
-from lmkrag.encoder.quantization import RANGES, Ranges, multiplies_int8, read_ranges
+from lmkrag.encoder.precision import Precision, choose_ranges, find_precision
 from lmkrag.encoder.spec import (
     DEFAULT_ENCODER,
     DEFAULT_OVERLAP,
@@ -36,12 +35,6 @@ if TYPE_CHECKING:
 
 Runtime = Literal["onnx", "torch"]
 """What runs a model: ONNX Runtime, which comes with lmkrag, or torch, an extra."""
-
-Precision = Literal["auto", "float32", "int8"]
-"""How exactly documents are read; ``auto`` is the fastest that suits the model and the machine."""
-
-PRECISION = "LMKRAG_PRECISION"
-"""The environment variable with the :data:`Precision` of encoders that are loaded without one."""
 
 _TORCH = ("torch", "transformers")
 _UNLIMITED = 1 << 30  # positions, as far as a tokenizer knows
@@ -84,7 +77,7 @@ def load_parts(
     settings = read_settings(folder)
     check_weights(folder, settings)
     pooling = settings.get("pooling", "mean")
-    precision = _check_precision(precision or os.environ.get(PRECISION) or "auto")
+    precision = find_precision(precision)
     if runtime is None:
         runtime = _choose_runtime(folder, pooling, device, dtype, precision)
     elif runtime == "onnx" and not runs_without_torch(folder, pooling):
@@ -164,14 +157,6 @@ def prefers_torch(device: str | None = None) -> bool:
     return installed and (has_amx() or (device is None and has_card()))
 
 
-def _check_precision(name: str) -> Precision:
-    known: tuple[Precision, ...] = get_args(Precision)
-    for precision in known:
-        if precision == name:
-            return precision
-    raise UsageError(f"precision must be one of {', '.join(known)}, not {name!r}")
-
-
 def _choose_runtime(
     folder: Path, pooling: str, device: str | None, dtype: "torch.dtype | None", precision: Precision
 ) -> Runtime:
@@ -183,20 +168,8 @@ def _choose_runtime(
     return "torch" if prefers_torch(device) else "onnx"
 
 
-def _choose_ranges(folder: Path, precision: Precision) -> Ranges | None:
-    """What to multiply in int8 by, None for float32."""
-    if precision == "float32":
-        return None
-    if precision == "int8" and not multiplies_int8():
-        raise UsageError("precision int8: this processor has no instructions for it (VNNI)")
-    ranges = read_ranges(folder) if multiplies_int8() else None
-    if precision == "int8" and ranges is None:
-        raise EncoderError(f"{folder}: has no {RANGES}, so it can't be run in int8")
-    return ranges
-
-
 def _load_onnx(folder: Path, pooling: str, precision: Precision) -> _Loaded:
-    ranges = _choose_ranges(folder, precision)
+    ranges = choose_ranges(folder, precision)
     config, told = read_config(folder), folder / "tokenizer_config.json"
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))

@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from lmkrag.arrays import Vectors
-from lmkrag.encoder.device import processor_flags
 from lmkrag.encoder.spec import hash_weights
 from lmkrag.errors import EncoderError
 
@@ -29,17 +28,11 @@ _SMOOTHING = 0.7  # how much of a channel's reach goes over to the weights
 _CHANNELS_APART = 16
 _LEAST = 1e-5
 _WEIGHTS = "weights"  # in the file: the hash of those that the ranges were measured with
-_FLAGS = ("avx512_vnni", "avx_vnni", "amx_int8")
 
 
 def is_split(name: str) -> bool:
     """Return whether some channels of a product are multiplied apart."""
     return name.endswith(".output.dense.") and ".attention." not in name
-
-
-def multiplies_int8() -> bool:
-    """Return whether the processor has instructions that multiply int8 and add up exactly (VNNI or AMX)."""
-    return not processor_flags().isdisjoint(_FLAGS)
 
 
 def product_names(layers: int) -> list[str]:
@@ -62,7 +55,7 @@ def read_ranges(folder: Path) -> Ranges | None:
         of = str(ranges.pop(_WEIGHTS))
     except Exception as error:  # zipfile, zlib and numpy raise a dozen kinds
         raise EncoderError(f"{path}: can't be read ({error}); remove it to compute in float32") from error
-    if of != hash_weights(folder)["model.safetensors"]:
+    if of != hash_weights(folder).get("model.safetensors"):
         raise EncoderError(f"{path}: measured with other weights; remove it to compute in float32")
     return {name: values.astype(np.float32) for name, values in ranges.items()}
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -19,6 +19,9 @@ from tokenizers import Tokenizer
 from lmkrag.arrays import Ids, Scores, Vectors
 from lmkrag.encoder.bert import expected_names, fuse_weights, lay_out, read_weights
 from lmkrag.encoder.graph import AFTER, BEFORE, BERT_INPUTS, bert_nodes, build_model
+from lmkrag.encoder.loading import read_config
+from lmkrag.encoder.precision import choose_ranges, find_precision
+from lmkrag.encoder.quantization import check_ranges, quantize
 from lmkrag.encoder.session import Session
 from lmkrag.encoder.spec import WORDS, find_model, find_words
 from lmkrag.errors import EncoderError, UsageError
@@ -75,15 +78,15 @@ class LandmarkReranker:
             if int(settings["format"]) > FORMAT:
                 raise EncoderError(f"{folder}: made by a newer lmkrag: upgrade")
             base = find_model(settings["base"])
-            config = json.loads((base / "config.json").read_text("utf-8"))
-            config["num_hidden_layers"] = int(settings["layers"])
-            words = read_weights(find_words(base) or base / "model.safetensors", only=WORDS)
-            weights = {**words, **read_weights(folder / "model.safetensors")}
-            if missing := sorted(expected_names(config) - weights.keys()):
-                raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({missing[0]} is missing)")
+            config, fused = read_body(folder, base, int(settings["layers"]))
+            ranges = choose_ranges(folder, find_precision())
+            if ranges is not None:
+                check_ranges(ranges, fused, config["num_hidden_layers"])
+                fused = quantize(fused, ranges, config["num_hidden_layers"])
             head, match = _read_head(folder / "model.safetensors")
-            fused = {**fuse_weights(weights, config["num_hidden_layers"]), **head}
-            graph = build_model([*bert_nodes(config), *head_nodes()], {**BERT_INPUTS, **INPUTS}, OUTPUTS, fused)
+            nodes = [*bert_nodes(config, int8=ranges is not None), *head_nodes()]
+            fused |= head
+            graph = build_model(nodes, {**BERT_INPUTS, **INPUTS}, OUTPUTS, fused)
             tokens = PairTokenizer(Tokenizer.from_file(str(base / "tokenizer.json")), settings["landmark"])
             return cls(
                 name or DEFAULT_RERANKER,
@@ -151,6 +154,25 @@ def find_reranker(name: str | None) -> Path:
     if not (folder / "reranker.json").is_file():
         raise UsageError(f"re-ranker {name!r}: no folder with a reranker.json")
     return folder
+
+
+def read_body(folder: Path, base: Path, layers: int) -> tuple[dict[str, Any], dict[str, Vectors]]:
+    """Return the configuration of a re-ranker's BERT, and its weights as the graph multiplies by them.
+
+    Args:
+        folder: of the re-ranker.
+        base: of the encoder that it was trained from, whose embeddings of words it shares.
+        layers: that it has.
+
+    Raises:
+        EncoderError: weights are missing.
+    """
+    config = {**read_config(base), "num_hidden_layers": layers}
+    words = read_weights(find_words(base) or base / "model.safetensors", only=WORDS)
+    weights = {**words, **read_weights(folder / "model.safetensors")}
+    if missing := sorted(expected_names(config) - weights.keys()):
+        raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({missing[0]} is missing)")
+    return config, fuse_weights(weights, layers)
 
 
 def _read_head(path: Path) -> tuple[dict[str, Vectors], Vectors]:

@@ -1,10 +1,11 @@
-"""Measure how far the channels of a model reach, so that it can be run in int8."""
+"""Measure how far the channels of models reach, so that they can be run in int8."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from tokenizers import Tokenizer
 
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.corpus.sentences import split_sentences
@@ -15,9 +16,15 @@ from lmkrag.encoder.loading import load_parts, read_bert, read_config
 from lmkrag.encoder.onnx_model import OnnxModel
 from lmkrag.encoder.quantization import product_names, write_ranges
 from lmkrag.encoder.session import Session
+from lmkrag.encoder.spec import find_model
 from lmkrag.evaluation.dataset import load_dataset
+from lmkrag.reranker.base import Place
+from lmkrag.reranker.inputs import PairTokenizer
+from lmkrag.reranker.landmark import read_body
+from lmkrag.training.places import MinedQuestion
 
 _DOCUMENTS, _CHARACTERS = 6, 4_000  # of each set
+_QUESTIONS = 8  # of each set
 
 
 def sample_texts(sets: Iterable[Path], seed: int = 0) -> Iterator[str]:
@@ -29,8 +36,8 @@ def sample_texts(sets: Iterable[Path], seed: int = 0) -> Iterator[str]:
             yield documents[number].text[:_CHARACTERS]
 
 
-def calibrate(folder: Path, texts: Iterable[str]) -> None:
-    """Measure ``ranges.npz`` of an encoder folder and write it.
+def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
+    """Measure the ranges of an encoder folder and write them into it.
 
     Args:
         folder: an encoder that ONNX Runtime can run.
@@ -40,33 +47,66 @@ def calibrate(folder: Path, texts: Iterable[str]) -> None:
         EncoderError: it can't be loaded, or ONNX Runtime can't run it.
     """
     parts = load_parts(str(folder), runtime="onnx", precision="float32")
-    meter = RangeMeter(read_bert(folder), read_config(folder))
-    encoder = LandmarkEncoder(OnnxModel(meter, parts.spec.pooling, parts.tokens), parts.tokens, parts.spec)
+    model = _MeteredBert(read_bert(folder), read_config(folder))
+    encoder = LandmarkEncoder(OnnxModel(model, parts.spec.pooling, parts.tokens), parts.tokens, parts.spec)
     for text in texts:
         encoder.encode(text, split_sentences(text))
+    write_ranges(folder, model.meter.ranges)
+
+
+def calibrate_reranker(
+    folder: Path, base: str, layers: int, landmark: str, mined: Iterable[Sequence[MinedQuestion]]
+) -> None:
+    """Measure the ranges of a re-ranker folder and write them into it.
+
+    Args:
+        folder: of the re-ranker.
+        base: the encoder that it was trained from.
+        layers: that it has.
+        landmark: its landmark.
+        mined: questions of each set, of which the first are read.
+    """
+    source = find_model(base)
+    config, fused = read_body(folder, source, layers)
+    meter = RangeMeter(fused, config)
+    tokens = PairTokenizer(Tokenizer.from_file(str(source / "tokenizer.json")), landmark)
+    for questions in mined:
+        for question, places in questions[:_QUESTIONS]:
+            pairs = tokens.pairs(question, [Place(place.title, place.sentences) for place in places])
+            ids, types = (np.concatenate([getattr(pair, name) for pair in pairs]) for name in ("ids", "types"))
+            meter.read(lay_out(ids, [len(pair.ids) for pair in pairs], types))
     write_ranges(folder, meter.ranges)
 
 
-class RangeMeter(Bert):
-    """A model that notes how far the channels reach of what it multiplies. State: ``ranges``."""
+class RangeMeter:
+    """Runs a BERT and notes how far the channels reach of what it multiplies. State: ``ranges``."""
 
-    def __init__(self, weights: dict[str, Vectors], config: dict[str, Any]) -> None:
-        """Take what the model is: see :class:`lmkrag.encoder.bert.Bert`."""
-        super().__init__(weights, config)
+    def __init__(self, fused: dict[str, Vectors], config: dict[str, Any]) -> None:
+        """Take the weights, as :func:`lmkrag.encoder.bert.fuse_weights` returns them, and the configuration."""
         self.ranges: dict[str, Vectors] = {}
-        layers = config["num_hidden_layers"]
         nodes = bert_nodes(config)
         self._given = {
             name: next(node.input[0] for node in nodes if f"{name}weight" in node.input)
-            for name in product_names(layers)
+            for name in product_names(config["num_hidden_layers"])
         }
         outputs = [AFTER, *dict.fromkeys(self._given.values())]
-        self._session = Session(build_model(nodes, BERT_INPUTS, outputs, self._fused), self._fused)
+        self._session = Session(build_model(nodes, BERT_INPUTS, outputs, fused), fused)
 
-    def read(self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True) -> Vectors:
-        """Return the states of the last layer: see :meth:`lmkrag.encoder.bert.Bert.read`."""
-        after, *given = self._session.run([AFTER, *self._given.values()], lay_out(ids, lengths))
+    def read(self, inputs: dict[str, Any]) -> Vectors:
+        """Return the states of the last layer, of what :func:`lmkrag.encoder.bert.lay_out` laid out."""
+        after, *given = self._session.run([AFTER, *self._given.values()], inputs)
         for name, values in zip(self._given, given, strict=True):
             low, high = self.ranges.get(name, (0.0, 0.0))
             self.ranges[name] = np.stack([np.minimum(low, values.min(0)), np.maximum(high, values.max(0))])
         return after
+
+
+class _MeteredBert(Bert):
+    """A model that notes what it multiplies."""
+
+    def __init__(self, weights: dict[str, Vectors], config: dict[str, Any]) -> None:
+        super().__init__(weights, config)
+        self.meter = RangeMeter(self._fused, config)
+
+    def read(self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True) -> Vectors:
+        return self.meter.read(lay_out(ids, lengths))

@@ -10,6 +10,7 @@ from tokenizers import Tokenizer
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import TrainingError
 from lmkrag.reranker.inputs import PairTokenizer
+from lmkrag.training.calibration import calibrate_reranker
 from lmkrag.training.place_reader import PlaceReader, save_reranker
 from lmkrag.training.places import mine_places
 from lmkrag.training.reranker_settings import RerankerSettings
@@ -69,6 +70,8 @@ def train_reranker(settings: RerankerSettings, *, report_to: str = "none") -> Pa
     trainer.train(resume_from_checkpoint=get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None)
     if trainer.is_world_process_zero():
         save_reranker(model, settings, out / "reranker")
+        log.info("measuring the ranges for int8")
+        calibrate_reranker(out / "reranker", settings.base, settings.layers, model.landmark, mined)
     return out / "reranker"
 
 

@@ -13,7 +13,7 @@ import torch
 from lmkrag.encoder.loading import runs_without_torch
 from lmkrag.encoder.spec import find_model, read_settings
 from lmkrag.errors import UsageError
-from lmkrag.training.calibration import calibrate, sample_texts
+from lmkrag.training.calibration import calibrate_encoder, sample_texts
 from lmkrag.training.data import TrainingSet
 from lmkrag.training.settings import StageSettings, TrainSettings, prepare_training
 from lmkrag.training.stages import StageData
@@ -70,7 +70,7 @@ def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
         if runs_without_torch(out / "encoder", settings.model.pooling):
             log.info("measuring the ranges for int8")
             sets = dict.fromkeys(chosen.path for stage in settings.stages for chosen in stage.sets)
-            calibrate(out / "encoder", sample_texts(settings.resolve(settings.data) / path for path in sets))
+            calibrate_encoder(out / "encoder", sample_texts(settings.resolve(settings.data) / path for path in sets))
     return out / "encoder"
 
 

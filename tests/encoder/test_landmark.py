@@ -53,11 +53,20 @@ def test_batching_changes_nothing(exact):
     assert [part.key for part in parts] == sorted(part.key for part in parts)
 
 
-def test_the_fast_precision_agrees_with_float32(encoder):
+def test_the_precision_of_this_machine_agrees_with_float32(encoder):
     sentences = split_sentences(TEXT)
-    _, slow = LandmarkEncoder.load(dtype=torch.float32, device="cpu").encode(TEXT, sentences)
-    _, fast = encoder.encode(TEXT, sentences)
-    assert float((slow * fast).sum(1).min()) > 0.998
+    _, exact = encoder.encode(TEXT, sentences)
+    _, fast = LandmarkEncoder.load(precision="auto").encode(TEXT, sentences)
+    assert float((exact * fast).sum(1).min()) > 0.99
+
+
+def test_an_index_in_the_precision_of_this_machine_answers(corpus, tmp_path, lmkrag):
+    auto = {"LMKRAG_PRECISION": "auto", "LMKRAG_RERANK": "on"}
+    done = lmkrag("index", corpus, "--index", tmp_path / "index", env=auto)
+    assert done.returncode == 0, done.stderr
+    for precision in (auto, {"LMKRAG_PRECISION": "float32"}):
+        found = lmkrag("search", "who approves leave?", "--index", tmp_path / "index", "--top-k", "1", env=precision)
+        assert "harbour master" in found.stdout
 
 
 def test_a_sentence_sees_its_context(exact):

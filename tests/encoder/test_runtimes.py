@@ -12,12 +12,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmkrag import Engine, LandmarkEncoder, split_sentences
-from lmkrag.encoder import quantization
+from lmkrag.encoder import precision
 from lmkrag.encoder.bert import Bert, read_weights
-from lmkrag.encoder.loading import PRECISION, prefers_torch, runs_without_torch
+from lmkrag.encoder.loading import prefers_torch, runs_without_torch
 from lmkrag.encoder.onnx_model import POOLINGS, OnnxModel
 from lmkrag.encoder.pooling import build_pooling
-from lmkrag.encoder.quantization import RANGES, multiplies_int8, read_ranges, write_ranges
+from lmkrag.encoder.precision import PRECISION, multiplies_int8
+from lmkrag.encoder.quantization import RANGES, read_ranges, write_ranges
 from lmkrag.encoder.spec import BASE_ENCODER, SHIPPED, find_model
 from lmkrag.encoder.torch_model import TorchModel
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
@@ -201,7 +202,7 @@ def test_ranges_of_another_model_are_an_error(tmp_path):
 
 
 def test_precisions(monkeypatch):
-    monkeypatch.setattr(quantization, "processor_flags", frozenset)
+    monkeypatch.setattr(precision, "processor_flags", frozenset)
     with pytest.raises(UsageError, match="no instructions for it"):
         LandmarkEncoder.load(precision="int8")
     with pytest.raises(UsageError, match="one of auto, float32, int8, not 'half'"):

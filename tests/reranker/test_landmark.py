@@ -8,6 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lmkrag import split_sentences
+from lmkrag.encoder.precision import PRECISION, multiplies_int8
+from lmkrag.encoder.quantization import RANGES
+from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError
 from lmkrag.reranker.base import Place
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
@@ -53,7 +57,7 @@ def test_places_are_read_apart(reranker):
     other = Place("", ("The ferry leaves at nine.",))
     alone = reranker.read("When are apples picked?", [ORCHARD])[0]
     together = reranker.read("When are apples picked?", [other, ORCHARD, other])[1]
-    np.testing.assert_allclose(alone.rank, together.rank, atol=1e-3)
+    np.testing.assert_allclose(alone.rank, together.rank, atol=0.1)  # a step in int8
     np.testing.assert_array_equal(alone.short, together.short)
 
 
@@ -109,8 +113,35 @@ def test_scores_that_are_not_finite_order_nothing(folder):
     weights = load_file(folder / "model.safetensors")
     weights["head.out.bias"] = np.full_like(weights["head.out.bias"], np.nan)
     save_file(weights, folder / "model.safetensors")
+    (folder / RANGES).unlink()  # of other weights
     (scores,) = LandmarkReranker.load(str(folder)).score("When are apples picked?", [ORCHARD])
     assert not scores.any()
+
+
+@pytest.mark.skipif(not multiplies_int8(), reason="the processor multiplies no int8 (VNNI)")
+def test_int8_says_what_float32_says(corpus, monkeypatch):
+    monkeypatch.setenv(PRECISION, "int8")
+    fast = LandmarkReranker.load()
+    monkeypatch.setenv(PRECISION, "float32")
+    exact = LandmarkReranker.load()
+    text = (corpus / "glass-river.txt").read_text("utf-8")
+    sentences = [text[sentence.start : sentence.end] for sentence in split_sentences(text)]
+    places = [Place("", tuple(sentences[first : first + 5])) for first in range(0, len(sentences), 5)]
+    for question in ("Which stones moved?", "When did it freeze?"):
+        one, other = (reranker.read(question, places) for reranker in (exact, fast))
+        for name, least in (("rank", 0.99), ("answers", 0.99)):
+            ranks, others = (
+                np.concatenate([getattr(reading, name) for reading in readings]) for readings in (one, other)
+            )
+            assert not np.array_equal(ranks, others)
+            assert np.corrcoef(ranks, others)[0, 1] > least
+
+
+@pytest.mark.skipif(not multiplies_int8(), reason="the processor multiplies no int8 (VNNI)")
+def test_ranges_of_other_weights_are_refused(folder):
+    shutil.copyfile(find_model("landmark-tiny") / RANGES, folder / RANGES)
+    with pytest.raises(EncoderError, match="measured with other weights"):
+        LandmarkReranker.load(str(folder))
 
 
 @pytest.mark.parametrize("fault", ["cut", "gone", "newer", "no json", "no layer"])

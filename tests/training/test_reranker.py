@@ -11,11 +11,12 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from lmkrag.cli import main
+from lmkrag.encoder.quantization import check_ranges, read_ranges
 from lmkrag.encoder.spec import WORDS, find_model
 from lmkrag.errors import UsageError
 from lmkrag.reranker.base import Place
 from lmkrag.reranker.inputs import PairTokenizer
-from lmkrag.reranker.landmark import LandmarkReranker
+from lmkrag.reranker.landmark import LandmarkReranker, read_body
 from lmkrag.training.place_reader import PlaceReader, save_reranker
 from lmkrag.training.places import ANSWERS, MinedPlace, mine_places
 from lmkrag.training.reranker_settings import RerankerSet, RerankerSettings, load_reranker_settings
@@ -73,6 +74,7 @@ def test_a_step_is_a_function_of_its_number(settings, mined):
 def test_a_short_run_writes_what_loads_and_goes_on_from_a_checkpoint(settings, mined):
     folder = train_reranker(settings)
     trained = LandmarkReranker.load(str(folder))
+    check_ranges(read_ranges(folder), read_body(folder, find_model(None), settings.layers)[1], settings.layers)
     assert np.isfinite(trained.score(QUESTION, [PLACE])[0]).all()
     weights = (folder / "model.safetensors").read_bytes()
     train_reranker(settings)  # done: nothing changes

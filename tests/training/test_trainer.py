@@ -15,6 +15,9 @@ from safetensors.torch import load_file, save_file
 
 from lmkrag import LandmarkEncoder
 from lmkrag.corpus.sentences import split_sentences
+from lmkrag.encoder.bert import fuse_weights
+from lmkrag.encoder.loading import read_bert, read_config
+from lmkrag.encoder.quantization import check_ranges, read_ranges
 from lmkrag.encoder.spec import BASE_ENCODER, WORDS, find_model, fingerprint_model
 from lmkrag.errors import EncoderError, TrainingError, UsageError
 from lmkrag.evaluation.dataset import load_dataset
@@ -241,6 +244,12 @@ def test_other_poolings_are_trained_saved_and_read(settings, pooling):
     assert encoder.spec.pooling == pooling
     assert np.isfinite(encoder.encode_query("why?")).all()
     assert (folder / "pooling.safetensors").is_file() == (pooling != "cls")
+
+
+def test_an_encoder_can_be_run_in_int8_when_it_is_trained(one_stage):
+    folder = one_stage.resolve(one_stage.out) / "encoder"
+    layers = read_config(folder)["num_hidden_layers"]
+    check_ranges(read_ranges(folder), fuse_weights(read_bert(folder), layers), layers)
 
 
 def test_averaging_is_the_weighted_mean(one_stage):
