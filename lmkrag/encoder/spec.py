@@ -14,7 +14,7 @@ DEFAULT_ENCODER = "landmark-mini"
 """Of new indexes."""
 
 SHIPPED = ("landmark-mini", "landmark-tiny")
-"""Our own, in this package: of six layers and of three."""
+"""Our own, in this package: of six layers and of four."""
 
 WORDS = "embeddings.word_embeddings.weight"
 """What a model may leave to another: ``words`` in its ``landmark.json`` names that one."""
