@@ -20,7 +20,7 @@ from lmkrag.cli.output import (
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.serialization import info_to_json
-from lmkrag.types import Document
+from lmkrag.types import Document, Reading
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
@@ -170,9 +170,17 @@ def verify(index_path: str, as_json: bool) -> None:
 @index_option
 @click.option("--encoder", metavar="NAME|DIR", help="That made the index, where its own record is damaged.")
 @click.option("--overlap", type=click.FloatRange(0, 1, max_open=True), metavar="SHARE", help="That --encoder had.")
+@click.option("--reading", type=click.Choice(["plain", "thorough"]), default="plain", help="How --encoder read.")
 @click.option("--recipe", metavar="NAME|FILE", help="How vectors are stored, where the index's own record is damaged.")
 @json_option
-def repair(index_path: str, encoder: str | None, overlap: float | None, recipe: str | None, as_json: bool) -> None:
+def repair(
+    index_path: str,
+    encoder: str | None,
+    overlap: float | None,
+    reading: Reading,
+    recipe: str | None,
+    as_json: bool,
+) -> None:
     """Rebuild a damaged index.
 
     What is whole is kept, the rest is read from its files again.
@@ -180,9 +188,9 @@ def repair(index_path: str, encoder: str | None, overlap: float | None, recipe: 
     from lmkrag.repairing import repair_index
 
     def load_encoder() -> "LandmarkEncoder":
-        from lmkrag.encoder.landmark import LandmarkEncoder
+        from lmkrag.encoders import load_new_encoder
 
-        return LandmarkEncoder.load(encoder, overlap=overlap)
+        return load_new_encoder(encoder, overlap=overlap, reading=reading)
 
     report = repair_index(Path(index_path), encoder=load_encoder if encoder else None, recipe=recipe)
     if as_json:

@@ -17,7 +17,7 @@ from lmkrag.evaluation.baselines import Baseline
 from lmkrag.evaluation.dataset import Dataset, Query, load_dataset
 from lmkrag.evaluation.metrics import BUDGETS, Overlap, Piece, Ranks, is_relevant, overlap_at, rank_queries
 from lmkrag.retrieval.filters import quote
-from lmkrag.types import Document, Level, Mode, Sentence
+from lmkrag.types import Document, Level, Mode, Reading, Sentence
 
 OURS = "lmkrag"
 RERANKED = "rerank"
@@ -50,7 +50,8 @@ class Options:
     """What to compare.
 
     ``within``: sets whose questions are asked of their own document only. ``queries``: of each set at most, 0 for all.
-    ``level``: what a reader gets from us. ``encoder`` and ``overlap``: of the index, see :meth:`lmkrag.Engine.open`.
+    ``level``: what a reader gets from us. ``encoder``, ``overlap`` and ``reading``: of the index, see
+    :meth:`lmkrag.Engine.open`.
     """
 
     against: Sequence[str] = ()
@@ -58,6 +59,7 @@ class Options:
     queries: int = 0
     encoder: str | None = None
     overlap: float | None = None
+    reading: Reading | None = None
     mode: Mode = "hybrid"
     level: Level = "span"
 
@@ -117,7 +119,8 @@ def _choose(dataset: Dataset, count: int) -> list[Query]:
 def _ours(system: str, dataset: Dataset, queries: list[Query], path: Path, options: Options) -> _Found:
     name = system.partition(":")[2]
     how: Any = {"rerank": False} if name == "off" else {"reranker": name or None}
-    with Engine.open(path, create=True, encoder=options.encoder, overlap=options.overlap, **how) as engine:
+    made: Any = {"encoder": options.encoder, "overlap": options.overlap, "reading": options.reading}
+    with Engine.open(path, create=True, **made, **how) as engine:
         engine.add(dataset.documents)
         pieces = _search(engine, dataset, queries, options.level, options)
         units = _search(engine, dataset, queries, "sentence", options)
@@ -189,10 +192,10 @@ def _score(found: _Found, queries: list[Query]) -> Scores:
 
 
 def _encoder_key(options: Options) -> str:
-    """A folder name that another encoder, or the same with another overlap, does not have."""
+    """A folder name that another encoder, or the same read in another way, does not have."""
     folder = find_model(options.encoder)
     overlap = choose_overlap(options.encoder) if options.overlap is None else options.overlap
-    name = f"{folder.name}-{fingerprint_model(folder, '')[:8]}"
+    name = f"{folder.name}-{fingerprint_model(folder, '')[:8]}{'-thorough' * (options.reading == 'thorough')}"
     return name if overlap is None else f"{name}-overlap-{overlap:g}"
 
 

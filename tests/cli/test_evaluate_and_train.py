@@ -1,6 +1,7 @@
 """``lmkrag eval`` and ``lmkrag train``, as a user runs them."""
 
 import json
+import sqlite3
 
 
 def test_eval_compares_and_writes_a_report(lmkrag, sample_set, tmp_path):
@@ -34,6 +35,19 @@ def test_eval_runs_again_from_what_it_kept(lmkrag, sample_set, tmp_path):
     again = lmkrag("eval", sample_set, "--queries", 4, "--out", tmp_path, "--json", "--within", "sample")
     assert json.loads(first.stdout)["queries"] == {"sample": 4}
     assert json.loads(again.stdout)["systems"]["lmkrag"]["macro"]["recall"]["4000"] > 0.9
+
+
+def test_eval_keeps_an_index_for_each_reading(lmkrag, sample_set, tmp_path):
+    for reading in ("plain", "thorough"):
+        result = lmkrag("eval", sample_set, "--queries", 2, "--out", tmp_path, "--reading", reading)
+        assert result.returncode == 0, result.stderr
+    made = [read_meta(path, "encoder") for path in tmp_path.glob("index/*/*")]
+    assert sorted(json.loads(spec)["reading"] for spec in made) == ["plain", "thorough"]
+
+
+def read_meta(index, key):
+    with sqlite3.connect(index / "catalog.sqlite") as connection:
+        return connection.execute("SELECT value FROM meta WHERE key = ?", (key,)).fetchone()[0]
 
 
 def test_eval_says_what_is_wrong(lmkrag, sample_set, tmp_path, write_set):
