@@ -35,9 +35,9 @@ def main() -> None:
     encoded = [0]
     forward = encoder._forward
 
-    def counted(jobs: list) -> list:
+    def counted(jobs: list, exact: bool) -> list:
         encoded[0] += len(jobs)
-        return forward(jobs)
+        return forward(jobs, exact)
 
     encoder._forward = counted
     middle, early = (text.index("\n", len(text) // part) + 1 for part in (2, 50))

@@ -434,9 +434,9 @@ class Counted:
         self.windows = 0
         inner = encoder._forward
 
-        def forward(jobs):
+        def forward(jobs, exact):
             self.windows += len(jobs)
-            return inner(jobs)
+            return inner(jobs, exact)
 
         monkeypatch.setattr(encoder, "_forward", forward)
 

@@ -41,6 +41,11 @@ class Bert:
         if ranges is not None:
             check_ranges(ranges, self._fused, config["num_hidden_layers"])
 
+    @property
+    def precision(self) -> str:
+        """What it multiplies in where that need not be exact: ``int8`` or ``float32``."""
+        return "float32" if self._ranges is None else "int8"
+
     def read(self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True) -> Vectors:
         """Return the states of the last layer ``[tokens, dimensions]`` of texts one after the other.
 

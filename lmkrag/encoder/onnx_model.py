@@ -21,6 +21,11 @@ class OnnxModel:
         """Take the parts."""
         self._bert, self._pooling, self._tokens = bert, pooling, tokens
 
+    @property
+    def precision(self) -> str:
+        """What documents are read in: see :class:`lmkrag.encoder.window_model.WindowModel`."""
+        return self._bert.precision
+
     def read(
         self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False
     ) -> Vectors:

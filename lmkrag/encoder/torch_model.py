@@ -29,6 +29,11 @@ class TorchModel:
         self._tokens = tokens
         self._process = os.getpid()
 
+    @property
+    def precision(self) -> str:
+        """What documents are read in: see :class:`lmkrag.encoder.window_model.WindowModel`."""
+        return str(self.network.dtype).removeprefix("torch.")
+
     @torch.inference_mode()
     def read(
         self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False

@@ -7,9 +7,12 @@ from lmkrag.arrays import Vectors
 
 
 class WindowModel(Protocol):
-    """A model with its pooling, in some runtime."""
+    """A model with its pooling, in some runtime. ``precision`` is what it reads documents in: ``float32``, ``int8``."""
 
     device: str
+
+    @property
+    def precision(self) -> str: ...
 
     def read(
         self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False

@@ -53,6 +53,7 @@ def test_doctor(lmkrag, index, tmp_path):
     checks = {item["check"]: item for item in json.loads(lmkrag("doctor", "--index", index, "--json").stdout)}
     assert {"lmkrag", "onnxruntime", "encoder", "index", "disk"} <= checks.keys()
     assert all(item["ok"] for item in checks.values())
+    assert "Onnx on cpu in float32" in checks["encoder"]["found"]
     segment = next((index / "segments").iterdir())
     segment.write_bytes(segment.read_bytes()[:-100] + b"\0" * 100)
     sick = lmkrag("doctor", "--index", index)
