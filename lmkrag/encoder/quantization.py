@@ -50,7 +50,7 @@ def read_ranges(folder: Path) -> Ranges | None:
     if not path.is_file():
         return None
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with np.load(path) as file:
             ranges = {name: file[name] for name in file.files}
         of = str(ranges.pop(_WEIGHTS))
     except Exception as error:  # zipfile, zlib and numpy raise a dozen kinds
