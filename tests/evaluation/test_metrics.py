@@ -104,8 +104,9 @@ def test_unknown_baseline(name):
 
 
 def test_two_encoders_in_one_folder_are_kept_apart(sample_set, tmp_path):
-    both = [Options(queries=4), Options(queries=4, encoder=BASE_ENCODER), Options(queries=4)]
-    ours, base, again = (compare([sample_set], tmp_path / "out", options).scores["lmkrag"] for options in both)
+    shared = {"queries": 14, "against": ["rerank:off"]}
+    both = [Options(**shared), Options(**shared, encoder=BASE_ENCODER), Options(**shared)]
+    ours, base, again = (compare([sample_set], tmp_path / "out", options).scores["rerank:off"] for options in both)
     np.testing.assert_array_equal(ours["sample"].overlaps, again["sample"].overlaps)
     assert (ours["sample"].ranks != base["sample"].ranks).any()
     assert len(list((tmp_path / "out" / "index").iterdir())) == 2
