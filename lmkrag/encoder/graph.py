@@ -9,7 +9,7 @@ from typing import Any, Protocol
 from onnx import NodeProto, TensorProto, helper
 
 from lmkrag.arrays import Vectors
-from lmkrag.encoder.quantization import SMOOTHED, is_split
+from lmkrag.encoder.quantization import SMOOTHED, has_outliers
 
 _FUSED = "com.microsoft"  # ONNX Runtime's own operators
 _VERSIONS = (("", 18), (_FUSED, 1))
@@ -161,22 +161,24 @@ def _multiply_int8(given: str, name: str, out: str, *, bias: bool) -> list[NodeP
     if name.endswith(SMOOTHED):
         nodes.append(helper.make_node("Mul", [given, f"{name}smooth"], [f"{name}given"]))
         given = f"{name}given"
-    some = f"{name}some" if is_split(name) else out
-    step = [f"{name}step", f"{name}zero"]
+    product = f"{name}product" if has_outliers(name) else out
+    scale, zero_point = f"{name}scale", f"{name}zero_point"
     nodes += [
-        helper.make_node("QuantizeLinear", [given, *step], [f"{name}quantized"]),
+        helper.make_node("QuantizeLinear", [given, scale, zero_point], [f"{name}quantized"]),
         helper.make_node(
             "MatMulIntegerToFloat",
-            [f"{name}quantized", f"{name}int8", step[0], f"{name}steps", step[1], "", f"{name}bias" if bias else ""],
-            [some],
+            [f"{name}quantized", f"{name}int8", scale, f"{name}scales", zero_point, "", f"{name}bias" if bias else ""],
+            [product],
             domain=_FUSED,
         ),
     ]
-    if is_split(name):
+    if has_outliers(name):
         nodes += [
-            helper.make_node("Gather", [given, f"{name}apart"], [f"{name}far"], axis=1),
-            helper.make_node("MatMul", [f"{name}far", f"{name}apart.weight"], [f"{name}rest"]),
-            helper.make_node("Add", [some, f"{name}rest"], [out]),
+            helper.make_node("Gather", [given, f"{name}outliers"], [f"{name}outliers.given"], axis=1),
+            helper.make_node(
+                "MatMul", [f"{name}outliers.given", f"{name}outliers.weight"], [f"{name}outliers.product"]
+            ),
+            helper.make_node("Add", [product, f"{name}outliers.product"], [out]),
         ]
     return nodes
 

@@ -1,9 +1,9 @@
-"""Multiply in int8: one step for what each product is given, known beforehand; one step for each column of weights.
+"""Static int8 quantization: one scale for the input of each product, one for each column of its weights.
 
-The channels of what is given are brought to like sizes first (Xiao et al., "SmoothQuant", ICML 2023, arXiv 2211.10438),
-and the few that reach furthest after the GELU stay in float32 (Dettmers et al., "LLM.int8()", NeurIPS 2022, arXiv
-2208.07339). How far channels reach is measured once for a model and kept beside its weights. A text's states depend on
-nothing but the text: steps do not change with what else is read.
+The channels of some inputs are brought to like sizes first (Xiao et al., "SmoothQuant", ICML 2023, arXiv 2211.10438),
+and the outlier channels after the GELU stay in float32 (Dettmers et al., "LLM.int8()", NeurIPS 2022, arXiv
+2208.07339). The least and greatest values of the channels are measured once for a model and kept beside its weights. A
+text's states depend on nothing but the text: scales do not change with what else is read.
 """
 
 from collections.abc import Mapping
@@ -17,21 +17,21 @@ from lmkrag.encoder.spec import hash_weights
 from lmkrag.errors import EncoderError
 
 RANGES = "ranges.npz"
-"""The file beside a model's weights: how far each channel reaches that is multiplied."""
+"""The file beside a model's weights: the least and greatest values of each channel that is multiplied."""
 
 Ranges = Mapping[str, Vectors]
 """For each product, by the name of its weights without ``weight``: ``[2, channels]``, least and greatest values."""
 
 _PRODUCTS = ("attention.self.", "attention.output.dense.", "intermediate.dense.", "output.dense.")
 SMOOTHED = ("attention.self.", "intermediate.dense.")  # they are given states, some of whose channels are far larger
-_SMOOTHING = 0.7  # how much of a channel's reach goes over to the weights
-_CHANNELS_APART = 16
+_SMOOTHING = 0.7  # alpha: how much of an input's magnitude goes over to the weights
+_OUTLIERS = 16  # channels
 _LEAST = 1e-5
 _WEIGHTS = "weights"  # in the file: the hash of those that the ranges were measured with
 
 
-def is_split(name: str) -> bool:
-    """Return whether some channels of a product are multiplied apart."""
+def has_outliers(name: str) -> bool:
+    """Return whether the outlier channels of a product are multiplied in float32."""
     return name.endswith(".output.dense.") and ".attention." not in name
 
 
@@ -88,35 +88,35 @@ def quantize(fused: Mapping[str, Vectors], ranges: Ranges, layers: int) -> dict[
         layers: of the model.
 
     Returns:
-        The weights. In place of each ``weight`` of a product there are ``int8`` ``[channels, columns]`` and ``steps``
-        ``[columns]``, and ``step`` and ``zero`` of what it is given. Some have ``smooth`` ``[channels]``, which
-        that is multiplied by before, others ``apart``, numbers of channels, and their ``apart.weight``.
+        The weights. In place of each ``weight`` of a product there are ``int8`` ``[channels, columns]`` and ``scales``
+        ``[columns]``, and ``scale`` and ``zero_point`` of its input. Some have ``smooth`` ``[channels]``, by which the
+        input is multiplied first, others ``outliers``, numbers of channels, and their ``outliers.weight``.
     """
     quantized: dict[str, Any] = dict(fused)
     for name in product_names(layers):
         weight = quantized.pop(f"{name}weight")
         low, high = ranges[name]
         if name.endswith(SMOOTHED):
-            reach = np.maximum(np.maximum(-low, high), _LEAST)
-            smooth = np.maximum(np.abs(weight).max(1), _LEAST) ** (1 - _SMOOTHING) / reach**_SMOOTHING
+            magnitude = np.maximum(np.maximum(-low, high), _LEAST)
+            smooth = np.maximum(np.abs(weight).max(1), _LEAST) ** (1 - _SMOOTHING) / magnitude**_SMOOTHING
             smooth /= smooth.mean()
             quantized[f"{name}smooth"] = smooth
             weight, low, high = weight / smooth[:, None], low * smooth, high * smooth
-        elif is_split(name):
-            apart = np.sort(np.argsort(np.maximum(-low, high))[-_CHANNELS_APART:])
-            quantized |= {f"{name}apart": apart, f"{name}apart.weight": np.ascontiguousarray(weight[apart])}
+        elif has_outliers(name):
+            outliers = np.sort(np.argsort(np.maximum(-low, high))[-_OUTLIERS:])
+            quantized |= {f"{name}outliers": outliers, f"{name}outliers.weight": np.ascontiguousarray(weight[outliers])}
             weight, low, high = weight.copy(), low.copy(), high.copy()
-            weight[apart] = low[apart] = high[apart] = 0
+            weight[outliers] = low[outliers] = high[outliers] = 0
         quantized |= _quantize(name, weight, min(0.0, float(low.min())), max(_LEAST, float(high.max())))
     return quantized
 
 
 def _quantize(name: str, weight: Vectors, low: float, high: float) -> dict[str, Any]:
-    steps = np.maximum(np.abs(weight).max(0), _LEAST) / 127
-    step = (high - low) / 255
+    scales = np.maximum(np.abs(weight).max(0), _LEAST) / 127
+    scale = (high - low) / 255
     return {
-        f"{name}int8": np.round(weight / steps).astype(np.int8),
-        f"{name}steps": steps.astype(np.float32),
-        f"{name}step": np.array(step, np.float32),
-        f"{name}zero": np.array(round(-low / step), np.uint8),
+        f"{name}int8": np.round(weight / scales).astype(np.int8),
+        f"{name}scales": scales.astype(np.float32),
+        f"{name}scale": np.array(scale, np.float32),
+        f"{name}zero_point": np.array(round(-low / scale), np.uint8),
     }

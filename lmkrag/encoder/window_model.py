@@ -22,7 +22,7 @@ class WindowModel(Protocol):
         Args:
             windows: the token ids of the sentences of each.
             titles: the token ids that each begins with, which are no sentence's.
-            exact: a few short texts: not in int8.
+            exact: compute in float32 where documents are read in int8, as questions are.
 
         Returns:
             ``[sentences, dimensions]`` float32 of length one.

@@ -1,4 +1,4 @@
-"""Measure how far the channels of models reach, so that they can be run in int8."""
+"""Measure the least and greatest values of what models multiply, so that they can be run in int8."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -41,7 +41,7 @@ def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
 
     Args:
         folder: an encoder that ONNX Runtime can run.
-        texts: of many kinds, a hundred thousand characters or more; values beyond what they reach are cut off later.
+        texts: of many kinds, a hundred thousand characters or more; larger values are clipped later.
 
     Raises:
         EncoderError: it can't be loaded, or ONNX Runtime can't run it.
@@ -79,7 +79,7 @@ def calibrate_reranker(
 
 
 class RangeMeter:
-    """Runs a BERT and notes how far the channels reach of what it multiplies. State: ``ranges``."""
+    """Runs a BERT and notes the least and greatest values of what it multiplies. State: ``ranges``."""
 
     def __init__(self, fused: dict[str, Vectors], config: dict[str, Any]) -> None:
         """Take the weights, as :func:`lmkrag.encoder.bert.fuse_weights` returns them, and the configuration."""
