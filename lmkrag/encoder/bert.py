@@ -14,6 +14,7 @@ from lmkrag.encoder.quantization import Ranges, check_ranges, quantize
 from lmkrag.encoder.session import Session
 
 _PROJECTIONS = ("query", "key", "value")
+_RUN_TOKENS = 256  # of short texts that are read in one run; what they need in between then fits the cache
 _EMBEDDINGS = (
     *(f"embeddings.{part}_embeddings.weight" for part in ("word", "position", "token_type")),
     "embeddings.LayerNorm.weight",
@@ -54,8 +55,17 @@ class Bert:
             lengths: tokens of each text, which attends to itself alone.
             exact: in float32, not in int8.
         """
+        tokens = np.asarray(ids, np.int64)
+        groups = group_texts(lengths)
+        states = np.empty((len(tokens), self._config["hidden_size"]), np.float32)
+        for places, read in zip(groups, self._run([tokens[places] for places in groups], exact), strict=True):
+            states[places.ravel()] = read
+        return states
+
+    def _run(self, texts: Sequence[Ids], exact: bool) -> list[Vectors]:
+        """Return the states of texts of one length ``[texts, length]``, of each such group."""
         session = self._exact if exact or self._ranges is None else self._fast
-        return session.run([AFTER], lay_out(ids, lengths))[0]
+        return [found for (found,) in session.run_each([AFTER], [bert_inputs(ids) for ids in texts])]
 
     @cached_property
     def _exact(self) -> Session:
@@ -68,26 +78,30 @@ class Bert:
         return Session(build_model(bert_nodes(self._config, int8=True), BERT_INPUTS, [AFTER], weights), weights)
 
 
-def lay_out(ids: Sequence[int] | Ids, lengths: Sequence[int], types: Ids | None = None) -> dict[str, Any]:
-    """Return the inputs of BERT's graph for texts one after the other.
+def bert_inputs(ids: Ids, types: Ids | None = None) -> dict[str, Ids]:
+    """Return the inputs of BERT's graph.
 
     Args:
-        ids: ``[tokens]`` of all texts, special ones included.
-        lengths: tokens of each text.
-        types: ``[tokens]`` 0 or 1, which half of a pair each token is of; all 0 by default.
+        ids: ``[texts, length]`` tokens, special ones included.
+        types: ``[texts, length]`` 0 or 1, which half of a pair each token is of; all 0 by default.
     """
-    sizes = np.asarray(lengths, np.int32)
-    starts = np.cumsum(sizes, dtype=np.int64) - sizes
-    columns = np.arange(sizes.max(initial=0))
-    inside = columns < sizes[:, None]
-    return {
-        "ids": np.asarray(ids, np.int64),
-        "types": np.zeros(len(ids), np.int64) if types is None else types,
-        "positions": np.broadcast_to(columns, inside.shape)[inside],
-        "padded": np.where(inside, starts[:, None] + columns, 0),
-        "flat": np.flatnonzero(inside),
-        "lengths": sizes,
-    }
+    return {"ids": ids, "types": np.zeros_like(ids) if types is None else types}
+
+
+def group_texts(lengths: Sequence[int]) -> list[Ids]:
+    """Return where the tokens ``[texts, length]`` are of texts of one length that are read in one run, few at a time.
+
+    Args:
+        lengths: tokens of each text, which stand one after the other.
+    """
+    sizes = np.asarray(lengths, np.int64)
+    starts = np.cumsum(sizes) - sizes
+    groups = []
+    for length in np.unique(sizes[sizes > 0]):
+        alike = starts[sizes == length]
+        count = max(1, _RUN_TOKENS // length)
+        groups += [alike[first : first + count, None] + np.arange(length) for first in range(0, len(alike), count)]
+    return groups
 
 
 def is_plain_bert(config: dict[str, Any]) -> bool:

@@ -6,7 +6,8 @@ Luo et al., "Landmark Embedding" (ACL 2024, arXiv 2402.11573) for the idea; Gün
 
 from array import array
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, Self
 
@@ -24,7 +25,7 @@ from lmkrag.types import EncoderSpec, Reading, Sentence, Text, Window
 if TYPE_CHECKING:
     import torch
 
-_POOL_TOKENS = 32_768  # windows sorted by length together; more sorts better, less streams better
+_POOL_TOKENS = 16_384  # windows sorted by length together; more sorts better, less streams better
 _BATCH_TOKENS = 4_096  # one forward pass, padding included
 
 
@@ -83,6 +84,23 @@ class _Job(NamedTuple):
         for part in parts:
             tokens.extend(part)
         return xxh3_64_intdigest(tokens.tobytes())
+
+
+class _Pending(NamedTuple):
+    """Windows that are being encoded: their hashes, the vectors of those that were known, and of the others."""
+
+    jobs: list[_Job]
+    hashes: list[int]
+    known: list[Vectors | None]
+    fresh: Future[dict[int, Vectors]]
+
+    def parts(self) -> Iterator[Encoded]:
+        """Yield what they give, once they are encoded."""
+        fresh = self.fresh.result()
+        for job, window_hash, found in zip(self.jobs, self.hashes, self.known, strict=True):
+            # a copy: a view would keep the whole batch in memory
+            vectors = fresh[window_hash][job.own].copy() if found is None else found
+            yield Encoded(job.key, [piece.sentence for piece in job.pieces[job.own]], vectors, window_hash)
 
 
 class LandmarkEncoder:
@@ -172,7 +190,7 @@ class LandmarkEncoder:
         return fitted, np.concatenate(vectors) if vectors else np.zeros((0, self.spec.dimensions), np.float32)
 
     def encode_stream(self, documents: Iterable[EncoderInput], *, recall: Recall | None = None) -> Iterator[Encoded]:
-        """Encode documents one after the other, windows of several in a batch.
+        """Encode documents one after the other, windows of several in a batch, while the next ones are planned.
 
         Args:
             documents: read as they are needed.
@@ -184,18 +202,33 @@ class LandmarkEncoder:
             held in memory does not grow with the document.
         """
         jobs = (job for document in documents for job in self._jobs(document))
-        for pool in _pools(job for job in jobs if job.own.stop > job.own.start):
-            hashes = [job.hash for job in pool]
-            known = [
-                recall(job.key, window_hash, job.own.stop - job.own.start) if recall else None
-                for job, window_hash in zip(pool, hashes, strict=True)
-            ]
-            unknown = {mark: job for job, mark, found in zip(pool, hashes, known, strict=True) if found is None}
-            fresh = dict(zip(unknown, self._encode_pool(list(unknown.values())), strict=True))
-            for job, window_hash, found in zip(pool, hashes, known, strict=True):
-                # a copy: a view would keep the whole batch in memory
-                vectors = fresh[window_hash][job.own].copy() if found is None else found
-                yield Encoded(job.key, [piece.sentence for piece in job.pieces[job.own]], vectors, window_hash)
+        before: _Pending | None = None
+        with ThreadPoolExecutor(1, "lmkrag-encode") as ahead:
+            for pool in _pools(job for job in jobs if job.own.stop > job.own.start):
+                pending = self._begin(pool, before.fresh.result() if before else {}, recall, ahead)
+                if before:
+                    yield from before.parts()
+                before = pending
+            if before:
+                yield from before.parts()
+
+    def _begin(
+        self, pool: list[_Job], earlier: Mapping[int, Vectors], recall: Recall | None, ahead: ThreadPoolExecutor
+    ) -> "_Pending":
+        """Begin to encode the windows of a pool that are not known, perhaps from ``earlier``, the pool before."""
+        hashes = [job.hash for job in pool]
+        known: list[Vectors | None] = []
+        for job, window_hash in zip(pool, hashes, strict=True):
+            found = recall(job.key, window_hash, job.own.stop - job.own.start) if recall else None
+            if found is None and window_hash in earlier:
+                found = earlier[window_hash][job.own].copy()
+            known.append(found)
+        unknown = {mark: job for job, mark, found in zip(pool, hashes, known, strict=True) if found is None}
+
+        def encode() -> dict[int, Vectors]:
+            return dict(zip(unknown, self._encode_pool(list(unknown.values())), strict=True))
+
+        return _Pending(pool, hashes, known, ahead.submit(encode))
 
     def encode_queries(self, queries: Sequence[str]) -> Vectors:
         """Encode questions: ``[len(queries), dimensions]`` float32 of length one. Cut at the window's length."""

@@ -1,7 +1,9 @@
 """A model in ONNX Runtime: as fast as torch on a processor, and imported in a fraction of its time."""
 
+import functools
 import os
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from ctypes import py_object, pythonapi
 from typing import Any
 
@@ -11,7 +13,8 @@ from lmkrag.arrays import Vectors
 class Session:
     """Runs a graph with its weights. State: a session of the runtime. May be shared by threads.
 
-    A process that was forked starts a session of its own if the runtime has threads: they stayed with its parent.
+    One run takes one processor: several side by side are faster than one after the other on all processors, since what
+    each works on stays in its processor's cache. A process that was forked starts a session of its own.
     """
 
     def __init__(self, graph: bytes, weights: dict[str, Vectors]) -> None:
@@ -21,11 +24,21 @@ class Session:
 
     def run(self, outputs: Sequence[str], inputs: dict[str, Any]) -> list[Vectors]:
         """Return outputs by their names."""
-        if self._threads > 1 and os.getpid() != self._process:
-            pythonapi.Py_IncRef(py_object(self._session))  # ending it would wait for the parent's threads
-            self._start()
+        self._restart_if_forked()
         found: list[Vectors] = self._session.run(list(outputs), inputs)
         return found
+
+    def run_each(self, outputs: Sequence[str], runs: Sequence[dict[str, Any]]) -> list[list[Vectors]]:
+        """Return the outputs of several runs, which all processors share."""
+        if len(runs) < 2:
+            return [self.run(outputs, inputs) for inputs in runs]
+        self._restart_if_forked()
+        return list(_processors(count_threads(), os.getpid()).map(lambda inputs: self.run(outputs, inputs), runs))
+
+    def _restart_if_forked(self) -> None:
+        if os.getpid() != self._process:
+            pythonapi.Py_IncRef(py_object(self._session))  # never ended: a thread of the parent may hold its locks
+            self._start()
 
     def _start(self) -> None:
         os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")  # its thread keeps forked processes from ending, too
@@ -33,13 +46,18 @@ class Session:
 
         onnxruntime.disable_telemetry_events()  # if it was imported before
         options = onnxruntime.SessionOptions()
-        self._threads = options.intra_op_num_threads = count_threads()
-        options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # leaves processors to other work
+        options.intra_op_num_threads = 1
         options.log_severity_level = 3
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in self._weights.values()]
         options.add_external_initializers(list(self._weights), values)
         self._session: Any = onnxruntime.InferenceSession(self._graph, options, providers=["CPUExecutionProvider"])
         self._process = os.getpid()
+
+
+@functools.lru_cache(maxsize=1)
+def _processors(threads: int, process: int) -> ThreadPoolExecutor:
+    """Threads that runs share; those of its parent are none of a forked ``process``'s."""
+    return ThreadPoolExecutor(threads, f"lmkrag-{process}")
 
 
 def count_threads() -> int:

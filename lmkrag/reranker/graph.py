@@ -9,12 +9,12 @@ from lmkrag.encoder.graph import AFTER, BEFORE, Inputs
 LOGITS, WEIGHTS, ENDS = "logits", "weights", "ends"
 ALIKE = {AFTER: "alike.after", BEFORE: "alike.before"}
 OUTPUTS = [LOGITS, WEIGHTS, ENDS, *ALIKE.values()]
-"""``logits`` ``[texts, sentences, 2]``: how sentences rank and the log-odds that they answer, without late interaction.
-``weights`` ``[texts, question]`` of the question's tokens. ``ends`` ``[texts, longest, 2]`` of short answers. For late
-interaction, the similarity of the question's tokens to all: ``[texts, question, longest]``, after and before."""
+"""``logits`` ``[sentences, 2]``: how sentences rank and the log-odds that they answer, without late interaction.
+``weights`` ``[question]`` of the question's tokens. ``ends`` ``[length, 2]`` of short answers. For late interaction,
+the similarity of the question's tokens to all: ``[question, length]``, after and before."""
 
 INPUTS: Inputs = {
-    "members": (TensorProto.FLOAT, ["texts", "sentences", "longest"]),
+    "members": (TensorProto.FLOAT, ["sentences", "length"]),
     "question": (TensorProto.INT64, ["one"]),
 }
 """``members``: the share of each token in its sentence's mean. ``question``: where it ends; it begins at 1."""
@@ -26,22 +26,20 @@ _CONTRAST = 4.0  # times the product of a sentence's mean and the question's
 
 
 def head_nodes() -> list[NodeProto]:
-    """Return what computes :data:`OUTPUTS`. Linear layers are named ``head.*``, as ``[in, out]``."""
+    """Return what computes :data:`OUTPUTS` of one text. Linear layers are named ``head.*``, as ``[in, out]``."""
     return [
+        _constant("head.zero", np.array([0], np.int64)),
         _constant("head.one", np.array([1], np.int64)),
-        _constant("head.axis", np.array([1], np.int64)),
-        _constant("head.last", np.array([2], np.int64)),
         _constant("head.contrast", np.array(_CONTRAST, np.float32)),
         *_compare(AFTER),
         *_compare(BEFORE),
-        helper.make_node("Gather", [AFTER, "padded"], ["head.states"]),
-        helper.make_node("Slice", ["head.states", "head.one", "question", "head.axis"], ["head.asked"]),
+        helper.make_node("Slice", [AFTER, "head.one", "question"], ["head.asked"]),
         *_linear("weigh", "head.asked", "head.weighed"),
-        helper.make_node("Squeeze", ["head.weighed", "head.last"], ["head.flat"]),
-        helper.make_node("Softmax", ["head.flat"], [WEIGHTS], axis=1),
-        *_linear("ends", "head.states", ENDS),
-        helper.make_node("MatMul", ["members", "head.states"], ["head.means"]),
-        helper.make_node("ReduceMean", ["head.asked", "head.axis"], ["head.whole"], keepdims=1),
+        helper.make_node("Squeeze", ["head.weighed", "head.one"], ["head.flat"]),
+        helper.make_node("Softmax", ["head.flat"], [WEIGHTS]),
+        *_linear("ends", AFTER, ENDS),
+        helper.make_node("MatMul", ["members", AFTER], ["head.means"]),
+        helper.make_node("ReduceMean", ["head.asked", "head.zero"], ["head.whole"], keepdims=1),
         helper.make_node("Mul", ["head.whole", "head.contrast"], ["head.scaled"]),
         helper.make_node("Mul", ["head.means", "head.scaled"], ["head.products"]),
         helper.make_node("Concat", ["head.means", "head.products"], ["head.features"], axis=-1),
@@ -52,13 +50,12 @@ def head_nodes() -> list[NodeProto]:
 
 
 def _compare(states: str) -> list[NodeProto]:
-    """Cosines of the question's tokens and all tokens of each text."""
+    """Cosines of the question's tokens and all tokens of the text."""
     name = f"head.{states}."
     return [
         helper.make_node("LpNormalization", [states], [f"{name}unit"], axis=-1, p=2),
-        helper.make_node("Gather", [f"{name}unit", "padded"], [f"{name}all"]),
-        helper.make_node("Slice", [f"{name}all", "head.one", "question", "head.axis"], [f"{name}asked"]),
-        helper.make_node("Transpose", [f"{name}all"], [f"{name}turned"], perm=[0, 2, 1]),
+        helper.make_node("Slice", [f"{name}unit", "head.one", "question"], [f"{name}asked"]),
+        helper.make_node("Transpose", [f"{name}unit"], [f"{name}turned"], perm=[1, 0]),
         helper.make_node("MatMul", [f"{name}asked", f"{name}turned"], [ALIKE[states]]),
     ]
 

@@ -17,7 +17,7 @@ from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 
 from lmkrag.arrays import Ids, Scores, Vectors
-from lmkrag.encoder.bert import expected_names, fuse_weights, lay_out, read_weights
+from lmkrag.encoder.bert import bert_inputs, expected_names, fuse_weights, read_weights
 from lmkrag.encoder.graph import AFTER, BEFORE, BERT_INPUTS, bert_nodes, build_model
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.precision import choose_ranges, find_precision
@@ -32,7 +32,6 @@ from lmkrag.reranker.inputs import PairTokenizer, PairTokens
 FORMAT = 1
 """Of ``reranker.json``."""
 
-_TOGETHER = 16  # places that are read in one pass
 _LONGEST_ANSWER = 24  # tokens of a short answer
 _NEVER = -20  # log-odds of what was not read
 
@@ -103,26 +102,14 @@ class LandmarkReranker:
         return [reading.rank for reading in self.read(question, places)]
 
     def read(self, question: str, places: Sequence[Place]) -> list[Reading]:
-        """Read places together with a question, some in one pass."""
+        """Read places together with a question."""
         readings = [_nothing_read(len(place.sentences)) for place in places]
         pairs = self._tokens.pairs(question, places)
         readable = [number for number, pair in enumerate(pairs) if pair.question and pair.owners.max(initial=-1) >= 0]
-        for start in range(0, len(readable), _TOGETHER):
-            numbers = readable[start : start + _TOGETHER]
-            self._read([pairs[number] for number in numbers], [readings[number] for number in numbers])
+        runs = [_inputs(pairs[number]) for number in readable]
+        for number, outputs in zip(readable, self._session.run_each(OUTPUTS, runs), strict=True):
+            self._judge(pairs[number], dict(zip(OUTPUTS, outputs, strict=True)), readings[number])
         return readings
-
-    def _read(self, pairs: Sequence[PairTokens], readings: Sequence[Reading]) -> None:
-        """Read pairs in one pass, and fill in what the head says of each."""
-        lengths = [len(pair.ids) for pair in pairs]
-        inputs = lay_out(
-            np.concatenate([pair.ids for pair in pairs]), lengths, np.concatenate([pair.types for pair in pairs])
-        )
-        inputs["members"] = _members(pairs, max(lengths))
-        inputs["question"] = np.array([1 + pairs[0].question])
-        found = dict(zip(OUTPUTS, self._session.run(OUTPUTS, inputs), strict=True))
-        for number, (pair, reading) in enumerate(zip(pairs, readings, strict=True)):
-            self._judge(pair, {name: output[number] for name, output in found.items()}, reading)
 
     def _judge(self, pair: PairTokens, found: dict[str, Vectors], reading: Reading) -> None:
         """Fill in what the head says of one place, if it is finite: see :data:`lmkrag.reranker.graph.OUTPUTS`."""
@@ -186,14 +173,14 @@ def _read_head(path: Path) -> tuple[dict[str, Vectors], Vectors]:
         return head, file.get_tensor("head.match.weight").astype(np.float32)
 
 
-def _members(pairs: Sequence[PairTokens], longest: int) -> Vectors:
-    """The share of each token in the mean of its sentence: ``[pairs, sentences, longest]``."""
-    members = np.zeros((len(pairs), 1 + max(int(pair.owners.max()) for pair in pairs), longest), np.float32)
-    for number, pair in enumerate(pairs):
-        inside = np.flatnonzero(pair.owners >= 0)
-        members[number, pair.owners[inside], inside] = 1
-    members /= np.maximum(members.sum(2, keepdims=True), np.float32(1))
-    return members
+def _inputs(pair: PairTokens) -> dict[str, Any]:
+    """The inputs of the graph; the members are the share of each token in the mean of its sentence."""
+    members = np.zeros((1 + int(pair.owners.max()), len(pair.ids)), np.float32)
+    inside = np.flatnonzero(pair.owners >= 0)
+    members[pair.owners[inside], inside] = 1
+    members /= np.maximum(members.sum(1, keepdims=True), np.float32(1))
+    question = np.array([1 + pair.question])
+    return {**bert_inputs(pair.ids[None], pair.types[None]), "members": members, "question": question}
 
 
 def _nothing_read(sentences: int) -> Reading:

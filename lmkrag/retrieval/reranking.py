@@ -15,6 +15,9 @@ from lmkrag.retrieval.results import Results
 PLACES = 10
 """Places that are read, at most."""
 
+_AT_A_TIME = 2
+"""Places that are read at once while time is limited: our own re-ranker reads each on a processor of its own."""
+
 Grown = tuple[int, int, int]
 """Positions of a span's first candidate, of the one after its last, and of the one that it grew from."""
 
@@ -53,7 +56,7 @@ class SecondLook:
         self._seconds = None if milliseconds is None else milliseconds / 1_000
         self._began: float | None = None  # to read
         self._scores: dict[tuple[int, int, int], Scores] = {}
-        self._slowest = 0.0  # seconds that a place took
+        self._slowest = 0.0  # seconds that reading once took
 
     def reread(self, results: Results, candidates: Candidates, grown: Iterable[Grown]) -> Reread:
         """Read the places of the best spans, best first, until time is up."""
@@ -89,9 +92,9 @@ class SecondLook:
         return Reread(score, read)
 
     def _read(self, wanted: Sequence[tuple[DocumentView, int, int]]) -> None:
-        """Read places that were not read yet: all at once, or one by one while there is time, the first in any case."""
+        """Read places that were not read yet: all at once, or some at a time while there is time, once in any case."""
         new = [place for place in wanted if (place[0].row.id, *place[1:]) not in self._scores]
-        size = len(new) if self._seconds is None else 1
+        size = len(new) if self._seconds is None else _AT_A_TIME
         for start in range(0, len(new), max(1, size)):
             began = time.monotonic()
             self._began = self._began or began
@@ -105,7 +108,7 @@ class SecondLook:
             scored = self._reranker.score(self._question, places)
             for (view, low, high), scores in zip(part, scored, strict=True):
                 self._scores[view.row.id, low, high] = _checked(scores, high - low)
-            self._slowest = max(self._slowest, (time.monotonic() - began) / len(part))
+            self._slowest = max(self._slowest, time.monotonic() - began)
 
 
 def find_place(view: DocumentView, low: int, high: int, hit: int) -> tuple[int, int]:

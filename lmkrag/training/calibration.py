@@ -9,7 +9,7 @@ from tokenizers import Tokenizer
 
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.encoder.bert import Bert, lay_out
+from lmkrag.encoder.bert import Bert, bert_inputs
 from lmkrag.encoder.graph import AFTER, BERT_INPUTS, bert_nodes, build_model
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.loading import load_parts, read_bert, read_config
@@ -72,9 +72,8 @@ def calibrate_reranker(
     tokens = PairTokenizer(Tokenizer.from_file(str(source / "tokenizer.json")), landmark)
     for questions in mined:
         for question, places in questions[:_QUESTIONS]:
-            pairs = tokens.pairs(question, [Place(place.title, place.sentences) for place in places])
-            ids, types = (np.concatenate([getattr(pair, name) for pair in pairs]) for name in ("ids", "types"))
-            meter.read(lay_out(ids, [len(pair.ids) for pair in pairs], types))
+            for pair in tokens.pairs(question, [Place(place.title, place.sentences) for place in places]):
+                meter.read(bert_inputs(pair.ids[None], pair.types[None]))
     write_ranges(folder, meter.ranges)
 
 
@@ -93,7 +92,7 @@ class RangeMeter:
         self._session = Session(build_model(nodes, BERT_INPUTS, outputs, fused), fused)
 
     def read(self, inputs: dict[str, Any]) -> Vectors:
-        """Return the states of the last layer, of what :func:`lmkrag.encoder.bert.lay_out` laid out."""
+        """Return the states of the last layer, of what :func:`lmkrag.encoder.bert.bert_inputs` returned."""
         after, *given = self._session.run([AFTER, *self._given.values()], inputs)
         for name, values in zip(self._given, given, strict=True):
             low, high = self.ranges.get(name, (0.0, 0.0))
@@ -108,5 +107,5 @@ class _MeteredBert(Bert):
         super().__init__(weights, config)
         self.meter = RangeMeter(self._fused, config)
 
-    def read(self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True) -> Vectors:
-        return self.meter.read(lay_out(ids, lengths))
+    def _run(self, texts: Sequence[Ids], exact: bool) -> list[Vectors]:
+        return [self.meter.read(bert_inputs(ids)) for ids in texts]

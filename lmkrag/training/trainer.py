@@ -105,6 +105,8 @@ def _run_stage(
     teacher = load_student(find_model(settings.model.base) if settings.model.layers else start) if taught else None
     if stage.share_words:
         take_words(student, load_student(find_model(settings.model.base)))
+    if stage.freeze_words:
+        student.backbone.get_input_embeddings().requires_grad_(False)
     tokens = tokenizer_of(student, settings.model, max(stage.windows))
     known: dict[str, TrainingSet] = {}
     for chosen in stage.sets:

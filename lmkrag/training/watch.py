@@ -1,7 +1,7 @@
 """Measure recall during training."""
 
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -26,6 +26,14 @@ _RANKED = 200
 class _Sample:
     dataset: Dataset
     within: bool
+
+
+class _HalfModel(TorchModel):
+    """Computes in bfloat16 as training does, its weights in float32."""
+
+    def read(self, *args: Any, **options: Any) -> Vectors:
+        with torch.autocast(torch.device(self.device).type, torch.bfloat16):
+            return super().read(*args, **options)
 
 
 class RecallWatch:
@@ -61,14 +69,14 @@ class RecallWatch:
         )
         device = next(backbone.parameters()).device
         tokens = tokenizer_of(self._student, model, model.window)
-        encoder = LandmarkEncoder(TorchModel(backbone, self._student.pooling, tokens, device), tokens, spec)
-        with torch.autocast(device.type, torch.bfloat16, enabled=self._settings.half):
-            rows = {
-                sample.dataset.name: recall_rows(
-                    sample.dataset, rank_sentences(encoder, sample.dataset, within=sample.within)
-                ).mean(0)
-                for sample in self._samples
-            }
+        kind = _HalfModel if self._settings.half else TorchModel
+        encoder = LandmarkEncoder(kind(backbone, self._student.pooling, tokens, device), tokens, spec)
+        rows = {
+            sample.dataset.name: recall_rows(
+                sample.dataset, rank_sentences(encoder, sample.dataset, within=sample.within)
+            ).mean(0)
+            for sample in self._samples
+        }
         backbone.train()
         self._student.pooling.train()
         table = 100 * np.array(list(rows.values()))

@@ -331,6 +331,17 @@ def test_an_encoder_of_fewer_layers_imitates_the_one_it_was_cut_from(settings, c
     assert likeness(folder.parent / "start") < likeness(folder) < 0.999
 
 
+def test_frozen_words_stay_as_they_are(settings):
+    stage = replace(settings.stages[2], steps=2, freeze_words=True)
+    folder = train(
+        replace(settings, model=ModelSettings(base="landmark-mini", window=64), stages=[stage], keep_base=0.0)
+    )
+    after, before = weights(folder), weights(find_model("landmark-mini"))
+    assert torch.equal(after[WORDS], before[WORDS])
+    moved = {name for name in before if not torch.equal(after[name], before[name])}
+    assert {name.split(".")[2] for name in moved if name.startswith("encoder.layer")} == {"0", "1", "2", "3", "4", "5"}
+
+
 def test_words_that_two_encoders_share_are_stored_once(settings, corpus, tmp_path):
     model = ModelSettings(base="landmark-mini", layers=[0], window=64)
     stage = replace(settings.stages[2], steps=2, anchor=1.0, duplicate=1.0)
