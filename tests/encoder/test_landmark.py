@@ -1,6 +1,7 @@
 import json
 import re
 import shutil
+import time
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmkrag import LandmarkEncoder, split_sentences
+from lmkrag.encoder import landmark
 from lmkrag.encoder.landmark import EncoderInput
 from lmkrag.encoder.pooling import POOLINGS, build_pooling
 from lmkrag.encoder.spec import BASE_ENCODER, find_model, hash_weights
@@ -51,6 +53,64 @@ def test_batching_changes_nothing(exact):
     together = np.concatenate([part.vectors for part in parts if part.key == 1])
     np.testing.assert_allclose(together, alone, atol=1e-5)
     assert [part.key for part in parts] == sorted(part.key for part in parts)
+
+
+def test_windows_are_planned_while_those_before_are_encoded(encoder, monkeypatch):
+    monkeypatch.setattr(landmark, "_POOL_TOKENS", 300)
+    planned: list[int] = []
+
+    def documents():
+        for key in range(8):
+            planned.append(key)
+            text = f"Lighthouse {key}. {TEXT[:1_500]}"
+            yield EncoderInput(key, text, split_sentences(text))
+
+    read = encoder.model.read
+
+    def slow(windows, titles, *, exact=False):
+        began = len(planned)
+        for _ in range(200):
+            if len(planned) > began or len(planned) == 8:
+                break
+            time.sleep(0.01)
+        return read(windows, titles, exact=exact)
+
+    monkeypatch.setattr(encoder.model, "read", slow)
+    stream = encoder.encode_stream(documents())
+    keys = [next(stream).key]
+    assert len(planned) > 1
+    keys += [part.key for part in stream]
+    assert list(dict.fromkeys(keys)) == list(range(8))
+
+
+def test_copies_of_a_window_are_read_once_wherever_they_are(encoder, monkeypatch):
+    monkeypatch.setattr(landmark, "_POOL_TOKENS", 300)
+    read = encoder.model.read
+    seen = []
+
+    def count(windows, titles, *, exact=False):
+        seen.append(len(windows))
+        return read(windows, titles, exact=exact)
+
+    monkeypatch.setattr(encoder.model, "read", count)
+    text = TEXT[:1_050]
+    one, other = (EncoderInput(key, text, split_sentences(text)) for key in (0, 1))
+    parts = list(encoder.encode_stream([one]))
+    windows = sum(seen)
+    seen.clear()
+    both = list(encoder.encode_stream([one, other]))
+    assert sum(seen) == windows
+    again = np.concatenate([part.vectors for part in both if part.key == 1])
+    np.testing.assert_array_equal(again, np.concatenate([part.vectors for part in parts]))
+
+
+def test_an_error_while_encoding_ends_the_stream(encoder, monkeypatch):
+    def broken(windows, titles, *, exact=False):
+        raise EncoderError("out of memory")
+
+    monkeypatch.setattr(encoder.model, "read", broken)
+    with pytest.raises(EncoderError, match="out of memory"):
+        encoder.encode(TEXT, split_sentences(TEXT))
 
 
 def test_the_precision_of_this_machine_agrees_with_float32(encoder):

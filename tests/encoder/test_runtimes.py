@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from lmkrag import Engine, LandmarkEncoder, split_sentences
 from lmkrag.encoder import precision
-from lmkrag.encoder.bert import Bert, read_weights
+from lmkrag.encoder.bert import Bert, group_texts, read_weights
 from lmkrag.encoder.loading import prefers_torch, runs_without_torch
 from lmkrag.encoder.onnx_model import POOLINGS, OnnxModel
 from lmkrag.encoder.pooling import build_pooling
@@ -76,6 +76,26 @@ def test_texts_of_all_lengths_are_read_as_if_alone():
     together = bert.read([token for text in texts for token in text], [len(text) for text in texts])
     alone = np.concatenate([bert.read(text, [len(text)]) for text in texts])
     np.testing.assert_allclose(together, alone, atol=2e-5)
+
+
+@given(st.lists(st.integers(0, 600), max_size=60))
+def test_texts_of_one_length_are_grouped(lengths):
+    groups = group_texts(lengths)
+    places = np.concatenate([group.ravel() for group in groups]) if groups else np.empty(0)
+    assert sorted(places.tolist()) == list(range(sum(lengths)))
+    starts = set(np.cumsum([0, *lengths]).tolist())
+    for group in groups:
+        assert len(group) == 1 or group.size <= 256
+        for text in group:
+            assert text[0] in starts
+            assert text[-1] + 1 in starts
+            assert (np.diff(text) == 1).all()
+
+
+def test_an_error_in_one_run_reaches_who_asked(both):
+    bert = both[0].model._bert
+    with pytest.raises(Exception, match="indices element out of data bounds"):
+        bert.read([101, 102, 101, 9_999_999, 102], [2, 3])
 
 
 def rename_weights(folder, rename):
