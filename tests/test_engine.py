@@ -221,7 +221,9 @@ def test_a_question_that_names_a_document_is_about_it(tmp_path, encoder):
         for mode in ("hybrid", "lexical"):
             for doc_id, title in names.items():
                 if title:
-                    found = engine.search(f"{title}: who pays nothing?", top_k=4, level="sentence", mode=mode)
+                    found = engine.search(
+                        f"{title}: what do children under six pay?", top_k=4, level="sentence", mode=mode
+                    )
                     assert found[0].doc_id == doc_id
                     assert "nothing" in found[0].text
         plain = engine.search("who pays nothing?", top_k=4, level="sentence", mode="lexical")

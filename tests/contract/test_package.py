@@ -153,8 +153,8 @@ def test_the_output_in_the_readme_is_real(lmkrag, built_index, chat_server, caus
         assert result.returncode == 0, result.stderr
         warnings = [line for line in result.stderr.splitlines() if line.startswith("lmkrag: ")]
         lines = [*result.stdout.rstrip().split("\n"), *warnings]
-        without_scores = [re.sub(r"  \d\.\d+$", "", line) for line in lines]
-        assert without_scores == [re.sub(r"  \d\.\d+$", "", line) for line in output.rstrip().split("\n")]
+        without_scores = [re.sub(r"  \d\.\d+\b", "", line) for line in lines]
+        assert without_scores == [re.sub(r"  \d\.\d+\b", "", line) for line in output.rstrip().split("\n")]
 
 
 def test_changelog_and_version_agree():
