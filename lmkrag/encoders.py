@@ -129,8 +129,8 @@ class IndexEncoders:
         if encoder.spec.fingerprint != self._spec.fingerprint:
             raise IndexMismatch(
                 f"{self._path}: made with encoder {self._spec.name!r} ({self._spec.fingerprint[:8]}), not with "
-                f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:8]}); run lmkrag reindex, or open it with the encoder "
-                "that made it"
+                f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:8]}); run lmkrag reindex, or open it with the "
+                "encoder that made it"
             )
 
 
