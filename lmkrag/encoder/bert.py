@@ -62,10 +62,10 @@ class Bert:
             states[places.ravel()] = read
         return states
 
-    def _run(self, texts: Sequence[Ids], exact: bool) -> list[Vectors]:
-        """Return the states of texts of one length ``[texts, length]``, of each such group."""
+    def _run(self, groups: Sequence[Ids], exact: bool) -> list[Vectors]:
+        """Return the states ``[texts * length, dimensions]`` of each group of texts ``[texts, length]``."""
         session = self._exact if exact or self._ranges is None else self._fast
-        return [found for (found,) in session.run_each([AFTER], [bert_inputs(ids) for ids in texts])]
+        return [found for (found,) in session.run_each([AFTER], [bert_inputs(ids) for ids in groups])]
 
     @cached_property
     def _exact(self) -> Session:
@@ -89,10 +89,13 @@ def bert_inputs(ids: Ids, types: Ids | None = None) -> dict[str, Ids]:
 
 
 def group_texts(lengths: Sequence[int]) -> list[Ids]:
-    """Return where the tokens ``[texts, length]`` are of texts of one length that are read in one run, few at a time.
+    """Divide texts into groups that are read in one run each: of one length, and few enough to fit the cache.
 
     Args:
-        lengths: tokens of each text, which stand one after the other.
+        lengths: tokens of each text; the texts stand one after the other.
+
+    Returns:
+        The positions of the tokens of each group ``[texts, length]``.
     """
     sizes = np.asarray(lengths, np.int64)
     starts = np.cumsum(sizes) - sizes

@@ -32,7 +32,7 @@ class Session:
         """Return the outputs of several runs, which all processors share."""
         if len(runs) < 2:
             return [self.run(outputs, inputs) for inputs in runs]
-        self._restart_if_forked()
+        self._restart_if_forked()  # here, so that not each of the threads does it
         return list(_processors(count_threads(), os.getpid()).map(lambda inputs: self.run(outputs, inputs), runs))
 
     def _restart_if_forked(self) -> None:
@@ -56,7 +56,7 @@ class Session:
 
 @functools.lru_cache(maxsize=1)
 def _processors(threads: int, process: int) -> ThreadPoolExecutor:
-    """Threads that runs share; those of its parent are none of a forked ``process``'s."""
+    """The threads of a process that runs share; a forked one has none of its parent's, so it gets its own."""
     return ThreadPoolExecutor(threads, f"lmkrag-{process}")
 
 

@@ -107,5 +107,5 @@ class _MeteredBert(Bert):
         super().__init__(weights, config)
         self.meter = RangeMeter(self._fused, config)
 
-    def _run(self, texts: Sequence[Ids], exact: bool) -> list[Vectors]:
-        return [self.meter.read(bert_inputs(ids)) for ids in texts]
+    def _run(self, groups: Sequence[Ids], exact: bool) -> list[Vectors]:
+        return [self.meter.read(bert_inputs(ids)) for ids in groups]
