@@ -28,7 +28,7 @@ _BIAS, _EVIDENCE, _ANSWERS = -2.9, 5.0, 0.18  # of the logistic regression that 
 _SUREST = 10.0  # log-odds beyond which a sentence's count no more
 _QUOTES = 3
 _WORDS = 4  # a heading alone answers nothing
-_NEAR = 0.02  # a further sentence is quoted when it scores so much less than the best, at most
+_NEAR = 0.04  # a further sentence is quoted when it scores so much less than the best, at most
 _FOLLOWING = 300  # characters of a list that is quoted with what announces it
 _LOOKED_AT = 3  # spans whose words count as evidence
 

@@ -15,6 +15,9 @@ PLACES = 8
 STRENGTH = -3.0
 """The logarithm of the least probability with which words are taken for the answer."""
 
+WEIGHT = 0.03
+"""Of the re-ranker's ranks beside similarities: more than in a search, since few sentences are quoted."""
+
 _BESIDE_A_HIT = 0.9  # what a sentence of a span has of the span's best hit's score, if nothing found it itself
 _SHARE = 0.75  # words that are more of their sentence than this are the sentence
 
@@ -60,12 +63,12 @@ def read_spans(question: str, spans: Sequence[Span], reranker: LandmarkReranker)
     ]
     found: list[ReadSentence] = []
     for (_, number, sentences), reading in zip(best, reranker.read(question, texts), strict=True):
-        found += _describe(question, number, spans[number - 1], sentences, reading, reranker.weight)
+        found += _describe(question, number, spans[number - 1], sentences, reading)
     return sorted(found, key=lambda sentence: -sentence.score)
 
 
 def _describe(
-    question: str, number: int, span: Span, sentences: Sequence[Sentence], reading: Reading, weight: float
+    question: str, number: int, span: Span, sentences: Sequence[Sentence], reading: Reading
 ) -> Iterator[ReadSentence]:
     for place, sentence in enumerate(sentences):
         start, end = (span.start + sentence.start + int(offset) for offset in reading.short[place])
@@ -76,7 +79,7 @@ def _describe(
             number,
             span.start + sentence.start,
             span.start + sentence.end,
-            _similarity(span, sentence) + weight * float(reading.rank[place]),
+            _similarity(span, sentence) + WEIGHT * float(reading.rank[place]),
             float(reading.answers[place]),
             short if certain and 0 < end - start <= _SHARE * (sentence.end - sentence.start) else None,
         )
