@@ -12,7 +12,7 @@ from lmkrag.reranker.base import PLACE_LENGTH, Place, Reranker
 from lmkrag.retrieval.gather import Candidates
 from lmkrag.retrieval.results import Results
 
-PLACES = 10
+PLACES = 16
 """Places that are read, at most."""
 
 _AT_A_TIME = 2
