@@ -1,0 +1,109 @@
+"""How sure is `ask` of its answers, and is it right? Fits the confidence of the reader without a language model.
+
+    python benchmarks/confidence.py DATA --work DIR [--queries 40]
+
+Asks questions of the sets below DATA of their own documents; the same questions of another set's documents, which do
+not answer them; and those of `squad_unanswerable`, which its documents nearly answer. A logistic regression on half of
+the questions gives the constants of `lmkrag/readers/extractive.py`; on the other half it prints, for the constants in
+use and for those that it fitted, how well the probability tells the kinds apart (AUROC), and how many it refuses of
+each kind at the least probability in use and at those that refuse 2, 3 and 5 % of the questions that are answered.
+Indexes are kept in DIR, and shared with `depth.py`.
+"""
+
+import argparse
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from scipy.special import expit
+from scipy.stats import mannwhitneyu
+from sklearn.linear_model import LogisticRegression
+
+from lmkrag import Engine
+from lmkrag.evaluation.dataset import Dataset, Query, load_dataset
+from lmkrag.readers import extractive
+from lmkrag.readers.short_answers import read_spans
+from lmkrag.reranker.loading import load_landmark_reranker
+from lmkrag.retrieval.filters import quote
+
+WITHIN = {"qmsum", "cuad", "policyqa", "evidence_inference", "hotpot_small", "musique_small", "squad_unanswerable"}
+NEARLY = "squad_unanswerable"
+OWN, OTHER, NEAR = "answered", "asked of another set", "nearly answered"
+KINDS = (OWN, OTHER, NEAR)
+WEIGHTS = {OWN: 1.0, OTHER: 0.5, NEAR: 0.5}  # of each kind in the fit
+
+
+class Asked(NamedTuple):
+    """What speaks for an answer to a question of a kind: evidence of the search, log-odds of the best sentence."""
+
+    kind: str
+    evidence: float
+    answers: float
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--queries", type=int, default=40, help="of each set, asked of its own and of other documents")
+    options = parser.parse_args()
+    names = sorted(path.parent.name for path in options.data.glob("*/docs.jsonl.gz"))
+    sets = {name: load_dataset(options.data / name) for name in names}
+    asked: list[Asked] = []
+    for place, name in enumerate(names):
+        with Engine.open(options.work / name, create=True, overlap=0.0) as engine:
+            if not engine.count().documents:
+                engine.add(sets[name].documents)
+            own = OWN if name != NEARLY else NEAR
+            count = options.queries * (1 if own == OWN else len(names))
+            asked += ask(engine, own, choose(sets[name], count), within=name in WITHIN)
+            strangers = [other for other in names if other not in (name, NEARLY)]
+            stranger = sets[strangers[(7 * place) % len(strangers)]]  # 7: not the neighbour, which may be alike
+            asked += ask(engine, OTHER, choose(stranger, options.queries), within=False)
+    report(asked)
+
+
+def choose(dataset: Dataset, count: int) -> list[Query]:
+    """Some questions of a set: with evidence, unless none has any."""
+    queries = [query for query in dataset.queries if query.spans] or dataset.queries
+    order = np.random.default_rng(0).permutation(len(queries))[:count]
+    return [queries[number] for number in sorted(order)]
+
+
+def ask(engine: Engine, kind: str, queries: Sequence[Query], *, within: bool) -> Iterator[Asked]:
+    """Ask questions of an index, each of its own document where that is what it is about."""
+    for query in queries:
+        spans = engine.ask(query.query, filter=f"doc_id={quote(query.doc_id)}" if within else None).spans
+        read = read_spans(query.query, spans, load_landmark_reranker()) if spans else []
+        answers = max((sentence.answers for sentence in read), default=-extractive._SUREST)
+        yield Asked(kind, extractive.weigh_evidence(spans), min(extractive._SUREST, answers))
+
+
+def report(asked: Sequence[Asked]) -> None:
+    """Fit on every other question, print how the constants do on the rest."""
+    kinds = np.array([one.kind for one in asked])
+    features = np.array([[one.evidence, one.answers] for one in asked])
+    fitted = np.arange(len(asked)) % 2 == 0
+    weights = np.array([WEIGHTS[kind] / (kinds[fitted] == kind).sum() for kind in kinds[fitted]])
+    model = LogisticRegression(C=1e6).fit(features[fitted], kinds[fitted] == OWN, weights * fitted.sum())
+    in_use = np.array([extractive._BIAS, extractive._EVIDENCE, extractive._ANSWERS])
+    constants = {"in use": in_use, "fitted": np.array([*model.intercept_, *model.coef_[0]])}
+    constants["evidence alone"] = np.array([0.0, 1.0, 0.0])
+    judged = {kind: features[~fitted & (kinds == kind)] for kind in KINDS}
+    print(", ".join(f"{len(values)} {kind}" for kind, values in judged.items()), "are judged\n")
+    for name, (bias, *by) in constants.items():
+        values = {kind: expit(bias + rows @ np.array(by)) for kind, rows in judged.items()}
+        print(f"{name}: bias {bias:.2f}, evidence {by[0]:.2f}, answers {by[1]:.3f}")
+        for kind in KINDS[1:]:
+            better = mannwhitneyu(values[OWN], values[kind]).statistic
+            print(f"  AUROC against {kind}: {better / len(values[OWN]) / len(values[kind]):.3f}")
+        borders = [float(np.quantile(values[OWN], share)) for share in (0.02, 0.03, 0.05)]
+        for least in ([extractive.LEAST] if name == "in use" else []) + borders:
+            refused = (f"{100 * (values[kind] < least).mean():.1f} % {kind}" for kind in KINDS)
+            print(f"  refused below {least:.3f}: {', '.join(refused)}")
+
+
+if __name__ == "__main__":
+    main()
