@@ -149,7 +149,7 @@ class LandmarkEncoder:
                 torch also runs a BERT on a card or a CPU with AMX, if it is installed.
             precision: ``float32``, ``int8`` (ONNX Runtime, a model with ``ranges.npz``, a processor with VNNI), or
                 ``auto``, the fastest that suits the model and the machine, bfloat16 among them. Vectors agree with
-                those in float32 within a cosine of 0.997, and questions are never read in int8. Defaults to the
+                those in float32 within a cosine of 0.996, and questions are never read in int8. Defaults to the
                 environment variable ``LMKRAG_PRECISION``, else ``auto``.
 
         Raises:
