@@ -100,10 +100,9 @@ def print_refusals(answered: Sequence[Asked], unanswerable: Sequence[Asked]) -> 
     print(f"\n{'told by':24s} AUROC  refused though answered  refused rightly  refused rightly at 5 % wrongly")
     for name, (value, least) in ways.items():
         good, bad = (np.array([value(one.said) for one in asked]) for asked in (answered, unanswerable))
-        auroc = mannwhitneyu(good, bad).statistic / (len(good) * len(bad))
         at_five = 100 * (bad < np.quantile(good, 0.05)).mean()
         wrongly, rightly = (100 * (values < least).mean() for values in (good, bad))
-        print(f"{name:24s} {auroc:5.3f} {wrongly:23.1f} % {rightly:15.1f} % {at_five:28.1f} %")
+        print(f"{name:24s} {auroc(good, bad):5.3f} {wrongly:23.1f} % {rightly:15.1f} % {at_five:28.1f} %")
     print("\nconfidence   questions   answered")
     values = np.array([one.said.confidence or 0.0 for one in [*answered, *unanswerable]])
     truth = np.array([True] * len(answered) + [False] * len(unanswerable))
@@ -111,6 +110,11 @@ def print_refusals(answered: Sequence[Asked], unanswerable: Sequence[Asked]) -> 
         inside = (values >= low) & (values < low + 0.2 + (low > 0.75))
         share = f"{100 * truth[inside].mean():8.1f} %" if inside.any() else ""
         print(f"{low:.1f} - {low + 0.2:.1f} {inside.sum():11d} {share}")
+
+
+def auroc(good: np.ndarray, bad: np.ndarray) -> float:
+    """How often one of the good values is greater than one of the bad ones."""
+    return float(mannwhitneyu(good, bad).statistic) / (len(good) * len(bad))
 
 
 def first_words(said: Answer) -> str:

@@ -16,18 +16,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from answers import auroc
 from scipy.special import expit
-from scipy.stats import mannwhitneyu
+from sets import WITHIN
 from sklearn.linear_model import LogisticRegression
 
 from lmkrag import Engine
-from lmkrag.evaluation.dataset import Dataset, Query, load_dataset
+from lmkrag.evaluation.dataset import Query, choose_queries, load_dataset
 from lmkrag.readers import extractive
 from lmkrag.readers.short_answers import read_spans
 from lmkrag.reranker.loading import load_landmark_reranker
 from lmkrag.retrieval.filters import quote
 
-WITHIN = {"qmsum", "cuad", "policyqa", "evidence_inference", "hotpot_small", "musique_small", "squad_unanswerable"}
 NEARLY = "squad_unanswerable"
 OWN, OTHER, NEAR = "answered", "asked of another set", "nearly answered"
 KINDS = (OWN, OTHER, NEAR)
@@ -56,20 +56,14 @@ def main() -> None:
         with Engine.open(options.work / name, create=True, overlap=0.0) as engine:
             if not engine.count().documents:
                 engine.add(sets[name].documents)
-            own = OWN if name != NEARLY else NEAR
-            count = options.queries * (1 if own == OWN else len(names))
-            asked += ask(engine, own, choose(sets[name], count), within=name in WITHIN)
+            if name == NEARLY:
+                asked += ask(engine, NEAR, sets[name].queries, within=True)
+            else:
+                asked += ask(engine, OWN, choose_queries(sets[name], options.queries), within=name in WITHIN)
             strangers = [other for other in names if other not in (name, NEARLY)]
             stranger = sets[strangers[(7 * place) % len(strangers)]]  # 7: not the neighbour, which may be alike
-            asked += ask(engine, OTHER, choose(stranger, options.queries), within=False)
+            asked += ask(engine, OTHER, choose_queries(stranger, options.queries), within=False)
     report(asked)
-
-
-def choose(dataset: Dataset, count: int) -> list[Query]:
-    """Some questions of a set: with evidence, unless none has any."""
-    queries = [query for query in dataset.queries if query.spans] or dataset.queries
-    order = np.random.default_rng(0).permutation(len(queries))[:count]
-    return [queries[number] for number in sorted(order)]
 
 
 def ask(engine: Engine, kind: str, queries: Sequence[Query], *, within: bool) -> Iterator[Asked]:
@@ -77,8 +71,8 @@ def ask(engine: Engine, kind: str, queries: Sequence[Query], *, within: bool) ->
     for query in queries:
         spans = engine.ask(query.query, filter=f"doc_id={quote(query.doc_id)}" if within else None).spans
         read = read_spans(query.query, spans, load_landmark_reranker()) if spans else []
-        answers = max((sentence.answers for sentence in read), default=-extractive._SUREST)
-        yield Asked(kind, extractive.weigh_evidence(spans), min(extractive._SUREST, answers))
+        if read:  # else the confidence is 0, whatever the constants
+            yield Asked(kind, extractive.weigh_evidence(spans), extractive.weigh_answers(read))
 
 
 def report(asked: Sequence[Asked]) -> None:
@@ -97,8 +91,7 @@ def report(asked: Sequence[Asked]) -> None:
         values = {kind: expit(bias + rows @ np.array(by)) for kind, rows in judged.items()}
         print(f"{name}: bias {bias:.2f}, evidence {by[0]:.2f}, answers {by[1]:.3f}")
         for kind in KINDS[1:]:
-            better = mannwhitneyu(values[OWN], values[kind]).statistic
-            print(f"  AUROC against {kind}: {better / len(values[OWN]) / len(values[kind]):.3f}")
+            print(f"  AUROC against {kind}: {auroc(values[OWN], values[kind]):.3f}")
         borders = [float(np.quantile(values[OWN], share)) for share in (0.02, 0.03, 0.05)]
         for least in ([extractive.LEAST] if name == "in use" else []) + borders:
             refused = (f"{100 * (values[kind] < least).mean():.1f} % {kind}" for kind in KINDS)

@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+from sets import WITHIN
 
 from lmkrag import Engine, Place
-from lmkrag.evaluation.dataset import load_dataset
+from lmkrag.evaluation.dataset import choose_queries, load_dataset
 from lmkrag.evaluation.metrics import overlap_at
 from lmkrag.evaluation.significance import macro_interval, paired_interval
 from lmkrag.reranker.landmark import LandmarkReranker
@@ -25,7 +26,6 @@ from lmkrag.retrieval import reranking
 from lmkrag.retrieval.filters import quote
 
 BUDGETS = (500, 1_000, 2_000, 4_000)
-WITHIN = {"qmsum", "cuad", "policyqa", "evidence_inference", "hotpot_small", "musique_small"}
 TIMED = 10  # every so manieth question
 
 
@@ -76,9 +76,7 @@ def main() -> None:
         if options.sets and folder.name not in options.sets.split(","):
             continue
         dataset = load_dataset(folder)
-        answered = [query for query in dataset.queries if query.spans]
-        order = np.random.default_rng(0).permutation(len(answered))[: options.queries]
-        queries = [answered[number] for number in sorted(order)]
+        queries = choose_queries(dataset, options.queries)
         if not queries:
             continue
         with Engine.open(options.work / folder.name, create=True, overlap=0.0, reranker=reranker) as engine:

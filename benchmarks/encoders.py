@@ -17,6 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from sets import WITHIN
 
 from lmkrag import Engine, LandmarkEncoder
 from lmkrag.corpus.sentences import Sentence
@@ -27,7 +28,6 @@ from lmkrag.retrieval.filters import quote
 from lmkrag.training.watch import sample_dataset
 
 BUDGETS = (500, 1_000, 2_000, 4_000)
-WITHIN = {"qmsum", "cuad", "policyqa", "evidence_inference", "hotpot_small", "musique_small"}
 _VARIANT = re.compile(
     r"(?P<encoder>[^@:]+)(?:@(?P<overlap>[\d.]+))?(?::(?P<reading>plain|thorough))?(?::(?P<precision>\w+))?"
 )

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from sets import WITHIN
 
 from lmkrag import LandmarkEncoder
 from lmkrag.evaluation.dataset import load_dataset
@@ -29,7 +30,6 @@ from lmkrag.training.watch import rank_sentences, recall_rows, sample_dataset
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
-WITHIN = ("qmsum", "cuad", "policyqa", "evidence_inference", "hotpot_small", "musique_small")
 DEV = ("qmsum", "covidqa", "cuad", "squad", "fairytaleqa_sent", "medquad", "peps", "obliqa", "evidence_inference")
 TRAINING = [
     SetSettings("squad", "documents"),

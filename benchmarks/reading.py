@@ -15,13 +15,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from sets import WITHIN
 
 from lmkrag import LandmarkEncoder
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.significance import macro_interval
 from lmkrag.training.watch import Landmarks, rank_sentences, read_landmarks, recall_rows, sample_dataset
 
-WITHIN = ("qmsum", "cuad", "policyqa", "evidence_inference", "hotpot_small", "musique_small")
 SETS = ("qmsum", "covidqa", "cuad", "squad", "fairytaleqa_sent", "medquad", "peps", "obliqa", "evidence_inference")
 OWN = (254, 0.5)
 READINGS = [OWN, (254, 0.25), (254, 0.1), (254, 0.0), (126, 0.5), (510, 0.5), (510, 0.25)]

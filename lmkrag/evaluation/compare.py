@@ -14,7 +14,7 @@ from lmkrag.encoders import choose_overlap
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.baselines import Baseline
-from lmkrag.evaluation.dataset import Dataset, Query, load_dataset
+from lmkrag.evaluation.dataset import Dataset, Query, choose_queries, load_dataset
 from lmkrag.evaluation.metrics import BUDGETS, Overlap, Piece, Ranks, is_relevant, overlap_at, rank_queries
 from lmkrag.retrieval.filters import quote
 from lmkrag.types import Document, Level, Mode, Reading, Sentence
@@ -89,7 +89,7 @@ def compare(
     comparison = Comparison()
     for folder in folders:
         dataset = load_dataset(folder)
-        queries = _choose(dataset, options.queries)
+        queries = choose_queries(dataset, options.queries)
         if not queries:
             continue  # questions without answers have no evidence to find
         if dataset.name in comparison.queries:
@@ -106,14 +106,6 @@ def compare(
     if not comparison.queries:
         raise UsageError("no question of these sets has evidence")
     return comparison
-
-
-def _choose(dataset: Dataset, count: int) -> list[Query]:
-    answered = [query for query in dataset.queries if query.spans]
-    if not count or len(answered) <= count:
-        return answered
-    order = np.random.default_rng(0).permutation(len(answered))[:count]
-    return [answered[i] for i in sorted(order)]
 
 
 def _ours(system: str, dataset: Dataset, queries: list[Query], path: Path, options: Options) -> _Found:

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from lmkrag.errors import UsageError
 from lmkrag.types import Document
 
@@ -30,6 +32,15 @@ class Dataset:
     documents: tuple[Document, ...]
     queries: tuple[Query, ...]
     fingerprint: str = ""
+
+
+def choose_queries(dataset: Dataset, count: int) -> list[Query]:
+    """Return so many questions with evidence, drawn at random but always the same, in their order; 0 for all."""
+    answered = [query for query in dataset.queries if query.spans]
+    if not count or len(answered) <= count:
+        return answered
+    order = np.random.default_rng(0).permutation(len(answered))[:count]
+    return [answered[i] for i in sorted(order)]
 
 
 def load_dataset(folder: Path) -> Dataset:

@@ -113,9 +113,7 @@ def estimate_confidence(spans: Sequence[Span], read: Sequence[ReadSentence]) -> 
     """Return the probability that spans answer a question, of which the best places were read."""
     if not read:
         return 0.0
-    logit = (
-        _BIAS + _EVIDENCE * weigh_evidence(spans) + _ANSWERS * min(_SUREST, max(sentence.answers for sentence in read))
-    )
+    logit = _BIAS + _EVIDENCE * weigh_evidence(spans) + _ANSWERS * weigh_answers(read)
     return 1 / (1 + math.exp(-logit))
 
 
@@ -123,6 +121,11 @@ def weigh_evidence(spans: Sequence[Span]) -> float:
     """Return how much speaks for an answer in ``spans``: similarity, and the words of the question that they have."""
     similarity = max((hit.dense for span in spans for hit in span.hits), default=0.0)
     return similarity + COVERAGE * max((span.coverage for span in spans[:_LOOKED_AT]), default=0.0)
+
+
+def weigh_answers(read: Sequence[ReadSentence]) -> float:
+    """Return the log-odds that the sentence which answers best answers, up to what counts at most."""
+    return min(_SUREST, max(sentence.answers for sentence in read))
 
 
 def _cite(sentence: ReadSentence, span: Span) -> Citation | None:

@@ -16,7 +16,7 @@ STRENGTH = -3.0
 """The logarithm of the least probability with which words are taken for the answer."""
 
 WEIGHT = 0.03
-"""Of the re-ranker's ranks beside similarities: more than in a search, since few sentences are quoted."""
+"""Of the re-ranker's ranks beside similarities, instead of its own weight in a search; see ``benchmarks/LOG.md``."""
 
 _BESIDE_A_HIT = 0.9  # what a sentence of a span has of the span's best hit's score, if nothing found it itself
 _SHARE = 0.75  # words that are more of their sentence than this are the sentence
