@@ -4,6 +4,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import shutil
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,14 @@ def write_encoder(folder: Path, *, model: Any, pooling: Any, tokenizer: Any, set
         save_file({name: tensor.contiguous() for name, tensor in learnt.items()}, folder / POOLING_WEIGHTS)
     write_json(folder / "modules.json", _MODULES)
     write_json(folder / "landmark.json", {**settings, "weights": hash_weights(folder)})
+    open_to_readers(folder)
+
+
+def open_to_readers(folder: Path) -> None:
+    """Let whoever may read the JSON of a model's folder read its weights: safetensors writes for their owner alone."""
+    like = next(folder.glob("*.json"))
+    for path in folder.glob("*.safetensors"):
+        shutil.copymode(like, path)
 
 
 def write_json(path: Path, value: Any) -> None:

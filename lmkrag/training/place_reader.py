@@ -9,7 +9,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lmkrag.encoder.spec import find_model, read_settings
+from lmkrag.encoder.spec import find_model, open_to_readers, read_settings
 from lmkrag.encoder.torch_model import load_backbone
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.reranker.landmark import FORMAT
@@ -191,3 +191,4 @@ def save_reranker(model: PlaceReader, settings: RerankerSettings, folder: Path) 
         "weight": settings.weight,
     }
     (folder / "reranker.json").write_text(json.dumps(described, indent=2) + "\n", "utf-8")
+    open_to_readers(folder)

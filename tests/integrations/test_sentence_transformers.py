@@ -38,6 +38,8 @@ def test_it_loads_by_modules_json_and_survives_saving(folder, tmp_path):
     again = SentenceTransformer(str(tmp_path / "saved"), trust_remote_code=True, device="cpu")
     np.testing.assert_allclose(model.encode(TEXT), again.encode(TEXT), atol=1e-6)
     LandmarkEncoder.load(str(tmp_path / "saved"))
+    modes = {(tmp_path / "saved" / name).stat().st_mode for name in ("model.safetensors", "landmark.json")}
+    assert len(modes) == 1  # safetensors writes for the owner alone
 
 
 def test_words_that_were_shared_are_saved_as_they_were_trained(tmp_path):

@@ -76,6 +76,7 @@ def test_a_short_run_writes_what_loads_and_goes_on_from_a_checkpoint(settings, m
     trained = LandmarkReranker.load(str(folder))
     check_ranges(read_ranges(folder), read_body(folder, find_model(None), settings.layers)[1], settings.layers)
     assert np.isfinite(trained.score(QUESTION, [PLACE])[0]).all()
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1  # safetensors writes for the owner alone
     weights = (folder / "model.safetensors").read_bytes()
     train_reranker(settings)  # done: nothing changes
     assert (folder / "model.safetensors").read_bytes() == weights

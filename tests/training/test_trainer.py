@@ -96,6 +96,7 @@ def test_three_stages_make_an_encoder_that_learnt(settings, corpus):
     best = sentences[int(np.argmax(vectors @ encoder.encode_query("Why was it called the Glass River?")))]
     assert "Glass River because" in " ".join(text[best.start : best.end].split())
     assert all(tensor.dtype == torch.float16 for tensor in weights(folder).values())
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1  # safetensors writes for the owner alone
 
 
 def test_an_interrupted_run_goes_on_and_ends_the_same(settings, monkeypatch):
@@ -348,6 +349,7 @@ def test_words_that_two_encoders_share_are_stored_once(settings, corpus, tmp_pat
     stages = [replace(stage, name="all"), replace(stage, share_words=True)]
     folder = train(replace(settings, model=model, stages=stages, keep_base=0.0))
     assert WORDS not in load_file(folder / "model.safetensors")
+    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1  # safetensors writes for the owner alone
     before, after = (load_file(folder.parent / one.name / "encoder" / "model.safetensors")[WORDS] for one in stages)
     assert not torch.equal(before.float(), after.float())
     text = (corpus / "glass-river.txt").read_text()
