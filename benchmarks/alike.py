@@ -18,7 +18,7 @@ from unittest.mock import patch
 import numpy as np
 
 from lmkrag import Engine, Span
-from lmkrag.evaluation.dataset import Dataset, Query, load_dataset
+from lmkrag.evaluation.dataset import Dataset, Query, draw_sample, load_dataset
 from lmkrag.evaluation.metrics import BUDGETS, overlap_at
 from lmkrag.evaluation.significance import paired_interval
 from lmkrag.retrieval import gather
@@ -39,9 +39,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=200)
     options = parser.parse_args()
     dataset = load_dataset(options.cuad)
-    asked = _name_parties(dataset)
-    chosen = np.random.default_rng(0).permutation(len(asked))[: options.questions]
-    asked = [asked[i] for i in sorted(chosen)]
+    asked = draw_sample(_name_parties(dataset), options.questions)
     with tempfile.TemporaryDirectory() as folder, Engine.open(options.work or folder, create=True) as engine:
         engine.add(dataset.documents)
         whole = [engine.search(text, level="span", top_k=60) for _, text in asked]

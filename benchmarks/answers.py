@@ -22,7 +22,7 @@ import numpy as np
 from scipy.stats import mannwhitneyu
 
 from lmkrag import Answer, Engine
-from lmkrag.evaluation.dataset import load_dataset
+from lmkrag.evaluation.dataset import draw_sample, load_dataset
 from lmkrag.evaluation.significance import paired_interval
 from lmkrag.readers.extractive import FOUND, LEAST, weigh_evidence
 from lmkrag.retrieval.filters import quote
@@ -60,7 +60,6 @@ def ask(folder: Path, count: int) -> list[Asked]:
     """Ask questions of a set, each of its own document."""
     dataset = load_dataset(folder)
     texts = {document.doc_id: document.text for document in dataset.documents}
-    order = np.random.default_rng(0).permutation(len(dataset.queries))[:count]
     with tempfile.TemporaryDirectory() as work, Engine.open(work, create=True) as engine:
         engine.add(dataset.documents)
         return [
@@ -69,7 +68,7 @@ def ask(folder: Path, count: int) -> list[Asked]:
                 tuple(texts[query.doc_id][start:end] for start, end in query.spans),
                 engine.ask(query.query, filter=f"doc_id={quote(query.doc_id)}"),
             )
-            for query in (dataset.queries[number] for number in sorted(order))
+            for query in draw_sample(dataset.queries, count)
         ]
 
 

@@ -21,7 +21,7 @@ from scipy.special import expit
 from sets import WITHIN
 from sklearn.linear_model import LogisticRegression
 
-from lmkrag import Engine
+from lmkrag import Answer, Engine, Span
 from lmkrag.evaluation.dataset import Query, choose_queries, load_dataset
 from lmkrag.readers import extractive
 from lmkrag.readers.short_answers import read_spans
@@ -66,10 +66,18 @@ def main() -> None:
     report(asked)
 
 
+class PassagesOnly(extractive.ExtractiveReader):
+    """Hands back the passages that `ask` would read: they are read here, once."""
+
+    def answer(self, question: str, spans: Sequence[Span]) -> Answer:
+        return Answer("", (), tuple(spans), self.name, found=False)
+
+
 def ask(engine: Engine, kind: str, queries: Sequence[Query], *, within: bool) -> Iterator[Asked]:
     """Ask questions of an index, each of its own document where that is what it is about."""
     for query in queries:
-        spans = engine.ask(query.query, filter=f"doc_id={quote(query.doc_id)}" if within else None).spans
+        only = f"doc_id={quote(query.doc_id)}" if within else None
+        spans = engine.ask(query.query, reader=PassagesOnly(), filter=only).spans
         read = read_spans(query.query, spans, load_landmark_reranker()) if spans else []
         if read:  # else the confidence is 0, whatever the constants
             yield Asked(kind, extractive.weigh_evidence(spans), extractive.weigh_answers(read))

@@ -26,7 +26,7 @@ from lmkrag.retrieval import reranking
 from lmkrag.retrieval.filters import quote
 
 BUDGETS = (500, 1_000, 2_000, 4_000)
-TIMED = 10  # every so manieth question
+TIMED = 10  # one of so many questions is timed
 
 
 class Remembering:

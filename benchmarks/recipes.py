@@ -16,7 +16,7 @@ import faiss
 import numpy as np
 
 from lmkrag import LandmarkEncoder
-from lmkrag.evaluation.dataset import load_dataset
+from lmkrag.evaluation.dataset import draw_sample, load_dataset
 from lmkrag.index.recipes import list_recipes
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors import VectorFile, write_vectors
@@ -33,8 +33,7 @@ def main() -> None:
     folders = sorted((options.work / "index").glob("*/*"))
     vectors = np.concatenate([_stored(folder) for folder in folders])
     questions = [query.query for folder in folders for query in load_dataset(options.data / _set_name(folder)).queries]
-    chosen = np.random.default_rng(0).permutation(len(questions))[:QUERIES]
-    queries = LandmarkEncoder.load().encode_queries([questions[i] for i in chosen])
+    queries = LandmarkEncoder.load().encode_queries(draw_sample(questions, QUERIES))
     exact = np.argsort(-(queries @ vectors.T), axis=1)[:, :100]
     print(f"{len(vectors):,} sentences, {len(queries)} queries, {vectors.shape[1]} dimensions\n")
     print("| recipe | recall@10 | recall@100 | bytes a sentence | build s (ratio) | search ms (ratio) |")

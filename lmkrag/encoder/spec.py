@@ -172,11 +172,11 @@ def write_encoder(folder: Path, *, model: Any, pooling: Any, tokenizer: Any, set
         save_file({name: tensor.contiguous() for name, tensor in learnt.items()}, folder / POOLING_WEIGHTS)
     write_json(folder / "modules.json", _MODULES)
     write_json(folder / "landmark.json", {**settings, "weights": hash_weights(folder)})
-    open_to_readers(folder)
+    make_readable(folder)
 
 
-def open_to_readers(folder: Path) -> None:
-    """Let whoever may read the JSON of a model's folder read its weights: safetensors writes for their owner alone."""
+def make_readable(folder: Path) -> None:
+    """Give weights the mode of the JSON in their folder: safetensors writes files that only their owner can read."""
     like = next(folder.glob("*.json"))
     for path in folder.glob("*.safetensors"):
         shutil.copymode(like, path)

@@ -3,15 +3,17 @@
 import gzip
 import hashlib
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from lmkrag.errors import UsageError
 from lmkrag.types import Document
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +37,16 @@ class Dataset:
 
 
 def choose_queries(dataset: Dataset, count: int) -> list[Query]:
-    """Return so many questions with evidence, drawn at random but always the same, in their order; 0 for all."""
-    answered = [query for query in dataset.queries if query.spans]
-    if not count or len(answered) <= count:
-        return answered
-    order = np.random.default_rng(0).permutation(len(answered))[:count]
-    return [answered[i] for i in sorted(order)]
+    """Return so many questions with evidence: see :func:`draw_sample`."""
+    return draw_sample([query for query in dataset.queries if query.spans], count)
+
+
+def draw_sample(items: Sequence[Item], count: int) -> list[Item]:
+    """Return so many items, drawn at random but always the same, in their order; 0 for all."""
+    if not count or len(items) <= count:
+        return list(items)
+    order = np.random.default_rng(0).permutation(len(items))[:count]
+    return [items[i] for i in sorted(order)]
 
 
 def load_dataset(folder: Path) -> Dataset:

@@ -1,6 +1,5 @@
 """The re-ranker in training: the model that :mod:`lmkrag.reranker.landmark` runs, and its losses."""
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from lmkrag.encoder.spec import find_model, open_to_readers, read_settings
+from lmkrag.encoder.spec import find_model, make_readable, read_settings, write_json
 from lmkrag.encoder.torch_model import load_backbone
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.reranker.landmark import FORMAT
@@ -190,5 +189,5 @@ def save_reranker(model: PlaceReader, settings: RerankerSettings, folder: Path) 
         "landmark": model.landmark,
         "weight": settings.weight,
     }
-    (folder / "reranker.json").write_text(json.dumps(described, indent=2) + "\n", "utf-8")
-    open_to_readers(folder)
+    write_json(folder / "reranker.json", described)
+    make_readable(folder)

@@ -20,7 +20,7 @@ from lmkrag.encoder.spec import (
     find_model,
     find_words,
     hash_weights,
-    open_to_readers,
+    make_readable,
     read_settings,
     write_encoder,
     write_json,
@@ -209,7 +209,7 @@ def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path
     config = json.loads((out / "config.json").read_text("utf-8"))
     config["dtype"] = "float16"
     write_json(out / "config.json", config)
-    open_to_readers(out)
+    make_readable(out)
 
 
 def take_words(student: Student, base: Student) -> None:
@@ -241,7 +241,7 @@ def share_words(folder: Path, base: str) -> None:
     owner = read_settings(source).get("words", base)
     settings = read_settings(folder)
     write_json(folder / "landmark.json", {**settings, "words": owner, "weights": hash_weights(folder)})
-    open_to_readers(folder)
+    make_readable(folder)
 
 
 class LandmarkObjective(nn.Module):
