@@ -59,7 +59,7 @@ def _read_file(path: Path, name: str, options: Options) -> dict[str, dict[str, A
     if not path.is_file():
         return {}
     try:
-        settings = tomllib.loads(path.read_text("utf-8"))
+        settings = tomllib.loads(path.read_text("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"{name}: not a TOML file ({error})") from error
     tables = {key: value for key, value in settings.items() if isinstance(value, dict)}

@@ -22,7 +22,7 @@ from lmkrag.index.shards import ShardedStore, Store, narrow_id, parts_of
 from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.stored import read_stored
-from lmkrag.types import Document, IndexReport, Skipped, Text
+from lmkrag.types import BYTE_ORDER_MARK, Document, IndexReport, Skipped, Text
 from lmkrag.version import __version__
 
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
@@ -377,7 +377,7 @@ def _new_documents(documents: Iterable[Document], run: Run) -> Iterator[Loaded]:
                 run.skip(document.doc_id, "another document of this run has this doc_id")
             continue
         names[document.doc_id] = own
-        if not document.text.strip():
+        if not document.text.removeprefix(BYTE_ORDER_MARK).strip():
             run.skip(document.doc_id, "no text in it" + (KEPT if row is not None else ""))
         elif row is not None and row.fingerprint == own:
             run.unchanged += 1

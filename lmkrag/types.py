@@ -17,6 +17,9 @@ SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "c
 Mode = Literal["hybrid", "dense", "lexical"]
 Level = Literal["passage", "span", "sentence", "document"]
 
+BYTE_ORDER_MARK = "\ufeff"
+"""What some editors put before UTF-8; it stays in a text, so that offsets are those of the file."""
+
 
 class Text(Protocol):
     """What slices like a string: a string, or a text that lies on disk."""

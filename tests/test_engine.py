@@ -298,7 +298,9 @@ def test_titles_are_in_the_vectors(tmp_path, encoder):
 
 def test_documents_as_values(engine):
     text = "The ferry to Inchmore leaves at nine. It carries bicycles free of charge."
-    report = engine.add([Document("memo:1", "notion://1", text, meta={"team": "ops"}), Document("memo:2", "x", "  ")])
+    report = engine.add(
+        [Document("memo:1", "notion://1", text, meta={"team": "ops"}), Document("memo:2", "x", "\ufeff  ")]
+    )
     assert (report.added, [s.reason for s in report.skipped]) == (1, ["no text in it"])
     (span,) = engine.search("when does the ferry leave?", top_k=1, filter="team=ops")
     assert (span.doc_id, span.path) == ("memo:1", "notion://1")

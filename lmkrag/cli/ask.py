@@ -117,7 +117,7 @@ def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Read
 @click.option(
     "--batch",
     "batch",
-    type=click.File(encoding="utf-8"),
+    type=click.File(encoding="utf-8-sig"),
     metavar="FILE.jsonl",
     help='Many questions, one {"query_id", "query"} a line; JSON lines out.',
 )

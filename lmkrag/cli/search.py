@@ -32,7 +32,7 @@ _BATCH = 256  # queries encoded together
 @click.argument("words", nargs=-1, metavar="[QUERY]")
 @click.option(
     "--queries",
-    type=click.File(encoding="utf-8"),
+    type=click.File(encoding="utf-8-sig"),
     metavar="FILE.jsonl",
     help='One {"query_id", "query"} a line; - reads standard input.',
 )

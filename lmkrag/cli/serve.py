@@ -151,7 +151,7 @@ def _read_token(path: Path | None) -> str | None:
     if path is None:
         return os.environ.get("LMKRAG_TOKEN") or None
     try:
-        token = path.read_text("utf-8").strip()
+        token = path.read_text("utf-8-sig").strip()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: can't be read as a token ({error})") from error
     if not token:

@@ -1,5 +1,6 @@
 """Turn a file into a ``Document``: one reader a format, chosen by the file's name."""
 
+import codecs
 import hashlib
 import logging
 from collections.abc import Callable, Container
@@ -11,7 +12,7 @@ from lmkrag.corpus.formats.base import OLD_OFFICE, Loaded
 from lmkrag.corpus.formats.text import SAMPLE, read_mark
 from lmkrag.corpus.walk import printable
 from lmkrag.errors import DocumentError, EmptyDocument
-from lmkrag.types import ATTACHED_TO, Document, Skipped
+from lmkrag.types import ATTACHED_TO, BYTE_ORDER_MARK, Document, Skipped
 
 _READERS = {
     "html": (("read", (".html", ".htm", ".xhtml")),),
@@ -168,6 +169,8 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
         raise EmptyDocument("empty file")
     suffix = Path(name).suffix.lower()
     _check_suffix(suffix)
+    if suffix in _BY_SUFFIX:  # the text of other files is the file, its byte order mark included
+        data = data.removeprefix(codecs.BOM_UTF8)
     try:
         loaded = _reader(suffix)(data, name)
     except DocumentError:
@@ -177,7 +180,7 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
     except Exception as error:  # a parser's own bug must cost one file, not the run
         _logger.debug("%s: can't be parsed", path, exc_info=True)
         raise DocumentError(f"can't be parsed ({type(error).__name__})") from error
-    if not loaded.text.strip():
+    if not loaded.text.removeprefix(BYTE_ORDER_MARK).strip():
         raise EmptyDocument("no text in it")
     return loaded
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lmkrag.corpus.formats.text import SAMPLE, describe, guess_encoding, read_mark
 from lmkrag.errors import DocumentError, EmptyDocument
-from lmkrag.types import Document
+from lmkrag.types import BYTE_ORDER_MARK, Document
 
 _PIECE = 1 << 20
 _HEAD = 1 << 17  # characters that titles and front matter are looked for in
@@ -46,7 +46,7 @@ class TextOnDisk:
                 return False
             self._file.write(data)
             self._length += len(piece)
-            self.blank = self.blank and (not piece or piece.isspace())
+            self.blank = self.blank and not piece.removeprefix(BYTE_ORDER_MARK).strip()
         return True
 
     def __len__(self) -> int:

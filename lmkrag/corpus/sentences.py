@@ -13,7 +13,7 @@ from typing import Literal
 
 from lmkrag.corpus.headings import mark_headings
 from lmkrag.corpus.structure import is_navigation
-from lmkrag.types import Sentence, SentenceKind, Text
+from lmkrag.types import BYTE_ORDER_MARK, Sentence, SentenceKind, Text
 
 Splitter = Literal["punkt", "punkt_tab"]
 
@@ -114,10 +114,15 @@ def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
 
 
 def _lines(text: Text) -> Iterator[str]:
-    """The lines of a text with their ends, read section by section; a very long one is cut at white space."""
+    """The lines of a text with their ends, read section by section; a very long one is cut at white space.
+
+    A byte order mark is given as a space, so that what follows it is recognised as the beginning of a line.
+    """
     held = ""
     for start in range(0, len(text), _SECTION):
         held += text[start : start + _SECTION]
+        if start == 0 and held.startswith(BYTE_ORDER_MARK):
+            held = " " + held[1:]
         last = start + _SECTION >= len(text)
         done = 0
         for match in _LINE.finditer(held):

@@ -143,7 +143,7 @@ def _examine(path: Path, doc_id: str, root: str, real: str) -> Found | Skipped:
 def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
     """The rules of a directory's ``.gitignore``, and what is wrong with lines that were left out."""
     try:
-        lines = (directory / ".gitignore").read_text("utf-8", "replace").splitlines()
+        lines = (directory / ".gitignore").read_text("utf-8-sig", "replace").splitlines()
     except OSError:
         return GitIgnoreSpec.from_lines([]), []
     good, problems = [], []

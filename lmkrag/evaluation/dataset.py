@@ -99,7 +99,7 @@ def _records(path: Path, keys: set[str]) -> Iterator[dict[str, Any]]:
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
     try:
-        with gzip.open(path, "rt", encoding="utf-8") as lines:
+        with gzip.open(path, "rt", encoding="utf-8-sig") as lines:
             for number, line in enumerate(lines, 1):
                 yield _record(line, keys, f"{path} line {number}")
     except (OSError, EOFError, UnicodeDecodeError) as error:

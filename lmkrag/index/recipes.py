@@ -81,7 +81,7 @@ def recipe_from_json(text: str) -> Recipe:
 
 def _read(path: Path) -> Recipe:
     try:
-        fields = tomllib.loads(path.read_text("utf-8"))
+        fields = tomllib.loads(path.read_text("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
         raise UsageError(f"recipe {path}: not a TOML file ({error})") from error
     unknown = sorted(fields.keys() - _MEANING.keys())

@@ -45,7 +45,7 @@ class Prompts:
         for name, wanted in _PLACEHOLDERS.items():
             own = folder / f"{name}.txt" if folder is not None else None
             path = own if own is not None and own.is_file() else Path(__file__).with_name("prompts") / f"{name}.txt"
-            template = Template(path.read_text("utf-8"))
+            template = Template(path.read_text("utf-8-sig"))
             if not template.is_valid() or set(template.get_identifiers()) != wanted:
                 names = ", ".join(f"${word}" for word in sorted(wanted)) or "none"
                 raise UsageError(f"{path}: its placeholders must be {names} (a dollar sign itself is $$)")

@@ -9,7 +9,7 @@ from lmkrag.index.view import DocumentView
 from lmkrag.index.words import hash_words
 from lmkrag.retrieval.explaining import explain_span
 from lmkrag.retrieval.gather import Candidates
-from lmkrag.types import Explanation, Hit, Span
+from lmkrag.types import BYTE_ORDER_MARK, Explanation, Hit, Span
 
 _LINED = frozenset({"text", "markdown", "rst", "code"})  # kinds whose text is the file itself
 _LOOKED_AT = 200  # headings above a span
@@ -107,9 +107,10 @@ class Results:
 
 
 def strip(view: DocumentView, start: int, end: int) -> tuple[int, int]:
-    """Return a range of characters without the white space at its ends."""
+    """Return a range of characters without the white space at its ends, nor a byte order mark."""
     text = view.text(start, end)
-    return start + len(text) - len(text.lstrip()), start + len(text.rstrip())
+    shown = text.lstrip().removeprefix(BYTE_ORDER_MARK).lstrip()
+    return start + len(text) - len(shown), start + len(text.rstrip())
 
 
 def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:
@@ -137,7 +138,7 @@ def find_header(view: DocumentView, ordinal: int) -> str:
         top -= 1
     if top == ordinal or (top > 0 and view.kind(top - 1) == "row"):
         return ""
-    header = view.sentence(top).strip()
+    header = view.sentence(top).removeprefix(BYTE_ORDER_MARK).strip()
     return header if len(header) <= _LONGEST_HEADER else ""
 
 
@@ -147,7 +148,7 @@ def read_heading(sentence: str) -> tuple[int, str]:
     >>> read_heading("## Leave ##\n\n"), read_heading("Sickness\n--------\n"), read_heading("3.2 Notice\n")
     ((2, 'Leave'), (2, 'Sickness'), (2, '3.2 Notice'))
     """
-    sentence = sentence.strip()
+    sentence = sentence.strip().removeprefix(BYTE_ORDER_MARK).strip()
     if marked := _HASHES.match(sentence):
         return len(marked[1]), " ".join(marked[2].split())
     lines = sentence.splitlines()

@@ -176,7 +176,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
     try:
-        return tomllib.loads(path.read_text("utf-8"))
+        return tomllib.loads(path.read_text("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: not TOML ({error})") from error
 

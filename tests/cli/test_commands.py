@@ -46,6 +46,16 @@ def test_batch_search(lmkrag, index, tmp_path):
         assert all(len(line["spans"]) == 2 for line in lines)
 
 
+def test_files_that_people_write_may_begin_with_a_byte_order_mark(lmkrag, index, tmp_path):
+    (tmp_path / "lmkrag.toml").write_text(f'index = "{index}"\ntop_k = 1\n', "utf-8-sig")
+    (tmp_path / "q.jsonl").write_text('{"query_id": "a", "query": "fog horn"}\n', "utf-8-sig")
+    for source, stdin in (("q.jsonl", None), ("-", (tmp_path / "q.jsonl").read_text("utf-8"))):
+        result = lmkrag("search", "--queries", source, "--json", stdin=stdin, cwd=tmp_path)
+        assert len(json.loads(result.stdout)["spans"]) == 1
+    result = lmkrag("ask", "--batch", "q.jsonl", "--json", cwd=tmp_path)
+    assert json.loads(result.stdout)["query_id"] == "a"
+
+
 def test_ask_shows_exact_places_and_pages(lmkrag, index):
     result = lmkrag("ask", "How far have the coping stones moved?", "--index", index)
     assert result.returncode == 0

@@ -10,6 +10,15 @@ from lmkrag.corpus.load import load_bytes, load_document
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import DocumentError
 
+NOTEBOOK = json.dumps(
+    {
+        "cells": [{"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# Leave\nLeave is granted."}],
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+)
+
 
 def load(data: bytes | str, name: str):
     raw = data.encode() if isinstance(data, str) else data
@@ -95,6 +104,15 @@ def test_notebook():
     assert document.title == "Title"
 
 
+@pytest.mark.parametrize("before", ["", "\ufeff"], ids=["", "byte-order-mark"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
+@pytest.mark.parametrize(
+    ("name", "lines"), [("a.md", "# Pumps||Text."), ("a.md", "Pumps|=====||Text."), ("a.rst", "Pumps|-----||Text.")]
+)
+def test_titles(name, lines, end, before):
+    assert load(before + lines.replace("|", end), name).title == "Pumps"
+
+
 @pytest.mark.parametrize(
     ("name", "data", "expected"),
     [
@@ -113,6 +131,24 @@ def test_notebook():
 )
 def test_tables_and_json(name, data, expected):
     assert load(data, name).text == expected
+    assert load("\ufeff" + data, name).text == expected  # as spreadsheets export it
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("t.eml", "From: a@b.org\nSubject: Leave\n\nLeave is granted.\n"),
+        ("t.mbox", "From a@b.org Mon Jan  1 00:00:00 2024\nFrom: a@b.org\nSubject: Leave\n\nLeave is granted.\n"),
+        ("t.ipynb", NOTEBOOK),
+        ("t.rtf", "{\\rtf1\\ansi Leave is granted.}"),
+        ("t.srt", "1\n00:00:01,000 --> 00:00:02,000\nLeave is granted.\n"),
+        ("t.html", "<title>Leave</title><p>Leave is granted.</p>"),
+    ],
+)
+def test_a_byte_order_mark_makes_no_difference(name, data):
+    plain, marked = load(data, name), load("\ufeff" + data, name)
+    assert (marked.text, marked.title, marked.kind) == (plain.text, plain.title, plain.kind)
+    assert "Leave is granted." in plain.text
 
 
 @pytest.mark.parametrize(

@@ -50,9 +50,10 @@ def test_what_is_no_text_is_refused(tmp_path):
     path.write_bytes(bytes(range(32)) * 100)
     with pytest.raises(DocumentError, match="binary file"):
         load_long_text(path, "a")
-    path.write_text(" \n" * 100)
-    with pytest.raises(DocumentError, match="no text in it"):
-        load_long_text(path, "a")
+    path.write_text("\ufeff" + " \n" * 100)
+    for read in (load_long_text, load_document):
+        with pytest.raises(DocumentError, match="no text in it"):
+            read(path, "a")
     with pytest.raises(DocumentError, match="can't be read"):
         load_long_text(tmp_path / "gone.txt", "a")
 

@@ -108,6 +108,16 @@ def test_boundaries(text, expected):
     assert parts(text) == expected
 
 
+@pytest.mark.parametrize(
+    "text", ["# Title\nText.", "Title\n=====\nText.", "- one\n- two", "| a | b |\n| c | d |", "```\nx = 1\n```\nText."]
+)
+def test_a_byte_order_mark_hides_no_structure(text):
+    marked = "\ufeff" + text
+    sentences = split_sentences(marked)
+    assert_tiles(marked, sentences)
+    assert [(s.end - 1, s.kind) for s in sentences] == [(s.end, s.kind) for s in split_sentences(text)]
+
+
 def test_kinds_follow_structure():
     text = "# H\n- item\n| a | b |\nTom: hi.\nplain words here\n"
     kinds = {text[s.start : s.end].strip(): s.kind for s in split_sentences(text)}

@@ -13,7 +13,7 @@ def tree(tmp_path):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("text")
-    (tmp_path / ".gitignore").write_text("*.log\n/b/build/\n")
+    (tmp_path / ".gitignore").write_text("*.log\n/b/build/\n", "utf-8-sig")  # as git, which skips the mark
     (tmp_path / "b" / ".gitignore").write_text("!keep.log\n*.tmp\n")
     (tmp_path / "a.log").write_text("x")
     (tmp_path / "b" / "keep.log").write_text("x")

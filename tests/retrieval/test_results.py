@@ -4,7 +4,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lmkrag.index.catalog import SENTENCES_PER_BLOCK, TEXT_PER_BLOCK
-from lmkrag.retrieval.results import find_headings, read_heading
+from lmkrag.retrieval.results import find_header, find_headings, read_heading, strip
 
 MANUAL = """# Manual
 
@@ -32,6 +32,15 @@ def test_headings_by_level(make_view):
     assert at(view, "No crossing") == ("Manual", "Fog")
     assert at(view, "Before") == ("Manual",)
     assert at(view, "## Fog") == ("Manual", "Fog")
+
+
+def test_a_byte_order_mark_is_not_shown(make_view):
+    text = "\ufeff" + MANUAL
+    view = make_view(text)
+    assert at(view, "Cars") == ("Manual", "Loading", "Vehicles")
+    start, end = strip(view, 0, len("\ufeff# Manual\n\n"))
+    assert text[start:end] == "# Manual"
+    assert find_header(make_view("\ufeff| name | age |\n| Ida | 4 |\n"), 1) == "| name | age |"
 
 
 def test_headings_by_underline_and_number(make_view):

@@ -10,6 +10,7 @@ from charset_normalizer import from_bytes
 
 from lmkrag.corpus.formats.base import Loaded
 from lmkrag.errors import DocumentError
+from lmkrag.types import BYTE_ORDER_MARK
 
 MARKDOWN = frozenset({".md", ".markdown", ".mdx", ".qmd", ".rmd"})
 RST = frozenset({".rst", ".rest"})
@@ -26,6 +27,7 @@ SAMPLE = 1 << 18
 
 _SHORT = 2_000
 _MOST_FRONT_MATTER = 65_536
+_MOST_BEFORE_TITLE = 20_000
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
@@ -33,9 +35,9 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27})
-_FRONT_MATTER = re.compile(r"\ufeff?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL)
-_MD_TITLE = re.compile(r"^\s{0,3}#\s+(.+?)\s*#*\s*$|^(\S.*?)[ \t]*\r?\n=+[ \t]*$", re.MULTILINE)
-_RST_TITLE = re.compile(r"^(\S.*?)[ \t]*\r?\n([=\-~^\"'#*+:.])\2{2,}[ \t]*$", re.MULTILINE)
+_FRONT_MATTER = re.compile(rf"{BYTE_ORDER_MARK}?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL)
+_MD_TITLE = re.compile(r"^\s{0,3}#\s+(.+?)\s*#*\s*$|^(\S.*?)[ \t]*\r?\n=+[ \t]*\r?$", re.MULTILINE)
+_RST_TITLE = re.compile(r"^(\S.*?)[ \t]*\r?\n([=\-~^\"'#*+:.])\2{2,}[ \t]*\r?$", re.MULTILINE)
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -48,9 +50,9 @@ def describe(text: str, name: str) -> Loaded:
     suffix = "." + name.rpartition(".")[2].lower() if "." in name else ""
     if suffix in MARKDOWN:
         meta = read_front_matter(text)
-        return Loaded(text, "markdown", str(meta.get("title") or _first(_MD_TITLE, text)), meta=meta)
+        return Loaded(text, "markdown", str(meta.get("title") or _find_title(_MD_TITLE, text)), meta=meta)
     if suffix in RST:
-        return Loaded(text, "rst", _first(_RST_TITLE, text))
+        return Loaded(text, "rst", _find_title(_RST_TITLE, text))
     if suffix in CODE or name in ("Makefile", "Dockerfile"):
         return Loaded(text, "code")
     return Loaded(text, "text")
@@ -121,6 +123,6 @@ def read_front_matter(text: str) -> dict[str, Any]:
     return {str(key): value for key, value in loaded.items()} if isinstance(loaded, dict) else {}
 
 
-def _first(pattern: re.Pattern[str], text: str) -> str:
-    match = pattern.search(text, 0, 20_000)
+def _find_title(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text[:_MOST_BEFORE_TITLE].removeprefix(BYTE_ORDER_MARK))
     return next((group.strip() for group in match.groups() if group), "") if match else ""
