@@ -124,6 +124,7 @@ def test_titles(name, lines, end, before):
         ("t.csv", "Ida,red\nRuth,red\n", "Ida | red\nRuth | red"),
         ("t.csv", "name,name\nIda,Ruth\n", "name | name\nIda | Ruth"),
         ("t.csv", "name,\nIda,4\n", "name: Ida | 4"),
+        ("t.csv", "sep=;\r\nname;price\r\npear;3,5\r\n", "name: pear | price: 3,5"),
         ("t.json", '[{"a": 1, "b": {"c": ["x", "y"]}}, {"a": null}, "z"]', "a: 1 | b.c: x | b.c: y\nz"),
         ("t.json", '{"a": {"b": true}, "c": "d e"}', "a.b: true\nc: d e"),
         ("t.jsonl", '{"a": 1}\n\n{"a": "two"}\n', "a: 1\na: two"),

@@ -11,7 +11,7 @@ import openpyxl
 import pptx
 import pysubs2
 import pytest
-from odf import dc, meta, table, text
+from odf import dc, draw, meta, office, table, text
 from odf.opendocument import OpenDocumentText
 
 from lmkrag.corpus.formats import mail
@@ -126,6 +126,56 @@ def test_opendocument():
     assert found.text == (
         "## The gate\n\nThe gate is closed at nine.\n\n- Red key\n- Green key\n\n| Day | Hour |\n| Monday | 8 |"
     )
+
+
+def anchored() -> bytes:
+    """An OpenDocument text whose paragraphs, items and cells have notes, boxes and comments."""
+    document = OpenDocumentText()
+
+    def paragraph(before: str, thing, after: str = "") -> text.P:
+        made = text.P(text=before)
+        made.addElement(thing)
+        made.addText(after)
+        return made
+
+    note = text.Note(noteclass="footnote")
+    note.addElement(text.NoteCitation(text="1"))
+    body = text.NoteBody()
+    body.addElement(text.P(text="Except in May."))
+    note.addElement(body)
+    document.text.addElement(paragraph("Leave is granted", note, " by the master."))
+    item = text.ListItem()
+    box = draw.TextBox()
+    box.addElement(text.P(text="In a box."))
+    frame = draw.Frame()
+    frame.addElement(box)
+    item.addElement(paragraph("See the", frame, " box."))
+    keys = text.List()
+    keys.addElement(item)
+    document.text.addElement(keys)
+    cell = table.TableCell()
+    comment = office.Annotation()
+    comment.addElement(text.P(text="Is this so?"))
+    cell.addElement(paragraph("Nine", comment))
+    cell.addElement(text.P(text="or ten"))
+    row = table.TableRow()
+    row.addElement(cell)
+    grid = table.Table()
+    grid.addElement(row)
+    document.text.addElement(grid)
+    packed = io.BytesIO()
+    document.write(packed)
+    return packed.getvalue()
+
+
+def test_what_is_anchored_in_a_paragraph_of_an_opendocument_follows_it():
+    assert load(anchored(), "rules.odt").text.split("\n\n") == [
+        "Leave is granted by the master.",
+        "[^1]: Except in May.",
+        "- See the box.",
+        "In a box.",
+        "| Nine or ten |",
+    ]
 
 
 def test_rtf():

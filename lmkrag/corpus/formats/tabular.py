@@ -13,18 +13,23 @@ from lmkrag.corpus.formats.text import decode
 from lmkrag.errors import DocumentError
 
 _MAX_DEPTH = 20
+_SAYS_DELIMITER = re.compile(r"sep=(\t|[^\w\s\"'])\r?\n", re.IGNORECASE)  # the first line, as Excel has it
 _VALUE = re.compile(r"[-+]?[$€£]?\d[\d.,:/%\s-]*$|\S+@\S+\.\S+$|https?://")  # a number, date, address: no column's name
 
 
 def read_csv(data: bytes, name: str) -> Loaded:
     """Read a table: a line a row, ``column: value`` between bars."""
     text = decode(data).replace("\0", "")
+    delimiters = ",;\t|"
+    if said := _SAYS_DELIMITER.match(text):
+        delimiters, text = said[1], text[said.end() :]
     try:
-        dialect: Any = csv.Sniffer().sniff(text[:10_000], delimiters=",;\t|")
+        dialect: Any = csv.Sniffer().sniff(text[:10_000], delimiters=delimiters)
     except csv.Error:
         dialect = csv.excel_tab if name.lower().endswith(".tsv") else csv.excel
+    delimiter = said[1] if said else dialect.delimiter
     try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), dialect) if any(row)]
+        rows = [row for row in csv.reader(io.StringIO(text, newline=""), dialect, delimiter=delimiter) if any(row)]
     except csv.Error as error:
         raise DocumentError(f"broken table ({error})") from error
     if not rows:
