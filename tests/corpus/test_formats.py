@@ -231,6 +231,20 @@ def test_an_encrypted_pdf(corpus):
         load(bytes(pdf.output()), "e.pdf")
 
 
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("<ol><li>a<li>b</ol>", "1. a\n\n2. b"),
+        ('<ol start=4><li>a<li value="9">b<li>c</ol>', "4. a\n\n9. b\n\n10. c"),
+        ("<ol><li>a<ul><li>x</ul><li>b<ol type=a><li>y</ol></ol>", "1. a\n\n- x\n\n2. b\n\n(a) y"),
+        ("<ul><li>a</ul><ol type=I><li>b</ol><li>c", "- a\n\n(I) b\n\n- c"),
+        ('<ol start="x"><li value="many">a</ol></ol><ol><li>b</ol>', "1. a\n\n1. b"),
+    ],
+)
+def test_lists_of_html(html, expected):
+    assert load(html, "a.html").text == expected
+
+
 def test_deeply_nested_html():
     assert load("<div>" * 200 + "deep" + "</div>" * 200, "deep.html").text == "deep"
     with pytest.raises(DocumentError):  # deeper than libxml2 follows: refused, not read in part

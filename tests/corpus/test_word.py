@@ -10,7 +10,7 @@ from docx.opc.part import Part
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
-from lmkrag.corpus.formats.word_numbers import count_in
+from lmkrag.corpus.formats.ordinals import format_ordinal
 from lmkrag.corpus.load import load_bytes
 
 
@@ -222,4 +222,4 @@ def test_the_title_of_a_document_without_properties():
     ],
 )
 def test_counting(kind, count, expected):
-    assert count_in(kind, count) == expected
+    assert format_ordinal(count, kind) == expected

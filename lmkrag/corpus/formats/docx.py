@@ -15,7 +15,8 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import qn
 
 from lmkrag.corpus.formats.base import Loaded, check_office_file, table_row
-from lmkrag.corpus.formats.word_numbers import WordNumbers, count_in
+from lmkrag.corpus.formats.ordinals import format_ordinal
+from lmkrag.corpus.formats.word_numbers import WordNumbers
 from lmkrag.errors import DocumentError
 
 _PARAGRAPH, _TABLE, _RUN = qn("w:p"), qn("w:tbl"), qn("w:r")
@@ -102,7 +103,7 @@ class _Reader:
                 note = next((note for note in notes if note.get(qn("w:id")) == wanted), ()) if notes is not None else ()
                 text = " ".join(" ".join(map(_text, _children(note, _PARAGRAPH))).split())
                 if text:
-                    yield f"[^{count_in(how, self._noted[mark])}]: {text}"
+                    yield f"[^{format_ordinal(self._noted[mark], how)}]: {text}"
 
     def _table(self, table: Any) -> Iterator[str]:
         rows = []

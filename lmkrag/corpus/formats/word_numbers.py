@@ -7,9 +7,9 @@ from typing import Any
 
 from docx.oxml.ns import qn
 
+from lmkrag.corpus.formats.ordinals import format_ordinal
+
 _MOST_BASES = 20  # of a style; a broken file may have a circle of them
-_ROMAN = {1000: "m", 900: "cm", 500: "d", 400: "cd", 100: "c", 90: "xc", 50: "l", 40: "xl"}
-_ROMAN |= {10: "x", 9: "ix", 5: "v", 4: "iv", 1: "i"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,30 +112,8 @@ def _show(levels: Mapping[int, _Level], counts: Mapping[int, int], own: _Level) 
     shown = own.text
     for depth, level in levels.items():
         count = counts.get(depth, level.start)
-        shown = shown.replace(f"%{depth + 1}", count_in("decimal" if own.plain else level.format, count))
+        shown = shown.replace(f"%{depth + 1}", format_ordinal(count, "decimal" if own.plain else level.format))
     return shown.strip()
-
-
-def count_in(kind: str, count: int) -> str:
-    """Return a number as Word writes it in a format of its lists; in decimals for those that are rare.
-
-    >>> [count_in(kind, 4) for kind in ("decimal", "lowerLetter", "upperRoman", "decimalZero")]
-    ['4', 'd', 'IV', '04']
-    """
-    if kind == "none":
-        return ""
-    if kind == "decimalZero":
-        return f"{count:02}"
-    if kind in ("lowerLetter", "upperLetter") and count > 0:  # z, aa, bb
-        letters = chr(ord("a") + (count - 1) % 26) * min(1 + (count - 1) // 26, 10)
-        return letters.upper() if kind == "upperLetter" else letters
-    if kind in ("lowerRoman", "upperRoman") and 0 < count < 4_000:
-        numerals = ""
-        for value, numeral in _ROMAN.items():
-            numerals += numeral * (count // value)
-            count %= value
-        return numerals.upper() if kind == "upperRoman" else numerals
-    return str(count)
 
 
 def _value(element: Any, child: str) -> str:
