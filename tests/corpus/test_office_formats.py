@@ -112,6 +112,29 @@ def test_workbook():
     assert "Code: VX-1007 | Pressure: 10.07 | Checked: 2024-05-28" in units
 
 
+@pytest.mark.parametrize(
+    ("value", "number_format", "expected"),
+    [
+        (0.07, "0.0%;[Red]-0.0%", "7%"),
+        (0.125, "0%", "12.5%"),
+        (3, '0" of 100%"', "3"),
+        (0.1 + 0.2, "General", "0.3"),
+        (1e20, "General", "1e+20"),
+        (123456789012345, "0", "123456789012345"),
+        (True, "General", "True"),
+        ("8%", "General", "8%"),
+        (datetime.datetime(2024, 5, 1, 7, 30), "yyyy-mm-dd", "2024-05-01 07:30"),
+    ],
+)
+def test_values_of_a_workbook(value, number_format, expected):
+    book = openpyxl.Workbook()
+    book.active.append([value])
+    book.active["A1"].number_format = number_format
+    packed = io.BytesIO()
+    book.save(packed)
+    assert load(packed.getvalue(), "a.xlsx").text == f"# Sheet\n\n{expected}"
+
+
 def test_slides():
     found = load(slides(), "ferry.pptx")
     assert (found.kind, found.title, len(found.page_starts)) == ("pptx", "The ferry", 2)

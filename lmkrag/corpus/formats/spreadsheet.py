@@ -2,6 +2,7 @@
 
 import datetime
 import io
+import re
 import warnings
 from collections.abc import Iterator
 from typing import Any
@@ -13,6 +14,8 @@ from lmkrag.corpus.formats.tabular import table_lines
 from lmkrag.errors import DocumentError
 
 _MIDNIGHT = datetime.time()
+_DIGITS = 15  # Excel's own precision: 0.1 + 0.2 is 0.3 there
+_LITERAL = re.compile(r'"[^"]*"|\\.')  # in a number's format
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -35,18 +38,18 @@ def read(data: bytes, name: str) -> Loaded:
 
 
 def _rows(sheet: Any) -> Iterator[list[str]]:
-    for row in sheet.iter_rows(values_only=True):
-        cells = [_show(value) for value in row]
+    for row in sheet.iter_rows():
+        cells = [_show(cell.value, cell.number_format) if cell.value is not None else "" for cell in row]
         if any(cells):
             yield cells
 
 
-def _show(value: Any) -> str:
+def _show(value: Any, number_format: str) -> str:
     """A value as people write it."""
-    if value is None:
-        return ""
     if isinstance(value, datetime.datetime):
         return value.date().isoformat() if value.time() == _MIDNIGHT else value.isoformat(" ", "minutes")
-    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
-        return str(int(value))
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        if "%" in _LITERAL.sub("", number_format):
+            return f"{100 * value:.{_DIGITS}g}%"
+        return f"{value:.{_DIGITS}g}" if abs(value) < 10**_DIGITS else str(value)
     return str(value).strip()
