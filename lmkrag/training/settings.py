@@ -71,9 +71,10 @@ class StageSettings:
     ``anchor``: weight of the distance to the base's own vectors. ``imitation``: weight of the divergence from the
     base's order of the sentences for each question. ``duplicate``: cosine, by the base, above which a sentence counts
     as a near duplicate of the evidence and is no negative. ``titles``: share of the documents that are read with their
-    titles. ``share_words``: give the student the base's embeddings of words and leave them so; after the last stage,
-    both read them from one file. ``freeze_words``: leave the embeddings of words as they are, so that models that read
-    them from this one still can.
+    titles. ``thorough``: the teacher is the encoder that the stage begins with, and reads each window whole, in halves
+    and in quarters; the student reads the halves. ``share_words``: give the student the base's embeddings of words and
+    leave them so; after the last stage, both read them from one file. ``freeze_words``: leave the embeddings of words
+    as they are, so that models that read them from this one still can.
     """
 
     name: str
@@ -89,6 +90,7 @@ class StageSettings:
     temperature: float = 0.05
     anchor: float = 0.0
     imitation: float = 0.0
+    thorough: bool = False
     duplicate: float = 0.95
     titles: float = 0.5
     share_words: bool = False
@@ -234,6 +236,8 @@ def _check(settings: TrainSettings, path: Path) -> None:
         require(bool(stage.sets), f"{where}: no sets")
         require(0 <= stage.mixing <= 1, f"{where}: mixing must be in [0, 1]")
         require(0 <= stage.titles <= 1, f"{where}: titles must be in [0, 1]")
+        taught = stage.imitation > 0 or stage.anchor > 0
+        require(taught or not stage.thorough, f"{where}: thorough needs imitation or anchor")
         require(stage.temperature > 0, f"{where}: temperature must be above 0")
         require(bool(stage.windows) and min(stage.windows) > 0, f"{where}: windows must be token counts")
         for chosen in stage.sets:

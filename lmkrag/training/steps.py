@@ -8,10 +8,12 @@ from torch import Tensor
 
 from lmkrag.encoder.batches import Batch, pack_windows
 from lmkrag.encoder.tokens import SentenceTokenizer
+from lmkrag.encoder.windows import plan_windows
 from lmkrag.training.data import TokenDocument, TrainingSet
 from lmkrag.training.settings import SetSettings, StageSettings
 
 _LEAST = 1e-6  # position weight of any evidence
+_SPARE = 24  # tokens, so that a window falls into two halves, and not into two and a rest
 
 Row = list[list[int]]
 """A window: its sentences' token ids."""
@@ -27,6 +29,7 @@ class Step:
     ``mixing``: the share of the softmax inside the document.
     ``passage``: ``[sentences]`` int64, the passage each sentence of the windows is of, when whole passages are compared
     (the ``n`` above), by the mean of their landmarks; else None.
+    ``taught``: what a thorough teacher reads, each batch the same sentences in windows of another length.
     """
 
     windows: Batch
@@ -36,6 +39,7 @@ class Step:
     same: Tensor
     mixing: float
     passage: Tensor | None = None
+    taught: tuple[Batch, ...] = ()
 
     def to(self, device: torch.device) -> "Step":
         """Return the same on a device."""
@@ -47,6 +51,7 @@ class Step:
             candidate=self.candidate.to(device),
             same=self.same.to(device),
             passage=None if self.passage is None else self.passage.to(device),
+            taught=tuple(batch.to(device) for batch in self.taught),
         )
 
 
@@ -97,15 +102,35 @@ class StepBuilder:
             weights[row] /= weights[row].sum()
         if self._chosen.task != "documents":
             same[:] = True  # one made-up document
+        windows, taught = self._windows(tokens)
         return Step(
-            pack_windows(tokens, self._rows, self._titles),
+            windows,
             pack_windows(tokens, [[self._data.questions[index].ids] for index in self._asked]),
             torch.from_numpy(weights),
             torch.from_numpy(candidate),
             torch.from_numpy(same),
             1.0 if self._chosen.within or self._chosen.task != "documents" else self._stage.mixing,
             torch.tensor(self._passage_of) if self._chosen.task == "passages" else None,
+            taught,
         )
+
+    def _windows(self, tokens: SentenceTokenizer) -> tuple[Batch, tuple[Batch, ...]]:
+        """What the student reads, and what a thorough teacher does."""
+        whole = pack_windows(tokens, self._rows, self._titles)
+        if not self._stage.thorough:
+            return whole, ()
+        halves, quarters = (self._divide_windows(tokens, self._window // parts + _SPARE) for parts in (2, 4))
+        return halves, (whole, halves, quarters)
+
+    def _divide_windows(self, tokens: SentenceTokenizer, size: int) -> Batch:
+        rows: list[Row] = []
+        titles: list[list[int]] = []
+        for row, title in zip(self._rows, self._titles or [[]] * len(self._rows), strict=True):
+            counts = [len(ids) for ids in row]
+            for window in plan_windows(counts, budget=max(size - len(title), *counts), overlap=0.0):
+                rows.append(row[window.first : window.stop])
+                titles.append(title)
+        return pack_windows(tokens, rows, titles)
 
     def _position_weights(self, index: int, documents: np.ndarray, ordinals: np.ndarray) -> np.ndarray:
         """exp(-alpha (n - i)) over each span s_1..s_n of the evidence that is in the step."""

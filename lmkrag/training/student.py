@@ -3,6 +3,7 @@
 import json
 import shutil
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -248,7 +249,7 @@ class LandmarkObjective(nn.Module):
     """The student and its loss, in the form that transformers' Trainer trains."""
 
     def __init__(self, student: Student, stage: StageSettings, teacher: Student | None) -> None:
-        """Take the parts; the teacher, the encoder that training started from, is read and never trained."""
+        """Take the parts; the teacher is read and never trained."""
         super().__init__()
         self.backbone = student.backbone
         self.pooling = student.pooling
@@ -266,7 +267,7 @@ class LandmarkObjective(nn.Module):
         if self._teacher:
             held = self._teacher[0]
             with torch.no_grad():
-                fixed = self._read(held.backbone, held.pooling, step)
+                fixed = self._taught(held, step)
                 asked = read_sentences(held.backbone, held.pooling, step.questions)
             candidate = mask_near_duplicates(candidate, step.weights, fixed, self._stage.duplicate)
             beside = self._stage.anchor * anchor_loss(torch.cat([sentences, questions]), torch.cat([fixed, asked]))
@@ -283,6 +284,13 @@ class LandmarkObjective(nn.Module):
             temperature=self._stage.temperature,
         )
         return {"loss": loss + beside}
+
+    @classmethod
+    def _taught(cls, teacher: Student, step: Step) -> Tensor:
+        """The teacher's vectors, of length one: the mean of its readings."""
+        readings = [replace(step, windows=windows) for windows in step.taught or (step.windows,)]
+        vectors = [cls._read(teacher.backbone, teacher.pooling, reading) for reading in readings]
+        return torch.nn.functional.normalize(torch.stack(vectors).sum(0), dim=1)
 
     @staticmethod
     def _read(backbone: Any, pooling: Pooling, step: Step) -> Tensor:

@@ -102,7 +102,8 @@ def _run_stage(
     folder = settings.resolve(settings.out) / stage.name
     student = load_student(latest, lora=settings.model.lora)
     taught = stage.anchor > 0 or stage.imitation > 0 or stage.duplicate < 1
-    teacher = load_student(find_model(settings.model.base) if settings.model.layers else start) if taught else None
+    base = find_model(settings.model.base) if settings.model.layers else start
+    teacher = load_student(latest if stage.thorough else base) if taught else None
     if stage.share_words:
         take_words(student, load_student(find_model(settings.model.base)))
     if stage.freeze_words:

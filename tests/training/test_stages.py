@@ -53,6 +53,24 @@ def test_a_step_is_sound(data, tokens, task):
         assert int(step.windows.is_landmark.sum()) == sentences
 
 
+@pytest.mark.parametrize("task", ["pairs", "passages", "shuffled", "documents"])
+def test_a_thorough_teacher_reads_the_same_sentences_in_windows_of_three_lengths(data, tokens, task):
+    steps = stage_data(data, tokens, task, thorough=True, titles=1.0)
+    plain = stage_data(data, tokens, task, titles=1.0)
+    divided = 0
+    for step, other in ((steps[i], plain[i]) for i in range(8)):
+        whole, halves, quarters = step.taught
+        assert np.array_equal(whole.input_ids, other.windows.input_ids)
+        assert np.array_equal(halves.input_ids, step.windows.input_ids)
+        for batch in step.taught:
+            tokens_of = [batch.input_ids[batch.owner == sentence].tolist() for sentence in range(batch.count)]
+            assert tokens_of == [
+                whole.input_ids[whole.owner == sentence].tolist() for sentence in range(other.windows.count)
+            ]
+        divided += len(whole.input_ids) < len(halves.input_ids) < len(quarters.input_ids)
+    assert divided or task in ("pairs", "passages")  # which are short here
+
+
 def test_the_end_of_a_span_weighs_most(data, tokens):
     steps = stage_data(data, tokens, "documents", alpha=0.5)
     several = 0

@@ -332,6 +332,27 @@ def test_an_encoder_of_fewer_layers_imitates_the_one_it_was_cut_from(settings, c
     assert likeness(folder.parent / "start") < likeness(folder) < 0.999
 
 
+def test_a_thorough_teacher_is_the_encoder_that_a_stage_begins_with(settings, monkeypatch):
+    from lmkrag.training import trainer
+
+    first = replace(settings.stages[2], name="first", steps=2)
+    second = replace(settings.stages[2], steps=2, anchor=0.0, imitation=1.0, thorough=True)
+    teachers = []
+
+    class Recorded(trainer.LandmarkObjective):
+        def __init__(self, student, stage, teacher):
+            teachers.append({name: value.clone() for name, value in teacher.backbone.state_dict().items()})
+            super().__init__(student, stage, teacher)
+
+    monkeypatch.setattr(trainer, "LandmarkObjective", Recorded)
+    folder = train(replace(settings, stages=[first, second], keep_base=0.0))
+    begun = weights(folder.parent / "first" / "encoder")
+    assert all(torch.equal(teachers[1][name], value.float()) for name, value in begun.items())
+    one = "encoder.layer.0.output.dense.weight"
+    assert not torch.equal(teachers[0][one], begun[one])
+    assert not torch.equal(weights(folder)[one], begun[one])
+
+
 def test_frozen_words_stay_as_they_are(settings):
     stage = replace(settings.stages[2], steps=2, freeze_words=True)
     folder = train(
