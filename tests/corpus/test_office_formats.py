@@ -13,6 +13,8 @@ import pysubs2
 import pytest
 from odf import dc, draw, meta, office, table, text
 from odf.opendocument import OpenDocumentText
+from pptx.chart.data import CategoryChartData, XyChartData
+from pptx.enum.chart import XL_CHART_TYPE
 
 from lmkrag.corpus.formats import mail
 from lmkrag.corpus.isolated import IsolatedLoader
@@ -141,6 +143,27 @@ def test_slides():
     assert found.text.startswith("# Ferry\n\n- Leaves at seven\n- Dogs travel free")
     second = found.text[found.page_starts[1] :]
     assert second.startswith("# Prices") and "| Child | 2 |" in second and second.endswith("Say that prams are free.")
+
+
+def test_a_chart_is_a_table_of_its_values():
+    presentation = pptx.Presentation()
+    slide = presentation.slides.add_slide(presentation.slide_layouts[6])
+    values = CategoryChartData()
+    values.categories = ["May", "June"]
+    values.add_series("Adults", (12345678, 3.5))
+    values.add_series("Dogs", (None, 7))
+    chart = slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 100, 100, values).chart
+    chart.has_title = True
+    chart.chart_title.text_frame.text = "Passengers"
+    points = XyChartData()
+    points.add_series("Points").add_data_point(1, 2)
+    slide.shapes.add_chart(XL_CHART_TYPE.XY_SCATTER, 0, 0, 100, 100, points)
+    other = slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 100, 100, values).chart
+    other.plots[0]._element.tag = other.plots[0]._element.tag.replace("barChart", "stockChart")
+    packed = io.BytesIO()
+    presentation.save(packed)
+    found = load(packed.getvalue(), "ferry.pptx").text
+    assert found == "Passengers\n\n|  | Adults | Dogs |\n| May | 12345678 |  |\n| June | 3.5 | 7 |"
 
 
 def test_opendocument():

@@ -2,6 +2,7 @@
 
 import io
 from collections.abc import Iterator
+from itertools import zip_longest
 from typing import Any
 
 import pptx
@@ -13,7 +14,7 @@ _GAP = "\n\n"
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read a .pptx file; groups of shapes and tables are read, too."""
+    """Read a .pptx file; groups of shapes, tables and charts are read, too."""
     check_office_file(data, "PowerPoint", ".pptx")
     try:
         presentation = pptx.Presentation(io.BytesIO(data))
@@ -45,8 +46,26 @@ def _read_slide(slide: Any) -> Iterator[str]:
         elif shape.has_table:
             rows = ([" ".join(cell.text.split()) for cell in row.cells] for row in shape.table.rows)
             yield "\n".join(map(table_row, rows))
+        elif shape.has_chart:
+            yield from _read_chart(shape.chart)
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame.text.strip()):
         yield notes
+
+
+def _read_chart(chart: Any) -> Iterator[str]:
+    """The title of a chart, and a row of values for each category."""
+    if chart.has_title and chart.chart_title.has_text_frame and chart.chart_title.text_frame.text.strip():
+        yield " ".join(chart.chart_title.text_frame.text.split())
+    try:
+        plots = list(chart.plots)
+    except ValueError:  # a kind of chart that python-pptx does not know
+        return
+    for plot in plots:
+        names = [str(label) for label in plot.categories]
+        if names:
+            columns = [["" if value is None else f"{value:.15g}" for value in series.values] for series in plot.series]
+            rows = zip_longest(names, *columns, fillvalue="")
+            yield "\n".join(map(table_row, [["", *(series.name for series in plot.series)], *rows]))
 
 
 def _shapes(shapes: Any) -> Iterator[Any]:
