@@ -266,6 +266,24 @@ def test_mailbox(tmp_path):
     assert found.text.count("Leave is granted for May.") == 2 and "\n\n# Two\n\n" in found.text
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
+def test_cues_of_webvtt_have_identifiers_and_voices(end):
+    lines = [
+        "WEBVTT",
+        "",
+        "1",
+        "00:00:01.000 --> 00:00:02.000",
+        "<v Bob Roe>Is it <i>nine</i>?</v>",
+        "No, ten.",
+        "",
+        "8a1f-3/12-0",
+        "00:00:03.000 --> 00:00:04.000 align:start",
+        "<v.loud Ann>Yes.",
+    ]
+    found = load(end.join(lines).encode(), "talk.vtt")
+    assert found.text == "[00:00:01] Bob Roe: Is it nine? No, ten.\n[00:00:03] Ann: Yes."
+
+
 @pytest.mark.parametrize("suffix", ["srt", "vtt"])
 def test_subtitles(suffix):
     cues = pysubs2.SSAFile()

@@ -79,6 +79,7 @@ def test_blocks_without_end_are_cut(unit, monkeypatch):
         pytest.param(
             "It is No. 5 there. We said no. They left.", ["It is No. 5 there.", "We said no.", "They left."], id="no"
         ),
+        pytest.param("See ![a pump](p.png) there. Go!", ["See ![a pump](p.png) there.", "Go!"], id="image"),
         pytest.param("Well... he paused. Go on!", ["Well... he paused.", "Go on!"], id="ellipsis"),
         pytest.param("これは文です。二つ目！三つ目？", ["これは文です。", "二つ目！", "三つ目？"], id="cjk"),
         pytest.param("他说：“好。”然后走了。", ["他说：“好。”", "然后走了。"], id="cjk-quote"),

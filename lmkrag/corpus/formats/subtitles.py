@@ -1,5 +1,7 @@
 """Subtitles, by pysubs2: a line a cue, with the time at which it begins."""
 
+import re
+
 import pysubs2
 
 from lmkrag.corpus.formats.base import Loaded
@@ -7,10 +9,17 @@ from lmkrag.corpus.formats.text import decode
 from lmkrag.errors import DocumentError
 
 
+_IDENTIFIER = re.compile(r"^(?!.*-->)[^\r\n]+\r?\n(?=[^\r\n]*-->)", re.MULTILINE)  # the line before a cue's times
+_VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^>]+)>")
+
+
 def read(data: bytes, name: str) -> Loaded:
-    """Read an .srt or .vtt file."""
+    """Read an .srt or .vtt file; who speaks stands before what is said."""
+    text, suffix = decode(data), name.rpartition(".")[2].lower()
+    if suffix == "vtt":  # pysubs2 takes identifiers for text, and drops voices
+        text = _VOICE.sub(r"\1: ", _IDENTIFIER.sub("", text))
     try:
-        cues = pysubs2.SSAFile.from_string(decode(data), format_=name.rpartition(".")[2].lower())
+        cues = pysubs2.SSAFile.from_string(text, format_=suffix)
     except pysubs2.exceptions.Pysubs2Error as error:
         raise DocumentError(f"broken subtitles ({error})") from error
     lines = [f"[{_clock(cue.start)}] {' '.join(cue.plaintext.split())}" for cue in cues if cue.plaintext.strip()]
