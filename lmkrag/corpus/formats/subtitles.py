@@ -8,7 +8,6 @@ from lmkrag.corpus.formats.base import Loaded
 from lmkrag.corpus.formats.text import decode
 from lmkrag.errors import DocumentError
 
-
 _IDENTIFIER = re.compile(r"^(?!.*-->)[^\r\n]+\r?\n(?=[^\r\n]*-->)", re.MULTILINE)  # the line before a cue's times
 _VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^>]+)>")
 
