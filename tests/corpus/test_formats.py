@@ -234,15 +234,51 @@ def test_an_encrypted_pdf(corpus):
 @pytest.mark.parametrize(
     ("html", "expected"),
     [
-        ("<ol><li>a<li>b</ol>", "1. a\n\n2. b"),
-        ('<ol start=4><li>a<li value="9">b<li>c</ol>', "4. a\n\n9. b\n\n10. c"),
-        ("<ol><li>a<ul><li>x</ul><li>b<ol type=a><li>y</ol></ol>", "1. a\n\n- x\n\n2. b\n\n(a) y"),
+        ("<ol><li>a<li>b</ol>", "1. a\n2. b"),
+        ('<ol start=4><li>a<li value="9">b<li>c</ol>', "4. a\n9. b\n10. c"),
+        ("<ol>\n<li>a\n<ul>\n<li>x\n</ul>\n<li>b<ol type=a><li>y</ol></ol>", "1. a\n- x\n2. b\n(a) y"),
         ("<ul><li>a</ul><ol type=I><li>b</ol><li>c", "- a\n\n(I) b\n\n- c"),
         ('<ol start="x"><li value="many">a</ol></ol><ol><li>b</ol>', "1. a\n\n1. b"),
+        ("<ul><li><p>a</p></li><li></li><li> <p> b</p></li></ul>", "- a\n\n- b"),
+        ("one<br>two<br><br>three<br>", "one\ntwo\n\nthree"),
+        ("<h2> Big <em>pumps</em>\n</h2>\n\n<p>\n red\n</p><h3></h3>end", "## Big pumps\n\nred\n\nend"),
+        ('<h2>Pumps<a class="x headerlink" href="#p">¶</a></h2>of two', "## Pumps\n\nof two"),
+        ("<p>so&shy;lid, ze&#8203;ro", "solid, zero"),
+        ("<pre>\n  def f():\n\n      return <b>1</b>\n</pre>x", "```\n  def f():\n\n      return 1\n```\n\nx"),
+        ("<pre></pre>x", "x"),
+        ("<dl><dt>Term<dd>Meaning<dt>B<dd>C</dl>", "Term\n\nMeaning\n\nB\n\nC"),
+        ("<video>can't play</video><canvas>old</canvas>x", "x"),
     ],
 )
-def test_lists_of_html(html, expected):
+def test_blocks_of_html(html, expected):
     assert load(html, "a.html").text == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (
+            "<tr><th>A<br>x</th><th>B</th></tr>\n<tr><td><p>1</p><p>2</p></td><td>3</td></tr>",
+            "| A x | B |\n| 1 2 | 3 |",
+        ),
+        ("<caption>Keys</caption><tr><td>a<td>b", "Keys\n\n| a | b |"),
+        (
+            "<tr><td rowspan=2>a<td rowspan=3>b<td>c<tr><td>d<tr><td>e<td>f",
+            "| a | b | c |\n| a | b | d |\n| e | b | f |",
+        ),
+        ("<tr><td rowspan=2 colspan=2>a<td>b<tr><td>c<tr><td colspan=3>d", "| a | b |\n| a | c |\n| d |"),
+        ("<tr><td rowspan=99999999>a<td colspan=x>b<tr><td>", "| a | b |\n| a |  |"),
+        ("<tr><td><pre>x\ny</pre><td><ul><li>p<li>q</ul>", "| x y | - p - q |"),
+        ("<tr><td></td><td> </td></tr><tr><td>a<td>b", "| a | b |"),
+        ("<tr><td>one</td></tr><tr><td>column", "one\n\ncolumn"),
+        ("<tr><td><h1>Page</h1>x</td><td>menu</td></tr>", "# Page\n\nx\n\nmenu"),
+        (f"<tr><td>{'long ' * 300}</td><td>menu</td></tr>", f"{'long ' * 300}".strip() + "\n\nmenu"),
+        ("<tr><td>x<table><tr><td>a<td>b</table></td><td>menu</td></tr>", "x\n\n| a | b |\n\nmenu"),
+    ],
+)
+def test_tables_of_html(rows, expected):
+    assert load(f"<table>{rows}</table>", "a.html").text == expected
+    assert load(f"Before<table>{rows}</table>after", "a.html").text == f"Before\n\n{expected}\n\nafter"
 
 
 def test_deeply_nested_html():
