@@ -2,7 +2,6 @@
 
 import unicodedata
 
-
 _INVISIBLE = frozenset("\u00ad\u200c\u200d\u2060\ufeff")  # inside words: soft hyphens, joiners, byte order marks
 
 
