@@ -41,7 +41,7 @@ def test_ask_directory(corpus, tmp_path):
 def test_frameworks(name, corpus, chat_server, causal_model):
     out = run(name, corpus, QUESTION, "--base-url", chat_server, "--model", causal_model, "--top-k", 2)
     assert out.strip().startswith("bonfires are allowed")
-    assert "reports/allotment-minutes.docx 752-1027" in out
+    assert "reports/allotment-minutes.docx 824-1078" in out
 
 
 def test_evaluate_against_chunks(corpus, tmp_path):

@@ -142,12 +142,13 @@ def test_the_python_of_the_readme_runs(corpus, tmp_path, monkeypatch, chat_serve
     names["engine"].close()
 
 
-def test_the_output_in_the_readme_is_real(lmkrag, built_index, chat_server, causal_model):
+def test_the_output_in_the_readme_is_real(lmkrag, corpus, chat_server, causal_model, tmp_path):
     readme = (ROOT / "README.md").read_text()
+    assert lmkrag("index", corpus, "--index", tmp_path / "demo").returncode == 0
     found = re.findall(r"\$ lmkrag ((?:ask|search) .*indexes/demo.*)\n((?:(?!\$ |```).*\n)+)", readme)
     assert [command.split()[0] for command, _ in found] == ["ask", "search", "ask", "ask", "ask", "ask"]
     for command, output in found:
-        command = command.replace("indexes/demo", str(built_index)).replace("./tiny", str(causal_model))
+        command = command.replace("indexes/demo", str(tmp_path / "demo")).replace("./tiny", str(causal_model))
         line = shlex.split(command.replace("http://localhost:8123/v1", chat_server))
         result = lmkrag(*line, env={"LMKRAG_RERANK": ""})  # as users have it
         assert result.returncode == 0, result.stderr
