@@ -79,7 +79,7 @@ def test_commands_within_a_chat(lmkrag, built_index):
     said = lmkrag("chat", "--index", built_index, "-k", "2", stdin=typed)
     assert said.returncode == 0
     assert said.stdout.count("The harbour master approves leave. [1]") == 1
-    assert "1. lighthouse-handbook.md:51" in said.stdout
+    assert "1. lighthouse-handbook.md:50" in said.stdout
     assert said.stderr.count("nothing was answered yet") == 2
     assert "forgotten" in said.stderr and "no command /nonsense" in said.stderr and "/sources" in said.stderr
     assert "never asked" not in said.stdout

@@ -56,8 +56,7 @@ class _Reader:
         self._part = document.part
         self._styles: dict[str | None, str] = {}
         self._numbers = WordNumbers(self._related(RELATIONSHIP_TYPE.NUMBERING), document.styles.element)
-        self._notes = [(mark, self._related(kind), how) for mark, kind, how in _NOTES]
-        self._noted = {mark: 0 for mark, _, _ in _NOTES}
+        self._notes = [_Notes(mark, self._related(kind), how) for mark, kind, how in _NOTES]
         self.title = ""
 
     def _related(self, kind: str) -> Any | None:
@@ -96,14 +95,9 @@ class _Reader:
         return self._styles[key]
 
     def _notes_of(self, paragraph: Any) -> Iterator[str]:
-        for mark, notes, how in self._notes:
-            for reference in _inside(paragraph, mark):
-                self._noted[mark] += 1
-                wanted = reference.get(qn("w:id"))
-                note = next((note for note in notes if note.get(qn("w:id")) == wanted), ()) if notes is not None else ()
-                text = " ".join(" ".join(map(_text, _children(note, _PARAGRAPH))).split())
-                if text:
-                    yield f"[^{format_ordinal(self._noted[mark], how)}]: {text}"
+        for notes in self._notes:
+            for reference in _inside(paragraph, notes.mark):
+                yield from notes.take(reference.get(qn("w:id"), ""))
 
     def _table(self, table: Any) -> Iterator[str]:
         rows = []
@@ -130,6 +124,22 @@ class _Reader:
             if text:
                 texts.append(f"{number} {text}" if number else text)
         return " ".join(" ".join(texts).split())
+
+
+class _Notes:
+    """The footnotes or the endnotes of a document. State: those that were not taken yet, and how many were."""
+
+    def __init__(self, mark: str, root: Any | None, kind: str) -> None:
+        self.mark, self._kind, self._taken = mark, kind, 0
+        self._notes = {note.get(qn("w:id")): note for note in root} if root is not None else {}
+
+    def take(self, key: str) -> Iterator[str]:
+        """Yield a note with its number, once."""
+        note = self._notes.pop(key, None)
+        if note is not None:
+            self._taken += 1
+            text = " ".join(" ".join(map(_text, _children(note, _PARAGRAPH))).split())
+            yield f"[^{format_ordinal(self._taken, self._kind)}]: {text}"
 
 
 def _children(parent: Any, *tags: str) -> Iterator[Any]:
