@@ -1,7 +1,7 @@
 """How many places are worth reading again? Recall against the milliseconds it takes, by depth.
 
     python benchmarks/depth.py DATA --work DIR [--queries 60] [--depths 0,4,8,10,12,16] [--sets NAMES]
-        [--reranker NAME] [--plot FILE]
+        [--reranker NAME] [--apart] [--plot FILE]
 
 Searches the sets below DATA for spans, overlap 0, some questions of each, with so many places read again and only the
 order changed. Prints recall at 500 to 4,000 characters and the paired bootstrap of the difference from not reading,
@@ -21,6 +21,7 @@ from lmkrag import Engine, Place
 from lmkrag.evaluation.dataset import choose_queries, load_dataset
 from lmkrag.evaluation.metrics import overlap_at
 from lmkrag.evaluation.significance import macro_interval, paired_interval
+from lmkrag.reranker.base import Reading, ReadSentences
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.retrieval import reranking
 from lmkrag.retrieval.filters import quote
@@ -34,25 +35,38 @@ class Remembering:
 
     def __init__(self, inner: LandmarkReranker) -> None:
         self.name, self.weight, self._inner = inner.name, inner.weight, inner
-        self._known: dict[tuple[str, Place], np.ndarray] = {}
+        self._known: dict[tuple[str, Place], Reading] = {}
         self.asked: list[tuple[str, list[Place]]] = []
 
     def score(self, question: str, places: Sequence[Place]) -> list[np.ndarray]:
+        return [reading.rank for reading in self.read(question, places)]
+
+    def read(self, question: str, places: Sequence[Place]) -> list[Reading]:
         new = [place for place in places if (question, place) not in self._known]
-        for place, scores in zip(new, self._inner.score(question, new), strict=True):
-            self._known[question, place] = scores
+        for place, reading in zip(new, self._inner.read(question, new), strict=True):
+            self._known[question, place] = reading
         self.asked.append((question, list(places)))
         return [self._known[question, place] for place in places]
+
+    def compare(self, read: ReadSentences) -> np.ndarray:
+        return self._inner.compare(read)
 
     def measure(self, questions: int) -> float:
         """Median milliseconds of reading what was asked since the last time, of some questions."""
         times = []
         for question, places in self.asked[:: max(1, len(self.asked) // questions)]:
             began = time.perf_counter()
-            self._inner.score(question, places)
+            self._inner.read(question, places)
             times.append(1_000 * (time.perf_counter() - began))
         self.asked.clear()
         return float(np.median(times)) if times else 0.0
+
+
+class Apart(Remembering):
+    """The same, each place by itself: what was read is not compared."""
+
+    def compare(self, read: ReadSentences) -> np.ndarray:
+        return read.rank
 
 
 def main() -> None:
@@ -65,10 +79,11 @@ def main() -> None:
     parser.add_argument("--sets", default="", help="names, all without")
     parser.add_argument("--reranker")
     parser.add_argument("--weight", type=float)
+    parser.add_argument("--apart", action="store_true", help="each place by itself, without the listwise model")
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     depths = [int(depth) for depth in options.depths.split(",")]
-    reranker = Remembering(LandmarkReranker.load(options.reranker))
+    reranker = (Apart if options.apart else Remembering)(LandmarkReranker.load(options.reranker))
     reranker.weight = options.weight or reranker.weight
     recall: dict[int, dict[str, np.ndarray]] = {depth: {} for depth in depths}
     times: dict[int, list[float]] = {depth: [] for depth in depths}

@@ -22,16 +22,19 @@ def train(config: Path, report_to: str) -> None:
 
     CONFIG.toml describes it. After an interruption, run the same again to go on.
     """
-    from lmkrag.training.reranker_settings import is_for_reranker, load_reranker_settings
+    from lmkrag.training.reranker_settings import find_kind, load_listwise_settings, load_reranker_settings
     from lmkrag.training.settings import load_settings
 
-    for_reranker = is_for_reranker(config)
-    settings: Any = load_reranker_settings(config) if for_reranker else load_settings(config)
+    kind = find_kind(config)
+    load: Any = {"reranker": load_reranker_settings, "listwise": load_listwise_settings}.get(kind, load_settings)
+    settings = load(config)
+    from lmkrag.training.listwise_trainer import train_listwise
     from lmkrag.training.reranker_trainer import train_reranker
     from lmkrag.training.trainer import train as train_encoder
 
+    run: Any = {"reranker": train_reranker, "listwise": train_listwise}.get(kind, train_encoder)
     first = os.environ.get("RANK", "0") == "0"  # torchrun starts this once a card
     logging.basicConfig(level=logging.INFO if first else logging.WARNING, format="%(message)s")
-    folder = (train_reranker if for_reranker else train_encoder)(settings, report_to=report_to)
+    folder = run(settings, report_to=report_to)
     if first:
         click.echo(folder)

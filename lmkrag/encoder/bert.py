@@ -144,7 +144,12 @@ def expected_names(config: dict[str, Any]) -> set[str]:
 
 def fuse_weights(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
     """Return the weights of some layers as the graph multiplies by them, the three projections of attention in one."""
-    fused = {name: weights[name] for name in _EMBEDDINGS}
+    return {name: weights[name] for name in _EMBEDDINGS} | fuse_layers(weights, layers)
+
+
+def fuse_layers(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
+    """Return the same of the layers alone, without embeddings."""
+    fused = {}
     for layer in range(layers):
         module = f"encoder.layer.{layer}.attention.self."
         for kind in ("weight", "bias"):

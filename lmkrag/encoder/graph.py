@@ -59,17 +59,29 @@ def bert_nodes(config: dict[str, Any], *, int8: bool = False) -> list[NodeProto]
         config: ``config.json`` of a BERT.
         int8: its weights are those of :func:`lmkrag.encoder.quantization.quantize`.
     """
-    nodes = [
+    return [
+        *shape_nodes(config, "ids"),
+        *_embed(config["layer_norm_eps"]),
+        *layer_nodes(config, BEFORE, AFTER, int8=int8),
+    ]
+
+
+def shape_nodes(config: dict[str, Any], sized: str) -> list[NodeProto]:
+    """Return what :func:`layer_nodes` needs to know of shapes; ``sized`` is an input ``[texts, length, ...]``."""
+    return [
         _constant("flat", [-1, config["hidden_size"]]),
         _constant("parts", [len(_PARTS), config["hidden_size"]]),
-        helper.make_node("Shape", ["ids"], ["texts"]),
+        helper.make_node("Shape", [sized], ["texts"], end=2),
         helper.make_node("Concat", ["texts", "parts"], ["apart"], axis=0),
         *(_constant(part, number) for number, part in enumerate(_PARTS)),
-        *_embed(config["layer_norm_eps"]),
     ]
-    states = BEFORE
+
+
+def layer_nodes(config: dict[str, Any], states: str, after: str, *, int8: bool = False) -> list[NodeProto]:
+    """Return BERT's layers, from ``states`` to ``after``, ``[texts * length, dimensions]``: see :func:`bert_nodes`."""
+    nodes = []
     for layer in range(config["num_hidden_layers"]):
-        out = AFTER if layer + 1 == config["num_hidden_layers"] else f"{layer}.states"
+        out = after if layer + 1 == config["num_hidden_layers"] else f"{layer}.states"
         nodes += _layer(f"encoder.layer.{layer}.", states, out, config, _multiply_int8 if int8 else _multiply)
         states = out
     return nodes

@@ -4,9 +4,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lmkrag.reranker.base import Place
+from lmkrag.reranker.base import Place, Reading
 from lmkrag.reranker.highlights import split_places
-from lmkrag.reranker.landmark import LandmarkReranker, Reading
+from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.types import Sentence, ShortAnswer, Span
 
 PLACES = 8

@@ -1,9 +1,11 @@
 """What every re-ranker does."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
-from lmkrag.arrays import Scores
+import numpy as np
+
+from lmkrag.arrays import Ids, Scores
 
 DEFAULT_RERANKER = "landmark-reranker"
 """Our own, in this package."""
@@ -32,4 +34,71 @@ class Reranker(Protocol):
 
         Higher is better; only differences count.
         """
+        ...
+
+
+class Reading(NamedTuple):
+    """What a re-ranker of ours says of the sentences of a place.
+
+    ``rank`` ``[sentences]`` is how each ranks, ``answers`` the log-odds that it answers. ``short`` ``[sentences, 2]``
+    are the characters of each that would be the short answer, ``strength`` the logarithm of the probability that these,
+    of all in the place, are it. Sentences that did not fit rank as the lowest of the others, and have no short answer.
+    """
+
+    rank: Scores
+    answers: Scores
+    short: Ids
+    strength: Scores
+
+
+_NEVER = -20  # log-odds of what was not read
+
+
+def nothing_read(sentences: int) -> Reading:
+    """Return the reading of a place of so many sentences, none of which was read."""
+    return Reading(
+        np.zeros(sentences, np.float32),
+        np.full(sentences, _NEVER, np.float32),
+        np.zeros((sentences, 2), np.int64),
+        np.full(sentences, _NEVER, np.float32),
+    )
+
+
+class ReadSentences(NamedTuple):
+    """Sentences that were read for a question, by increasing id; ``[n]`` each.
+
+    ``sentences`` and ``documents`` are ids, ``places`` number the place that each was read in, from 0, best first,
+    ``lengths`` are characters. ``score`` and ``similarity`` are the search's, ``rank``, ``answers`` and ``strength``
+    the re-ranker's (:class:`Reading`), float32. ``words`` counts the question's.
+    """
+
+    sentences: Ids
+    documents: Ids
+    places: Ids
+    lengths: Ids
+    score: Scores
+    similarity: Scores
+    rank: Scores
+    answers: Scores
+    strength: Scores
+    words: int
+
+
+@runtime_checkable
+class ListwiseReranker(Protocol):
+    """A re-ranker that also compares all sentences that were read, those of different places among them."""
+
+    name: str
+    weight: float
+
+    def score(self, question: str, places: Sequence[Place]) -> list[Scores]:
+        """Return how well the sentences of each place answer a question: see :class:`Reranker`."""
+        ...
+
+    def read(self, question: str, places: Sequence[Place]) -> list[Reading]:
+        """Read places together with a question."""
+        ...
+
+    def compare(self, read: ReadSentences) -> Scores:
+        """Return the scores of all that was read, ``[n]`` float32, in place of their ranks."""
         ...

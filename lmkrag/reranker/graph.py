@@ -1,10 +1,12 @@
-"""The head of ``landmark-reranker`` as a part of an ONNX graph, after BERT's."""
+"""What a re-ranker has beside BERT, as ONNX graphs: the head of ``landmark-reranker``, and its listwise model."""
+
+from typing import Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from lmkrag.arrays import Ids, Scores
-from lmkrag.encoder.graph import AFTER, BEFORE, Inputs
+from lmkrag.encoder.graph import AFTER, BEFORE, Inputs, layer_nodes, shape_nodes
 
 LOGITS, WEIGHTS, ENDS = "logits", "weights", "ends"
 ALIKE = {AFTER: "alike.after", BEFORE: "alike.before"}
@@ -21,6 +23,10 @@ INPUTS: Inputs = {
 
 LINEAR = ("dense", "out", "weigh", "ends")
 """The head's linear layers."""
+
+FEATURES = "features"
+LISTWISE_INPUTS: Inputs = {FEATURES: (TensorProto.FLOAT, ["lists", "sentences", "features"])}
+"""What the listwise model sees of sentences; its output is :data:`LOGITS` ``[lists * sentences, 1]``."""
 
 _CONTRAST = 4.0  # times the product of a sentence's mean and the question's
 
@@ -46,6 +52,24 @@ def head_nodes() -> list[NodeProto]:
         *_linear("dense", "head.features", "head.dense"),
         helper.make_node("Gelu", ["head.dense"], ["head.hidden"], domain="com.microsoft"),
         *_linear("out", "head.hidden", LOGITS),
+    ]
+
+
+def listwise_nodes(config: dict[str, Any]) -> list[NodeProto]:
+    """Return what computes the log-odds of sentences from :data:`LISTWISE_INPUTS`.
+
+    Args:
+        config: what ``config.json`` of a BERT says of its layers.
+    """
+    norm = ["flattened", "norm.weight", "norm.bias"]
+    return [
+        *shape_nodes(config, FEATURES),
+        helper.make_node("MatMul", [FEATURES, "input.weight"], ["projected"]),
+        helper.make_node("Add", ["projected", "input.bias"], ["embedded"]),
+        helper.make_node("Reshape", ["embedded", "flat"], ["flattened"]),
+        helper.make_node("LayerNormalization", norm, [BEFORE], axis=-1, epsilon=config["layer_norm_eps"]),
+        *layer_nodes(config, BEFORE, AFTER),
+        helper.make_node("Gemm", [AFTER, "output.weight", "output.bias"], [LOGITS]),
     ]
 
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
@@ -25,29 +25,15 @@ from lmkrag.encoder.quantization import check_ranges, quantize
 from lmkrag.encoder.session import Session
 from lmkrag.encoder.spec import WORDS, find_model, find_words
 from lmkrag.errors import EncoderError, UsageError
-from lmkrag.reranker.base import DEFAULT_RERANKER, Place
+from lmkrag.reranker.base import DEFAULT_RERANKER, Place, Reading, ReadSentences, nothing_read
 from lmkrag.reranker.graph import ALIKE, ENDS, INPUTS, LINEAR, LOGITS, OUTPUTS, WEIGHTS, head_nodes
 from lmkrag.reranker.inputs import PairTokenizer, PairTokens
+from lmkrag.reranker.listwise import SHARE, ListwiseModel
 
 FORMAT = 1
 """Of ``reranker.json``."""
 
 _LONGEST_ANSWER = 24  # tokens of a short answer
-_NEVER = -20  # log-odds of what was not read
-
-
-class Reading(NamedTuple):
-    """What the model says of the sentences of a place.
-
-    ``rank`` ``[sentences]`` is how each ranks, ``answers`` the log-odds that it answers. ``short`` ``[sentences, 2]``
-    are the characters of each that would be the short answer, ``strength`` the logarithm of the probability that these,
-    of all in the place, are it. Sentences that did not fit rank as the lowest of the others, and have no short answer.
-    """
-
-    rank: Scores
-    answers: Scores
-    short: Ids
-    strength: Scores
 
 
 class LandmarkReranker:
@@ -59,10 +45,22 @@ class LandmarkReranker:
     1
     """
 
-    def __init__(self, name: str, session: Session, match: Vectors, tokens: PairTokenizer, *, weight: float) -> None:
-        """Take the parts; :meth:`load` builds them. ``match`` ``[2, 2]`` weighs the two late interactions."""
+    def __init__(
+        self,
+        name: str,
+        session: Session,
+        match: Vectors,
+        tokens: PairTokenizer,
+        listwise: ListwiseModel | None,
+        *,
+        weight: float,
+    ) -> None:
+        """Take the parts; :meth:`load` builds them.
+
+        ``match`` ``[2, 2]`` weighs the two late interactions; without ``listwise``, each place stands by itself.
+        """
         self.name, self.weight = name, weight
-        self._session, self._match, self._tokens = session, match, tokens
+        self._session, self._match, self._tokens, self._listwise = session, match, tokens, listwise
 
     @classmethod
     def load(cls, name: str | None = None) -> Self:
@@ -92,6 +90,7 @@ class LandmarkReranker:
                 Session(graph, fused),
                 match,
                 tokens,
+                ListwiseModel.load(folder),
                 weight=float(settings["weight"]),
             )
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
@@ -103,13 +102,20 @@ class LandmarkReranker:
 
     def read(self, question: str, places: Sequence[Place]) -> list[Reading]:
         """Read places together with a question."""
-        readings = [_nothing_read(len(place.sentences)) for place in places]
+        readings = [nothing_read(len(place.sentences)) for place in places]
         pairs = self._tokens.pairs(question, places)
         readable = [number for number, pair in enumerate(pairs) if pair.question and pair.owners.max(initial=-1) >= 0]
         runs = [_inputs(pairs[number]) for number in readable]
         for number, outputs in zip(readable, self._session.run_each(OUTPUTS, runs), strict=True):
             self._judge(pairs[number], dict(zip(OUTPUTS, outputs, strict=True)), readings[number])
         return readings
+
+    def compare(self, read: ReadSentences) -> Scores:
+        """Return the scores of all that was read for a question: see :class:`lmkrag.reranker.base.ListwiseReranker`."""
+        if self._listwise is None:
+            return read.rank
+        found: Scores = read.rank + np.float32(SHARE) * self._listwise.score(read)
+        return found
 
     def _judge(self, pair: PairTokens, found: dict[str, Vectors], reading: Reading) -> None:
         """Fill in what the head says of one place, if it is finite: see :data:`lmkrag.reranker.graph.OUTPUTS`."""
@@ -181,15 +187,6 @@ def _inputs(pair: PairTokens) -> dict[str, Any]:
     members /= np.maximum(members.sum(1, keepdims=True), np.float32(1))
     question = np.array([1 + pair.question])
     return {**bert_inputs(pair.ids[None], pair.types[None]), "members": members, "question": question}
-
-
-def _nothing_read(sentences: int) -> Reading:
-    return Reading(
-        np.zeros(sentences, np.float32),
-        np.full(sentences, _NEVER, np.float32),
-        np.zeros((sentences, 2), np.int64),
-        np.full(sentences, _NEVER, np.float32),
-    )
 
 
 def _mark(ends: Vectors, starts: Ids, offsets: Ids, reading: Reading) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lmkrag.arrays import Ids, Mask, Scores
 from lmkrag.index.view import DocumentView
-from lmkrag.reranker.base import PLACE_LENGTH, Place, Reranker
+from lmkrag.reranker.base import PLACE_LENGTH, ListwiseReranker, Place, Reading, ReadSentences, Reranker, nothing_read
 from lmkrag.retrieval.gather import Candidates
 from lmkrag.retrieval.results import Results
 
@@ -20,6 +20,9 @@ _AT_A_TIME = 2
 
 Grown = tuple[int, int, int]
 """Positions of a span's first candidate, of the one after its last, and of the one that it grew from."""
+
+_Wanted = tuple[DocumentView, int, int]  # a place: its document, its first sentence, and the one after its last
+_Key = tuple[int, int, int]  # the same with the document's id
 
 
 class Reread(NamedTuple):
@@ -55,45 +58,82 @@ class SecondLook:
         self._question, self._reranker = question, reranker
         self._seconds = None if milliseconds is None else milliseconds / 1_000
         self._began: float | None = None  # to read
-        self._scores: dict[tuple[int, int, int], Scores] = {}
+        self._readings: dict[_Key, Reading] = {}
         self._slowest = 0.0  # seconds that reading once took
 
     def reread(self, results: Results, candidates: Candidates, grown: Iterable[Grown]) -> Reread:
         """Read the places of the best spans, best first, until time is up."""
-        read = np.zeros(len(candidates.sentences), bool)
-        added: Scores = np.zeros(len(candidates.sentences), np.float32)
-        wanted: dict[tuple[DocumentView, int, int], Ids] = {}
+        wanted: dict[_Wanted, Ids] = {}
+        covered = np.zeros(len(candidates.sentences), bool)
         for first, stop, hit in grown:
-            if read[hit]:
+            if covered[hit]:
                 continue
             view = results.view(hit)
             low, high = find_place(view, results.ordinal(first), results.ordinal(stop - 1) + 1, results.ordinal(hit))
             positions = find_positions(candidates, view, low, high)
-            read[positions[positions >= 0]] = True
+            covered[positions[positions >= 0]] = True
             wanted[view, low, high] = positions
             if len(wanted) == PLACES:
                 break
         self._read(list(wanted))
-        read[:] = False
-        lowest = np.inf
-        for (view, low, high), positions in wanted.items():
-            scores = self._scores.get((view.row.id, low, high))
-            if scores is None:
-                continue
-            fresh = (positions >= 0) & ~read[positions]
-            added[positions[fresh]] = scores[fresh]
-            read[positions[fresh]] = True
-            if fresh.any():
-                new = candidates.score[positions[fresh]] + self._reranker.weight * added[positions[fresh]]
-                lowest = min(lowest, float(new.max()))
-        score = candidates.score + np.float32(self._reranker.weight) * added
-        if read.any() and not read.all():
+        found = self._gather(wanted, candidates)
+        if found is None:
+            return Reread(candidates.score, np.zeros(len(candidates.sentences), bool))
+        positions, sentences = found
+        read = np.zeros(len(candidates.sentences), bool)
+        read[positions] = True
+        score = candidates.score.copy()
+        score[positions] += np.float32(self._reranker.weight) * self._rank(sentences)
+        if not read.all():
+            places = sentences.places
+            lowest = min(float(score[positions[places == place]].max()) for place in np.unique(places))
             score[~read] -= max(0.0, float(score[~read].max()) - lowest)
         return Reread(score, read)
 
-    def _read(self, wanted: Sequence[tuple[DocumentView, int, int]]) -> None:
+    def _gather(self, wanted: dict[_Wanted, Ids], candidates: Candidates) -> tuple[Ids, ReadSentences] | None:
+        """Where the sentences that were read are among the candidates, and what is known of each; None for none.
+
+        A sentence of two places is taken from the first.
+        """
+        parts: list[tuple[Ids | Scores, ...]] = []
+        read = np.zeros(len(candidates.sentences), bool)
+        for place, ((view, low, high), positions) in enumerate(wanted.items()):
+            reading = self._readings.get((view.row.id, low, high))
+            if reading is None:
+                continue
+            kept = np.flatnonzero((positions >= 0) & ~read[positions])
+            read[positions[kept]] = True
+            lengths = np.diff([view.bounds(low)[0], *(view.bounds(ordinal)[1] for ordinal in range(low, high))])
+            values = (reading.rank, reading.answers, reading.strength)
+            parts.append((positions[kept], np.full(len(kept), place), lengths[kept], *(one[kept] for one in values)))
+        if not read.any():
+            return None
+        positions, places, lengths, rank, answers, strength = map(np.concatenate, zip(*parts, strict=True))
+        order = np.argsort(positions)
+        positions = positions[order]
+        return positions, ReadSentences(
+            sentences=candidates.sentences[positions],
+            documents=candidates.documents[positions],
+            places=places[order],
+            lengths=lengths[order],
+            score=candidates.score[positions],
+            similarity=candidates.dense[positions],
+            rank=rank[order],
+            answers=answers[order],
+            strength=strength[order],
+            words=len(self._question.split()),
+        )
+
+    def _rank(self, sentences: ReadSentences) -> Scores:
+        """The re-ranker's scores of what was read: of each place by itself, or of all of it compared."""
+        if not isinstance(self._reranker, ListwiseReranker):
+            return sentences.rank
+        compared = self._reranker.compare(sentences)
+        return compared if np.isfinite(compared).all() else sentences.rank
+
+    def _read(self, wanted: Sequence[_Wanted]) -> None:
         """Read places that were not read yet: all at once, or some at a time while there is time, once in any case."""
-        new = [place for place in wanted if (place[0].row.id, *place[1:]) not in self._scores]
+        new = [place for place in wanted if (place[0].row.id, *place[1:]) not in self._readings]
         size = len(new) if self._seconds is None else _AT_A_TIME
         for start in range(0, len(new), max(1, size)):
             began = time.monotonic()
@@ -105,10 +145,19 @@ class SecondLook:
                 Place(view.row.title, tuple(view.sentence(ordinal) for ordinal in range(low, high)))
                 for view, low, high in part
             ]
-            scored = self._reranker.score(self._question, places)
-            for (view, low, high), scores in zip(part, scored, strict=True):
-                self._scores[view.row.id, low, high] = _checked(scores, high - low)
+            for (view, low, high), reading in zip(part, self._score(places), strict=True):
+                self._readings[view.row.id, low, high] = reading
             self._slowest = max(self._slowest, time.monotonic() - began)
+
+    def _score(self, places: Sequence[Place]) -> list[Reading]:
+        """Read some places with the question; ranks that can't be added are 0."""
+        if isinstance(self._reranker, ListwiseReranker):
+            return self._reranker.read(self._question, places)
+        scored = self._reranker.score(self._question, places)
+        return [
+            nothing_read(len(place.sentences))._replace(rank=_checked(scores, len(place.sentences)))
+            for place, scores in zip(places, scored, strict=True)
+        ]
 
 
 def find_place(view: DocumentView, low: int, high: int, hit: int) -> tuple[int, int]:

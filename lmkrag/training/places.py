@@ -17,15 +17,14 @@ from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words import query_words
 from lmkrag.retrieval.gather import Candidates, gather_candidates
-from lmkrag.retrieval.reranking import find_place, find_positions
-from lmkrag.training.reranker_settings import RerankerSet, RerankerSettings
+from lmkrag.retrieval.reranking import PLACES, find_place, find_positions
+from lmkrag.training.reranker_settings import MiningSettings, RerankerSet
 
 log = logging.getLogger(__name__)
 
 ANSWERS, NO_ANSWER, UNKNOWN = 1, 0, -1
 """What is known of a sentence."""
 
-_PLACES = 12  # of a question
 _AT_A_TIME = 32  # questions encoded together
 _RESULTS = 40
 _HALF = 0.5  # of a sentence or of the evidence lies in the other: the sentence answers
@@ -35,14 +34,18 @@ _BESIDE = 2  # sentences beside a short answer's are no negatives
 class MinedPlace(NamedTuple):
     """A place that a search would let the model read: its sentences, how they scored, and what is known of each.
 
-    ``answers`` are short answers: number of the sentence, start and end in it.
+    ``answers`` are short answers: number of the sentence, start and end in it. ``document`` and ``first`` are the ids
+    of the document and of the first sentence in the index that was searched.
     """
 
     title: str
     sentences: tuple[str, ...]
     scores: tuple[float, ...]
+    similarities: tuple[float, ...]
     labels: tuple[int, ...]
     answers: tuple[tuple[int, int, int], ...]
+    document: int = 0
+    first: int = 0
 
 
 class MinedQuestion(NamedTuple):
@@ -52,13 +55,13 @@ class MinedQuestion(NamedTuple):
     places: tuple[MinedPlace, ...]
 
 
-def mine_places(settings: RerankerSettings, chosen: RerankerSet) -> list[MinedQuestion]:
+def mine_places(settings: MiningSettings, chosen: RerankerSet) -> list[MinedQuestion]:
     """Return the mined questions of a set; they are kept in the run's folder for the next time.
 
     Raises:
         UsageError: the set can't be read.
     """
-    folder = settings.resolve(settings.out) / "places"
+    folder = settings.resolve(settings.out) / "mined"
     path = folder / f"{chosen.path.replace('/', '_')}.jsonl.gz"
     if not path.is_file():
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,20 +79,33 @@ def _read(record: list[Any]) -> MinedQuestion:
     return MinedQuestion(
         question,
         tuple(
-            MinedPlace(title, tuple(sentences), tuple(scores), tuple(labels), tuple(map(tuple, answers)))
-            for title, sentences, scores, labels, answers in places
+            MinedPlace(
+                title,
+                tuple(sentences),
+                tuple(scores),
+                tuple(similarities),
+                tuple(labels),
+                tuple(map(tuple, answers)),
+                document,
+                first,
+            )
+            for title, sentences, scores, similarities, labels, answers, document, first in places
         ),
     )
 
 
-def _mine(settings: RerankerSettings, chosen: RerankerSet) -> Iterator[MinedQuestion]:
+def _mine(settings: MiningSettings, chosen: RerankerSet) -> Iterator[MinedQuestion]:
     dataset = load_dataset(settings.resolve(settings.data) / chosen.path)
     rng = np.random.default_rng(settings.seed)
     asked = {query.doc_id for query in dataset.queries if query.spans}
-    documents, characters = [], 0
+    documents, characters, skipped = [], 0, 0
     for number in rng.permutation(len(dataset.documents)):
         document = dataset.documents[number]
-        if document.doc_id in asked and characters <= chosen.characters:
+        if document.doc_id not in asked:
+            continue
+        if chosen.skip and skipped <= chosen.skip:
+            skipped += len(document.text)
+        elif characters <= chosen.characters:
             documents.append(document)
             characters += len(document.text)
     index = settings.resolve(settings.out) / "indexes" / chosen.path
@@ -136,7 +152,7 @@ def _mine_question(snapshot: Snapshot, query: Query, vector: np.ndarray, chosen:
     read = np.zeros(len(labels), bool)
     places: list[MinedPlace] = []
     for first, stop, hit in candidates.grow():
-        if len(places) > _PLACES:
+        if len(places) == PLACES:
             break
         if not read[hit]:
             places.append(_place(candidates, view(hit), (first, stop, hit), labels, read, query.spans, chosen.strings))
@@ -190,6 +206,9 @@ def _place(
         view.row.title,
         tuple(view.sentence(ordinal) for ordinal in range(first, stop)),
         tuple(np.round(candidates.score[positions].astype(float), 5).tolist()),
+        tuple(np.round(candidates.dense[positions].astype(float), 5).tolist()),
         tuple(found.tolist()),
         tuple(answers),
+        view.row.id,
+        base + first,
     )

@@ -2,8 +2,10 @@
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from lmkrag.errors import UsageError
+from lmkrag.reranker.base import DEFAULT_RERANKER
 from lmkrag.training.settings import PRECISIONS, build_settings, read_toml
 
 
@@ -22,17 +24,14 @@ class RerankerSet:
     strings: bool = False
     characters: int = 300_000
     questions: int = 2_500
+    skip: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class RerankerSettings:
-    """A whole run: ``lmkrag train`` reads it from TOML.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MiningSettings:
+    """What is mined, and where a run is kept: its part that every kind of training for re-rankers has.
 
-    ``base``: the encoder whose first ``layers`` layers and word embeddings the model starts from. ``start``: the folder
-    of a re-ranker to go on from, empty for a new one. A step reads ``places`` places for each of ``questions``
-    questions. ``unanswerable``: the share of the questions of sets with short answers that are changed so that nothing
-    answers them. ``titles``: the share of places that are read with their documents' titles. ``weight``: of the scores
-    beside similarities, see :class:`lmkrag.reranker.base.Reranker`.
+    ``base``: the encoder that searches.
     """
 
     out: str
@@ -40,16 +39,7 @@ class RerankerSettings:
     sets: list[RerankerSet]
     steps: int
     base: str = "landmark-mini"
-    start: str = ""
-    layers: int = 3
-    questions: int = 8
-    places: int = 4
-    learning_rate: float = 1e-4
     warmup: float = 0.02
-    unanswerable: float = 0.2
-    titles: float = 0.5
-    weight: float = 0.03
-    precision: str = "auto"
     seed: int = 0
     threads: int = 0
     checkpoint_every: int = 200
@@ -61,13 +51,53 @@ class RerankerSettings:
         return (self.folder / path).resolve()
 
 
-def is_for_reranker(path: Path) -> bool:
-    """Return whether a configuration is one of a re-ranker: it has a table ``[reranker]``.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RerankerSettings(MiningSettings):
+    """The training of what reads places: ``lmkrag train`` reads it from the table ``[reranker]``.
+
+    ``base``: also the encoder whose first ``layers`` layers and word embeddings the model starts from. ``start``: the
+    folder of a re-ranker to go on from, empty for a new one. A step reads ``places`` places for each of ``questions``
+    questions. ``unanswerable``: the share of the questions of sets with short answers that are changed so that nothing
+    answers them. ``titles``: the share of places that are read with their documents' titles. ``weight``: of the scores
+    beside similarities, see :class:`lmkrag.reranker.base.Reranker`.
+    """
+
+    start: str = ""
+    layers: int = 3
+    questions: int = 8
+    places: int = 4
+    learning_rate: float = 1e-4
+    unanswerable: float = 0.2
+    titles: float = 0.5
+    weight: float = 0.03
+    precision: str = "auto"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListwiseSettings(MiningSettings):
+    """The training of what compares all that was read: ``lmkrag train`` reads it from the table ``[listwise]``.
+
+    ``reranker``: what reads, by default our own; a folder is relative to the configuration. A step looks at all that
+    was read for each of ``questions`` questions. The model has ``layers`` layers of ``size`` dimensions; ``dropout`` is
+    the share of them left out.
+    """
+
+    reranker: str = DEFAULT_RERANKER
+    questions: int = 32
+    layers: int = 2
+    size: int = 64
+    dropout: float = 0.1
+    learning_rate: float = 1e-3
+
+
+def find_kind(path: Path) -> str:
+    """Return what a configuration trains: ``reranker`` or ``listwise`` by its table of that name, else ``encoder``.
 
     Raises:
         UsageError: no such file, or not TOML.
     """
-    return "reranker" in read_toml(path)
+    tables = read_toml(path)
+    return next((kind for kind in ("reranker", "listwise") if kind in tables), "encoder")
 
 
 def load_reranker_settings(path: Path) -> RerankerSettings:
@@ -76,22 +106,53 @@ def load_reranker_settings(path: Path) -> RerankerSettings:
     Raises:
         UsageError: a key, a type or a value that makes no sense, a set that does not exist.
     """
-    tables = read_toml(path)
-    if list(tables) != ["reranker"]:
-        raise UsageError(f"{path}: beside [reranker] there must be nothing")
-    settings: RerankerSettings = build_settings(
-        RerankerSettings, {**tables["reranker"], "folder": path.parent}, f"{path}: reranker"
+    settings: RerankerSettings = _load(path, "reranker", RerankerSettings)
+    _check(
+        path,
+        settings,
+        {
+            "places must be above 1": settings.places > 1,
+            "unanswerable must be in [0, 1]": 0 <= settings.unanswerable <= 1,
+            "titles must be in [0, 1]": 0 <= settings.titles <= 1,
+            f"precision must be one of {', '.join(PRECISIONS)}": settings.precision in PRECISIONS,
+        },
     )
+    return settings
+
+
+def load_listwise_settings(path: Path) -> ListwiseSettings:
+    """Read and check the table ``[listwise]`` of a configuration.
+
+    Raises:
+        UsageError: a key, a type or a value that makes no sense, a set that does not exist.
+    """
+    settings: ListwiseSettings = _load(path, "listwise", ListwiseSettings)
+    _check(
+        path,
+        settings,
+        {
+            "size must be a multiple of 4 above 0": settings.size > 0 and settings.size % 4 == 0,
+            "dropout must be in [0, 1)": 0 <= settings.dropout < 1,
+        },
+    )
+    return settings
+
+
+def _load(path: Path, table: str, kind: type[MiningSettings]) -> Any:
+    tables = read_toml(path)
+    if list(tables) != [table]:
+        raise UsageError(f"{path}: beside [{table}] there must be nothing")
+    return build_settings(kind, {**tables[table], "folder": path.parent}, f"{path}: {table}")
+
+
+def _check(path: Path, settings: RerankerSettings | ListwiseSettings, own: dict[str, bool]) -> None:
     checks = {
         "steps must be above 0": settings.steps > 0,
         "layers must be above 0": settings.layers > 0,
         "questions must be above 0": settings.questions > 0,
-        "places must be above 1": settings.places > 1,
-        "unanswerable must be in [0, 1]": 0 <= settings.unanswerable <= 1,
-        "titles must be in [0, 1]": 0 <= settings.titles <= 1,
-        f"precision must be one of {', '.join(PRECISIONS)}": settings.precision in PRECISIONS,
         "there are no sets": bool(settings.sets),
         "a set's weight must be above 0": all(chosen.weight > 0 for chosen in settings.sets),
+        **own,
     }
     for message, fine in checks.items():
         if not fine:
@@ -100,4 +161,3 @@ def load_reranker_settings(path: Path) -> RerankerSettings:
         folder = settings.resolve(settings.data) / chosen.path
         if not folder.is_dir():
             raise UsageError(f"{path}: no such set: {folder}")
-    return settings

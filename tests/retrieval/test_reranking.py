@@ -1,13 +1,14 @@
 """The second look, with the shipped re-ranker and with ones made to say what a test needs."""
 
 import time
+from collections import Counter
 
 import numpy as np
 import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.errors import UsageError
-from lmkrag.reranker.base import PLACE_LENGTH
+from lmkrag.reranker.base import PLACE_LENGTH, nothing_read
 from lmkrag.retrieval.request import SearchRequest
 from lmkrag.retrieval.reranking import PLACES
 
@@ -119,6 +120,55 @@ def test_scores_that_make_no_sense_change_nothing(ship, wrong):
     before = search(ship, None, rerank=False)
     after = search(ship, Broken("x"))
     assert [(span.doc_id, span.start) for span in after] == [(span.doc_id, span.start) for span in before]
+
+
+class Compares:
+    """Says nothing of places by themselves, and prefers one title when it compares them."""
+
+    name = "compares"
+    weight = 1.0
+
+    def __init__(self, title: str, value: float = 5.0, seconds: float = 0.0) -> None:
+        self.title, self.value, self.seconds = title, value, seconds
+        self.places: list = []
+        self.compared: list = []
+
+    def score(self, question, places):
+        return [reading.rank for reading in self.read(question, places)]
+
+    def read(self, question, places):
+        time.sleep(self.seconds * len(places))
+        self.places += places
+        return [nothing_read(len(place.sentences)) for place in places]
+
+    def compare(self, read):
+        self.compared.append(read)
+        titles = [self.places[place].title for place in read.places]
+        return np.array([self.value * (title == self.title) for title in titles], np.float32)
+
+
+def test_what_a_comparison_prefers_comes_first(ship):
+    before = search(ship, None, rerank=False)
+    reranker = Compares(before[5].doc_id.removesuffix(".md"))
+    assert search(ship, reranker)[0].doc_id == before[5].doc_id
+    (read,) = reranker.compared
+    assert (np.diff(read.sentences) > 0).all()
+    assert len(np.unique(read.places)) == PLACES
+    assert read.words == 5
+    texts = Counter(len(sentence) for place in reranker.places for sentence in place.sentences)
+    assert Counter(read.lengths.tolist()) <= texts
+
+
+def test_a_comparison_that_is_not_finite_changes_nothing(ship):
+    before = search(ship, None, rerank=False)
+    after = search(ship, Compares(before[5].doc_id.removesuffix(".md"), value=np.nan))
+    assert [(span.doc_id, span.start) for span in after] == [(span.doc_id, span.start) for span in before]
+
+
+def test_a_deadline_compares_what_was_read(ship):
+    slow = Compares("mast", seconds=0.2)
+    search(ship, slow, rerank=1)
+    assert set(slow.compared[-1].places.tolist()) == {0, 1}
 
 
 def test_the_shipped_one_and_the_explanation(engine):

@@ -82,7 +82,7 @@ def test_a_short_run_writes_what_loads_and_goes_on_from_a_checkpoint(settings, m
     assert (folder / "model.safetensors").read_bytes() == weights
     further = replace(settings, out="further", start="run/reranker", steps=1)
     (settings.folder / "further").mkdir()
-    (settings.folder / "further" / "places").symlink_to(settings.folder / "run" / "places")
+    (settings.folder / "further" / "mined").symlink_to(settings.folder / "run" / "mined")
     assert LandmarkReranker.load(str(train_reranker(further)))
 
 
@@ -100,7 +100,7 @@ def test_numpy_says_what_torch_says(settings, tmp_path, base):
     loaded = LandmarkReranker.load(str(tmp_path / "saved"))
     (reading,) = loaded.read(QUESTION, [PLACE])
     pair = loaded._tokens.pair(QUESTION, PLACE)
-    batch = _pack([pair], [MinedPlace(*PLACE, (0.0,) * 3, (0,) * 3, ())], [0])
+    batch = _pack([pair], [MinedPlace(*PLACE, (0.0,) * 3, (0.0,) * 3, (0,) * 3, ())], [0])
     with torch.no_grad():
         scores, ends = model.read(batch)
     np.testing.assert_allclose(reading.rank, scores[0, :, 0], atol=5e-3)

@@ -1,0 +1,137 @@
+"""Compares all sentences that were read for a question, those of different places and documents among them.
+
+``landmark-reranker`` reads each place by itself. A small transformer then looks at everything that was read: how each
+sentence ranks, how it scored in the search, what stands beside it, and how good the others are (Pang et al., "SetRank",
+arXiv 1912.05891). It is trained on documents that the re-ranker was not trained on, so it learns how far ranks can be
+trusted (``lmkrag/training/listwise_trainer.py``).
+"""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from safetensors import safe_open
+
+from lmkrag.arrays import Ids, Mask, Scores, Vectors
+from lmkrag.encoder.bert import fuse_layers
+from lmkrag.encoder.graph import build_model
+from lmkrag.encoder.session import Session
+from lmkrag.reranker.base import ReadSentences
+from lmkrag.reranker.graph import FEATURES, LISTWISE_INPUTS, LOGITS, listwise_nodes
+
+WEIGHTS = "listwise.safetensors"
+"""The file in a re-ranker's folder; a re-ranker without it adds its ranks to the search's scores."""
+
+CONFIG = ("hidden_size", "num_hidden_layers", "num_attention_heads", "layer_norm_eps")
+"""What the file says of the model, by the names that transformers gives it."""
+
+SHARE = 2.0
+"""What a sentence's log-odds count beside its rank."""
+
+_SHARPNESS = (20.0, 60.0, 100.0)  # of the search's scores beside ranks, as in the losses of the re-ranker
+_BESIDE = (-2, -1, 1, 2)
+_AROUND = 5
+_WEAKEST = -12.0  # strength of a short answer below which all are alike
+_LIMIT = 6.0  # standard deviations
+
+
+def describe_sentences(read: ReadSentences) -> Vectors:
+    """Return what the model sees of each sentence, ``[n, features]`` float32.
+
+    Values of a sentence itself, of its neighbours where these were read, too, and of everything that was read.
+    """
+    return np.stack([np.broadcast_to(column, len(read.sentences)) for column in _columns(read)], 1).astype(np.float32)
+
+
+def _columns(read: ReadSentences) -> Iterator[Scores | float]:
+    strength = np.maximum(read.strength, _WEAKEST)
+    signals = (read.rank, read.score, read.answers)
+    for values in (read.score, read.similarity, read.rank, read.answers, strength):
+        yield values
+        yield values - values.max()
+    soft, *softer = (_log_softmax(read.rank + sharpness * read.score) for sharpness in (0.0, *_SHARPNESS[:2]))
+    sharp = _log_softmax(_SHARPNESS[2] * read.score)
+    yield from (soft, sharp, *softer)
+    yield np.log1p(read.places)
+    yield np.log(np.maximum(read.lengths, 1))
+    for offset in _BESIDE:
+        beside, known = _find_beside(read, offset)
+        for values in signals:
+            yield np.where(known, values[beside] - values, 0.0)
+    near = np.abs(read.sentences[:, None] - read.sentences) <= _AROUND
+    near &= read.documents[:, None] == read.documents
+    for values in signals:
+        yield near @ values / near.sum(1) - values.max()
+    for values in (read.rank, read.answers):
+        yield np.where(near, values, -np.inf).max(1) - values.max()
+    yield _best_of(read.rank, read.places) - read.rank.max()
+    for values in (read.rank, read.score):
+        yield _best_of(values, read.documents) - values.max()
+    yield from (float(values.max()) for values in signals)
+    yield from (-float(np.exp(chances) @ chances) for chances in (soft, sharp))
+    yield float(read.words)
+    yield float(len(np.unique(read.documents)))
+
+
+def _log_softmax(values: Scores) -> Scores:
+    shifted = values - values.max()
+    found: Scores = shifted - np.log(np.exp(shifted).sum())
+    return found
+
+
+def _find_beside(read: ReadSentences, offset: int) -> tuple[Ids, Mask]:
+    """Where the sentence so many further is among those that were read, and whether it is."""
+    places = np.minimum(np.searchsorted(read.sentences, read.sentences + offset), len(read.sentences) - 1)
+    known = (read.sentences[places] == read.sentences + offset) & (read.documents[places] == read.documents)
+    return places, known
+
+
+def _best_of(values: Scores, groups: Ids) -> Scores:
+    """The best value in each one's group."""
+    _, group = np.unique(groups, return_inverse=True)
+    best = np.full(group.max() + 1, -np.inf, np.float32)
+    np.maximum.at(best, group, values)
+    found: Scores = best[group]
+    return found
+
+
+class ListwiseModel:
+    """The model. State: its session. May be shared by threads."""
+
+    def __init__(self, session: Session, mean: Vectors, deviation: Vectors) -> None:
+        """Take the parts; :meth:`load` builds them. Features are given as deviations from their ``mean``."""
+        self._session, self._mean, self._deviation = session, mean, deviation
+
+    @classmethod
+    def load(cls, folder: Path) -> Self | None:
+        """Load the model of a re-ranker's folder; None where there is none.
+
+        Raises:
+            OSError, SafetensorError, KeyError, ValueError: it can't be loaded.
+        """
+        if not (folder / WEIGHTS).is_file():
+            return None
+        with safe_open(folder / WEIGHTS, "np") as file:
+            config = json.loads(file.metadata()["config"])
+            weights = {name: file.get_tensor(name).astype(np.float32) for name in file.keys()}  # noqa: SIM118
+        mean, deviation = weights.pop("mean"), weights.pop("deviation")
+        layers = config["num_hidden_layers"]
+        fused = {name: weights[name] for name in ("norm.weight", "norm.bias", "input.bias", "output.bias")}
+        fused |= {name: np.ascontiguousarray(weights[name].T) for name in ("input.weight", "output.weight")}
+        fused |= fuse_layers(weights, layers)
+        graph = build_model(listwise_nodes(config), LISTWISE_INPUTS, [LOGITS], fused)
+        return cls(Session(graph, fused), mean, deviation)
+
+    def score(self, read: ReadSentences) -> Scores:
+        """Return the log-odds that each sentence is evidence, ``[n]``, all of them looked at together."""
+        features = normalize_features(describe_sentences(read), self._mean, self._deviation)
+        (logits,) = self._session.run([LOGITS], {FEATURES: features[None]})
+        return logits[:, 0]
+
+
+def normalize_features(features: Vectors, mean: Vectors, deviation: Vectors) -> Vectors:
+    """Return features ``[n, features]`` as deviations from their mean, within limits."""
+    limited: Vectors = np.clip((features - mean) / deviation, -_LIMIT, _LIMIT).astype(np.float32)
+    return limited

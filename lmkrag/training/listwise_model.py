@@ -1,0 +1,96 @@
+"""The listwise model in training: what :mod:`lmkrag.reranker.listwise` runs, and its losses."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import BertConfig
+from transformers.models.bert.modeling_bert import BertEncoder
+
+from lmkrag.arrays import Vectors
+from lmkrag.encoder.spec import make_readable
+from lmkrag.errors import EncoderError
+from lmkrag.reranker.listwise import CONFIG, WEIGHTS
+from lmkrag.training.listwise_steps import ListwiseStep
+from lmkrag.training.places import ANSWERS, UNKNOWN
+
+_HEADS = 4
+_LIST_SHARE = 0.3  # of each of the two losses over a question's sentences, beside that of each sentence alone
+_MASKED = -1e4
+
+
+class ListwiseTrainee(nn.Module):
+    """The model and its loss, in the form that transformers' Trainer trains."""
+
+    def __init__(self, mean: Vectors, deviation: Vectors, *, size: int, layers: int, dropout: float) -> None:
+        """Make an untrained one.
+
+        Args:
+            mean: ``[features]`` over the training sentences.
+            deviation: ``[features]`` the same.
+            size: dimensions of its states.
+            layers: that compare sentences.
+            dropout: share of the states left out.
+        """
+        super().__init__()
+        self._mean, self._deviation = mean, deviation
+        self._config = BertConfig(
+            vocab_size=1,
+            hidden_size=size,
+            num_hidden_layers=layers,
+            num_attention_heads=_HEADS,
+            intermediate_size=2 * size,
+            hidden_dropout_prob=dropout,
+            attention_probs_dropout_prob=dropout,
+            attn_implementation="sdpa",
+        )
+        self.input = nn.Linear(len(mean), size)
+        self.norm = nn.LayerNorm(size, eps=self._config.layer_norm_eps)
+        self.encoder = BertEncoder(self._config)
+        self.output = nn.Linear(size, 1)
+
+    def read(self, features: Tensor, known: Tensor) -> Tensor:
+        """Return log-odds ``[q, n]`` of sentences from their features ``[q, n, features]``; ``known`` is no padding."""
+        mask = torch.zeros(known.shape, dtype=features.dtype, device=features.device).masked_fill(~known, _MASKED)
+        states = self.encoder(self.norm(self.input(features)), attention_mask=mask[:, None, None]).last_hidden_state
+        found: Tensor = self.output(states)[..., 0]
+        return found
+
+    def forward(self, step: ListwiseStep) -> dict[str, Tensor]:
+        """Return ``{"loss": scalar}``, the mean of the questions'.
+
+        Of a question: whether each sentence is evidence; that some evidence comes before all else; and that all of it
+        comes before what is none.
+        """
+        logits = self.read(step.features, step.real)
+        known, good = step.labels != UNKNOWN, step.labels == ANSWERS
+        each = functional.binary_cross_entropy_with_logits(logits, good.to(logits.dtype), reduction="none")
+        each = (each * known).sum(1) / known.sum(1).clamp(min=1)
+        best, rest, both = (
+            logits.masked_fill(~chosen, _MASKED).logsumexp(1) for chosen in (good, known & ~good, known)
+        )
+        some = (both - best) * good.any(1)
+        every = (functional.softplus(rest[:, None] - logits) * good).sum(1) / good.sum(1).clamp(min=1)
+        return {"loss": (each + _LIST_SHARE * (some + every)).mean()}
+
+    def save(self, folder: Path) -> None:
+        """Write the model beside a re-ranker's weights, in float16.
+
+        Raises:
+            EncoderError: a weight is not finite.
+        """
+        weights = {name: value.detach().cpu() for name, value in self.state_dict().items()}
+        if not all(bool(torch.isfinite(value).all()) for value in weights.values()):
+            raise EncoderError(f"{folder}: weights that are not finite are not saved")
+        stored = {name: value.half().contiguous() for name, value in weights.items()}
+        stored |= {name: torch.from_numpy(value) for name, value in self._normal().items()}
+        config = {name: getattr(self._config, name) for name in CONFIG}
+        save_file(stored, folder / WEIGHTS, metadata={"config": json.dumps(config)})
+        make_readable(folder)
+
+    def _normal(self) -> dict[str, Vectors]:
+        return {"mean": self._mean.astype(np.float32), "deviation": self._deviation.astype(np.float32)}

@@ -1,0 +1,108 @@
+"""Train the listwise model of a re-ranker: mine, let the re-ranker read, then one stage, resumed where it stopped."""
+
+import logging
+import shutil
+from pathlib import Path
+
+import numpy as np
+import torch
+from transformers.trainer_utils import get_last_checkpoint
+
+from lmkrag.errors import TrainingError
+from lmkrag.reranker.base import Place, ReadSentences
+from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
+from lmkrag.reranker.listwise import WEIGHTS
+from lmkrag.retrieval.reranking import PLACES
+from lmkrag.training.listwise_model import ListwiseTrainee
+from lmkrag.training.listwise_steps import LabelledList, ListwiseData, measure_features
+from lmkrag.training.places import ANSWERS, MinedQuestion, mine_places
+from lmkrag.training.reranker_settings import ListwiseSettings
+from lmkrag.training.settings import prepare_training
+from lmkrag.training.step_trainer import StepTrainer, step_arguments
+
+log = logging.getLogger(__name__)
+
+
+def train_listwise(settings: ListwiseSettings, *, report_to: str = "none") -> Path:
+    """Train what compares all that a re-ranker read; return the folder of the re-ranker with it.
+
+    The re-ranker's readings of questions that it was trained on are better than those of others, so the sets should
+    hold documents that it was not trained on (``skip``).
+
+    Args:
+        settings: the run.
+        report_to: ``none``, ``tensorboard`` or ``wandb``.
+
+    Raises:
+        UsageError: the settings make no sense. TrainingError: the loss is not finite any more.
+        MissingExtra: the ``train`` extra is not installed.
+    """
+    prepare_training(settings.threads)
+    out = settings.resolve(settings.out)
+    named = settings.reranker
+    source = find_reranker(str(settings.resolve(named)) if (settings.folder / named).is_dir() else named)
+    reranker = LandmarkReranker.load(str(source))
+    sets = []
+    for chosen in settings.sets:
+        mined = mine_places(settings, chosen)
+        log.info("set %s: reading the places of %d questions", chosen.path, len(mined))
+        lists = (read_list(question, reranker) for question in mined)
+        sets.append([one for one in lists if ANSWERS in one.labels])
+    if not all(sets):
+        raise TrainingError("a set has no question whose evidence is found")
+    torch.manual_seed(settings.seed)
+    mean, deviation = measure_features(sets)
+    model = ListwiseTrainee(mean, deviation, size=settings.size, layers=settings.layers, dropout=settings.dropout)
+    checkpoints = out / "checkpoints"
+    arguments = step_arguments(
+        checkpoints,
+        steps=settings.steps,
+        learning_rate=settings.learning_rate,
+        warmup=settings.warmup,
+        log_every=settings.log_every,
+        seed=settings.seed,
+        report_to=report_to,
+        save_steps=settings.checkpoint_every,
+    )
+    steps = settings.steps * arguments.world_size
+    trainer = StepTrainer(
+        name="listwise model",
+        model=model,
+        args=arguments,
+        train_dataset=ListwiseData(
+            sets, mean, deviation, steps=steps, questions=settings.questions, seed=settings.seed
+        ),
+        optimizers=(torch.optim.AdamW(model.parameters(), settings.learning_rate, weight_decay=0.01), None),
+    )
+    trainer.train(resume_from_checkpoint=get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None)
+    if trainer.is_world_process_zero():
+        shutil.copytree(source, out / "reranker", dirs_exist_ok=True, ignore=shutil.ignore_patterns(WEIGHTS))
+        model.save(out / "reranker")
+    return out / "reranker"
+
+
+def read_list(question: MinedQuestion, reranker: LandmarkReranker) -> LabelledList:
+    """Let a re-ranker read the places of a question that a search reads, in its order.
+
+    A sentence of two places is taken from the first.
+    """
+    places = question.places[:PLACES]
+    readings = reranker.read(question.question, [Place(one.title, one.sentences) for one in places])
+    found: dict[int, tuple[int, int]] = {}  # a sentence's id: its place, and which sentence of the place it is
+    for number, place in enumerate(places):
+        for row in range(len(place.sentences)):
+            found.setdefault(place.first + row, (number, row))
+    rows = [(places[number], readings[number], number, row) for _, (number, row) in sorted(found.items())]
+    read = ReadSentences(
+        sentences=np.array(sorted(found)),
+        documents=np.array([place.document for place, _, _, _ in rows]),
+        places=np.array([number for _, _, number, _ in rows]),
+        lengths=np.array([len(place.sentences[row]) for place, _, _, row in rows]),
+        score=np.array([place.scores[row] for place, _, _, row in rows], np.float32),
+        similarity=np.array([place.similarities[row] for place, _, _, row in rows], np.float32),
+        rank=np.array([reading.rank[row] for _, reading, _, row in rows], np.float32),
+        answers=np.array([reading.answers[row] for _, reading, _, row in rows], np.float32),
+        strength=np.array([reading.strength[row] for _, reading, _, row in rows], np.float32),
+        words=len(question.question.split()),
+    )
+    return LabelledList(read, np.array([place.labels[row] for place, _, _, row in rows]))
