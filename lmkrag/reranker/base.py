@@ -69,7 +69,7 @@ class ReadSentences(NamedTuple):
 
     ``sentences`` and ``documents`` are ids, ``places`` number the place that each was read in, from 0, best first,
     ``lengths`` are characters. ``score`` and ``similarity`` are the search's, ``rank``, ``answers`` and ``strength``
-    the re-ranker's (:class:`Reading`), float32. ``words`` counts the question's.
+    the re-ranker's (:class:`Reading`), float32.
     """
 
     sentences: Ids
@@ -81,7 +81,6 @@ class ReadSentences(NamedTuple):
     rank: Scores
     answers: Scores
     strength: Scores
-    words: int
 
 
 @runtime_checkable

@@ -40,20 +40,24 @@ _LIMIT = 6.0  # standard deviations
 def describe_sentences(read: ReadSentences) -> Vectors:
     """Return what the model sees of each sentence, ``[n, features]`` float32.
 
-    Values of a sentence itself, of its neighbours where these were read, too, and of everything that was read.
+    The search's scores are given as differences from the best one: what they are by themselves, or how many documents
+    there are, tells the model what kind of documents it looks at, and it does worse on kinds that are new to it.
     """
-    return np.stack([np.broadcast_to(column, len(read.sentences)) for column in _columns(read)], 1).astype(np.float32)
+    return np.stack(list(_columns(read)), 1).astype(np.float32)
 
 
-def _columns(read: ReadSentences) -> Iterator[Scores | float]:
+def _columns(read: ReadSentences) -> Iterator[Scores]:
     strength = np.maximum(read.strength, _WEAKEST)
     signals = (read.rank, read.score, read.answers)
-    for values in (read.score, read.similarity, read.rank, read.answers, strength):
+    for values in (read.score, read.similarity):
+        yield values - values.max()
+    for values in (read.rank, read.answers, strength):
         yield values
         yield values - values.max()
-    soft, *softer = (_log_softmax(read.rank + sharpness * read.score) for sharpness in (0.0, *_SHARPNESS[:2]))
-    sharp = _log_softmax(_SHARPNESS[2] * read.score)
-    yield from (soft, sharp, *softer)
+    yield _log_softmax(read.rank)
+    yield _log_softmax(_SHARPNESS[-1] * read.score)
+    for sharpness in _SHARPNESS[:-1]:
+        yield _log_softmax(read.rank + sharpness * read.score)
     yield np.log1p(read.places)
     yield np.log(np.maximum(read.lengths, 1))
     for offset in _BESIDE:
@@ -69,10 +73,6 @@ def _columns(read: ReadSentences) -> Iterator[Scores | float]:
     yield _best_of(read.rank, read.places) - read.rank.max()
     for values in (read.rank, read.score):
         yield _best_of(values, read.documents) - values.max()
-    yield from (float(values.max()) for values in signals)
-    yield from (-float(np.exp(chances) @ chances) for chances in (soft, sharp))
-    yield float(read.words)
-    yield float(len(np.unique(read.documents)))
 
 
 def _log_softmax(values: Scores) -> Scores:

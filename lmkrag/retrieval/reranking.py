@@ -121,7 +121,6 @@ class SecondLook:
             rank=rank[order],
             answers=answers[order],
             strength=strength[order],
-            words=len(self._question.split()),
         )
 
     def _rank(self, sentences: ReadSentences) -> Scores:

@@ -89,7 +89,7 @@ class ListwiseData(Dataset[ListwiseStep]):
 def keep_places(one: LabelledList, count: int) -> LabelledList:
     """Return what would have been read if a search had stopped after so many places."""
     kept = one.read.places < count
-    arrays = {name: values[kept] for name, values in one.read._asdict().items() if name != "words"}
+    arrays = {name: values[kept] for name, values in one.read._asdict().items()}
     return LabelledList(one.read._replace(**arrays), one.labels[kept])
 
 

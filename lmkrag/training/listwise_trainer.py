@@ -103,6 +103,5 @@ def read_list(question: MinedQuestion, reranker: LandmarkReranker) -> LabelledLi
         rank=np.array([reading.rank[row] for _, reading, _, row in rows], np.float32),
         answers=np.array([reading.answers[row] for _, reading, _, row in rows], np.float32),
         strength=np.array([reading.strength[row] for _, reading, _, row in rows], np.float32),
-        words=len(question.question.split()),
     )
     return LabelledList(read, np.array([place.labels[row] for place, _, _, row in rows]))

@@ -16,7 +16,7 @@ from lmkrag.reranker.listwise import WEIGHTS, ListwiseModel, describe_sentences
 values = st.floats(-30, 30, width=32)
 
 
-def make_read(rows, words=5):
+def make_read(rows):
     """Sentences from (document, number in it, place, score, rank), by their ids."""
     rows = sorted({(document, ordinal): rest for document, ordinal, *rest in rows}.items())
     numbers = np.array([rest for _, rest in rows], np.float32).reshape(len(rows), 3)
@@ -30,7 +30,6 @@ def make_read(rows, words=5):
         rank=numbers[:, 2],
         answers=numbers[:, 2],
         strength=-np.abs(numbers[:, 2]),
-        words=words,
     )
 
 
