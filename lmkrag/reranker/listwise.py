@@ -28,9 +28,9 @@ CONFIG = ("hidden_size", "num_hidden_layers", "num_attention_heads", "layer_norm
 """What the file says of the model, by the names that transformers gives it."""
 
 SHARE = 2.0
-"""What a sentence's log-odds count beside its rank."""
+"""The weight of a sentence's log-odds beside its rank; see ``benchmarks/LOG.md``."""
 
-_SHARPNESS = (20.0, 60.0, 100.0)  # of the search's scores beside ranks, as in the losses of the re-ranker
+_SHARPNESS = (20.0, 60.0, 100.0)  # of the search's scores in a softmax; the last without ranks
 _BESIDE = (-2, -1, 1, 2)
 _AROUND = 5
 _WEAKEST = -12.0  # strength of a short answer below which all are alike

@@ -127,8 +127,7 @@ class SecondLook:
         """The re-ranker's scores of what was read: of each place by itself, or of all of it compared."""
         if not isinstance(self._reranker, ListwiseReranker):
             return sentences.rank
-        compared = self._reranker.compare(sentences)
-        return compared if np.isfinite(compared).all() else sentences.rank
+        return _checked(self._reranker.compare(sentences), len(sentences.rank))
 
     def _read(self, wanted: Sequence[_Wanted]) -> None:
         """Read places that were not read yet: all at once, or some at a time while there is time, once in any case."""
@@ -149,7 +148,7 @@ class SecondLook:
             self._slowest = max(self._slowest, time.monotonic() - began)
 
     def _score(self, places: Sequence[Place]) -> list[Reading]:
-        """Read some places with the question; ranks that can't be added are 0."""
+        """Read some places with the question; of a re-ranker that compares nothing, ranks are all there is."""
         if isinstance(self._reranker, ListwiseReranker):
             return self._reranker.read(self._question, places)
         scored = self._reranker.score(self._question, places)

@@ -158,9 +158,15 @@ def test_what_a_comparison_prefers_comes_first(ship):
     assert Counter(read.lengths.tolist()) <= texts
 
 
-def test_a_comparison_that_is_not_finite_changes_nothing(ship):
+@pytest.mark.parametrize("wrong", ["nan", "too few"])
+def test_a_comparison_that_makes_no_sense_changes_nothing(ship, wrong):
+    class Broken(Compares):
+        def compare(self, read):
+            return super().compare(read)[: -1 if wrong == "too few" else None]
+
     before = search(ship, None, rerank=False)
-    after = search(ship, Compares(before[5].doc_id.removesuffix(".md"), value=np.nan))
+    value = np.nan if wrong == "nan" else 5.0
+    after = search(ship, Broken(before[5].doc_id.removesuffix(".md"), value=value))
     assert [(span.doc_id, span.start) for span in after] == [(span.doc_id, span.start) for span in before]
 
 
