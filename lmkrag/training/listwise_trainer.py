@@ -6,19 +6,16 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from transformers.trainer_utils import get_last_checkpoint
 
 from lmkrag.errors import TrainingError
 from lmkrag.reranker.base import Place, ReadSentences
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 from lmkrag.reranker.listwise import WEIGHTS
 from lmkrag.retrieval.reranking import PLACES
-from lmkrag.training.listwise_model import ListwiseTrainee
 from lmkrag.training.listwise_steps import LabelledList, ListwiseData, measure_features
 from lmkrag.training.places import ANSWERS, MinedQuestion, mine_places
 from lmkrag.training.reranker_settings import ListwiseSettings
 from lmkrag.training.settings import prepare_training
-from lmkrag.training.step_trainer import StepTrainer, step_arguments
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +35,9 @@ def train_listwise(settings: ListwiseSettings, *, report_to: str = "none") -> Pa
         MissingExtra: the ``train`` extra is not installed.
     """
     prepare_training(settings.threads)
+    from lmkrag.training.listwise_model import ListwiseTrainee
+    from lmkrag.training.step_trainer import mining_arguments, train_steps
+
     out = settings.resolve(settings.out)
     named = settings.reranker
     source = find_reranker(str(settings.resolve(named)) if (settings.folder / named).is_dir() else named)
@@ -53,29 +53,10 @@ def train_listwise(settings: ListwiseSettings, *, report_to: str = "none") -> Pa
     torch.manual_seed(settings.seed)
     mean, deviation = measure_features(sets)
     model = ListwiseTrainee(mean, deviation, size=settings.size, layers=settings.layers, dropout=settings.dropout)
-    checkpoints = out / "checkpoints"
-    arguments = step_arguments(
-        checkpoints,
-        steps=settings.steps,
-        learning_rate=settings.learning_rate,
-        warmup=settings.warmup,
-        log_every=settings.log_every,
-        seed=settings.seed,
-        report_to=report_to,
-        save_steps=settings.checkpoint_every,
-    )
+    arguments = mining_arguments(settings, report_to)
     steps = settings.steps * arguments.world_size
-    trainer = StepTrainer(
-        name="listwise model",
-        model=model,
-        args=arguments,
-        train_dataset=ListwiseData(
-            sets, mean, deviation, steps=steps, questions=settings.questions, seed=settings.seed
-        ),
-        optimizers=(torch.optim.AdamW(model.parameters(), settings.learning_rate, weight_decay=0.01), None),
-    )
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None)
-    if trainer.is_world_process_zero():
+    data = ListwiseData(sets, mean, deviation, steps=steps, questions=settings.questions, seed=settings.seed)
+    if train_steps("listwise model", model, data, model.parameters(), arguments):
         shutil.copytree(source, out / "reranker", dirs_exist_ok=True, ignore=shutil.ignore_patterns(WEIGHTS))
         model.save(out / "reranker")
     return out / "reranker"

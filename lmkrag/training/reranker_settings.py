@@ -39,6 +39,7 @@ class MiningSettings:
     sets: list[RerankerSet]
     steps: int
     base: str = "landmark-mini"
+    learning_rate: float = 1e-4
     warmup: float = 0.02
     seed: int = 0
     threads: int = 0
@@ -66,7 +67,6 @@ class RerankerSettings(MiningSettings):
     layers: int = 3
     questions: int = 8
     places: int = 4
-    learning_rate: float = 1e-4
     unanswerable: float = 0.2
     titles: float = 0.5
     weight: float = 0.03

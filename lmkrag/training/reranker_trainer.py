@@ -34,9 +34,7 @@ def train_reranker(settings: RerankerSettings, *, report_to: str = "none") -> Pa
         MissingExtra: the ``train`` extra is not installed.
     """
     prepare_training(settings.threads)
-    from transformers.trainer_utils import get_last_checkpoint
-
-    from lmkrag.training.step_trainer import StepTrainer, step_arguments
+    from lmkrag.training.step_trainer import mining_arguments, train_steps
 
     out = settings.resolve(settings.out)
     mined = [mine_places(settings, chosen) for chosen in settings.sets]
@@ -47,28 +45,10 @@ def train_reranker(settings: RerankerSettings, *, report_to: str = "none") -> Pa
     torch.manual_seed(settings.seed)
     model = PlaceReader(settings)
     tokenizer = Tokenizer.from_file(str(find_model(settings.base) / "tokenizer.json"))
-    arguments = step_arguments(
-        out / "checkpoints",
-        steps=settings.steps,
-        learning_rate=settings.learning_rate,
-        warmup=settings.warmup,
-        log_every=settings.log_every,
-        seed=settings.seed,
-        report_to=report_to,
-        bf16=use_bfloat16(settings.precision),
-        save_steps=settings.checkpoint_every,
-    )
+    arguments = mining_arguments(settings, report_to, bf16=use_bfloat16(settings.precision))
     tokens = PairTokenizer(tokenizer, model.landmark)
-    trainer = StepTrainer(
-        name="re-ranker",
-        model=model,
-        args=arguments,
-        train_dataset=RerankerData(settings, mined, tokens, arguments.world_size),
-        optimizers=(torch.optim.AdamW(_groups(model, settings.learning_rate), weight_decay=0.01), None),
-    )
-    checkpoints = out / "checkpoints"
-    trainer.train(resume_from_checkpoint=get_last_checkpoint(str(checkpoints)) if checkpoints.is_dir() else None)
-    if trainer.is_world_process_zero():
+    data = RerankerData(settings, mined, tokens, arguments.world_size)
+    if train_steps("re-ranker", model, data, _groups(model, settings.learning_rate), arguments):
         save_reranker(model, settings, out / "reranker")
         log.info("measuring the ranges for int8")
         calibrate_reranker(out / "reranker", settings.base, settings.layers, model.landmark, mined)

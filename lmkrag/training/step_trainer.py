@@ -6,9 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.nn import Module
+from torch.utils.data import Dataset
 from transformers import PrinterCallback, Trainer, TrainerCallback, TrainingArguments
+from transformers.trainer_utils import get_last_checkpoint
 
 from lmkrag.errors import TrainingError
+from lmkrag.training.reranker_settings import MiningSettings
 
 log = logging.getLogger(__name__)
 
@@ -58,6 +62,41 @@ def step_arguments(
     )
     arguments._n_gpu = min(1, arguments.n_gpu)  # else Trainer splits a step among the cards that this process sees
     return arguments
+
+
+def mining_arguments(settings: MiningSettings, report_to: str, **own: Any) -> TrainingArguments:
+    """Return Trainer's arguments for a run that learns from mined questions: see :func:`step_arguments`."""
+    return step_arguments(
+        settings.resolve(settings.out) / "checkpoints",
+        steps=settings.steps,
+        learning_rate=settings.learning_rate,
+        warmup=settings.warmup,
+        log_every=settings.log_every,
+        seed=settings.seed,
+        report_to=report_to,
+        save_steps=settings.checkpoint_every,
+        **own,
+    )
+
+
+def train_steps(name: str, model: Module, data: Dataset[Any], groups: Any, arguments: TrainingArguments) -> bool:
+    """Train a model, from its last checkpoint if there is one; return whether this process is the one that saves it.
+
+    Args:
+        name: what the run is called in the log.
+        model: returns its loss when it is called with ``step=``.
+        data: the steps.
+        groups: the parameters, as AdamW takes them.
+        arguments: Trainer's.
+
+    Raises:
+        TrainingError: the loss is not finite any more.
+    """
+    optimizer = torch.optim.AdamW(groups, arguments.learning_rate, weight_decay=0.01)
+    trainer = StepTrainer(name=name, model=model, args=arguments, train_dataset=data, optimizers=(optimizer, None))
+    checkpoints = arguments.output_dir
+    trainer.train(resume_from_checkpoint=get_last_checkpoint(checkpoints) if Path(checkpoints).is_dir() else None)
+    return bool(trainer.is_world_process_zero())
 
 
 class LogCallback(TrainerCallback):  # type: ignore[misc]
