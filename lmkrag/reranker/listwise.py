@@ -30,7 +30,8 @@ CONFIG = ("hidden_size", "num_hidden_layers", "num_attention_heads", "layer_norm
 SHARE = 2.0
 """The weight of a sentence's log-odds beside its rank; see ``benchmarks/LOG.md``."""
 
-_SHARPNESS = (20.0, 60.0, 100.0)  # of the search's scores in a softmax; the last without ranks
+_BESIDE_RANKS = (20.0, 60.0)  # what the search's scores are multiplied by in a softmax together with ranks
+_ALONE = 100.0  # and without them
 _BESIDE = (-2, -1, 1, 2)
 _AROUND = 5
 _WEAKEST = -12.0  # strength of a short answer below which all are alike
@@ -55,9 +56,9 @@ def _columns(read: ReadSentences) -> Iterator[Scores]:
         yield values
         yield values - values.max()
     yield _log_softmax(read.rank)
-    yield _log_softmax(_SHARPNESS[-1] * read.score)
-    for sharpness in _SHARPNESS[:-1]:
-        yield _log_softmax(read.rank + sharpness * read.score)
+    yield _log_softmax(_ALONE * read.score)
+    for factor in _BESIDE_RANKS:
+        yield _log_softmax(read.rank + factor * read.score)
     yield np.log1p(read.places)
     yield np.log(np.maximum(read.lengths, 1))
     for offset in _BESIDE:

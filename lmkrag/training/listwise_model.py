@@ -3,9 +3,7 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import BertConfig
@@ -13,10 +11,10 @@ from transformers.models.bert.modeling_bert import BertEncoder
 
 from lmkrag.arrays import Vectors
 from lmkrag.encoder.spec import make_readable
-from lmkrag.errors import EncoderError
 from lmkrag.reranker.listwise import CONFIG, WEIGHTS
 from lmkrag.training.listwise_steps import ListwiseStep
 from lmkrag.training.places import ANSWERS, UNKNOWN
+from lmkrag.training.weights import save_half
 
 _HEADS = 4
 _LIST_SHARE = 0.3  # of each of the two losses over a question's sentences, beside that of each sentence alone
@@ -83,14 +81,7 @@ class ListwiseTrainee(nn.Module):
         Raises:
             EncoderError: a weight is not finite.
         """
-        weights = {name: value.detach().cpu() for name, value in self.state_dict().items()}
-        if not all(bool(torch.isfinite(value).all()) for value in weights.values()):
-            raise EncoderError(f"{folder}: weights that are not finite are not saved")
-        stored = {name: value.half().contiguous() for name, value in weights.items()}
-        stored |= {name: torch.from_numpy(value) for name, value in self._normal().items()}
-        config = {name: getattr(self._config, name) for name in CONFIG}
-        save_file(stored, folder / WEIGHTS, metadata={"config": json.dumps(config)})
+        exact = {"mean": torch.from_numpy(self._mean), "deviation": torch.from_numpy(self._deviation)}
+        config = json.dumps({name: getattr(self._config, name) for name in CONFIG})
+        save_half(self.state_dict(), folder / WEIGHTS, exact=exact, config=config)
         make_readable(folder)
-
-    def _normal(self) -> dict[str, Vectors]:
-        return {"mean": self._mean.astype(np.float32), "deviation": self._deviation.astype(np.float32)}

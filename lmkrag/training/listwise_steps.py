@@ -13,6 +13,7 @@ from lmkrag.arrays import Ids, Vectors
 from lmkrag.reranker.base import ReadSentences
 from lmkrag.reranker.listwise import describe_sentences, normalize_features
 from lmkrag.training.places import UNKNOWN
+from lmkrag.training.reranker_settings import ListwiseSettings, share_sets
 
 _POWER = 0.4  # a set's share of the questions grows with its size to this power
 _WHOLE = 0.5  # of the questions are given with all that was read
@@ -48,29 +49,26 @@ class ListwiseData(Dataset[ListwiseStep]):
 
     def __init__(
         self,
+        settings: ListwiseSettings,
         sets: Sequence[Sequence[LabelledList]],
         mean: Vectors,
         deviation: Vectors,
-        *,
-        steps: int,
-        questions: int,
-        seed: int,
+        processes: int,
     ) -> None:
-        """Take the questions of each set, the features' means and deviations, and how many questions a step has."""
-        self._sets, self._mean, self._deviation = sets, mean, deviation
-        self._steps, self._questions, self._seed = steps, questions, seed
-        weights = np.array([len(questions) for questions in sets]) ** _POWER
-        self._shares = weights / weights.sum()
+        """Take the questions of each set in the order of the settings; ``processes`` share the steps."""
+        self._settings, self._sets, self._mean, self._deviation = settings, sets, mean, deviation
+        self._processes = processes
+        self._shares = share_sets(settings.sets, sets, _POWER)
 
     def __len__(self) -> int:
-        """Return how many steps there are."""
-        return self._steps
+        """Return how many steps there are, those of all processes."""
+        return self._settings.steps * self._processes
 
     def __getitem__(self, index: int) -> ListwiseStep:
         """Build one."""
-        rng = np.random.default_rng((self._seed, index))
+        rng = np.random.default_rng((self._settings.seed, index))
         chosen = []
-        for number in rng.choice(len(self._sets), self._questions, p=self._shares):
+        for number in rng.choice(len(self._sets), self._settings.questions, p=self._shares):
             one = self._sets[number][int(rng.integers(len(self._sets[number])))]
             places = int(one.read.places.max()) + 1
             if rng.random() >= _WHOLE and places > _FEWEST:

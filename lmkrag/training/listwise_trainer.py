@@ -54,8 +54,7 @@ def train_listwise(settings: ListwiseSettings, *, report_to: str = "none") -> Pa
     mean, deviation = measure_features(sets)
     model = ListwiseTrainee(mean, deviation, size=settings.size, layers=settings.layers, dropout=settings.dropout)
     arguments = mining_arguments(settings, report_to)
-    steps = settings.steps * arguments.world_size
-    data = ListwiseData(sets, mean, deviation, steps=steps, questions=settings.questions, seed=settings.seed)
+    data = ListwiseData(settings, sets, mean, deviation, arguments.world_size)
     if train_steps("listwise model", model, data, model.parameters(), arguments):
         shutil.copytree(source, out / "reranker", dirs_exist_ok=True, ignore=shutil.ignore_patterns(WEIGHTS))
         model.save(out / "reranker")

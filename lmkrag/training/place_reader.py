@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -15,6 +15,7 @@ from lmkrag.reranker.landmark import FORMAT
 from lmkrag.training.places import ANSWERS, UNKNOWN
 from lmkrag.training.reranker_settings import RerankerSettings
 from lmkrag.training.reranker_steps import PlaceBatch, PlaceStep
+from lmkrag.training.weights import save_half
 
 _ANSWER_SHARE, _SHORT_SHARE = 0.3, 0.4  # of the losses beside the order's
 _SCALE = 20.0  # of similarities in the softmax, at the start
@@ -178,10 +179,8 @@ def save_reranker(model: PlaceReader, settings: RerankerSettings, folder: Path) 
         name: value for name, value in model.bert.state_dict().items() if "word_embeddings" not in name
     }
     weights |= {f"head.{name}": value for name, value in model.head.state_dict().items()}
-    weights = {name: value.detach().cpu() for name, value in weights.items() if value.is_floating_point()}
-    if not all(bool(torch.isfinite(value).all()) for value in weights.values()):
-        raise EncoderError(f"{folder}: weights that are not finite are not saved")
-    save_file({name: value.half().contiguous() for name, value in weights.items()}, folder / "model.safetensors")
+    weights = {name: value for name, value in weights.items() if value.is_floating_point()}
+    save_half(weights, folder / "model.safetensors")
     described = {
         "format": FORMAT,
         "base": settings.base,

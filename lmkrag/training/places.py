@@ -44,8 +44,8 @@ class MinedPlace(NamedTuple):
     similarities: tuple[float, ...]
     labels: tuple[int, ...]
     answers: tuple[tuple[int, int, int], ...]
-    document: int = 0
-    first: int = 0
+    document: int
+    first: int
 
 
 class MinedQuestion(NamedTuple):

@@ -1,9 +1,13 @@
 """What the configuration of a re-ranker's training may say, and reading it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from lmkrag.arrays import Floats
 from lmkrag.errors import UsageError
 from lmkrag.reranker.base import DEFAULT_RERANKER
 from lmkrag.training.settings import PRECISIONS, build_settings, read_toml
@@ -25,6 +29,13 @@ class RerankerSet:
     characters: int = 300_000
     questions: int = 2_500
     skip: int = 0
+
+
+def share_sets(sets: Sequence[RerankerSet], mined: Sequence[Sequence[Any]], power: float) -> Floats:
+    """Return the share of the questions that each set gets: its weight times its size to a power."""
+    weights = np.array([chosen.weight * len(questions) ** power for chosen, questions in zip(sets, mined, strict=True)])
+    found: Floats = weights / weights.sum()
+    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -12,7 +12,7 @@ from torch.utils.data import Dataset
 from lmkrag.reranker.base import Place
 from lmkrag.reranker.inputs import PairTokenizer, PairTokens
 from lmkrag.training.places import ANSWERS, UNKNOWN, MinedPlace, MinedQuestion
-from lmkrag.training.reranker_settings import RerankerSettings
+from lmkrag.training.reranker_settings import RerankerSettings, share_sets
 from lmkrag.training.unanswerable import make_unanswerable
 
 _POWER = 0.6  # a set's share of the questions grows with its size to this power
@@ -69,10 +69,7 @@ class RerankerData(Dataset[PlaceStep]):
     ) -> None:
         """Take the mined questions of each set in the order of the settings; ``processes`` share the steps."""
         self._settings, self._mined, self._tokens, self._processes = settings, mined, tokens, processes
-        weights = np.array(
-            [chosen.weight * len(questions) ** _POWER for chosen, questions in zip(settings.sets, mined, strict=True)]
-        )
-        self._shares = weights / weights.sum()
+        self._shares = share_sets(settings.sets, mined, _POWER)
 
     def __len__(self) -> int:
         """Return how many steps there are, those of all processes."""

@@ -45,8 +45,8 @@ def test_features_are_finite_and_of_one_width(rows):
     assert np.isfinite(features).all()
 
 
-@given(st.lists(row, min_size=2, max_size=20), values)
-def test_the_model_looks_at_differences_of_ranks_but_not_at_ids(rows, other):
+@given(st.lists(row, min_size=2, max_size=20))
+def test_only_differences_of_ids_matter(rows):
     read = make_read(rows)
     moved = read._replace(sentences=read.sentences + 7_000, documents=read.documents + 9)
     np.testing.assert_array_equal(describe_sentences(read), describe_sentences(moved))
@@ -89,6 +89,7 @@ def test_who_compares():
     assert isinstance(LandmarkReranker.load(), ListwiseReranker)
     assert not issubclass(CrossEncoderReranker, LandmarkReranker)
     assert not hasattr(CrossEncoderReranker, "compare")
+    assert not isinstance(CrossEncoderReranker(None, "one"), ListwiseReranker)
 
 
 @pytest.mark.parametrize("content", [b"", b"no weights", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])

@@ -56,9 +56,9 @@ def test_a_search_that_stopped_early_has_the_first_places(lists):
     np.testing.assert_array_equal(kept.labels, one.labels[one.read.places == 0])
 
 
-def test_a_step_is_a_function_of_its_number(lists):
+def test_a_step_is_a_function_of_its_number(settings, lists):
     mean, deviation = measure_features([lists])
-    data = ListwiseData([lists], mean, deviation, steps=4, questions=3, seed=1)
+    data = ListwiseData(replace(settings, steps=2, seed=1), [lists], mean, deviation, 2)
     assert len(data) == 4
     assert torch.equal(data[0].features, data[0].features)
     assert not torch.equal(data[0].real, data[1].real) or not torch.equal(data[0].features, data[1].features)
@@ -67,11 +67,19 @@ def test_a_step_is_a_function_of_its_number(lists):
     assert (step.features[~step.real] == 0).all()
 
 
-def test_the_loss_falls_when_evidence_rises(lists):
+def test_a_set_of_more_weight_has_more_questions(settings, lists):
+    mean, deviation = measure_features([lists])
+    marked, unmarked = ([one._replace(labels=np.full_like(one.labels, label)) for one in lists] for label in (1, 0))
+    sets = [RerankerSet("sample", weight=9.0), RerankerSet("sample", weight=1.0)]
+    step = ListwiseData(replace(settings, questions=40, sets=sets), [marked, unmarked], mean, deviation, 1)[0]
+    assert 28 <= int((step.labels == ANSWERS).any(1).sum()) < 40
+
+
+def test_the_loss_falls_when_evidence_rises(settings, lists):
     mean, deviation = measure_features([lists])
     torch.manual_seed(0)
     model = ListwiseTrainee(mean, deviation, size=8, layers=1, dropout=0.0)
-    step = ListwiseData([lists], mean, deviation, steps=1, questions=6, seed=0)[0]
+    step = ListwiseData(replace(settings, questions=6), [lists], mean, deviation, 1)[0]
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     losses = []
     for _ in range(30):
