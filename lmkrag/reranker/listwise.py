@@ -1,15 +1,16 @@
 """Compares all sentences that were read for a question, those of different places and documents among them.
 
-``landmark-reranker`` reads each place by itself. A small transformer then looks at everything that was read: how each
+``landmark-reranker`` reads each place by itself. Small transformers then look at everything that was read: how each
 sentence ranks, how it scored in the search, what stands beside it, and how good the others are (Pang et al., "SetRank",
-arXiv 1912.05891). It is trained on documents that the re-ranker was not trained on, so it learns how far ranks can be
-trusted (``lmkrag/training/listwise_trainer.py``).
+arXiv 1912.05891). They differ in the weights that they began with, and their mean says more than one of them
+(Lakshminarayanan et al., arXiv 1612.01474). They are trained on documents that the re-ranker was not trained on, so
+they learn how far ranks can be trusted (``lmkrag/training/listwise_trainer.py``).
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 from safetensors import safe_open
@@ -27,7 +28,7 @@ WEIGHTS = "listwise.safetensors"
 CONFIG = ("hidden_size", "num_hidden_layers", "num_attention_heads", "layer_norm_eps")
 """What the file says of the model, by the names that transformers gives it."""
 
-SHARE = 2.0
+SHARE = 5.0
 """The weight of a sentence's log-odds beside its rank; see ``benchmarks/LOG.md``."""
 
 _BESIDE_RANKS = (20.0, 60.0)  # what the search's scores are multiplied by in a softmax together with ranks
@@ -99,11 +100,11 @@ def _best_of(values: Scores, groups: Ids) -> Scores:
 
 
 class ListwiseModel:
-    """The model. State: its session. May be shared by threads."""
+    """The model. State: a session of each member. May be shared by threads."""
 
-    def __init__(self, session: Session, mean: Vectors, deviation: Vectors) -> None:
+    def __init__(self, members: Sequence[Session], mean: Vectors, deviation: Vectors) -> None:
         """Take the parts; :meth:`load` builds them. Features are given as deviations from their ``mean``."""
-        self._session, self._mean, self._deviation = session, mean, deviation
+        self._members, self._mean, self._deviation = members, mean, deviation
 
     @classmethod
     def load(cls, folder: Path) -> Self | None:
@@ -118,18 +119,27 @@ class ListwiseModel:
             config = json.loads(file.metadata()["config"])
             weights = {name: file.get_tensor(name).astype(np.float32) for name in file.keys()}  # noqa: SIM118
         mean, deviation = weights.pop("mean"), weights.pop("deviation")
-        layers = config["num_hidden_layers"]
-        fused = {name: weights[name] for name in ("norm.weight", "norm.bias", "input.bias", "output.bias")}
-        fused |= {name: np.ascontiguousarray(weights[name].T) for name in ("input.weight", "output.weight")}
-        fused |= fuse_layers(weights, layers)
-        graph = build_model(listwise_nodes(config), LISTWISE_INPUTS, [LOGITS], fused)
-        return cls(Session(graph, fused), mean, deviation)
+        members = {name.split(".")[1] for name in weights if name.startswith("members.")}
+        if not members:
+            raise ValueError(f"{WEIGHTS} has no members")
+        sessions = [_load_member(config, weights, f"members.{member}.") for member in sorted(members, key=int)]
+        return cls(sessions, mean, deviation)
 
     def score(self, read: ReadSentences) -> Scores:
         """Return the log-odds that each sentence is evidence, ``[n]``, all of them looked at together."""
         features = normalize_features(describe_sentences(read), self._mean, self._deviation)
-        (logits,) = self._session.run([LOGITS], {FEATURES: features[None]})
-        return logits[:, 0]
+        said = [member.run([LOGITS], {FEATURES: features[None]})[0] for member in self._members]
+        found: Scores = np.mean(said, 0)[:, 0]
+        return found
+
+
+def _load_member(config: dict[str, Any], weights: Mapping[str, Vectors], prefix: str) -> Session:
+    """The session of one member, whose weights' names begin with ``prefix``."""
+    own = {name.removeprefix(prefix): values for name, values in weights.items() if name.startswith(prefix)}
+    fused = {name: own[name] for name in ("norm.weight", "norm.bias", "input.bias", "output.bias")}
+    fused |= {name: np.ascontiguousarray(own[name].T) for name in ("input.weight", "output.weight")}
+    fused |= fuse_layers(own, config["num_hidden_layers"])
+    return Session(build_model(listwise_nodes(config), LISTWISE_INPUTS, [LOGITS], fused), fused)
 
 
 def normalize_features(features: Vectors, mean: Vectors, deviation: Vectors) -> Vectors:

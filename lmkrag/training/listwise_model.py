@@ -21,17 +21,38 @@ _LIST_SHARE = 0.3  # of each of the two losses over a question's sentences, besi
 _MASKED = -1e4
 
 
+class Member(nn.Module):
+    """A transformer that sees the features of all sentences of a question."""
+
+    def __init__(self, config: BertConfig, features: int) -> None:
+        """Make an untrained one."""
+        super().__init__()
+        self.input = nn.Linear(features, config.hidden_size)
+        self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)
+        self.encoder = BertEncoder(config)
+        self.output = nn.Linear(config.hidden_size, 1)
+
+    def forward(self, features: Tensor, mask: Tensor) -> Tensor:
+        """Return log-odds ``[q, n]`` from features ``[q, n, features]``; ``mask`` ``[q, 1, 1, n]`` is for attention."""
+        states = self.encoder(self.norm(self.input(features)), attention_mask=mask).last_hidden_state
+        found: Tensor = self.output(states)[..., 0]
+        return found
+
+
 class ListwiseTrainee(nn.Module):
     """The model and its loss, in the form that transformers' Trainer trains."""
 
-    def __init__(self, mean: Vectors, deviation: Vectors, *, size: int, layers: int, dropout: float) -> None:
+    def __init__(
+        self, mean: Vectors, deviation: Vectors, *, size: int, layers: int, members: int, dropout: float
+    ) -> None:
         """Make an untrained one.
 
         Args:
             mean: ``[features]`` over the training sentences.
             deviation: ``[features]`` the same.
-            size: dimensions of its states.
-            layers: that compare sentences.
+            size: dimensions of a member's states.
+            layers: of a member, that compare sentences.
+            members: trained side by side, each from a start of its own; see :mod:`lmkrag.reranker.listwise`.
             dropout: share of the states left out.
         """
         super().__init__()
@@ -46,25 +67,29 @@ class ListwiseTrainee(nn.Module):
             attention_probs_dropout_prob=dropout,
             attn_implementation="sdpa",
         )
-        self.input = nn.Linear(len(mean), size)
-        self.norm = nn.LayerNorm(size, eps=self._config.layer_norm_eps)
-        self.encoder = BertEncoder(self._config)
-        self.output = nn.Linear(size, 1)
+        self.members = nn.ModuleList(Member(self._config, len(mean)) for _ in range(members))
 
     def read(self, features: Tensor, known: Tensor) -> Tensor:
-        """Return log-odds ``[q, n]`` of sentences from their features ``[q, n, features]``; ``known`` is no padding."""
+        """Return the log-odds ``[members, q, n]`` that each member gives to sentences.
+
+        Args:
+            features: ``[q, n, features]`` of the sentences.
+            known: ``[q, n]`` bool, what is no padding.
+        """
         mask = torch.zeros(known.shape, dtype=features.dtype, device=features.device).masked_fill(~known, _MASKED)
-        states = self.encoder(self.norm(self.input(features)), attention_mask=mask[:, None, None]).last_hidden_state
-        found: Tensor = self.output(states)[..., 0]
-        return found
+        return torch.stack([member(features, mask[:, None, None]) for member in self.members])
 
     def forward(self, step: ListwiseStep) -> dict[str, Tensor]:
-        """Return ``{"loss": scalar}``, the mean of the questions'.
+        """Return ``{"loss": scalar}``, the sum of the members' means over questions.
 
         Of a question: whether each sentence is evidence; that some evidence comes before all else; and that all of it
         comes before what is none.
         """
-        logits = self.read(step.features, step.real)
+        losses = [self._lose(logits, step) for logits in self.read(step.features, step.real)]
+        return {"loss": torch.stack(losses).sum()}
+
+    def _lose(self, logits: Tensor, step: ListwiseStep) -> Tensor:
+        """One member's loss."""
         known, good = step.labels != UNKNOWN, step.labels == ANSWERS
         each = functional.binary_cross_entropy_with_logits(logits, good.to(logits.dtype), reduction="none")
         each = (each * known).sum(1) / known.sum(1).clamp(min=1)
@@ -73,7 +98,7 @@ class ListwiseTrainee(nn.Module):
         )
         some = (both - best) * good.any(1)
         every = (functional.softplus(rest[:, None] - logits) * good).sum(1) / good.sum(1).clamp(min=1)
-        return {"loss": (each + _LIST_SHARE * (some + every)).mean()}
+        return (each + _LIST_SHARE * (some + every)).mean()
 
     def save(self, folder: Path) -> None:
         """Write the model beside a re-ranker's weights, in float16.

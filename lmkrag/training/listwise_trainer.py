@@ -52,7 +52,14 @@ def train_listwise(settings: ListwiseSettings, *, report_to: str = "none") -> Pa
         raise TrainingError("a set has no question whose evidence is found")
     torch.manual_seed(settings.seed)
     mean, deviation = measure_features(sets)
-    model = ListwiseTrainee(mean, deviation, size=settings.size, layers=settings.layers, dropout=settings.dropout)
+    model = ListwiseTrainee(
+        mean,
+        deviation,
+        size=settings.size,
+        layers=settings.layers,
+        members=settings.members,
+        dropout=settings.dropout,
+    )
     arguments = mining_arguments(settings, report_to)
     data = ListwiseData(settings, sets, mean, deviation, arguments.world_size)
     if train_steps("listwise model", model, data, model.parameters(), arguments):
@@ -64,13 +71,13 @@ def train_listwise(settings: ListwiseSettings, *, report_to: str = "none") -> Pa
 def read_list(question: MinedQuestion, reranker: LandmarkReranker) -> LabelledList:
     """Let a re-ranker read the places of a question that a search reads, in its order.
 
-    A sentence of two places is taken from the first.
+    A sentence of two places is taken from the first; what the search did not score is left out, as in a search.
     """
     places = question.places[:PLACES]
     readings = reranker.read(question.question, [Place(one.title, one.sentences) for one in places])
     found: dict[int, tuple[int, int]] = {}  # a sentence's id: its place, and which sentence of the place it is
     for number, place in enumerate(places):
-        for row in range(len(place.sentences)):
+        for row in np.flatnonzero(place.scored).tolist():
             found.setdefault(place.first + row, (number, row))
     rows = [(places[number], readings[number], number, row) for _, (number, row) in sorted(found.items())]
     read = ReadSentences(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from lmkrag.arrays import Ids, Mask, Scores
 from lmkrag.encoders import IndexEncoders
 from lmkrag.engine import Engine
 from lmkrag.evaluation.dataset import Query, load_dataset
@@ -34,6 +35,7 @@ _BESIDE = 2  # sentences beside a short answer's are no negatives
 class MinedPlace(NamedTuple):
     """A place that a search would let the model read: its sentences, how they scored, and what is known of each.
 
+    ``scored`` is false for sentences that the search brought in no score of: theirs are the lowest of the place.
     ``answers`` are short answers: number of the sentence, start and end in it. ``document`` and ``first`` are the ids
     of the document and of the first sentence in the index that was searched.
     """
@@ -43,6 +45,7 @@ class MinedPlace(NamedTuple):
     scores: tuple[float, ...]
     similarities: tuple[float, ...]
     labels: tuple[int, ...]
+    scored: tuple[bool, ...]
     answers: tuple[tuple[int, int, int], ...]
     document: int
     first: int
@@ -85,11 +88,12 @@ def _read(record: list[Any]) -> MinedQuestion:
                 tuple(scores),
                 tuple(similarities),
                 tuple(labels),
+                tuple(scored),
                 tuple(map(tuple, answers)),
                 document,
                 first,
             )
-            for title, sentences, scores, similarities, labels, answers, document, first in places
+            for title, sentences, scores, similarities, labels, scored, answers, document, first in places
         ),
     )
 
@@ -194,7 +198,8 @@ def _place(
     low, high, hit = (int(candidates.sentences[position]) - base for position in (span[0], span[1] - 1, span[2]))
     first, stop = find_place(view, low, high + 1, hit)
     positions = find_positions(candidates, view, first, stop)
-    fresh = (positions >= 0) & ~read[positions]
+    scored = positions >= 0
+    fresh = scored & ~read[positions]
     read[positions[fresh]] = True
     found = np.where(fresh, labels[positions], UNKNOWN)
     answers = []
@@ -205,10 +210,17 @@ def _place(
     return MinedPlace(
         view.row.title,
         tuple(view.sentence(ordinal) for ordinal in range(first, stop)),
-        tuple(np.round(candidates.score[positions].astype(float), 5).tolist()),
-        tuple(np.round(candidates.dense[positions].astype(float), 5).tolist()),
+        _values(candidates.score, positions, scored),
+        _values(candidates.dense, positions, scored),
         tuple(found.tolist()),
+        tuple(scored.tolist()),
         tuple(answers),
         view.row.id,
         base + first,
     )
+
+
+def _values(values: Scores, positions: Ids, scored: Mask) -> tuple[float, ...]:
+    """The values of some candidates, and for what is none the lowest of them."""
+    found = np.where(scored, values[positions], values[positions[scored]].min())
+    return tuple(np.round(found.astype(float), 5).tolist())

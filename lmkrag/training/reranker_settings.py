@@ -89,14 +89,15 @@ class ListwiseSettings(MiningSettings):
     """The training of what compares all that was read: ``lmkrag train`` reads it from the table ``[listwise]``.
 
     ``reranker``: what reads, by default our own; a folder is relative to the configuration. A step looks at all that
-    was read for each of ``questions`` questions. The model has ``layers`` layers of ``size`` dimensions; ``dropout`` is
-    the share of them left out.
+    was read for each of ``questions`` questions. The model has ``members`` of ``layers`` layers of ``size`` dimensions
+    each; ``dropout`` is the share of them left out.
     """
 
     reranker: str = DEFAULT_RERANKER
     questions: int = 32
     layers: int = 2
     size: int = 64
+    members: int = 4
     dropout: float = 0.1
     learning_rate: float = 1e-3
 
@@ -142,6 +143,7 @@ def load_listwise_settings(path: Path) -> ListwiseSettings:
         path,
         settings,
         {
+            "members must be above 0": settings.members > 0,
             "size must be a multiple of 4 above 0": settings.size > 0 and settings.size % 4 == 0,
             "dropout must be in [0, 1)": 0 <= settings.dropout < 1,
         },

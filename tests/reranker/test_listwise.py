@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from safetensors.numpy import save_file
 
 from lmkrag.errors import EncoderError
 from lmkrag.reranker.base import ListwiseReranker, ReadSentences
@@ -90,6 +91,21 @@ def test_who_compares():
     assert not issubclass(CrossEncoderReranker, LandmarkReranker)
     assert not hasattr(CrossEncoderReranker, "compare")
     assert not isinstance(CrossEncoderReranker(None, "one"), ListwiseReranker)
+
+
+def test_the_shipped_model_is_the_mean_of_its_members(model):
+    read = make_read([(0, 0, 0, 0.5, 2.0), (0, 1, 0, 0.3, -3.0), (1, 0, 1, 0.4, 1.0)])
+    alone = [ListwiseModel([member], model._mean, model._deviation).score(read) for member in model._members]
+    assert len(alone) > 1 and not np.allclose(alone[0], alone[1])
+    np.testing.assert_allclose(model.score(read), np.mean(alone, 0), atol=1e-6)
+
+
+def test_a_file_without_members_is_an_error(tmp_path):
+    folder = tmp_path / "empty"
+    shutil.copytree(find_reranker(None), folder)
+    save_file({"mean": np.zeros(34), "deviation": np.ones(34)}, folder / WEIGHTS, {"config": "{}"})
+    with pytest.raises(EncoderError, match="has no members"):
+        LandmarkReranker.load(str(folder))
 
 
 @pytest.mark.parametrize("content", [b"", b"no weights", b"\x08\x00\x00\x00\x00\x00\x00\x00{}      "])

@@ -1,7 +1,9 @@
 """Training the listwise model for real, in miniature, and what it is exported to."""
 
 import shutil
+import tomllib
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -49,6 +51,18 @@ def test_a_list_holds_every_sentence_once(lists):
         assert ANSWERS in labels
 
 
+def test_what_the_search_did_not_score_is_left_out(settings):
+    question = mine_places(settings, settings.sets[0])[0]
+    first = question.places[0]
+    scored = (False, *first.scored[1:])
+    changed = question._replace(places=(first._replace(scored=scored), *question.places[1:]))
+    reranker = LandmarkReranker.load()
+    all_of_it, less = (read_list(one, reranker).read for one in (question, changed))
+    assert set(all_of_it.sentences.tolist()) - set(less.sentences.tolist()) <= {first.first}
+    assert first.first in all_of_it.sentences[all_of_it.places == 0]
+    assert first.first not in less.sentences[less.places == 0]
+
+
 def test_a_search_that_stopped_early_has_the_first_places(lists):
     one = max(lists, key=lambda one: one.read.places.max())
     kept = keep_places(one, 1)
@@ -78,7 +92,7 @@ def test_a_set_of_more_weight_has_more_questions(settings, lists):
 def test_the_loss_falls_when_evidence_rises(settings, lists):
     mean, deviation = measure_features([lists])
     torch.manual_seed(0)
-    model = ListwiseTrainee(mean, deviation, size=8, layers=1, dropout=0.0)
+    model = ListwiseTrainee(mean, deviation, size=8, layers=1, members=2, dropout=0.0)
     step = ListwiseData(replace(settings, questions=6), [lists], mean, deviation, 1)[0]
     optimizer = torch.optim.Adam(model.parameters(), 0.01)
     losses = []
@@ -94,7 +108,7 @@ def test_the_loss_falls_when_evidence_rises(settings, lists):
 def test_onnx_says_what_torch_says(lists, tmp_path):
     mean, deviation = measure_features([lists])
     torch.manual_seed(1)
-    model = ListwiseTrainee(mean, deviation, size=16, layers=2, dropout=0.1).eval()
+    model = ListwiseTrainee(mean, deviation, size=16, layers=2, members=3, dropout=0.1).eval()
     (tmp_path / "reranker.json").write_text("{}")
     model.save(tmp_path)
     model.half().float()  # the rounding of the file
@@ -104,7 +118,7 @@ def test_onnx_says_what_torch_says(lists, tmp_path):
     padded = torch.cat([features, torch.zeros(1, 3, len(mean))], 1)  # padding changes nothing
     known = torch.arange(padded.shape[1])[None] < features.shape[1]
     with torch.no_grad():
-        logits = model.read(padded, known)[0, : features.shape[1]]
+        logits = model.read(padded, known).mean(0)[0, : features.shape[1]]
     np.testing.assert_allclose(loaded.score(read), logits, atol=1e-4)
 
 
@@ -132,6 +146,17 @@ def test_documents_that_are_skipped_are_not_mined(settings, sample_set):
     assert skipped and kept and not skipped & kept
 
 
+def test_the_recipe_skips_what_the_re_ranker_learnt_from():
+    recipes = Path(__file__).parents[2] / "pipelines" / "train"
+    with (recipes / "landmark-reranker.toml").open("rb") as file:
+        read = tomllib.load(file)["reranker"]
+    with (recipes / "landmark-listwise.toml").open("rb") as file:
+        compared = tomllib.load(file)["listwise"]
+    assert read.get("seed", 0) == compared.get("seed", 0)  # the order of documents is the seed's
+    characters = {chosen["path"]: chosen.get("characters", RerankerSet("").characters) for chosen in read["sets"]}
+    assert all(chosen["skip"] >= characters[chosen["path"]] for chosen in compared["sets"])
+
+
 GOOD = '[listwise]\nout = "run"\ndata = "{data}"\nsteps = 1\nsize = 8\nquestions = 2\nsets = [{{ path = "sample" }}]\n'
 
 
@@ -141,6 +166,7 @@ GOOD = '[listwise]\nout = "run"\ndata = "{data}"\nsteps = 1\nsize = 8\nquestions
         ("steps = 1", "steps = 0", "steps must be above 0"),
         ("steps = 1", "stepps = 2", "unknown key 'stepps'"),
         ("size = 8", "size = 10", "size must be a multiple of 4 above 0"),
+        ("size = 8", "members = 0", "members must be above 0"),
         ("size = 8", "dropout = 1", r"dropout must be in \[0, 1\)"),
         ("sample", "none", "no such set"),
         ("[listwise]", "[other]\n[listwise]", r"beside \[listwise\] there must be nothing"),

@@ -100,7 +100,7 @@ def test_numpy_says_what_torch_says(settings, tmp_path, base):
     loaded = LandmarkReranker.load(str(tmp_path / "saved"))
     (reading,) = loaded.read(QUESTION, [PLACE])
     pair = loaded._tokens.pair(QUESTION, PLACE)
-    batch = _pack([pair], [MinedPlace(*PLACE, (0.0,) * 3, (0.0,) * 3, (0,) * 3, (), 1, 1)], [0])
+    batch = _pack([pair], [MinedPlace(*PLACE, (0.0,) * 3, (0.0,) * 3, (0,) * 3, (True,) * 3, (), 1, 1)], [0])
     with torch.no_grad():
         scores, ends = model.read(batch)
     np.testing.assert_allclose(reading.rank, scores[0, :, 0], atol=5e-3)
