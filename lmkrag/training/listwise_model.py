@@ -85,11 +85,11 @@ class ListwiseTrainee(nn.Module):
         Of a question: whether each sentence is evidence; that some evidence comes before all else; and that all of it
         comes before what is none.
         """
-        losses = [self._lose(logits, step) for logits in self.read(step.features, step.real)]
+        losses = [self._member_loss(logits, step) for logits in self.read(step.features, step.real)]
         return {"loss": torch.stack(losses).sum()}
 
-    def _lose(self, logits: Tensor, step: ListwiseStep) -> Tensor:
-        """One member's loss."""
+    def _member_loss(self, logits: Tensor, step: ListwiseStep) -> Tensor:
+        """The loss of one member, from its log-odds ``[q, n]``: see :meth:`forward`."""
         known, good = step.labels != UNKNOWN, step.labels == ANSWERS
         each = functional.binary_cross_entropy_with_logits(logits, good.to(logits.dtype), reduction="none")
         each = (each * known).sum(1) / known.sum(1).clamp(min=1)
