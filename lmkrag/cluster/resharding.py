@@ -1,6 +1,7 @@
 """Divide the documents of an index among another number of shards, with their vectors and words: nothing is encoded."""
 
 import contextlib
+import shutil
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +22,6 @@ from lmkrag.index.shards import (
     read_record,
     write_record,
 )
-from lmkrag.index.vector_stores import remove_index
 
 
 def reshard_index(path: Path, shards: int) -> int:
@@ -65,8 +65,8 @@ def _remove_leftovers(path: Path) -> None:
     named = read_record(path)[0] if (path / RECORD).exists() else None
     for folder in path.glob("shards-*"):
         if folder.name != named:
-            remove_index(folder)
+            shutil.rmtree(folder, ignore_errors=True)
     if named is not None:
         for file in path.glob(f"{CATALOG}*"):
             file.unlink()
-        remove_index(path / "segments")
+        shutil.rmtree(path / "segments", ignore_errors=True)

@@ -15,8 +15,7 @@ from lmkrag.errors import IndexMismatch, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.files import sync
-from lmkrag.index.recipes import choose_recipe
-from lmkrag.index.segments import SegmentFile, open_vectors, write_vectors
+from lmkrag.index.segments import SegmentFile
 from lmkrag.index.store import IndexStore
 from lmkrag.index.stored import read_stored
 
@@ -89,22 +88,10 @@ def adopt_index(
 
 
 def _take(store: IndexStore, other: Path, file: SegmentFile, *, link: bool) -> SegmentFile:
-    """Copy or link the files of a segment under a fresh name; vectors that are kept elsewhere are written anew."""
+    """Copy or link the files of a segment under a fresh name."""
     taken = replace(file, name=uuid.uuid4().hex)
     old_folder, new_folder = other / "segments", store.path / "segments"
-    copied = list(zip(file.files, taken.files, strict=True))
-    if not (file.recipe.in_files and store.recipe.in_files):
-        recipe, vectors = choose_recipe(store.recipe, file.rows), open_vectors(old_folder, file)
-        written = write_vectors(
-            new_folder,
-            taken.name,
-            lambda: vectors.slices(np.arange(file.rows)),
-            rows=file.rows,
-            dimensions=store.encoder.dimensions,
-            recipe=recipe,
-        )
-        taken, copied = replace(taken, recipe=recipe, vectors=written), copied[1:]  # vectors are the first
-    for old, new in copied:
+    for old, new in zip(file.files, taken.files, strict=True):
         source, target = old_folder / old, new_folder / new
         if link:
             os.link(source, target)

@@ -15,7 +15,6 @@ _MEANING = {
     "name": "a text",
     "description": "a text",
     "factory": "a FAISS index description",
-    "store": "a text",
     "minimum": "a number of sentences",
     "train": "a number of sentences",
     "search": "a table of numbers",
@@ -44,6 +43,8 @@ def load_recipe(name: str) -> Recipe:
     Raises:
         UsageError: there is no such recipe, or the file is not one.
     """
+    if not isinstance(name, str):
+        raise UsageError(f"a recipe is a name or a .toml file, not {name!r}")
     if name.endswith(".toml"):
         path = Path(name).expanduser()
         if not path.is_file():
@@ -96,7 +97,7 @@ def _read(path: Path) -> Recipe:
 
 
 def _is_valid(key: str, value: Any) -> bool:
-    if key in ("name", "description", "factory", "store"):
+    if key in ("name", "description", "factory"):
         return isinstance(value, str)
     if key in ("minimum", "train"):
         return _is_count(value)
@@ -113,5 +114,6 @@ def _is_count(value: Any) -> bool:
 
 
 def _build(fields: dict[str, Any]) -> Recipe:
+    fields.pop("store", None)  # recorded by earlier versions: where vectors were kept
     tiers = tuple((int(limit), str(name)) for limit, name in fields.pop("tiers", ()))
     return Recipe(**fields, tiers=tiers)

@@ -7,9 +7,7 @@ from pathlib import Path
 from lmkrag.index.files import File, Tables, sync, write_tables
 from lmkrag.index.postings import Postings
 from lmkrag.index.structure import Structure
-from lmkrag.index.vector_set import VectorSet
-from lmkrag.index.vector_stores import find_store
-from lmkrag.index.vectors import Slices
+from lmkrag.index.vectors import SUFFIX, Slices, VectorFile, write_vectors
 from lmkrag.types import Recipe
 
 
@@ -27,8 +25,7 @@ class SegmentFile:
     @property
     def files(self) -> dict[str, File]:
         """Its files by their names, that of the vectors first."""
-        suffix = find_store(self.recipe.store).suffix
-        parts = {suffix: self.vectors, ".words": self.words, ".structure": self.structure}
+        parts = {SUFFIX: self.vectors, ".words": self.words, ".structure": self.structure}
         return {self.name + suffix: file for suffix, file in parts.items()}
 
 
@@ -55,27 +52,20 @@ def write_segment(
         dimensions: of each vector.
         recipe: how to store the vectors; a factory, not tiers.
     """
-    vectors_file = write_vectors(folder, name, vectors, rows=rows, dimensions=dimensions, recipe=recipe)
+    vectors_file = write_vectors(folder / (name + SUFFIX), vectors, rows, dimensions, recipe)
     words_file = write_tables(folder / f"{name}.words", words())
     structure_file = write_tables(folder / f"{name}.structure", structure())
     sync(folder)
     return SegmentFile(name, rows, recipe, vectors_file, words_file, structure_file)
 
 
-def write_vectors(folder: Path, name: str, read: Slices, *, rows: int, dimensions: int, recipe: Recipe) -> File:
-    """Write the vectors of a segment where its recipe says: see :func:`write_segment`."""
-    store = find_store(recipe.store)
-    return store.add(folder / (name + store.suffix), read, rows, dimensions, recipe)
-
-
-def open_vectors(folder: Path, file: SegmentFile) -> VectorSet:
+def open_vectors(folder: Path, file: SegmentFile) -> VectorFile:
     """Open the vectors of a segment.
 
     Raises:
-        IndexCorrupt: they are gone, or not those that were written. StorageError: they can't be reached.
+        IndexCorrupt: they are gone, or not those that were written.
     """
-    store = find_store(file.recipe.store)
-    return store.open(folder / (file.name + store.suffix), file.vectors, file.rows, file.recipe)
+    return VectorFile(folder / (file.name + SUFFIX), file.vectors, file.rows, file.recipe)
 
 
 class Segment:

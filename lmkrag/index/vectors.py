@@ -8,7 +8,7 @@ never removed, only masked; a memory-mapped index dies when it is changed, so a 
 import math
 import os
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -16,20 +16,35 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmkrag.arrays import Ids, Mask, Vectors
+from lmkrag.arrays import Ids, Mask, Scores, Vectors
 from lmkrag.errors import IndexCorrupt, UsageError
 from lmkrag.index.files import File, read_file, sync
-from lmkrag.index.vector_set import VectorSet
+from lmkrag.system import renew_in_forks
 from lmkrag.types import Recipe
 
 Slices = Callable[[], Iterable[Vectors]]
 
+SUFFIX = ".faiss"
+"""Of vector files."""
+
+_SLICE = 4_096  # vectors in memory at a time
 _PER_LIST = 40  # vectors that clusters are learned from, for each; FAISS wants 39
 _LEAST_SAMPLE = 32_768
 _NARROW = 0.1  # share of the rows below which a graph is left aside: it would lose its way among those not allowed
 
 
-_limits = threading.Lock()
+class _Limits:
+    """The lock around FAISS's limits, which are the whole process's."""
+
+    def __init__(self) -> None:
+        self.renew_locks()
+        renew_in_forks(self)
+
+    def renew_locks(self) -> None:
+        self.lock = threading.Lock()
+
+
+_limits = _Limits()
 _first_process: int | None = None
 
 
@@ -45,29 +60,12 @@ def _load_faiss() -> Any:
     return faiss
 
 
-class FaissStore:
-    """Files of FAISS. See :class:`lmkrag.index.vector_stores.VectorStore`."""
+def check_factory(recipe: Recipe, dimensions: int) -> None:
+    """Have FAISS parse a recipe's factory string; one of tiers has none.
 
-    suffix = ".faiss"
-
-    def check(self, recipe: Recipe, dimensions: int) -> None:
-        """Have FAISS parse a recipe's factory string."""
-        _check_factory(recipe, dimensions)
-
-    def add(self, path: Path, read: Slices, rows: int, dimensions: int, recipe: Recipe) -> File:
-        """Write a file."""
-        return write_vectors(path, read, rows, dimensions, recipe)
-
-    def open(self, path: Path, file: File, rows: int, recipe: Recipe) -> "VectorFile":
-        """Map a file."""
-        return VectorFile(path, file, rows, recipe)
-
-    def delete(self, path: Path) -> None:
-        """Delete a file; who has it open may go on reading."""
-        path.unlink()
-
-
-def _check_factory(recipe: Recipe, dimensions: int) -> None:
+    Raises:
+        UsageError: FAISS can't build it.
+    """
     faiss = _load_faiss()
 
     if not recipe.factory:
@@ -132,8 +130,8 @@ def _lists(rows: int) -> int:
     return 1 << round(math.log2(max(16.0, 4 * math.sqrt(rows))))
 
 
-class VectorFile(VectorSet):
-    """A vector file opened for reading, memory-mapped; it has no state that changes."""
+class VectorFile:
+    """The vectors of a segment, memory-mapped for reading. Any number of threads may share one."""
 
     def __init__(self, path: Path, file: File, rows: int, recipe: Recipe) -> None:
         """Check the file against its checksum and map it.
@@ -144,7 +142,7 @@ class VectorFile(VectorSet):
         faiss = _load_faiss()
 
         read_file(path, file)
-        with _limits:
+        with _limits.lock:
             # FAISS's limit is the whole process's: it is put back for others who read files of theirs
             before = faiss.get_deserialization_vector_byte_limit()
             faiss.set_deserialization_vector_byte_limit(max(1 << 20, 2 * file.bytes))
@@ -157,8 +155,17 @@ class VectorFile(VectorSet):
         self.rows = rows
         self._recipe = recipe
 
-    def search(self, queries: Vectors, top_k: int, allowed: Mask | None = None) -> tuple[Vectors, Ids]:
-        """Find the nearest rows: see :class:`lmkrag.index.vector_set.VectorSet`."""
+    def search(self, queries: Vectors, top_k: int, allowed: Mask | None = None) -> tuple[Scores, Ids]:
+        """Find the nearest rows by inner product.
+
+        Args:
+            queries: ``[n, dimensions]`` float32.
+            top_k: maximum number of rows per query.
+            allowed: ``[rows]``, false where a row must not be found; None when all may.
+
+        Returns:
+            Scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top_k``, best first; row -1 where there are no more.
+        """
         faiss = _load_faiss()
 
         top_k = min(top_k, self.rows)
@@ -172,11 +179,16 @@ class VectorFile(VectorSet):
         return scores, rows
 
     def read(self, rows: Ids) -> Vectors:
-        """Return vectors: see :class:`lmkrag.index.vector_set.VectorSet`."""
+        """Return the vectors ``[len(rows), dimensions]`` of some rows, as precise as they are stored."""
         if self._codes is not None:
             return self._codes[rows].astype(np.float32)
         vectors: Vectors = self._index.reconstruct_batch(rows)
         return vectors
+
+    def slices(self, rows: Ids) -> Iterator[Vectors]:
+        """Yield the vectors of some rows in order, a bounded number at a time."""
+        for first in range(0, len(rows), _SLICE):
+            yield self.read(rows[first : first + _SLICE])
 
     @cached_property
     def _codes(self) -> NDArray[np.float16] | None:

@@ -12,8 +12,6 @@ def test_the_recipes_that_ship():
         "hnsw",
         "ivf-rabitq",
         "ivf-sq8",
-        "pgvector",
-        "pgvector-exact",
     ]
 
 

@@ -21,7 +21,7 @@ def clustered(count: int, dimensions: int, seed: int = 0) -> np.ndarray:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-FACTORIES = [recipe for recipe in list_recipes() if recipe.factory and recipe.store == "faiss"]
+FACTORIES = [recipe for recipe in list_recipes() if recipe.factory]
 
 
 @pytest.fixture(scope="module")
