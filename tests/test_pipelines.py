@@ -3,7 +3,6 @@
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -60,19 +59,6 @@ def test_train_encoder(sample_set, tmp_path, lmkrag, corpus):
     assert ranges.is_file()
     result = lmkrag("index", corpus / "glass-river.txt", "--encoder", folder, "--index", tmp_path / "index")
     assert "1 added" in result.stderr
-
-
-def test_watch_directory(lmkrag, tmp_path):
-    docs = tmp_path / "docs"
-    docs.mkdir()
-    (docs / "a.txt").write_text("The ferry leaves at seven.")
-    process = start("watch_directory.py", docs, "--index", tmp_path / "index", "--changes", 1)
-    assert process.stdout.readline() == "1 added, 0 updated, 0 removed\n"
-    time.sleep(1.5)  # until it watches
-    (docs / "b.txt").write_text("The last boat is at ten.")
-    out, err = process.communicate(timeout=60)
-    assert (out, process.returncode) == ("1 added, 0 updated, 0 removed\n", 0), err
-    assert "last boat" in lmkrag("search", "last boat?", "--index", tmp_path / "index", "--top", 1).stdout
 
 
 def test_no_job_is_left_out():

@@ -10,7 +10,7 @@ from lmkrag.cli.completion import completion
 from lmkrag.cli.doctor import doctor
 from lmkrag.cli.evaluate import evaluate
 from lmkrag.cli.feedback import feedback
-from lmkrag.cli.index import index, sync
+from lmkrag.cli.index import index
 from lmkrag.cli.manage import compact, list_command, recipes, remove, repair, show, status, verify
 from lmkrag.cli.output import ErrorHandlingGroup, logging_options
 from lmkrag.cli.search import search
@@ -18,9 +18,7 @@ from lmkrag.cli.serve import mcp, serve
 from lmkrag.cli.snapshots import pull, push, snapshots
 from lmkrag.cli.synth import synth
 from lmkrag.cli.train import train
-from lmkrag.cli.trust import trust
-from lmkrag.cli.watch import watch
-from lmkrag.config import read_defaults
+from lmkrag.settings import FILE, read_defaults
 from lmkrag.system import set_wait_policy
 from lmkrag.version import __version__
 
@@ -38,20 +36,18 @@ def main(context: click.Context) -> None:
     lmkrag chat                         ask on, follow-up questions included
     lmkrag serve                        a page, an API and MCP
 
-    Settings come from flags, else LMKRAG_INDEX and other LMKRAG_* variables, else lmkrag.toml in the working directory,
-    else lmkrag.toml in your configuration folder, else the defaults shown.
+    Settings come from flags, else LMKRAG_INDEX and other LMKRAG_* variables, else lmkrag.toml in your configuration
+    folder, else the defaults shown.
     """  # noqa: D301  # click wants the character itself
     set_wait_policy()
     command = context.invoked_subcommand
     if command is not None and command in main.commands:
-        defaults = read_defaults(Path(), Path(click.get_app_dir("lmkrag")), _options(), command)
+        defaults = read_defaults(Path(click.get_app_dir("lmkrag")) / FILE, _options()).get(command, {})
         several = {str(option.name) for option in main.commands[command].params if getattr(option, "multiple", False)}
         values = {
-            name: [value] if name in several and isinstance(value, str) else value
-            for name, value in defaults.values.items()
+            name: [value] if name in several and isinstance(value, str) else value for name, value in defaults.items()
         }
         context.default_map = {command: values}
-        context.obj = defaults
 
 
 def _options() -> dict[str, dict[str, str]]:
@@ -69,7 +65,7 @@ def _options() -> dict[str, dict[str, str]]:
 
 
 logging_options(main)
-for command in (index, sync, search, ask, chat, list_command, show, status, remove, compact, verify, repair, recipes):
+for command in (index, search, ask, chat, list_command, show, status, remove, compact, verify, repair, recipes):
     main.add_command(command)
 for command in (
     encode,
@@ -79,7 +75,6 @@ for command in (
     push,
     pull,
     snapshots,
-    watch,
     doctor,
     completion,
     serve,
@@ -88,6 +83,5 @@ for command in (
     evaluate,
     synth,
     train,
-    trust,
 ):
     main.add_command(command)

@@ -13,7 +13,7 @@ from click.core import ParameterSource
 from lmkrag.cli.output import (
     batches_of_questions,
     index_option,
-    is_from_folder,
+    join_words,
     json_option,
     one_line,
     open_engine,
@@ -98,7 +98,7 @@ def choose_reader(options: dict[str, Any]) -> "Callable[[], Reader]":
 
     names = ("model", "base_url", "timeout", "max_tokens", "temperature", "prompts")
     given = {name: options.pop(name) for name in names}
-    return partial(load_reader, options.pop("reader"), send_key=not is_from_folder("base_url"), **given)
+    return partial(load_reader, options.pop("reader"), **given)
 
 
 def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Reader | None":
@@ -139,11 +139,9 @@ def ask(
 
     QUESTION needs no quotes; - reads it from standard input.
     """
-    question = " ".join(words)
+    question = join_words(words)
     if bool(words) == (batch is not None):
         raise UsageError("give a question, or --batch FILE.jsonl")
-    if question == "-":
-        question = sys.stdin.read().strip()
     reader = _take_reader_if_chosen(options, server)
     how: dict[str, Any] = {"filter": filter_expression, **options}
     with open_engine(index_path, server, rerank_model=rerank_model, partial=partial) as engine:

@@ -1,4 +1,4 @@
-"""``lmkrag index`` and ``lmkrag sync``."""
+"""``lmkrag index``."""
 
 import sys
 from collections.abc import Iterator
@@ -10,13 +10,15 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lmkrag.cli.output import Command, index_option, json_option, one_line, print_json
-from lmkrag.errors import UsageError
+from lmkrag.cli.output import Command, index_option, json_option, one_line, print_error, print_json
+from lmkrag.errors import LmkragError, MissingExtra, UsageError
 from lmkrag.types import IndexReport, Reading
 
 if TYPE_CHECKING:
+    from lmkrag.engine import Engine
     from lmkrag.indexing import Progress
 
+_PAUSE = 1_000  # milliseconds in which changes are gathered
 _LISTED = 20  # skipped files shown one by one
 
 
@@ -96,7 +98,9 @@ def worker_options(command: Command) -> Command:
 )
 @glob_options
 @worker_options
+@click.option("--follow-links", is_flag=True, help="Follow links to files outside the directories, too.")
 @click.option("--prune", is_flag=True, help="Remove documents whose files are gone from the directories given.")
+@click.option("--watch", is_flag=True, help="Then follow every change until Ctrl-C; implies --prune.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
 @json_option
 def index(
@@ -112,7 +116,9 @@ def index(
     workers: int,
     ray: str | None,
     gpus: float,
+    follow_links: bool,
     prune: bool,
+    watch: bool,
     strict: bool,
     as_json: bool,
 ) -> None:
@@ -120,40 +126,55 @@ def index(
 
     Unchanged files are not read again. URLs such as s3://bucket/docs are mirrored first (pip install 'lmkrag[s3]').
     """
-    options = {"recipe": recipe, "encoder": encoder, "overlap": overlap, "reading": reading, "shards": shards}
-    how = {"include": include, "exclude": exclude, "workers": workers, "ray": ray, "gpus": gpus, "prune": prune}
-    _add(paths, index_path, options, how, strict=strict, as_json=as_json)
+    from lmkrag.engine import Engine
+
+    options: dict[str, Any] = {
+        "recipe": recipe,
+        "encoder": encoder,
+        "overlap": overlap,
+        "reading": reading,
+        "shards": shards,
+    }
+    how: dict[str, Any] = {"include": include, "exclude": exclude, "workers": workers, "ray": ray, "gpus": gpus}
+    how["follow_links"] = follow_links
+    check_paths(paths)
+    if watch:
+        with Engine.open(index_path, create=True, **options) as engine:
+            _follow(engine, paths, {**how, "prune": True})
+        return
+    with Engine.open(index_path, create=True, **options) as engine, following_progress() as progress, keeping_output():
+        report = engine.add(list(paths), progress=progress, prune=prune, **how)
+    finish(report, index_path, strict=strict, as_json=as_json)
 
 
-@click.command(epilog="Example: lmkrag sync docs/ --index indexes/handbook")
-@click.argument("folders", nargs=-1, required=True, metavar="DIR...")
-@partial(index_option, existing=False)
-@glob_options
-@worker_options
-@click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
-@json_option
-def sync(
-    folders: tuple[str, ...],
-    index_path: str,
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    workers: int,
-    ray: str | None,
-    gpus: float,
-    strict: bool,
-    as_json: bool,
-) -> None:
-    """Bring an index up to date with directories.
+def _follow(engine: "Engine", paths: tuple[str, ...], how: dict[str, Any]) -> None:
+    """Index directories, and again whenever something in them changes."""
+    try:
+        import watchfiles
+    except ImportError:
+        raise MissingExtra("watch", "watchfiles") from None
+    for path in paths:
+        if not Path(path).is_dir():
+            raise UsageError(f"{path}: not a directory; --watch follows directories")
+    index = engine.path.resolve()
+    own = (str(index), str(index.with_name(f".{index.name}.")))  # and what jobs and uploads put beside it
 
-    What is new is added, what has changed is replaced, and what is gone is removed.
-    """
-    from lmkrag.corpus.mirror import is_url
+    class Source(watchfiles.DefaultFilter):
+        """Leaves out what indexing itself writes, where the index lies in a directory that is followed."""
 
-    for folder in folders:
-        if not is_url(folder) and not Path(folder).is_dir():
-            raise UsageError(f"{folder}: not a directory; lmkrag index takes files, too")
-    how = {"include": include, "exclude": exclude, "workers": workers, "ray": ray, "gpus": gpus, "prune": True}
-    _add(folders, index_path, {}, how, strict=strict, as_json=as_json)
+        def __call__(self, change: watchfiles.Change, path: str) -> bool:
+            return super().__call__(change, path) and not str(Path(path).resolve()).startswith(own)
+
+    seen = watchfiles.watch(*paths, watch_filter=Source(), yield_on_timeout=True, rust_timeout=_PAUSE)
+    try:
+        for number, changes in enumerate(seen):
+            if changes or number == 0:  # the first turn comes once changes are watched for
+                try:
+                    explain_report(engine.add(list(paths), **how), str(engine.path))
+                except LmkragError as error:  # such as another writer: the next change tries again
+                    print_error(error)
+    except KeyboardInterrupt:
+        sys.exit(130)
 
 
 @contextmanager
@@ -161,24 +182,6 @@ def keeping_output() -> Iterator[None]:
     """Send what libraries print to standard error: Ray says there which of its processes died."""
     with redirect_stdout(sys.stderr):
         yield
-
-
-def _add(
-    paths: tuple[str, ...],
-    index_path: str,
-    options: dict[str, Any],
-    how: dict[str, Any],
-    *,
-    strict: bool,
-    as_json: bool,
-) -> None:
-    """Add paths to an index, with progress on a terminal, and say what was done."""
-    from lmkrag.engine import Engine
-
-    check_paths(paths)
-    with Engine.open(index_path, create=True, **options) as engine, following_progress() as progress, keeping_output():
-        report = engine.add(list(paths), progress=progress, **how)
-    finish(report, index_path, strict=strict, as_json=as_json)
 
 
 def check_paths(paths: tuple[str, ...]) -> None:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from lmkrag.cli.output import (
-    explain_filter,
     find_lines_around,
     index_option,
     json_option,
@@ -19,6 +18,7 @@ from lmkrag.cli.output import (
 )
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
+from lmkrag.retrieval.filters import explain_filter
 from lmkrag.serialization import info_to_json
 from lmkrag.types import Document, Reading
 
@@ -38,7 +38,7 @@ def list_command(index_path: str, server: str | None, filter_expression: str | N
     with open_engine(index_path, server) as engine:
         documents = engine.documents(filter=filter_expression)
         if filter_expression and not documents:
-            click.echo(explain_filter(engine, filter_expression), err=True)
+            click.echo(one_line(explain_filter(engine.documents, filter_expression)), err=True)
     for document in documents:
         if as_json:
             print_json(info_to_json(document))
@@ -120,7 +120,7 @@ def remove(doc_ids: tuple[str, ...], index_path: str, filter_expression: str | N
         if filter_expression is not None:
             doc_ids = tuple(document.doc_id for document in engine.documents(filter=filter_expression))
             if not doc_ids:
-                click.echo(explain_filter(engine, filter_expression), err=True)
+                click.echo(one_line(explain_filter(engine.documents, filter_expression)), err=True)
         count = engine.remove(doc_ids)
     if as_json:
         print_json({"removed": count})

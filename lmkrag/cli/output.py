@@ -1,6 +1,7 @@
 """What the commands share: options, JSON, places, logging, errors as one line and an exit code."""
 
 import contextlib
+import functools
 import json
 import logging
 import os
@@ -8,7 +9,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
 from click.core import ParameterSource
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from lmkrag.remote import RemoteEngine
 
 DEFAULT_INDEX = "indexes/default"
-_LISTED = 20  # keys of front matter that are named
 
 _logger = logging.getLogger("lmkrag")
 
@@ -51,13 +51,23 @@ def find_default_index() -> str:
 
 
 def server_option(command: Command) -> Command:
-    """Add ``--server``."""
+    """Add ``--server``; ``--index`` goes before a server that the environment or the settings file names."""
+
+    @functools.wraps(command)
+    def with_server(*args: Any, server: str | None, **options: Any) -> Any:
+        source = click.get_current_context().get_parameter_source
+        if server is not None and source("index_path") is ParameterSource.COMMANDLINE:
+            if source("server") is ParameterSource.COMMANDLINE:
+                raise UsageError("give --index or --server, not both")
+            server = None
+        return command(*args, server=server, **options)
+
     return click.option(
         "--server",
         envvar="LMKRAG_SERVER",
         metavar="URL",
         help="Read the index behind lmkrag serve instead, such as http://localhost:8700/handbook.",
-    )(command)
+    )(cast(Command, with_server))
 
 
 @contextlib.contextmanager
@@ -66,10 +76,8 @@ def open_engine(
 ) -> "Iterator[Engine | RemoteEngine]":
     """Open the index of a command: the directory, or the one behind a server. Shards that were missing are told.
 
-    A server that the working directory's lmkrag.toml names does not get the user's token.
-
     Raises:
-        UsageError: both were asked for.
+        UsageError: an option is only for an index on this machine.
     """
     from lmkrag.engine import Engine
 
@@ -82,19 +90,8 @@ def open_engine(
     if rerank_model is not None or partial:
         option = "--partial" if partial else "--rerank-model"
         raise UsageError(f"{option} is for an index on this machine")
-    context = click.get_current_context()
-    if context.get_parameter_source("index_path") is ParameterSource.COMMANDLINE:
-        raise UsageError("give --index or --server, not both")
-    token = None if is_from_folder("server") else os.environ.get("LMKRAG_TOKEN")
-    with Engine.connect(server, token=token or "") as remote:
+    with Engine.connect(server, token=os.environ.get("LMKRAG_TOKEN") or "") as remote:
         yield remote
-
-
-def is_from_folder(option: str) -> bool:
-    """Return whether the value of an option comes from the working directory's lmkrag.toml."""
-    context = click.get_current_context()
-    from_file = context.get_parameter_source(option) is ParameterSource.DEFAULT_MAP
-    return from_file and option in context.obj.from_folder
 
 
 def json_option(command: Command) -> Command:
@@ -190,6 +187,11 @@ def search_options(command: Command) -> Command:
     return command
 
 
+def join_words(words: tuple[str, ...]) -> str:
+    """Return a question given as words of the command line, or read from standard input where it is ``-``."""
+    return sys.stdin.read().strip() if words == ("-",) else " ".join(words)
+
+
 def batches_of_questions(lines: Iterable[str], size: int) -> Iterator[list[tuple[Any, str]]]:
     """Yield (query_id, query) of JSON lines, ``size`` at a time.
 
@@ -266,20 +268,6 @@ def best_sentence(span: Span) -> str:
     """Return the sentence of a document that led to it."""
     hit = span.hits[0]
     return span.text[hit.start - span.start : hit.end - span.start].strip() or span.text
-
-
-def explain_filter(engine: "Engine | RemoteEngine", expression: str) -> str:
-    """Return why nothing was found, if no document matches a filter: which fields and values there are."""
-    if engine.documents(filter=expression):
-        return ""
-    documents = engine.documents()
-    kinds = sorted({document.kind for document in documents})
-    keys = sorted({str(key) for document in documents for key in document.meta})
-    more = f"; front matter: {', '.join(keys[:_LISTED])}" if keys else ""
-    return one_line(
-        f"no document matches the filter {expression!r}; kind is one of {', '.join(kinds)}; "
-        f"path, doc_id, title and root can be asked for, too{more}"
-    )
 
 
 def find_lines_around(text: str, start: int, end: int, count: int) -> tuple[int, int]:

@@ -6,10 +6,11 @@ import click
 
 from lmkrag.cli.output import (
     batches_of_questions,
-    explain_filter,
     find_lines_around,
     index_option,
+    join_words,
     json_option,
+    one_line,
     open_engine,
     print_json,
     readable,
@@ -18,6 +19,7 @@ from lmkrag.cli.output import (
 )
 from lmkrag.cli.printing import indented, print_span
 from lmkrag.errors import UsageError
+from lmkrag.retrieval.filters import explain_filter
 from lmkrag.serialization import span_to_json
 
 if TYPE_CHECKING:
@@ -70,11 +72,13 @@ def search(
     """Find the passages that answer a question, best first.
 
     QUERY needs no quotes, unless it has operators: in 'seals of a "steam pump" -gasket' the phrase counts more, and
-    what holds the last word is left out. Each result is good or, where little speaks for it, weak.
+    what holds the last word is left out; - reads it from standard input. Each result is good or, where little speaks
+    for it, weak.
     """
-    query = " ".join(words)
+    query = join_words(words)
     if bool(words) == (queries is not None):
         raise UsageError("give a QUERY, or --queries FILE.jsonl")
+    how["operators"] = True
     if queries is not None and not as_json:
         raise UsageError("--queries prints JSON lines: add --json")
     with open_engine(index_path, server, rerank_model=rerank_model, partial=partial) as engine:
@@ -85,7 +89,9 @@ def search(
                     print_json({"query_id": query_id, "spans": [span_to_json(span) for span in spans]})
             return
         spans = engine.search(query, filter=filter_expression, **how)
-        none_match = explain_filter(engine, filter_expression) if filter_expression and not spans else ""
+        none_match = (
+            one_line(explain_filter(engine.documents, filter_expression)) if filter_expression and not spans else ""
+        )
         around = [_read_around(engine, span, context) if context and not as_json else ("", "") for span in spans]
     if as_json:
         print_json({"query": query, "spans": [span_to_json(span) for span in spans]})

@@ -1,6 +1,7 @@
 """``lmkrag serve`` and ``lmkrag mcp``."""
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -12,12 +13,20 @@ from lmkrag.cli.output import DEFAULT_INDEX, Rerank, find_default_index, rerank_
 from lmkrag.errors import MissingExtra, UsageError
 
 
+class _Places(click.Path):
+    """Directories and URLs; several in a variable are separated as those of PATH are, and URLs stay whole."""
+
+    def split_envvar_value(self, rv: str) -> list[str]:
+        """Divide the value of a variable."""
+        return re.split(rf"{os.pathsep}(?!//)", rv)
+
+
 def _indexes_option(command: Any) -> Any:
     return click.option(
         "--index",
         "indexes",
         multiple=True,
-        type=click.Path(),  # several in the variable are separated as those of PATH are
+        type=_Places(),
         envvar="LMKRAG_INDEX",
         default=lambda: (find_default_index(),),
         show_default=f"{DEFAULT_INDEX}, here or in a folder above",

@@ -17,7 +17,6 @@ def load_reader(
     max_tokens: int | None = None,
     temperature: float | None = None,
     prompts: Path | None = None,
-    send_key: bool = True,
 ) -> Reader:
     """Return a reader.
 
@@ -29,7 +28,6 @@ def load_reader(
         max_tokens: maximum number of tokens to generate; defaults to the reader's own limit.
         temperature: of sampling; defaults to the reader's own.
         prompts: a folder of templates that take the place of the packaged ones.
-        send_key: whether the server of ``base_url`` may get ``OPENAI_API_KEY``.
 
     Raises:
         UsageError: no such reader, or options that do not fit it. MissingExtra: its package is not installed.
@@ -55,7 +53,7 @@ def load_reader(
     if name == "openai":
         from lmkrag.readers.openai import OpenAIReader
 
-        return OpenAIReader(model=model, base_url=base_url, prompts=loaded, send_key=send_key, **limits, **waits)
+        return OpenAIReader(model=model, base_url=base_url, prompts=loaded, **limits, **waits)
     if not model:
         raise UsageError(f"reader {name!r}: choose a model with --model")
     if name == "vllm":

@@ -38,7 +38,6 @@ class OpenAIReader(LanguageModelReader):
         max_tokens: int | None = None,
         temperature: float | None = None,
         prompts: Prompts | None = None,
-        send_key: bool = True,
     ) -> None:
         """Say which server and model; the key comes from ``OPENAI_API_KEY`` only.
 
@@ -50,7 +49,6 @@ class OpenAIReader(LanguageModelReader):
             max_tokens: maximum number of tokens to generate; not sent without one.
             temperature: of sampling; not sent without one.
             prompts: defaults to the packaged ones.
-            send_key: whether the server may get the key; false for a server that the user has not named.
 
         Raises:
             UsageError: neither a server nor a key. MissingExtra: the ``openai`` extra is not installed.
@@ -61,7 +59,7 @@ class OpenAIReader(LanguageModelReader):
             raise MissingExtra("openai", "openai") from None
         super().__init__(prompts)
         url = base_url or os.environ.get(URL_VARIABLE)
-        key = os.environ.get(KEY_VARIABLE) if send_key else None
+        key = os.environ.get(KEY_VARIABLE)
         if not url and not key:
             raise UsageError(
                 f"reader 'openai': give --base-url of a server, or set {KEY_VARIABLE} for the hosted service"
@@ -76,7 +74,6 @@ class OpenAIReader(LanguageModelReader):
         self._client: Any = openai.OpenAI(**how)
         self._how = how
         self._model: str | None = model
-        self._sends_key = send_key
         self._settings: dict[str, Any] = {}
         if max_tokens is not None:
             self._settings["max_tokens"] = max_tokens
@@ -173,11 +170,6 @@ class OpenAIReader(LanguageModelReader):
         except openai.APITimeoutError as error:
             raise ReaderError(f"{where}: nothing came in time; raise --timeout or look at the server") from error
         except openai.AuthenticationError as error:
-            if not self._sends_key:
-                raise ReaderError(
-                    f"{where}: asks for a key, which a server named by a folder's lmkrag.toml does not get: "
-                    "give it by --base-url"
-                ) from error
             raise ReaderError(f"{where}: refused the key; set {KEY_VARIABLE}") from error
         except openai.NotFoundError as error:
             raise ReaderError(

@@ -67,9 +67,9 @@ def test_own_prompts_and_settings_from_a_file(lmkrag, index, served, chat_server
     assert result.returncode == 2
     assert "its placeholders must be $key, $question, $spans" in result.stderr
     settings = f'reader = "openai"\nbase_url = "{chat_server}"\nmodel = "{causal_model}"\nmax_tokens = 60\n'
-    (tmp_path / "lmkrag.toml").write_text(f"[ask]\n{settings}", "utf-8")
-    assert lmkrag("trust", cwd=tmp_path).returncode == 0
-    result = lmkrag("ask", QUESTION, "--index", index, "--json", cwd=tmp_path)
+    (tmp_path / "lmkrag").mkdir()
+    (tmp_path / "lmkrag" / "lmkrag.toml").write_text(f"[ask]\n{settings}", "utf-8")
+    result = lmkrag("ask", QUESTION, "--index", index, "--json", env={"XDG_CONFIG_HOME": str(tmp_path)})
     assert json.loads(result.stdout)["reader"] == "openai"
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -12,24 +13,30 @@ import pytest
 from lmkrag import Engine
 
 
-def test_watch_follows_a_directory(tmp_path, lmkrag):
+def test_watch_follows_a_directory_that_holds_the_index(tmp_path, lmkrag):
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "a.txt").write_text("The gate is green.")
-    command = [sys.executable, "-m", "lmkrag", "watch", str(docs), "--index", str(tmp_path / "index"), "--changes", "2"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"})
+    command = [sys.executable, "-m", "lmkrag", "index", ".", "--watch", "--index", "indexes/default"]
+    process = subprocess.Popen(
+        command, cwd=docs, stderr=subprocess.PIPE, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"}
+    )
     said = [process.stderr.readline()]
     assert "1 added" in said[0]
+    time.sleep(4)  # what the index wrote is no change of the directory
     (docs / "b.txt").write_text("The lamp is red.")
     said.append(process.stderr.readline())
-    time.sleep(1.5)
+    time.sleep(4)
     (docs / "a.txt").unlink()
     said.append(process.stderr.readline())
-    assert process.wait(60) == 0
+    process.send_signal(signal.SIGINT)
+    rest = process.communicate(timeout=60)[1]
+    assert process.returncode == 130, rest
     assert "1 added, 1 unchanged" in said[1]
     assert "1 removed" in said[2]
-    assert lmkrag("list", "--index", tmp_path / "index").stdout == "b.txt\n"
-    refused = lmkrag("watch", docs / "b.txt", "--index", tmp_path / "index")
+    assert "unchanged" not in rest
+    assert lmkrag("list", cwd=docs).stdout == "b.txt\n"
+    refused = lmkrag("index", docs / "b.txt", "--watch", "--index", tmp_path / "index")
     assert refused.returncode == 2 and "not a directory" in refused.stderr
 
 

@@ -49,12 +49,14 @@ def test_without_its_packages(built_index):
         assert "pip install 'lmkrag[serve]'" in refused.stderr
 
 
-def test_settings_file_names_indexes(serve, built_index, tmp_path, monkeypatch):
-    (tmp_path / "lmkrag.toml").write_text(f'index = "{built_index}"\n')
-    monkeypatch.chdir(tmp_path)
+def test_the_users_settings_file_names_indexes(serve, built_index, tmp_path, monkeypatch):
+    mine = tmp_path / "lmkrag" / "lmkrag.toml"
+    mine.parent.mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
+    mine.write_text(f'index = "{built_index}"\n')
     with serve(tmp_path) as running, running.client() as client:
         assert client.get("/api/status").json()["documents"] == 5
-    (tmp_path / "lmkrag.toml").write_text(f'[serve]\nindex = ["one={built_index}", "two={built_index}"]\n')
+    mine.write_text(f'[serve]\nindex = ["one={built_index}", "two={built_index}"]\n')
     with serve(tmp_path) as running, running.client() as client:
         assert [item["name"] for item in client.get("/api/indexes").json()["indexes"]] == ["one", "two"]
 
