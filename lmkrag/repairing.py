@@ -11,10 +11,11 @@ from lmkrag.encoders import IndexEncoders
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import Tables
 from lmkrag.index.locking import lock_index
-from lmkrag.index.repair import finish_interrupted, salvage_index, take_place
+from lmkrag.index.repair import keep_damaged, salvage_index
 from lmkrag.index.shards import ShardedStore, shard_folders
 from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems, read_status
+from lmkrag.index.working import WorkingFolder
 from lmkrag.indexing import restore_files
 from lmkrag.types import RepairReport, SentenceKind
 
@@ -43,15 +44,18 @@ def repair_index(
     """
     if ShardedStore.exists(path):
         return _repair_shards(path, encoder, recipe, switch)
-    finish_interrupted(path)
+    work = WorkingFolder(path, "repair")
+    work.finish_interrupted()
+    keep_damaged(work)
     with contextlib.suppress(IndexCorrupt), contextlib.closing(IndexStore.open(path)) as store:
         if not find_problems(store):
             return RepairReport(read_status(store).documents, 0, (), 0, "")
     with lock_index(path):
         spec = None if encoder is None else lambda: encoder().spec
-        salvage = salvage_index(path, read_structure, encoder=spec, recipe=recipe)
+        salvage = salvage_index(path, work, read_structure, encoder=spec, recipe=recipe)
         with switch():
-            damaged = take_place(salvage.path, path)
+            work.take_place()
+    damaged = keep_damaged(work)
     with contextlib.closing(IndexStore.open(path)) as store:
         restored = restore_files(store, encoder or (lambda: IndexEncoders(path, store.encoder).encoder), salvage.lost)
     lost = tuple(item.path for item in restored.skipped)

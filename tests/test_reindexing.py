@@ -1,10 +1,14 @@
 """An index made anew from its own texts."""
 
+import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
+import threading
+from contextlib import closing
 
 import pytest
 from click.testing import CliRunner
@@ -12,6 +16,8 @@ from click.testing import CliRunner
 from lmkrag import Document, Engine
 from lmkrag.cli import main
 from lmkrag.errors import IndexMismatch, IndexNotFound, UsageError
+from lmkrag.index import catalog, working
+from lmkrag.index.working import WorkingFolder
 from lmkrag.reindexing import reindex
 
 
@@ -28,8 +34,13 @@ def before(index, encoder):
         return contents(engine), engine.status()
 
 
+def flip_words(index):
+    path = next((index / "segments").glob("*.words"))
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+
+
 def leftovers(index):
-    return [path.name for path in index.parent.iterdir() if path.name.startswith(index.name) and path != index]
+    return [path.name for path in index.parent.iterdir() if index.name in path.name and path != index]
 
 
 def test_another_overlap_and_recipe(index, before):
@@ -122,12 +133,113 @@ reindex(Path({str(index)!r}), overlap=0.25)
 
 
 def test_killed_between_the_two_renames(index, before):
-    shutil.copytree(index, index.with_name(f"{index.name}.reindexed"))
-    index.rename(index.with_name(f"{index.name}.old"))
+    """As where the system can't exchange two directories in one step."""
+    work = WorkingFolder(index, "reindex")
+    work.claim()
+    shutil.copytree(index, work.new)
+    index.rename(work.old)
     reindex(index)
     with Engine.open(index) as engine:
         assert contents(engine) == before[0]
     assert leftovers(index) == []
+
+
+def test_killed_right_after_the_exchange(index, before):
+    work = WorkingFolder(index, "reindex")
+    work.claim()
+    shutil.copytree(index, work.new)
+    with Engine.open(work.new) as engine:
+        engine.add([Document("new.txt", "", "Made by the job.")])
+    (work.path / "working-folder").write_text(str(work.new.stat().st_ino))
+    assert working._exchange(work.new, index)
+    work.finish_interrupted()
+    assert work.old.exists() and not work.new.exists()
+    with Engine.open(index) as engine, Engine.open(work.old) as old:
+        assert engine.count().documents == len(before[0]) + 1
+        assert contents(old) == before[0]
+
+
+@pytest.mark.parametrize("exchanged", [True, False])
+def test_a_reader_meets_one_index_or_the_other(index, before, monkeypatch, exchanged):
+    if not exchanged:
+        monkeypatch.setattr(working, "_exchange", lambda *_: False)
+    reindex(index)
+    with Engine.open(index) as engine:
+        assert contents(engine) == before[0]
+    assert leftovers(index) == []
+
+
+def test_searches_go_on_while_indexes_are_exchanged(index):
+    failures, done = [], threading.Event()
+
+    def search():
+        while not done.is_set():
+            try:
+                with Engine.open(index, rerank=False) as engine:
+                    assert engine.search("how is leave accrued?", mode="lexical")
+            except Exception as error:
+                failures.append(error)
+                return
+
+    reader = threading.Thread(target=search)
+    reader.start()
+    for overlap in (0.25, 0.5, 0.25):
+        reindex(index, overlap=overlap)
+    done.set()
+    reader.join()
+    assert failures == []
+
+
+@pytest.mark.parametrize("name", ["{}.old", "{}.reindexed", "{}.repaired", ".{}.old", ".{}.pulled", "{}.blocks"])
+def test_a_neighbour_of_the_index_is_left_alone(index, name):
+    mine = index.with_name(name.format(index.name))
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("years of work")
+    flip_words(index)
+    with Engine.open(index) as engine:
+        engine.repair()
+        engine.add(mine, workers=2)
+    reindex(index)
+    assert (mine / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_strangers_folder_in_the_way_is_refused(index, before):
+    work = WorkingFolder(index, "reindex").path
+    work.mkdir()
+    (work / "thesis.txt").write_text("years of work")
+    with pytest.raises(UsageError, match=r"is in the way and was not made by lmkrag; move it elsewhere"):
+        reindex(index)
+    assert (work / "thesis.txt").read_text() == "years of work"
+    with Engine.open(index) as engine:
+        assert contents(engine) == before[0]
+
+
+def test_the_index_may_be_the_working_directory(index, before, monkeypatch):
+    monkeypatch.chdir(index)
+    for command in (["reindex"], ["repair"], ["status"]):
+        result = CliRunner().invoke(main, [*command, "--index", "."])
+        assert result.exit_code == 0, result.output
+        os.chdir(index)
+    assert leftovers(index) == []
+
+
+def test_an_index_whose_vectors_were_in_a_database(index, before):
+    with closing(sqlite3.connect(index / "catalog.sqlite")) as connection, connection:
+        meta = dict(connection.execute("SELECT key, value FROM meta"))
+        meta["recipe"] = json.dumps({**json.loads(meta["recipe"]), "name": "pgvector", "store": "pgvector"})
+        meta["checksum"] = catalog._checksum_fixed(meta)
+        connection.executemany(
+            "UPDATE meta SET value = ? WHERE key = ?", [(meta[k], k) for k in ("recipe", "checksum")]
+        )
+    for file in (index / "segments").glob("*.faiss"):
+        file.unlink()
+    with pytest.raises(
+        IndexMismatch, match="in a database, which lmkrag no longer reads; run lmkrag reindex --recipe auto"
+    ):
+        Engine.open(index)
+    reindex(index, recipe="auto")
+    with Engine.open(index) as engine:
+        assert contents(engine) == before[0] and engine.verify() == ()
 
 
 def test_no_index(tmp_path):

@@ -276,10 +276,15 @@ class HeldShard:
         with self._guard:
             return self._snapshot.find_document(doc_id)
 
-    def all_documents(self) -> list[DocumentRow]:
-        """Return the row of every document, by ``doc_id``."""
+    def nearby_ids(self, doc_id: str) -> list[str]:
+        """Return the names of some documents that are like a name which is not there."""
         with self._guard:
-            return list(self._snapshot.all_documents())
+            return self._snapshot.nearby_ids(doc_id)
+
+    def all_documents(self, after: str = "", limit: int | None = None) -> list[DocumentRow]:
+        """Return the rows of documents, by ``doc_id``: all, or at most so many after one."""
+        with self._guard:
+            return list(self._snapshot.all_documents(after, limit))
 
     def select_documents(self, keep: Callable[[DocumentRow], bool]) -> list[int]:
         """Return the row ids of the documents that ``keep`` is true of."""

@@ -18,6 +18,7 @@ from lmkrag.index.adopting import UNCHANGED, adopt_index
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.shards import ShardedStore, Store, parts_of, widen_id
 from lmkrag.index.store import IndexStore
+from lmkrag.index.working import WorkingFolder
 from lmkrag.indexing import EncodedFiles, Progress, Run, add_files, divide_files
 from lmkrag.types import EncoderSpec, IndexReport, Recipe
 
@@ -40,11 +41,12 @@ def add_files_by_workers(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     prune: bool = False,
+    follow_links: bool = False,
     progress: Progress | None = None,
 ) -> IndexReport:
     """Do what :func:`lmkrag.indexing.add_files` does in several processes.
 
-    What they have encoded can be searched while the rest is encoded. Blocks lie beside the index, in ``INDEX.blocks``,
+    What they have encoded can be searched while the rest is encoded. Blocks lie beside the index, in a working folder,
     until they are adopted; those that an interrupted run has left there are adopted by the next.
 
     Args:
@@ -55,20 +57,31 @@ def add_files_by_workers(
         include: globs; only files that match.
         exclude: globs; no files that match.
         prune: remove documents whose files are gone from the directories in ``sources``.
+        follow_links: follow links to files outside the directories, too.
         progress: called as documents are encoded.
 
     Raises:
-        UsageError: a source does not exist, or a glob can't be parsed. StorageError: the index can't be written to.
+        UsageError: a source does not exist, a glob can't be parsed, or something else has the working folder's name.
+        StorageError: the index can't be written to.
     """
-    out = blocks_folder(store.path)
+    work = WorkingFolder(store.path, "workers")
 
     def encode(files: list[Found], run: Run) -> list[Found]:
-        return _Adoption(store, out, run).encode(files, workers)
+        work.claim()
+        return _Adoption(store, work.new, run).encode(files, workers)
 
     report = add_files(
-        store, encoder, sources, include=include, exclude=exclude, prune=prune, progress=progress, encode=encode
+        store,
+        encoder,
+        sources,
+        include=include,
+        exclude=exclude,
+        prune=prune,
+        follow_links=follow_links,
+        progress=progress,
+        encode=encode,
     )
-    shutil.rmtree(out, ignore_errors=True)
+    work.remove()
     return report
 
 
@@ -98,11 +111,6 @@ def _encoding(
         targets=targets,
         progress=progress,
     )
-
-
-def blocks_folder(index: Path) -> Path:
-    """Return the folder in which the blocks of an index wait to be adopted."""
-    return index.with_name(index.name + ".blocks")
 
 
 class _Adoption:

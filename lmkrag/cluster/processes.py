@@ -18,6 +18,7 @@ from lmkrag.cluster.worker import write_found
 from lmkrag.corpus.isolated import module_folders
 from lmkrag.errors import UsageError
 from lmkrag.index.recipes import recipe_to_json
+from lmkrag.system import count_cpus
 from lmkrag.types import EncoderSpec, Recipe
 
 _TRIES = 2  # of a block whose process dies
@@ -96,7 +97,7 @@ def encoding_blocks(
         "encoder": asdict(spec),
         "recipe": None if recipe is None else recipe_to_json(recipe),
         "out": str(out.resolve()),
-        "threads": max(1, _cores() // workers),
+        "threads": max(1, count_cpus() // workers),
     }
     waiting: queue.SimpleQueue[tuple[Block, int]] = queue.SimpleQueue()
     done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
@@ -111,10 +112,6 @@ def encoding_blocks(
     finally:
         for hand in hands:
             hand.stop()
-
-
-def _cores() -> int:
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 class _Worker(threading.Thread):

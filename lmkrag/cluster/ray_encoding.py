@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,7 +21,8 @@ from lmkrag.index.store import IndexStore
 from lmkrag.types import EncoderSpec, Recipe
 
 _TRIES = 3  # of a block whose worker dies or can't write
-_WAIT = 60.0  # seconds for the first worker
+_WAIT = 60.0  # seconds for a worker to start, or to start again
+_PAUSE = 0.5  # seconds
 
 
 class BlockEncoder:
@@ -147,6 +149,7 @@ def _encode(
     running: dict[Any, tuple[Any, _Task]] = {}
     idle: list[Any] = []
     failures = dict.fromkeys(hands, 0)  # in a row; one whose disk is full would soon have failed at every block
+    lost: dict[Any, float] = {}  # since when an actor that died is being started again
     left, failure = len(blocks), ""
     timeout: float | None = _WAIT
     while left:
@@ -156,17 +159,17 @@ def _encode(
             running[hand.encode.remote(task.block.name, files, places.get(task.block.name))] = hand, task
         if not (starting or running):
             raise StorageError(f"no worker on the Ray cluster can go on: {failure}")
-        done, _ = ray.wait([*starting, *running], num_returns=1, timeout=timeout)
-        if not done:
-            raise UsageError(f"no worker has started on the Ray cluster in {_WAIT:.0f} seconds: are its cores taken?")
+        done = _await_one(ray, [*starting, *running], timeout)
         timeout = None
         hand, finished = running.pop(done[0]) if done[0] in running else (starting.pop(done[0]), None)
-        alive = True
-        try:
-            answer = ray.get(done[0])
-            failure = answer if finished else ""
-        except ray.exceptions.RayError as error:
-            alive, failure = False, f"the worker that read it died ({_tell(error)}; is there enough memory?)"
+        alive, failure = _receive(ray, done[0], reading=finished is not None)
+        if finished is None and not alive:
+            # Calls fail until Ray has started the actor again, which takes its time on a busy machine.
+            if time.monotonic() - lost.setdefault(hand, time.monotonic()) < _WAIT:
+                time.sleep(_PAUSE)
+                starting[hand.process.remote()] = hand
+            continue
+        lost.pop(hand, None)
         if finished and not failure and not is_block(out / finished.block.name):
             failure = f"a worker wrote the block to {out}, but it is not there for this process; use a shared disk"
         failures[hand] = failures[hand] + 1 if failure else 0
@@ -186,5 +189,20 @@ def _encode(
         yield finished.block, failure
 
 
-def _tell(error: Exception) -> str:
-    return first_line(getattr(error, "cause", None) or error)  # what was raised there, if anything was
+def _await_one(ray: Any, references: list[Any], timeout: float | None) -> list[Any]:
+    """Wait until an actor has answered."""
+    done: list[Any]
+    done, _ = ray.wait(references, num_returns=1, timeout=timeout)
+    if not done:
+        raise UsageError(f"no worker has started on the Ray cluster in {_WAIT:.0f} seconds: are its cores taken?")
+    return done
+
+
+def _receive(ray: Any, reference: Any, *, reading: bool) -> tuple[bool, str]:
+    """Return whether an actor is alive, and why it could not read a block, or nothing."""
+    try:
+        answer = ray.get(reference)
+    except ray.exceptions.RayError as error:
+        why = first_line(getattr(error, "cause", None) or error)  # what was raised there, if anything was
+        return False, f"the worker that read it died ({why}; is there enough memory?)"
+    return True, answer if reading else ""

@@ -270,6 +270,11 @@ class ScatteredSnapshot:
     known: _Answers
     scatter: Callable[[Mapping[int, tuple[str, tuple[Any, ...]]]], dict[int, Any]]
 
+    @property
+    def state(self) -> int:
+        """What no other state of this index has."""
+        return self.generation
+
     def ask(self, operation: str, *arguments: Any, shards: Iterable[int] | None = None) -> dict[int, Any]:
         """Ask all shards the same, or some."""
         return self.scatter({shard: (operation, arguments) for shard in (self.places if shards is None else shards)})
@@ -442,10 +447,15 @@ class ScatteredSnapshot:
                     return widen(row, shard)
         return None
 
-    def all_documents(self) -> Iterable[DocumentRow]:
-        """Return the row of every document, by ``doc_id``."""
-        rows = (widen(row, shard) for shard, rows in self.ask("all_documents").items() for row in rows)
-        return sorted(rows, key=lambda row: row.doc_id)
+    def nearby_ids(self, doc_id: str) -> list[str]:
+        """Return the names of some documents that are like a name which is not there."""
+        return [name for names in self.ask("nearby_ids", doc_id).values() for name in names]
+
+    def all_documents(self, after: str = "", limit: int | None = None) -> Iterable[DocumentRow]:
+        """Return the rows of documents, by ``doc_id``: all, or at most so many after one."""
+        found = self.ask("all_documents", after, limit)
+        rows = (widen(row, shard) for shard, rows in found.items() for row in rows)
+        return sorted(rows, key=lambda row: row.doc_id)[:limit]
 
     def select_documents(self, keep: Callable[[DocumentRow], bool]) -> list[int]:
         """Return the row ids of the documents that ``keep``, which is sent to every shard, is true of."""

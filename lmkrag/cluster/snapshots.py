@@ -2,7 +2,7 @@
 
     objects/CHECKSUM.faiss ...       files of segments, each once, whatever the snapshots that have it
     catalogs/CHECKSUM.sqlite         a copy of a catalog, by SQLite's backup
-    manifests/00000007.json          what a snapshot consists of
+    manifests/00000007.json          what a snapshot consists of, under a checksum of its own
     tags/NAME.json                   a snapshot that is kept by name
 
 A snapshot exists once its manifest does. It is written last, under the next number, and only if nobody else has: killed
@@ -12,33 +12,32 @@ at any instant a half push is invisible, and of two that push at once one is ref
 import contextlib
 import json
 import re
-import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from xxhash import xxh3_128
+from xxhash import xxh3_128, xxh3_128_hexdigest
 
 from lmkrag.corpus.mirror import open_url
 from lmkrag.errors import IndexCorrupt, IndexMismatch, StorageError, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.files import File, sync
 from lmkrag.index.reader import CATALOG
-from lmkrag.index.shards import ShardedStore, index_exists, open_store, parts_of, write_record
+from lmkrag.index.shards import ShardedStore, check_shards, index_exists, open_store, parts_of, write_record
+from lmkrag.index.working import WorkingFolder
 
-if TYPE_CHECKING:
-    pass
-
-_FORMAT = 1
+_FORMAT = 2  # 1 had no checksum
+_TRIES = 3  # of a push: a writer may compact the index while its files are read
 _CHUNK = 8 << 20
 _PULLED = "pulled.json"
 _FRESH = timedelta(days=1)  # a file this young may be part of a snapshot that is being pushed
 _TAG = re.compile(r"[\w][\w.-]{0,99}")
 _MANIFEST = re.compile(r"(\d{8})\.json")
+_STORED = re.compile(r"(?:objects|catalogs)/([0-9a-f]{32})\.\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,42 +114,58 @@ class Remote:
         with self._errors():
             if tag and self._files.exists(self._at("tags", f"{tag}.json")):
                 raise UsageError(f"{self.url}: there is a snapshot {tag!r} already")
-            number = max(self._numbers(), default=0) + 1
-            with contextlib.closing(open_store(path)) as store, tempfile.TemporaryDirectory() as work:
-                if not store.recipe.in_files:
-                    raise UsageError(
-                        f"{path}: its vectors are in a database, which a snapshot does not hold; back that up, or run "
-                        "lmkrag reindex --recipe auto"
-                    )
-                sharded = isinstance(store, ShardedStore)
-                files: dict[str, Stored] = {}
-                sent = sent_bytes = documents = sentences = 0
-                with contextlib.ExitStack() as held:
-                    for shard, part in enumerate(parts_of(store)):
-                        snapshot = held.enter_context(part.reader.snapshot())
-                        below = part.path.relative_to(path).as_posix() + "/" if sharded else ""
-                        copy = Path(work) / f"{shard}.sqlite"
-                        _copy_catalog(snapshot.connection, copy)
-                        local = {f"{below}{CATALOG}": (copy, _stored("catalogs", ".sqlite", File.of(copy)))}
-                        for file, _ in catalog.read_segments(snapshot.connection):
-                            for name, one in file.files.items():
-                                stored = _stored("objects", Path(name).suffix, one)
-                                local[f"{below}segments/{name}"] = (part.path / "segments" / name, stored)
-                        for name, (source, stored) in local.items():
-                            files[name] = stored
-                            if self._size(stored.name) != stored.bytes:
-                                self._send(source, stored)
-                                sent, sent_bytes = sent + 1, sent_bytes + stored.bytes
-                        documents += len(snapshot.documents.keys)
-                        sentences += snapshot.documents.sentences
-                folder = parts_of(store)[0].path.parent.name if sharded else ""
-                now = datetime.now(UTC).isoformat(timespec="seconds")
-                shards = len(parts_of(store)) if sharded else 0
-                made = RemoteSnapshot(number, now, documents, sentences, folder, shards, files)
+            numbers = self._numbers()
+            number = max(numbers, default=0) + 1
+            newest = self._read(self._at("manifests", f"{number - 1:08}.json")) if numbers else None
+            # What the newest snapshot has is collected by nobody; what is only there may be, while this push goes on.
+            kept = {file.name for file in newest.files.values()} if newest else set()
+            for attempt in range(1, _TRIES + 1):
+                try:
+                    made, transfer = self._send_state(path, number, kept)
+                    break
+                except (FileNotFoundError, IndexCorrupt):  # a writer has replaced a segment: take its newer state
+                    if attempt == _TRIES:
+                        raise
             self._create(self._at("manifests", f"{number:08}.json"), made)
             if tag:
                 self._create(self._at("tags", f"{tag}.json"), replace(made, tag=tag))
-        return Transfer(number, sent, sent_bytes)
+        return transfer
+
+    def _send_state(self, path: Path, number: int, kept: set[str]) -> tuple[RemoteSnapshot, Transfer]:
+        """Send the files of the state that an index has now, unless they are there to stay."""
+        with contextlib.closing(open_store(path)) as store, tempfile.TemporaryDirectory() as work:
+            sharded = isinstance(store, ShardedStore)
+            files: dict[str, Stored] = {}
+            sent = sent_bytes = documents = sentences = 0
+            with contextlib.ExitStack() as held:
+                for shard, part in enumerate(parts_of(store)):
+                    snapshot = held.enter_context(part.reader.snapshot())
+                    below = part.path.relative_to(path).as_posix() + "/" if sharded else ""
+                    copy = Path(work) / f"{shard}.sqlite"
+                    _copy_catalog(snapshot.connection, copy)
+                    local = {f"{below}{CATALOG}": (copy, _stored("catalogs", ".sqlite", File.of(copy)))}
+                    for file, _ in catalog.read_segments(snapshot.connection):
+                        for name, one in file.files.items():
+                            stored = _stored("objects", Path(name).suffix, one)
+                            local[f"{below}segments/{name}"] = (part.path / "segments" / name, stored)
+                    for name, (source, stored) in local.items():
+                        files[name] = stored
+                        if not self._stays(stored, kept):
+                            self._send(source, stored)
+                            sent, sent_bytes = sent + 1, sent_bytes + stored.bytes
+                    documents += len(snapshot.documents.keys)
+                    sentences += snapshot.documents.sentences
+            folder = parts_of(store)[0].path.parent.name if sharded else ""
+            now = datetime.now(UTC).isoformat(timespec="seconds")
+            shards = len(parts_of(store)) if sharded else 0
+        made = RemoteSnapshot(number, now, documents, sentences, folder, shards, files)
+        return made, Transfer(number, sent, sent_bytes)
+
+    def _stays(self, stored: Stored, kept: set[str]) -> bool:
+        """Return whether a file is in the folder, and is not collected before this push is done."""
+        if self._size(stored.name) != stored.bytes:
+            return False
+        return stored.name in kept or self._age(stored.name) < _FRESH / 2
 
     def pull(
         self,
@@ -163,7 +178,8 @@ class Remote:
     ) -> Transfer:
         """Make an index of a snapshot, the newest by default; files that are at ``path`` already do not travel again.
 
-        An index that an earlier pull has made there is replaced in one step; another one is left alone.
+        An index that an earlier pull has made there is replaced in one step, once the new one is whole and can be
+        opened; another one is left alone.
 
         Args:
             path: the directory of the index.
@@ -179,14 +195,15 @@ class Remote:
         wanted = self.find(tag=tag, number=number)
         if shard is not None:
             wanted = wanted.of_shard(shard)
-        for name in wanted.files:
-            _check_name(name)
         if path.exists() and any(path.iterdir()) and not (path / _PULLED).is_file():
             raise UsageError(f"{path}: holds something that was not pulled; choose another directory")
-        partial, old = path.with_name(f".{path.name}.pulled"), path.with_name(f".{path.name}.old")
+        work = WorkingFolder(path, "pull")
+        partial = work.new
         with self._errors():
-            for leftover in (partial, old):
-                shutil.rmtree(leftover, ignore_errors=True)
+            work.finish_interrupted()
+            work.remove()
+            work.index.parent.mkdir(parents=True, exist_ok=True)
+            work.claim()
             sent = sent_bytes = 0
             for name, stored in wanted.files.items():
                 target = partial / name
@@ -205,12 +222,11 @@ class Remote:
             (partial / _PULLED).write_text(json.dumps({"url": self.url, "number": wanted.number}) + "\n", "utf-8")
             if wanted.shards:
                 write_record(partial, wanted.folder, wanted.shards)
+            with contextlib.closing(open_store(partial)) as pulled, pulled.reader.snapshot():
+                pass  # its catalog and segments are sound
             with _writing(path):
-                if path.exists():
-                    path.rename(old)
-                partial.rename(path)
-                sync(path.parent)
-            shutil.rmtree(old, ignore_errors=True)
+                work.take_place()
+            work.remove()
         return Transfer(wanted.number, sent, sent_bytes)
 
     def snapshots(self) -> list[RemoteSnapshot]:
@@ -329,7 +345,7 @@ class Remote:
         with contextlib.ExitStack() as held:
             source = held.enter_context(self._files.open(self._at(stored.name), "rb"))
             written = held.enter_context(target.open("wb")) if target is not None else None
-            while chunk := source.read(_CHUNK):
+            while size <= stored.bytes and (chunk := source.read(min(_CHUNK, stored.bytes - size + 1))):
                 digest.update(chunk)
                 size += len(chunk)
                 if written is not None:
@@ -343,7 +359,8 @@ class Remote:
         """Write a manifest, unless there is one."""
         if self._on_disk:
             self._files.makedirs(place.rpartition("/")[0], exist_ok=True)
-        data = json.dumps({"format": _FORMAT, **asdict(made)}).encode()
+        record = {"format": _FORMAT, **asdict(made)}
+        data = json.dumps({**record, "checksum": _checksum(record)}).encode()
         try:
             self._files.pipe_file(place, data, mode="create")
         except FileExistsError as error:
@@ -352,11 +369,17 @@ class Remote:
     def _read(self, place: str) -> RemoteSnapshot:
         try:
             record: dict[str, Any] = json.loads(self._files.cat_file(place))
-            version = record.pop("format")
+            checksum = record.pop("checksum", None)
+            version = int(record["format"])
             if version > _FORMAT:
                 raise IndexMismatch(f"{place}: made by a newer lmkrag: upgrade")
-            files = {name: Stored(**file) for name, file in record.pop("files").items()}
-            return RemoteSnapshot(files=files, **record)
+            if version > 1 and checksum != _checksum(record):
+                raise IndexCorrupt(f"{place}: this manifest is damaged (checksum)")
+            del record["format"]
+            files = {str(name): Stored(**file) for name, file in record.pop("files").items()}
+            found = RemoteSnapshot(files=files, **record)
+            _check_manifest(found)
+            return found
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise IndexCorrupt(f"{place}: not a manifest ({error})") from error
 
@@ -401,7 +424,25 @@ def _check_tag(tag: str) -> None:
         raise UsageError(f"{tag!r} can't be the name of a snapshot: letters, digits, dots, hyphens and underscores")
 
 
-def _check_name(name: str) -> None:
-    """Refuse a path that is not inside an index: a manifest from elsewhere must not lead out of it."""
-    if name.startswith("/") or ".." in Path(name).parts or "\\" in name:
-        raise IndexCorrupt(f"the manifest names {name!r}, which is not inside an index")
+def _checksum(record: dict[str, Any]) -> str:
+    return xxh3_128_hexdigest(json.dumps(record, sort_keys=True).encode())
+
+
+def _check_manifest(found: RemoteSnapshot) -> None:
+    """Refuse what no push writes: a manifest from elsewhere must not lead out of the folder or of an index.
+
+    Raises:
+        ValueError: a value is not what it must be.
+    """
+    if found.shards:
+        check_shards(found.shards)
+    if Path(found.folder).name != found.folder or bool(found.folder) != bool(found.shards):
+        raise ValueError(f"{found.folder!r} is not the folder of the shards")
+    for name, stored in found.files.items():
+        if name.startswith("/") or ".." in Path(name).parts or "\\" in name:
+            raise ValueError(f"{name!r} is not inside an index")
+        named = _STORED.fullmatch(stored.name)
+        if named is None or named[1] != stored.checksum or type(stored.bytes) is not int or stored.bytes < 0:
+            raise ValueError(f"{stored.name!r} is not the name of a file here")
+    if not any(name.endswith(CATALOG) for name in found.files):
+        raise ValueError("it names no catalog")

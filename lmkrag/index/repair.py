@@ -24,8 +24,8 @@ from lmkrag.index.snapshot import gather_vectors
 from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore, read_recorded
 from lmkrag.index.stored import read_stored
-from lmkrag.index.vector_set import VectorSet
-from lmkrag.index.vector_stores import remove_index
+from lmkrag.index.vectors import VectorFile
+from lmkrag.index.working import WorkingFolder
 from lmkrag.types import SENTENCE_KINDS, EncoderSpec, Recipe, SentenceKind
 
 ReadStructure = Callable[[Iterable[Iterable[tuple[str, SentenceKind]]]], Tables]
@@ -49,18 +49,20 @@ class Salvage:
 
 def salvage_index(
     path: Path,
+    work: WorkingFolder,
     structure: ReadStructure,
     *,
     encoder: Callable[[], EncoderSpec] | None = None,
     recipe: str | None = None,
 ) -> Salvage:
-    """Copy every whole document of a damaged index into a new index beside it.
+    """Copy every whole document of a damaged index into a new index in a working folder.
 
     A document is whole when its row, text and sentences are what was written and a sound file has its vectors. Words
     and structure are read from the text again, so that their files may be damaged.
 
     Args:
         path: the damaged index, locked; it is not changed.
+        work: the folder of the repair; what a killed repair left there is removed.
         structure: see :data:`ReadStructure`.
         encoder: gives the encoder that made the index; called only when the index can't say.
         recipe: how to store vectors; used only when the index can't say.
@@ -68,14 +70,13 @@ def salvage_index(
     Raises:
         IndexCorrupt: not even what the index was made with can be read, and it was not given.
     """
-    repaired = path.with_name(f"{path.name}.repaired")
-    if repaired.exists():  # a repair was killed
-        remove_index(repaired)
-    repaired.mkdir()
+    work.remove()
+    work.claim()
+    work.new.mkdir()
     try:
-        return _salvage(path, repaired, structure, encoder, recipe)
+        return _salvage(path, work.new, structure, encoder, recipe)
     except BaseException as error:
-        remove_index(repaired)
+        work.remove()
         if isinstance(error, sqlite3.DatabaseError):
             raise IndexCorrupt(
                 f"{path / CATALOG}: the catalog can't be read ({error}), nor rebuilt: index the sources again"
@@ -107,23 +108,17 @@ def _salvage(
             return _copy(path, connection, new, structure)
 
 
-def take_place(repaired: Path, path: Path) -> Path:
-    """Put a repaired index in the place of the damaged one; return where that is now."""
+def keep_damaged(work: WorkingFolder) -> Path | None:
+    """Move the damaged index, once another has its place, out of the working folder; return where it is now."""
+    if not work.old.exists():
+        return None
     number = 0
-    while (damaged := path.with_name(f"{path.name}.damaged{number or ''}")).exists():
+    while (damaged := work.index.with_name(f"{work.index.name}.damaged{number or ''}")).exists():
         number += 1
-    path.rename(damaged)
-    repaired.rename(path)
-    sync(path.parent)
+    work.old.rename(damaged)
+    sync(damaged.parent)
+    work.remove()
     return damaged
-
-
-def finish_interrupted(path: Path) -> None:
-    """Go on where a repair was killed after it had moved the damaged index away."""
-    repaired = path.with_name(f"{path.name}.repaired")
-    if not path.exists() and IndexStore.exists(repaired):
-        repaired.rename(path)
-        sync(path.parent)
 
 
 def _readable_catalog(path: Path, work: Path) -> Path:
@@ -181,7 +176,7 @@ def _copy(path: Path, connection: sqlite3.Connection, new: IndexStore, structure
     return Salvage(new.path, kept, tuple(lost), unknown)
 
 
-def _sound_parts(path: Path, connection: sqlite3.Connection) -> Iterator[tuple[VectorSet, Ids]]:
+def _sound_parts(path: Path, connection: sqlite3.Connection) -> Iterator[tuple[VectorFile, Ids]]:
     """Each set of vectors that is what was written, with its runs by sentence."""
     for key in catalog.segment_keys(connection):
         try:
@@ -202,7 +197,7 @@ def _rows(connection: sqlite3.Connection) -> tuple[list[DocumentRow], int]:
 
 
 def _read(
-    connection: sqlite3.Connection, row: DocumentRow, parts: Sequence[tuple[VectorSet, Ids]]
+    connection: sqlite3.Connection, row: DocumentRow, parts: Sequence[tuple[VectorFile, Ids]]
 ) -> tuple[Staged, Vectors] | None:
     try:
         staged = read_stored(connection, row)

@@ -15,6 +15,7 @@ from lmkrag.cluster import indexing, processes
 from lmkrag.cluster.blocks import Block, find_blocks
 from lmkrag.corpus.walk import Found
 from lmkrag.errors import IndexCorrupt, IndexMismatch, UsageError
+from lmkrag.index.working import WorkingFolder
 
 QUESTIONS = ["who approves leave?", "how far have the coping stones moved?", "VX-1007", "when does the ferry leave?"]
 
@@ -80,7 +81,7 @@ def test_workers_make_the_same_index_though_one_is_killed(folder, plain, tmp_pat
         assert found(engine) == found(plain)
         assert not engine.verify()
         assert seen[-1][1] <= seen[-1][2]
-        assert not (tmp_path / "index.blocks").exists()
+        assert not WorkingFolder(tmp_path / "index", "workers").path.exists()
 
         again = engine.add(folder, workers=2)
         assert (again.added, again.updated, again.unchanged) == (0, 0, 6)  # the attachment is not counted
@@ -132,7 +133,9 @@ def test_what_an_interrupted_run_has_encoded_is_adopted(folder, plain, tmp_path,
         raise KeyboardInterrupt
 
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
-        indexing.encode_sources([folder], indexing.blocks_folder(engine.path), encoder.spec, block_bytes=1)
+        work = WorkingFolder(engine.path, "workers")
+        work.claim()
+        indexing.encode_sources([folder], work.new, encoder.spec, block_bytes=1)
         (folder / "glass-river.txt").write_text("The river is of glass.")  # its block is of no use any more
         with monkeypatch.context() as patched:
             patched.setattr(indexing, "encoding_blocks", stop)

@@ -87,7 +87,7 @@ def test_the_life_of_a_sharded_index(corpus, tmp_path, lmkrag):
     assert sorted(path.name for path in index.iterdir()) == ["shards-3", "shards.json"]
     (docs / "beekeeping.html").unlink()
     (docs / "note.md").write_text("---\nyear: 2024\n---\nThe note says that the gate is green.")
-    synced = lmkrag("sync", docs, "--index", index)
+    synced = lmkrag("index", docs, "--prune", "--index", index)
     assert "1 added, 4 unchanged, 1 removed, 1 skipped" in synced.stderr
     status = json.loads(lmkrag("status", "--index", index, "--json").stdout)
     assert (status["documents"], status["shards"], status["skipped"]) == (5, 3, 1)

@@ -1,7 +1,9 @@
 """Snapshots: in a folder and on a real S3 server, pushed by halves, by two at once, damaged, collected."""
 
 import json
+import socket
 import threading
+import time
 from datetime import timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -12,7 +14,8 @@ import s3fs
 from lmkrag import Document, Engine
 from lmkrag.cluster import snapshots
 from lmkrag.cluster.snapshots import Remote
-from lmkrag.errors import IndexCorrupt, StorageError, UsageError
+from lmkrag.corpus import mirror
+from lmkrag.errors import IndexCorrupt, IndexMismatch, StorageError, UsageError
 
 
 def answers(path) -> list:
@@ -122,15 +125,145 @@ def test_a_damaged_snapshot_replaces_nothing(engine, tmp_path):
         remote.pull(here)
     place.write_bytes(whole)
     manifest = tmp_path / "remote" / "manifests" / "00000002.json"
-    record = json.loads(manifest.read_bytes())
-    record["files"]["../../escaped"] = record["files"].pop("catalog.sqlite")
-    manifest.write_text(json.dumps(record))
-    with pytest.raises(IndexCorrupt, match="not inside an index"):
-        remote.pull(here)
     manifest.write_text("{")
     with pytest.raises(IndexCorrupt, match="not a manifest"):
         remote.snapshots()
     assert answers(here) == expected
+
+
+def seal(manifest, **changes):
+    """Change a manifest as somebody would who can write to the folder: its checksum fits."""
+    record = json.loads(manifest.read_bytes()) | changes
+    del record["checksum"]
+    manifest.write_text(json.dumps(record | {"checksum": snapshots._checksum(record)}))
+
+
+def test_no_flipped_bit_of_a_manifest_replaces_an_index(engine, tmp_path):
+    remote, here = Remote(str(tmp_path / "remote")), tmp_path / "pulled"
+    remote.push(engine.path)
+    remote.pull(here)
+    expected = answers(here)
+    manifest = tmp_path / "remote" / "manifests" / "00000001.json"
+    whole = manifest.read_bytes()
+    for position in range(0, len(whole), 7):
+        for bit in (0x01, 0x20):
+            manifest.write_bytes(whole[:position] + bytes([whole[position] ^ bit]) + whole[position + 1 :])
+            with pytest.raises((IndexCorrupt, IndexMismatch)):
+                remote.pull(here)
+    manifest.write_bytes(whole)
+    assert answers(here) == expected
+    assert remote.pull(here).number == 1
+
+
+def test_a_manifest_that_names_what_no_push_writes(engine, tmp_path):
+    remote, here = Remote(str(tmp_path / "remote")), tmp_path / "pulled"
+    remote.push(engine.path)
+    manifest = tmp_path / "remote" / "manifests" / "00000001.json"
+    whole = manifest.read_bytes()
+    files = json.loads(whole)["files"]
+    one = files["catalog.sqlite"]
+    for changes in (
+        {"files": {"../../escaped": one}},
+        {"files": files | {"segments/x": {**one, "name": "../../secret"}}},
+        {"files": files | {"segments/x": {**one, "bytes": -1}}},
+        {"files": {}},
+        {"folder": "../../x"},
+        {"folder": "../../x", "shards": 2},
+        {"shards": 10**9, "folder": "x"},
+        {"number": "x" * 10, "surplus": 1},
+    ):
+        seal(manifest, **changes)
+        with pytest.raises(IndexCorrupt, match="not a manifest"):
+            remote.pull(here)
+        manifest.write_bytes(whole)
+    assert not here.exists() and not (tmp_path / "escaped").exists()
+
+
+def test_an_object_larger_than_said_is_not_read_to_its_end(engine, tmp_path, monkeypatch):
+    remote = Remote(str(tmp_path / "remote"))
+    remote.push(engine.path)
+    words = next(file for name, file in remote.find().files.items() if name.endswith(".words"))
+    with (tmp_path / "remote" / words.name).open("ab") as grown:
+        grown.truncate(1 << 40)  # a terabyte, if it were read
+    with pytest.raises(IndexCorrupt, match="not the file that was pushed"):
+        remote.pull(tmp_path / "pulled")
+    assert not (tmp_path / "pulled").exists()
+
+
+def test_what_can_not_be_opened_replaces_nothing(engine, tmp_path):
+    remote, here = Remote(str(tmp_path / "remote")), tmp_path / "pulled"
+    remote.push(engine.path)
+    remote.pull(here)
+    expected = answers(here)
+    engine.add([Document("memo", "", "A memo about the winch.")])
+    remote.push(engine.path)
+    manifest = tmp_path / "remote" / "manifests" / "00000002.json"
+    files = json.loads(manifest.read_bytes())["files"]
+    seal(manifest, files={name: file for name, file in files.items() if not name.endswith(".faiss")})
+    with pytest.raises(IndexCorrupt):
+        remote.pull(here)
+    assert answers(here) == expected
+
+
+def test_a_push_beside_a_writer_that_compacts(engine, tmp_path, monkeypatch):
+    """The files of the state that is being pushed are gone in the midst of it: the newer state is pushed."""
+    remote = Remote(str(tmp_path / "remote"))
+    engine.add([Document("memo", "", "A memo about the winch.")])
+    original, sent = Remote._send, []
+
+    def send(self, source, stored):
+        sent.append(stored)
+        if len(sent) == 2:
+            engine.compact()
+        original(self, source, stored)
+
+    monkeypatch.setattr(Remote, "_send", send)
+    assert remote.push(engine.path).number == 1
+    monkeypatch.undo()
+    assert remote.verify() == []
+    remote.pull(tmp_path / "pulled")
+    assert answers(tmp_path / "pulled") == answers(engine.path)
+
+
+def test_a_push_beside_a_collector(engine, tmp_path, monkeypatch):
+    """What only an old snapshot has may be collected at any instant: it is sent again."""
+    remote = Remote(str(tmp_path / "remote"))
+    remote.push(engine.path)
+    engine.add([Document("memo", "", "A memo about the winch.")])
+    remote.push(engine.path)
+    engine.remove("memo")
+    engine.compact()
+    monkeypatch.setattr(snapshots, "_FRESH", timedelta(0))  # everything is old
+    original = Remote._create
+
+    def create(self, place, made):
+        Remote(self.url).collect(1)  # at the worst instant
+        original(self, place, made)
+
+    monkeypatch.setattr(Remote, "_create", create)
+    monkeypatch.setattr(Remote, "_age", lambda self, name: timedelta(0) if name in sent else timedelta(days=2))
+    sent = set()
+    send = Remote._send
+    monkeypatch.setattr(
+        Remote, "_send", lambda self, source, stored: (sent.add(stored.name), send(self, source, stored))
+    )
+    remote.push(engine.path)
+    monkeypatch.undo()
+    assert remote.verify() == []
+
+
+def test_a_store_that_hangs(engine, s3, monkeypatch):
+    listening = socket.create_server(("127.0.0.1", 0))  # accepts and never answers
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{listening.getsockname()[1]}")
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
+    monkeypatch.setattr(mirror, "_WAITS", {"connect_timeout": 1, "read_timeout": 1})
+    s3fs.S3FileSystem.clear_instance_cache()
+    began = time.monotonic()
+    with pytest.raises(StorageError, match="s3://bucket/hang: "):
+        Remote("s3://bucket/hang").push(engine.path)
+    assert time.monotonic() - began < 60
+    s3fs.S3FileSystem.clear_instance_cache()
+    listening.close()
 
 
 def test_old_snapshots_are_collected(engine, url, tmp_path, monkeypatch):

@@ -15,6 +15,7 @@ import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.errors import IndexCorrupt, StorageError
+from lmkrag.index.working import WorkingFolder
 
 HERE = Path(__file__).parent
 
@@ -167,7 +168,7 @@ def test_an_encoder_can_be_named_where_the_index_can_not_say(lmkrag, index):
     refused = lmkrag("repair", "--index", index)
     assert refused.returncode == 1
     assert "the record of the encoder is damaged; run lmkrag repair --encoder NAME" in refused.stderr
-    assert not index.with_name("index.repaired").exists()
+    assert not WorkingFolder(index, "repair").path.exists()
     done = lmkrag("repair", "--index", index, "--encoder", "landmark-mini", "--recipe", "flat")
     assert (done.returncode, "5 kept" in done.stderr) == (0, True), done.stderr
     with Engine.open(index, rerank=False) as engine:
@@ -197,15 +198,19 @@ def test_an_index_that_is_whole_is_not_copied(lmkrag, index):
 
 
 def test_a_repair_that_was_killed_is_done_again_or_finished(lmkrag, index, tmp_path):
-    (index.with_name("index.repaired")).mkdir()
-    (index.with_name("index.repaired") / "copy.sqlite").write_bytes(b"half")
+    work = WorkingFolder(index, "repair")
+    work.claim()
+    work.new.mkdir()
+    (work.new / "copy.sqlite").write_bytes(b"half")
     flip(next((index / "segments").glob("*.words")))
     assert "5 kept" in lmkrag("repair", "--index", index).stderr
-    assert not index.with_name("index.repaired").exists()
-    index.rename(index.with_name("index.repaired"))  # killed between its two renames
+    assert not work.path.exists()
+    work.claim()  # killed once the indexes were exchanged: the damaged one is kept all the same
+    shutil.copytree(index, work.old)
     done = lmkrag("repair", "--index", index)
     assert "nothing to repair" in done.stderr
-    assert not index.with_name("index.repaired").exists()
+    assert not work.path.exists()
+    assert index.with_name("index.damaged1").is_dir()
 
 
 def test_a_repair_that_fails_leaves_nothing_behind(index, encoder, monkeypatch):
@@ -226,14 +231,14 @@ def test_a_repair_that_fails_leaves_nothing_behind(index, encoder, monkeypatch):
 
 
 def test_renames_are_made_durable(index, encoder, monkeypatch):
-    from lmkrag.index import repair
+    from lmkrag.index import working
 
     synced = []
-    monkeypatch.setattr(repair, "sync", lambda path: synced.append(path))
+    monkeypatch.setattr(working, "sync", lambda path: synced.append(path))
     flip(next((index / "segments").glob("*.words")))
     with Engine.open(index, encoder=encoder, rerank=False) as engine:
         engine.repair()
-    assert synced == [index.parent]
+    assert synced[-1] == index.parent
 
 
 # Read-only directories

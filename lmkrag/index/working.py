@@ -1,0 +1,91 @@
+"""The folder in which a job works beside an index, and putting what it made in the index's place.
+
+.NAME.lmkrag-JOB/
+working-folder     the marker: without it the folder is somebody else's and is left alone
+new/               what the job makes
+old/               what was in its place, once they were exchanged
+"""
+
+import ctypes
+import errno
+import os
+import shutil
+import sys
+from pathlib import Path
+
+from lmkrag.errors import UsageError
+from lmkrag.index.files import sync
+
+_MARKER = "working-folder"
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
+_UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV)
+
+
+class WorkingFolder:
+    """The working folder of one job on one index. State: what is in it on disk."""
+
+    def __init__(self, index: Path, job: str) -> None:
+        """Take the index directory and the name of the job; nothing is made yet."""
+        self.index = index.resolve()
+        self.path = self.index.with_name(f".{self.index.name}.lmkrag-{job}")
+        self.new, self.old = self.path / "new", self.path / "old"
+
+    def claim(self) -> None:
+        """Make the folder, or take the one that an interrupted job left.
+
+        Raises:
+            UsageError: a folder or file of this name is not ours. OSError: it can't be made.
+        """
+        marker = self.path / _MARKER
+        if os.path.lexists(self.path) and not marker.is_file():
+            raise UsageError(f"{self.path}: is in the way and was not made by lmkrag; move it elsewhere")
+        self.path.mkdir(exist_ok=True)
+        marker.touch()
+
+    def finish_interrupted(self) -> None:
+        """Complete an exchange that was interrupted half-way; afterwards ``old`` exists only if there was one."""
+        marker = self.path / _MARKER
+        if not marker.is_file():
+            return
+        made = marker.read_text("utf-8")
+        if made and self.new.exists() and str(self.new.stat().st_ino) != made:
+            self.new.rename(self.old)  # the exchange was done, and nothing after it
+        if not self.index.exists() and self.old.exists():
+            (self.new if self.new.exists() else self.old).rename(self.index)
+        sync(self.path.parent)
+
+    def take_place(self) -> None:
+        """Put ``new`` in the place of the index, in one step where the system can; the index becomes ``old``."""
+        (self.path / _MARKER).write_text(str(self.new.stat().st_ino), "utf-8")
+        sync(self.path / _MARKER)
+        if not self.index.exists():
+            self.new.rename(self.index)
+        elif _exchange(self.new, self.index):
+            self.new.rename(self.old)
+        else:
+            self.index.rename(self.old)
+            self.new.rename(self.index)
+        sync(self.path.parent)
+
+    def remove(self) -> None:
+        """Remove the folder and what is in it, if it is ours."""
+        if (self.path / _MARKER).is_file():
+            for part in (self.new, self.old):  # the marker last: killed here, the folder is still ours
+                shutil.rmtree(part, ignore_errors=True)
+            shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Exchange two paths in one step; False where the system or the file system can't."""
+    if sys.platform != "linux":
+        return False
+    libc = ctypes.CDLL(None, use_errno=True)
+    if not hasattr(libc, "renameat2"):
+        return False
+    paths = os.fsencode(one), os.fsencode(other)
+    if libc.renameat2(_AT_FDCWD, paths[0], _AT_FDCWD, paths[1], _RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _UNSUPPORTED:
+        return False
+    raise OSError(code, os.strerror(code), str(other))
