@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lmkrag.corpus.walk import Found, find_path, printable, walk
+from lmkrag.corpus.walk import Found, examine, find_path, printable, walk
 from lmkrag.index.catalog import DocumentRow, SkippedFile, owner_of
 from lmkrag.types import Skipped
 from lmkrag.version import __version__
@@ -30,6 +30,7 @@ def find_changes(
     *,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
+    follow_links: bool = False,
 ) -> Changes:
     """Walk files and directories; an unchanged file, read or skipped before, costs one stat.
 
@@ -43,6 +44,7 @@ def find_changes(
         remembered: the files that were skipped before, by path.
         include: globs; only files that match.
         exclude: globs; no files that match.
+        follow_links: follow links to files outside the directories, too.
 
     Raises:
         UsageError: a source does not exist, or a glob can't be parsed.
@@ -50,12 +52,45 @@ def find_changes(
     changes = Changes()
     files: list[Found] = []
     for source in sources:
-        for item in walk(source, include=include, exclude=exclude):
+        for item in walk(source, include=include, exclude=exclude, follow_links=follow_links):
             if isinstance(item, Found):
                 files.append(item)
             else:
                 changes.skipped.append(item)
-    files = _name_files(_distinct(files), known)
+    seen = _compare(_name_files(_distinct(files), known), known, remembered, changes)
+    changes.forgotten += [path for path in remembered if path not in seen and _is_gone(path)]
+    return changes
+
+
+def find_named_changes(
+    named: Mapping[str, Path], known: Mapping[str, DocumentRow], remembered: Mapping[str, SkippedFile]
+) -> Changes:
+    """Compare files, which are given with the names of their documents, with what an index holds.
+
+    Args:
+        named: files by ``doc_id``.
+        known: the documents of the index by ``doc_id``.
+        remembered: the files that were skipped before, by path.
+    """
+    changes = Changes()
+    files = []
+    for doc_id, path in named.items():
+        item = examine(path.absolute(), doc_id, "", os.path.realpath(path))
+        if isinstance(item, Found):
+            files.append(item)
+        else:
+            changes.skipped.append(item)
+    _compare(files, known, remembered, changes)
+    return changes
+
+
+def _compare(
+    files: Iterable[Found],
+    known: Mapping[str, DocumentRow],
+    remembered: Mapping[str, SkippedFile],
+    changes: Changes,
+) -> set[str]:
+    """Tell files to read from those that are as they were; return the paths that were looked at."""
     inside = _by_file(remembered)
     seen = set()
     for file in files:
@@ -74,9 +109,7 @@ def find_changes(
             changes.forgotten += inside.get(path, ())
             if skipped is not None:
                 changes.forgotten.append(path)
-    seen.update(path for paths in inside.values() for path in paths)
-    changes.forgotten += [path for path in remembered if path not in seen and _is_gone(path)]
-    return changes
+    return seen.union(*inside.values())
 
 
 def _by_file(remembered: Mapping[str, SkippedFile]) -> dict[str, list[str]]:
@@ -98,7 +131,7 @@ def find_gone(sources: Sequence[Path], known: Iterable[DocumentRow]) -> list[str
     A file that exists but was not visited, or whose folder can't be read, is not gone.
     """
     folders = [source.resolve() for source in sources if source.is_dir()]
-    rows = (row for row in known if row.root and any(Path(row.path).is_relative_to(folder) for folder in folders))
+    rows = (row for row in known if row.root and any(find_path(row.path).is_relative_to(folder) for folder in folders))
     return [row.doc_id for row in rows if _is_gone(row.path)]
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmkrag.errors import IndexMismatch
+from lmkrag.system import renew_in_forks
 from lmkrag.types import EncoderSpec, Reading
 
 if TYPE_CHECKING:
@@ -44,11 +45,16 @@ class IndexEncoders:
         self._path, self._spec = path, spec
         self._encoder = encoder
         self._light: LandmarkEncoder | None = None
+        self.renew_locks()
+        renew_in_forks(self)
+        if encoder is not None:
+            self._check(encoder)
+
+    def renew_locks(self) -> None:
+        """Begin with locks that no thread holds, and nobody waiting."""
         self._guard = threading.RLock()
         self._waiting: list[_Waiting] = []  # questions to be encoded next
         self._encodes = threading.Lock()
-        if encoder is not None:
-            self._check(encoder)
 
     @property
     def encoder(self) -> "LandmarkEncoder":

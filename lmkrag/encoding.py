@@ -35,7 +35,11 @@ _SEGMENT_ROWS = 16_384  # a document larger than this spreads over several segme
 
 @dataclass(slots=True)
 class Loaded:
-    """A document on its way through the encoder; ``text`` is its own, or on disk."""
+    """A document on its way through the encoder; ``text`` is its own, or on disk.
+
+    ``replaces`` are the attachments of its earlier version that it no longer has. ``is_attachment``: what it is
+    attached to comes after it, and both are committed together.
+    """
 
     document: Document
     text: Text
@@ -44,6 +48,8 @@ class Loaded:
     sentences: SentenceTable = field(default_factory=SentenceTable)
     windows: WindowTable = field(default_factory=WindowTable)
     paragraphs: ParagraphTracker = field(default_factory=ParagraphTracker)
+    replaces: tuple[str, ...] = ()
+    is_attachment: bool = False
 
     @property
     def share(self) -> float:
@@ -181,15 +187,19 @@ class _WindowMemory:
 
 
 class _Batch:
-    """Documents and vectors on their way to one commit; rows of the document that is still open come last."""
+    """Documents and vectors on their way to one commit; rows of what is still open come last.
+
+    Open is the document that is being encoded, and with it the attachments of the document that is to follow them.
+    """
 
     def __init__(self, store: IndexStore, on_commit: Callable[[list[Staged]], None]) -> None:
         self._store, self._on_commit = store, on_commit
         self._vectors: list[Vectors] = []
         self._words, self._structure = PostingsBuilder(), StructureTable()
         self._staged: list[Staged] = []
-        self._segments: list[SegmentFile] = []  # of the open document only, once it has filled one
-        self._whole = 0  # rows in memory that are of documents in _staged
+        self._segments: list[SegmentFile] = []  # of what is open only, once it has filled one
+        self._complete = 0  # documents in _staged that may be committed
+        self._complete_rows = 0  # rows in memory that are theirs
         self._began = time.monotonic()
 
     def extend(self, item: Loaded, part: "Encoded") -> None:
@@ -201,25 +211,30 @@ class _Batch:
         self._words.add(texts)
         kinds = [sentence.kind for sentence in part.sentences]
         self._structure.add(zip(texts, kinds, strict=True), item.paragraphs)
-        if len(self._words) - self._whole >= _SEGMENT_ROWS:
-            if self._staged:
-                self.commit()
+        if len(self._words) - self._complete_rows >= _SEGMENT_ROWS:
+            self.commit()
             self._segments.append(self._stage(len(self._words)))
 
     def finish(self, item: Loaded) -> None:
         """The open document is whole."""
-        self._staged.append(Staged(item.document, item.text, item.sentences, item.root, item.stat, item.windows))
-        self._whole = len(self._words)
-        if self._segments or self._whole >= _COMMIT_SENTENCES or time.monotonic() - self._began > _COMMIT_SECONDS:
+        self._staged.append(
+            Staged(item.document, item.text, item.sentences, item.root, item.stat, item.windows, item.replaces)
+        )
+        if item.is_attachment:
+            return
+        self._complete, self._complete_rows = len(self._staged), len(self._words)
+        late = time.monotonic() - self._began > _COMMIT_SECONDS
+        if self._segments or self._complete_rows >= _COMMIT_SENTENCES or late:
             self.commit()
 
     def commit(self) -> None:
-        """Commit the documents that are whole; what there is of another one stays."""
-        if self._staged:
-            segments = self._segments + ([self._stage(self._whole)] if self._whole else [])
-            self._store.commit(self._staged, segments)
-            self._on_commit(self._staged)
-            self._staged, self._segments, self._whole = [], [], 0
+        """Commit the documents that are complete; what is open stays."""
+        if self._complete:
+            segments = self._segments + ([self._stage(self._complete_rows)] if self._complete_rows else [])
+            committed, self._staged = self._staged[: self._complete], self._staged[self._complete :]
+            self._store.commit(committed, segments, removed=[gone for item in committed for gone in item.replaces])
+            self._on_commit(committed)
+            self._segments, self._complete, self._complete_rows = [], 0, 0
         self._began = time.monotonic()
 
     def _stage(self, rows: int) -> SegmentFile:

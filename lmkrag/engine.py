@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from itertools import chain
@@ -11,8 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from lmkrag.errors import DocumentNotFound, IndexClosed, IndexNotFound, LmkragError, ReaderError, UsageError
-from lmkrag.retrieval.request import AskOptions, SearchOptions, SearchRequest
+from lmkrag.json_values import replace_surrogates
+from lmkrag.retrieval.request import AskOptions, SearchOptions, SearchRequest, check_queries
+from lmkrag.system import renew_in_forks
 from lmkrag.types import (
+    MAX_DOC_ID,
     Answer,
     Context,
     Document,
@@ -63,9 +66,16 @@ class Engine:
         from lmkrag.encoders import IndexEncoders
         from lmkrag.searching import Searcher
 
+        if isinstance(store, str | Path):
+            raise UsageError(f"an engine is opened from a directory by Engine.open({str(store)!r})")
         self._store = store
         self._encoders = IndexEncoders(store.path, store.encoder, encoder)
         self._searcher = Searcher(self._reading, self._encoders, reranker, rerank=rerank)
+        self.renew_locks()
+        renew_in_forks(self)
+
+    def renew_locks(self) -> None:
+        """Begin with a lock that no thread holds."""
         self._switch = threading.Lock()  # held while another store takes the place of this one
 
     @classmethod
@@ -114,7 +124,7 @@ class Engine:
 
         check_platform()
         set_wait_policy()
-        path = Path(path)
+        path = _check_opening(path, encoder, create=create, partial=partial)
         if shards is not None:
             check_shards(shards)
         if index_exists(path):
@@ -226,11 +236,12 @@ class Engine:
 
     def add(
         self,
-        source: str | Path | Document | Iterable[Any],
+        source: str | Path | Document | Mapping[str, str | Path] | Iterable[Any],
         *,
         include: Sequence[str] = (),
         exclude: Sequence[str] = (),
         prune: bool = False,
+        follow_links: bool = False,
         workers: int = 1,
         ray: str | None = None,
         gpus: float = 0.0,
@@ -240,10 +251,12 @@ class Engine:
 
         Args:
             source: a path, a URL that fsspec reads (``s3://bucket/docs``), several, or documents: ours, LangChain's or
-                LlamaIndex's; an iterator of documents is read as they are needed.
+                LlamaIndex's; an iterator of documents is read as they are needed. A mapping of names to paths gives
+                files the ``doc_id`` that you choose.
             include: globs of ``.gitignore`` form; only files that match one.
             exclude: globs; no files that match one.
             prune: remove documents whose files are gone from a directory in ``source``.
+            follow_links: follow links to files outside the directories in ``source``, too.
             workers: number of processes that read and encode files; each loads the encoder.
             ray: address of a Ray cluster whose machines those processes are on, and see all paths as this one does:
                 ``HOST:PORT``, ``auto``, or ``local`` to start one here.
@@ -261,17 +274,25 @@ class Engine:
         from lmkrag.cluster.processes import Workers
         from lmkrag.corpus.foreign import is_foreign
         from lmkrag.corpus.mirror import localize
-        from lmkrag.indexing import add_documents, add_files
+        from lmkrag.indexing import add_documents, add_files, add_named_files
 
         store = self._own_store()
         who = Workers(workers, ray, gpus)
+        if isinstance(source, Mapping):
+            if include or exclude or prune or follow_links or who.elsewhere:
+                raise UsageError("include, exclude, prune, follow_links and workers are for directories")
+            named = {_check_doc_id(doc_id): Path(_as_path(path)) for doc_id, path in source.items()}
+            return add_named_files(store, lambda: self.encoder, named, progress=progress)
         one = isinstance(source, str | Path | Document) or is_foreign(source)
+        if not one and not isinstance(source, Iterable):
+            raise UsageError(f"add paths, or documents of lmkrag, LangChain or LlamaIndex, not {type(source).__name__}")
         items: Iterator[Any] = iter([source] if one else source)  # type: ignore[arg-type]  # told apart above
         first = next(items, None)
         if first is None or isinstance(first, str | Path):
             sources = [_as_path(item) for item in chain([] if first is None else [first], items)]
             paths, left_out = localize(sources, include=include, exclude=exclude)
             how: dict[str, Any] = {"include": include, "exclude": exclude, "prune": prune, "progress": progress}
+            how["follow_links"] = follow_links
             if not who.elsewhere:
                 report = add_files(store, lambda: self.encoder, paths, **how)
             else:
@@ -305,7 +326,8 @@ class Engine:
         Raises:
             DocumentNotFound: one is not in the index; nothing is removed then.
         """
-        wanted = list(dict.fromkeys([doc_ids] if isinstance(doc_ids, str) else doc_ids))
+        given = [doc_ids] if isinstance(doc_ids, str) or not isinstance(doc_ids, Iterable) else list(doc_ids)
+        wanted = [_check_doc_id(doc_id) for doc_id in dict.fromkeys(given)]
         store = self._own_store()
         with store.writing():
             with self._reading(segments=False) as snapshot:
@@ -373,6 +395,7 @@ class Engine:
         sentences_before: int | None = None,
         per_document: int | None = None,
         explain: bool = False,
+        operators: bool = False,
         rerank: bool | float | None = None,
     ) -> list[Span]:
         """Find the passages that answer ``query``, best first.
@@ -389,6 +412,7 @@ class Engine:
             sentences_before: grow each hit by this many sentences before it, instead of adaptively.
             per_document: number of results of one document, at most.
             explain: give each span its ``explanation``; ``print(span.explain())``.
+            operators: take ``-word`` and ``-"a phrase"`` at the end of ``query`` for what to leave out.
             rerank: read the best places together with the question and put them in a new order; a number is how many
                 milliseconds that may take. Done by default, except in lexical mode.
 
@@ -404,6 +428,7 @@ class Engine:
             sentences_before=sentences_before,
             per_document=per_document,
             explain=explain,
+            operators=operators,
             rerank=rerank,
         )
         return self._searcher.search([query], request)[0]
@@ -414,7 +439,7 @@ class Engine:
 
     def search_batch(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
         """Like :meth:`search` for many queries, encoded together and searched in one snapshot."""
-        return self._searcher.search(queries, SearchRequest(**options))
+        return self._searcher.search(check_queries(queries), SearchRequest(**options))
 
     def ask(
         self,
@@ -472,7 +497,7 @@ class Engine:
         """Like :meth:`ask_batch`, but yield answers as they come, and the error of a question the reader fails at."""
         from lmkrag.readers.base import LanguageModelReader
 
-        reader = reader or _default_reader()
+        reader, questions = reader or _default_reader(), check_queries(questions)
         spans = self.search_for(reader, questions, **options)
         if isinstance(reader, LanguageModelReader):
             return reader.answer_each(questions, spans)
@@ -529,19 +554,25 @@ class Engine:
 
         return retry_expired(explain)
 
-    def documents(self, *, filter: str | None = None) -> list[DocumentInfo]:
+    def documents(
+        self, *, filter: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[DocumentInfo]:
         """Return what the index knows of its documents, by ``doc_id``.
 
         Args:
             filter: which, such as ``kind=pdf and path=docs/*``.
+            after: only documents whose ``doc_id`` comes after this one, the last of the page before.
+            limit: the most documents to return; all without.
 
         Raises:
-            UsageError: the filter can't be parsed.
+            UsageError: the filter can't be parsed, or an argument is of another type.
         """
         from lmkrag.retrieval.selecting import list_documents
 
+        if limit is not None and (type(limit) is not int or limit < 0):
+            raise UsageError(f"limit must be a whole number of at least 0, not {limit!r}")
         with self._reading(segments=False) as snapshot:
-            return list_documents(snapshot, filter)
+            return list_documents(snapshot, filter, _check_doc_id(after or ""), limit)
 
     def describe(self, doc_id: str) -> DocumentInfo:
         """Return what the index knows of one document, its text aside.
@@ -560,6 +591,8 @@ class Engine:
         Raises:
             DocumentNotFound: it is not in the index. UsageError: ``start`` is negative.
         """
+        if type(start) is not int or type(end) not in (int, type(None)):
+            raise UsageError(f"start and end must be whole numbers, not {start!r} and {end!r}")
         if start < 0:
             raise UsageError(f"start must be at least 0, not {start}")
         with self._reading(segments=False) as snapshot:
@@ -621,10 +654,27 @@ class Engine:
         return find_problems(self._own_store())
 
 
+def _check_opening(path: object, encoder: object, **flags: object) -> Path:
+    if not isinstance(path, str | Path):
+        raise UsageError(f"an index is a directory, not {path!r}")
+    if encoder is not None and not isinstance(encoder, str) and not hasattr(encoder, "spec"):
+        raise UsageError(f"an encoder is a folder, a name or a loaded encoder, not {encoder!r}")
+    for name, value in flags.items():
+        if not isinstance(value, bool):
+            raise UsageError(f"{name} must be true or false, not {value!r}")
+    return Path(path)
+
+
+def _check_doc_id(doc_id: object) -> str:
+    if not isinstance(doc_id, str):
+        raise UsageError(f"a doc_id is a string, not {doc_id!r}")
+    return doc_id
+
+
 def _find(snapshot: "Searchable", doc_id: str, path: Path) -> "DocumentRow":
-    row = snapshot.find_document(doc_id)
+    row = snapshot.find_document(replace_surrogates(_check_doc_id(doc_id)))
     if row is None:
-        near = get_close_matches(doc_id, [other.doc_id for other in snapshot.all_documents()], 1)
+        near = get_close_matches(doc_id[:MAX_DOC_ID], snapshot.nearby_ids(doc_id), 1)
         raise DocumentNotFound(doc_id, str(path), *near)
     return row
 

@@ -8,13 +8,13 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmkrag.changes import KEPT, find_changes, find_gone
+from lmkrag.changes import KEPT, Changes, find_changes, find_gone, find_named_changes
 from lmkrag.corpus.isolated import IsolatedLoader
 from lmkrag.corpus.load import fingerprint, is_long
 from lmkrag.corpus.long_text import load_long_text
 from lmkrag.corpus.walk import Found, find_path, printable
 from lmkrag.encoding import Loaded, encode_documents
-from lmkrag.errors import DocumentError, EmptyDocument, UsageError
+from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.index import catalog
 from lmkrag.index.adopting import Adopted
 from lmkrag.index.catalog import DocumentRow, SkippedFile
@@ -84,6 +84,7 @@ class Run:
             self.updated += not new
             self.sentences += len(item.sentences)
             self.characters += len(item.text)
+            self.removed_already += len(item.replaces)
 
     def _report(self, doc_id: str) -> None:
         if self._progress is not None:
@@ -130,6 +131,7 @@ def add_files(
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     prune: bool = False,
+    follow_links: bool = False,
     progress: Progress | None = None,
     encode: "Callable[[list[Found], Run], list[Found]] | None" = None,
 ) -> IndexReport:
@@ -142,6 +144,7 @@ def add_files(
         include: globs; only files that match.
         exclude: globs; no files that match.
         prune: remove documents whose files are gone from the directories in ``sources``.
+        follow_links: follow links to files outside the directories, too.
         progress: called as documents are encoded.
         encode: encodes changed files elsewhere and commits them, within the lock of the writer; returns those that it
             leaves to this process.
@@ -151,26 +154,63 @@ def add_files(
     """
     with store.writing():
         run = Run(_known(store), progress)
-        changes = find_changes(sources, run.known, _read_skipped(store), include=include, exclude=exclude)
-        run.unchanged, run.skipped = changes.unchanged, changes.skipped
-        run.total = sum(file.stat[0] for file in changes.to_read)
-        try:
-            files = changes.to_read if encode is None else encode(changes.to_read, run)
-            with IsolatedLoader() as loader:
-                for part, own in divide_files(store, files):
-                    known = run.known if part is store else _known_of(part, own)
-                    _encode(part, encoder, _load(own, loader, run, part), run, known)
-        finally:
-            if changes.to_read or changes.forgotten:
-                _note_files(store, run, changes.forgotten)
-        if run.sentences:
-            for part in parts_of(store):
-                part.merge_small()
+        changes = find_changes(
+            sources, run.known, _read_skipped(store), include=include, exclude=exclude, follow_links=follow_links
+        )
+        _add_changes(store, encoder, changes, run, encode)
         if prune:
             run.removed += [doc_id for doc_id in find_gone(sources, run.known.values()) if doc_id not in run.removed]
         if run.removed:
             store.commit_removed(run.removed)
         return run.report()
+
+
+def add_named_files(
+    store: Store,
+    encoder: "Callable[[], LandmarkEncoder]",
+    named: Mapping[str, Path],
+    *,
+    progress: Progress | None = None,
+) -> IndexReport:
+    """Index files under names that are given; one that takes the place of another document is replaced when whole.
+
+    Args:
+        store: to write to.
+        encoder: gives the encoder; called only when there is something to encode.
+        named: files by ``doc_id``.
+        progress: called as documents are encoded.
+
+    Raises:
+        StorageError: the index can't be written to.
+    """
+    with store.writing():
+        run = Run(_known(store), progress)
+        _add_changes(store, encoder, find_named_changes(named, run.known, _read_skipped(store)), run)
+        return run.report()
+
+
+def _add_changes(
+    store: Store,
+    encoder: "Callable[[], LandmarkEncoder]",
+    changes: Changes,
+    run: "Run",
+    encode: "Callable[[list[Found], Run], list[Found]] | None" = None,
+) -> None:
+    """Read and encode the files that have changed, and remember what was seen of the others."""
+    run.unchanged, run.skipped = changes.unchanged, changes.skipped
+    run.total = sum(file.stat[0] for file in changes.to_read)
+    try:
+        files = changes.to_read if encode is None else encode(changes.to_read, run)
+        with IsolatedLoader() as loader:
+            for part, own in divide_files(store, files):
+                known = run.known if part is store else _known_of(part, own)
+                _encode(part, encoder, _load(own, loader, run, part), run, known)
+    finally:
+        if changes.to_read or changes.forgotten:
+            _note_files(store, run, changes.forgotten)
+    if run.sentences:
+        for part in parts_of(store):
+            part.merge_small()
 
 
 def divide_files(store: Store, files: Sequence[Found]) -> list[tuple[IndexStore, list[Found]]]:
@@ -367,7 +407,6 @@ def _encode_by_shards(
 def _new_documents(documents: Iterable[Document], run: Run) -> Iterator[Loaded]:
     names: dict[str, str] = {}
     for document in documents:
-        _check_document(document)
         own = document.fingerprint or _fingerprint(document)
         row = run.known.get(document.doc_id)
         if document.doc_id in names:
@@ -383,19 +422,6 @@ def _new_documents(documents: Iterable[Document], run: Run) -> Iterator[Loaded]:
             run.unchanged += 1
         else:
             yield Loaded(replace(document, fingerprint=own), document.text, "", (len(document.text), 0))
-
-
-def _check_document(document: Document) -> None:
-    if not isinstance(document.doc_id, str) or not document.doc_id.strip():
-        raise UsageError(f"a document needs a doc_id, not {document.doc_id!r}")
-    for name in ("doc_id", "path", "kind"):
-        try:
-            getattr(document, name).encode("utf-8")
-        except (UnicodeEncodeError, AttributeError):
-            raise UsageError(f"document {document.doc_id!r}: its {name} is not text that UTF-8 can hold") from None
-    for key in document.meta:
-        if not isinstance(key, str):
-            raise UsageError(f"document {document.doc_id!r}: the metadata key {key!r} is not a string")
 
 
 def _encode(
@@ -466,29 +492,24 @@ def _load(files: Sequence[Found], loader: IsolatedLoader, run: Run, store: Index
             run.touched.append((row.id, stat))
             run.advance(file.doc_id, file.stat[0])
             continue
-        yield from _attachments(store, attached, path, file, run)
-        yield Loaded(replace(document, path=path), text, file.root, stat)
+        # Attachments come before the document that they are attached to: once that is whole, so are they.
+        for one in attached:
+            known = run.known.get(one.doc_id)
+            if known is not None and known.fingerprint == one.fingerprint and known.path == path:
+                run.unchanged += 1
+            else:
+                inner = replace(one, path=path)
+                yield Loaded(inner, one.text, file.root, (0, file.stat[1]), is_attachment=True)
+        gone = () if row is None or store is None else _gone_attachments(store, row, attached)
+        yield Loaded(replace(document, path=path), text, file.root, stat, replaces=gone)
 
 
-def _attachments(
-    store: IndexStore | None, attached: Sequence[Document], path: str, file: Found, run: Run
-) -> Iterator[Loaded]:
-    """The attachments of a changed file, before the document of the file: once that is whole, so are they."""
-    row = run.known.get(file.doc_id)
-    if row is not None and store is not None:
-        with store.reader.snapshot(segments=False) as snapshot:
-            before = catalog.find_attachments(snapshot.connection, row)
-        names = {document.doc_id for document in attached}
-        gone = [one.doc_id for one in before if one.doc_id not in names]
-        if gone:
-            store.commit([], removed=gone)
-            run.removed_already += len(gone)
-    for document in attached:
-        known = run.known.get(document.doc_id)
-        if known is not None and known.fingerprint == document.fingerprint and known.path == path:
-            run.unchanged += 1
-        else:
-            yield Loaded(replace(document, path=path), document.text, file.root, (0, file.stat[1]))
+def _gone_attachments(store: IndexStore, row: DocumentRow, attached: Sequence[Document]) -> tuple[str, ...]:
+    """The attachments that a document of the index has and its new version has not."""
+    with store.reader.snapshot(segments=False) as snapshot:
+        before = catalog.find_attachments(snapshot.connection, row)
+    names = {document.doc_id for document in attached}
+    return tuple(one.doc_id for one in before if one.doc_id not in names)
 
 
 def _safe_stat(stat: tuple[int, int]) -> tuple[int, int]:

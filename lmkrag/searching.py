@@ -66,7 +66,7 @@ class Searcher:
         Raises:
             UsageError: a query is not a string.
         """
-        parsed = [parse_operators(check_query(query)) for query in queries]
+        parsed = [parse_operators(check_query(query), exclusions=request.operators) for query in queries]
         queries = [text for text, _ in parsed]
         vectors: Sequence[Scores | None] = [None] * len(queries)
         if request.mode != "lexical" or similarity:

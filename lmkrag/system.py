@@ -2,6 +2,8 @@
 
 import os
 import sys
+import weakref
+from typing import Protocol
 
 from lmkrag.errors import LmkragError
 
@@ -19,3 +21,32 @@ def set_wait_policy() -> None:
     (``benchmarks/two_processes.py``). It counts only if it is set before torch and FAISS are imported.
     """
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+
+def count_cpus() -> int:
+    """Return how many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class HoldsLocks(Protocol):
+    """Something with locks, which a thread may hold at the instant at which another one forks."""
+
+    def renew_locks(self) -> None:
+        """Make the locks anew, and forget what waited for them."""
+
+
+_held: "weakref.WeakSet[HoldsLocks]" = weakref.WeakSet()
+
+
+def renew_in_forks(owner: HoldsLocks) -> None:
+    """Have an object make its locks anew in forked processes: the threads that hold them are not there."""
+    _held.add(owner)
+
+
+def _renew_all() -> None:
+    for owner in list(_held):
+        owner.renew_locks()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_renew_all)

@@ -7,15 +7,20 @@ stays in NumPy arrays.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
+from itertools import pairwise
 from typing import Any, Literal, Protocol
 
 from lmkrag.errors import UsageError
+from lmkrag.json_values import replace_surrogates, to_json_value
 
 SentenceKind = Literal["text", "heading", "item", "row", "code", "turn", "record"]
 SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "code", "turn", "record")
 
 Mode = Literal["hybrid", "dense", "lexical"]
 Level = Literal["passage", "span", "sentence", "document"]
+
+MAX_DOC_ID = 2_000
+"""Characters of a document's name."""
 
 BYTE_ORDER_MARK = "\ufeff"
 """What some editors put before UTF-8; it stays in a text, so that offsets are those of the file."""
@@ -41,6 +46,63 @@ class Document:
     page_starts: tuple[int, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
+
+    def __post_init__(self) -> None:
+        """Check every value, so that what an index accepts it can also store, show and send.
+
+        Lone surrogates in the text and title become U+FFFD, one for one; metadata become what JSON can hold: see
+        :func:`lmkrag.json_values.to_json_value`.
+
+        Raises:
+            UsageError: a value is of another type, or out of range.
+        """
+        if not isinstance(self.doc_id, str) or not self.doc_id.strip():
+            raise UsageError(f"a document needs a doc_id, not {_shorten(self.doc_id)}")
+        if len(self.doc_id) > MAX_DOC_ID:
+            raise UsageError(f"document {self.doc_id[:50]!r}...: a doc_id has at most {MAX_DOC_ID:,} characters")
+
+        self._check_texts()
+        object.__setattr__(self, "meta", self._checked_meta())
+        starts = self.page_starts
+        if not isinstance(starts, tuple | list) or not all(type(start) is int for start in starts):
+            raise self._refuse("page_starts", f"must be a tuple of whole numbers, not {_shorten(starts)}")
+        if starts and (starts[0] < 0 or starts[-1] > len(self.text) or any(a > b for a, b in pairwise(starts))):
+            raise self._refuse("page_starts", "must increase from 0 to the length of the text")
+        object.__setattr__(self, "page_starts", tuple(starts))
+
+    def _check_texts(self) -> None:
+        for name in ("doc_id", "path", "kind", "fingerprint", "title", "text"):
+            value = getattr(self, name)
+            if not isinstance(value, str):
+                raise self._refuse(name, f"must be a string, not {_shorten(value)}")
+            clean = replace_surrogates(value)
+            if clean is not value:
+                if name not in ("title", "text"):
+                    raise self._refuse(name, "is not text that UTF-8 can hold")
+                object.__setattr__(self, name, clean)
+
+    def _checked_meta(self) -> Mapping[str, Any]:
+        if not isinstance(self.meta, Mapping):
+            raise self._refuse("metadata", f"must be a mapping, not {_shorten(self.meta)}")
+        for key in self.meta:
+            if not isinstance(key, str):
+                raise UsageError(f"document {self.doc_id!r}: the metadata key {_shorten(key)} is not a string")
+        try:
+            meta: Mapping[str, Any] = to_json_value(self.meta)
+        except ValueError as error:
+            raise self._refuse("metadata", f"can't be stored: {error}") from None
+        return meta
+
+    def _refuse(self, name: str, why: str) -> UsageError:
+        return UsageError(f"document {self.doc_id!r}: its {name} {why}")
+
+
+def _shorten(value: object) -> str:
+    try:
+        text = repr(value)
+    except ValueError:  # an integer of more digits than Python writes
+        text = f"a value of type {type(value).__name__}"
+    return text if len(text) <= 60 else f"{text[:57]}..."
 
 
 ATTACHED_TO = "attached_to"
@@ -402,7 +464,6 @@ class Recipe:
     ``factory`` is a FAISS index description, ``{lists}`` standing for a number of clusters that fits the size. A
     segment of fewer than ``minimum`` sentences is stored exactly instead. ``train`` is how many vectors it learns
     from (0: all), ``search`` its search parameters. With ``tiers``, (most sentences, recipe name) chooses by size.
-    ``store`` keeps the vectors: ``faiss``, files of the index, or ``pgvector``, whose factory is ``exact`` or ``hnsw``.
     """
 
     name: str
@@ -412,9 +473,3 @@ class Recipe:
     train: int = 0
     search: Mapping[str, float] = field(default_factory=dict)
     tiers: tuple[tuple[int, str], ...] = ()
-    store: str = "faiss"
-
-    @property
-    def in_files(self) -> bool:
-        """Whether vectors are files of the index, which are copied with it."""
-        return self.store == "faiss"

@@ -6,7 +6,7 @@ from email.message import EmailMessage
 
 import pytest
 
-from lmkrag import Engine
+from lmkrag import Engine, encoding
 from lmkrag.corpus.load import load_with_attachments
 
 
@@ -91,20 +91,37 @@ def test_what_is_skipped_inside_is_remembered_beside_other_folders(mail, folder,
     assert [one.path for one in mail.add(folder).skipped] == ["valves.eml/photo.png"]
 
 
-def test_an_interrupted_run_reads_the_mail_again(mail, folder, monkeypatch):
-    (folder / "valves.eml").write_bytes(message("valves", valves_csv=VALVES).as_bytes())
-    from lmkrag import indexing
-
-    def fail(*_):
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched:
-        patched.setattr(indexing, "_attachments", fail)
-        with pytest.raises(KeyboardInterrupt):
-            mail.add(folder)
-    assert ids(mail) == []
+@pytest.mark.parametrize("rows", [1, 16_384])
+@pytest.mark.parametrize("stop", ["letter.eml/new.csv", "letter.eml"])
+def test_a_changed_mail_and_its_attachments_are_one_commit(mail, folder, monkeypatch, rows, stop):
+    """Interrupted after any document, the mail that was there is whole, its attachments with it."""
+    path = folder / "letter.eml"
+    path.write_bytes(message("winter", old_csv=VALVES, kept_csv=VALVES).as_bytes())
+    (folder / "a.txt").write_text("A note that comes first.")
     mail.add(folder)
-    assert ids(mail) == ["valves.eml", "valves.eml/valves.csv"]
+    before = {info.doc_id: info.fingerprint for info in mail.documents()}
+    path.write_bytes(message("summer", new_csv=VALVES, kept_csv=VALVES + b"VX-1030,9 bar\n").as_bytes())
+    (folder / "a.txt").write_text("A note that comes first, changed.")
+    monkeypatch.setattr(encoding, "_COMMIT_SENTENCES", 1)
+    monkeypatch.setattr(encoding, "_SEGMENT_ROWS", rows)
+    original = encoding._Batch.extend
+
+    def extend(self, item, part):
+        original(self, item, part)
+        if item.document.doc_id == stop:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        patched.setattr(encoding._Batch, "extend", extend)
+        mail.add(folder)
+    after = {info.doc_id: info.fingerprint for info in mail.documents()}
+    assert after.keys() == before.keys()
+    assert {name for name in after if after[name] != before[name]} == {"a.txt"}
+    assert mail.verify() == ()
+    report = mail.add(folder)
+    assert (report.added, report.updated, report.removed) == (1, 2, 1)
+    assert ids(mail) == ["a.txt", "letter.eml", "letter.eml/kept.csv", "letter.eml/new.csv"]
+    assert mail.verify() == ()
 
 
 def test_names_meet_and_mails_are_nested(folder):

@@ -112,7 +112,9 @@ def test_a_link_that_was_indexed_first_stays_the_name(docs, empty, tmp_path):
     target.parent.mkdir()
     target.write_text("# Tides\n\nHigh water is at noon.")
     (docs / "tides.md").symlink_to(target)
-    empty.add(docs)
+    outside = empty.add(docs)
+    assert [one.reason for one in outside.skipped] == ["link to a file outside the directory: follow_links follows it"]
+    empty.add(docs, follow_links=True)
     assert empty.document("tides.md").kind == "markdown"
     assert empty.add(target.parent).added == 0
     assert "3f9a" not in ids(empty)

@@ -59,23 +59,6 @@ def test_progress_is_told_for_documents_too(empty):
     assert told[-1][1:] == (3 * 9 * 22, 0)
 
 
-@pytest.mark.parametrize(
-    ("document", "message"),
-    [
-        (Document("", "p", "One."), "a document needs a doc_id, not ''"),
-        (Document(" ", "p", "One."), "a document needs a doc_id"),
-        (Document("\ud800", "p", "One."), "its doc_id is not text that UTF-8 can hold"),
-        (Document("a", "\udcff", "One."), "its path is not text that UTF-8 can hold"),
-        (Document("a", "p", "One.", meta={3: "x"}), "the metadata key 3 is not a string"),
-        (Document(7, "p", "One."), "a document needs a doc_id, not 7"),
-    ],
-)
-def test_documents_that_can_not_be_stored_are_wrong_usage(empty, document, message):
-    with pytest.raises(UsageError, match=message):
-        empty.add(document)
-    assert empty.add(Document("b", "p", "Two.")).added == 1
-
-
 def test_nothing_is_added_by_an_empty_list(empty):
     assert empty.add([]).added == 0
     assert empty.add(iter(())).added == 0

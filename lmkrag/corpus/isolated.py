@@ -1,12 +1,15 @@
 """Read files of complex formats in a process of their own: one bad file can't take a run down, hang it or fill memory.
 
 Parsers of PDF, Word, HTML and the like are large libraries fed with files of unknown origin. The process they run in
-has a limit on its memory, no environment to leak, and is killed when a file takes too long; the next gets a new one.
+has limits on its memory and time, no environment to leak, ends with its parent, and is killed when a file takes too
+long; the next gets a new one.
 """
 
 import base64
+import ctypes
 import json
 import logging
+import math
 import os
 import select
 import signal
@@ -35,6 +38,8 @@ MEMORY = 4 << 30
 """Bytes of address space a file's reader may use."""
 
 _CHUNK = 1 << 20
+_GRACE = 5  # seconds after which a process ends itself that its parent has not ended
+_PR_SET_PDEATHSIG = 1
 _logger = logging.getLogger(__name__)
 
 # Isolated mode: neither the working directory nor PYTHON* variables say where modules come from.
@@ -139,14 +144,14 @@ class IsolatedLoader:
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
+        allowed = self._allowed_seconds(Path(request["path"]))
         try:
-            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.write(json.dumps({**request, "seconds": math.ceil(allowed)}).encode() + b"\n")
             process.stdin.flush()
-            line = _read_line(process.stdout, time.monotonic() + self._allowed_seconds(Path(request["path"])))
+            line = _read_line(process.stdout, time.monotonic() + allowed)
         except TimeoutError:
             self._log(Path(request["path"]))
             self.close()
-            allowed = self._allowed_seconds(Path(request["path"]))
             raise DocumentError(f"takes longer than {allowed:.0f} s to read: skipped") from None
         except BrokenPipeError:
             line = b""
@@ -228,6 +233,21 @@ def _limit(memory: int) -> None:
         return
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def _limit_time(seconds: int) -> None:
+    """Have the system end this process where a request takes longer: the parent, which would, may be gone."""
+    signal.alarm(seconds + _GRACE)
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    limit = math.ceil(used.ru_utime + used.ru_stime) + seconds + _GRACE
+    resource.setrlimit(resource.RLIMIT_CPU, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
 
 
 def _load(path: Path, doc_id: str) -> dict[str, Any]:
@@ -272,6 +292,7 @@ def serve(memory: int) -> None:
     os.dup2(2, 1)  # what a library prints is not a reply
     for line in sys.stdin.buffer:
         request = json.loads(line)
+        _limit_time(request.pop("seconds"))
         reply: dict[str, Any]
         try:
             reply = _TASKS[request.pop("task")](Path(request.pop("path")), **request)
@@ -279,5 +300,6 @@ def serve(memory: int) -> None:
         except DocumentError as error:
             failed = {"error": str(error), "lasting": error.lasting, "empty": isinstance(error, EmptyDocument)}
             packed = json.dumps({**failed, "traceback": traceback.format_exc()}).encode()
+        signal.alarm(0)
         replies.write(packed + b"\n")
         replies.flush()

@@ -11,7 +11,7 @@ from pathlib import Path
 from lmkrag.corpus.formats.base import OLD_OFFICE, Loaded
 from lmkrag.corpus.formats.text import SAMPLE, read_mark
 from lmkrag.corpus.walk import printable
-from lmkrag.errors import DocumentError, EmptyDocument
+from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.types import ATTACHED_TO, BYTE_ORDER_MARK, Document, Skipped
 
 _READERS = {
@@ -47,6 +47,9 @@ _MAGIC = {
 }
 """What a file of a format has near its beginning."""
 
+_MAX_CHARACTERS = 64 << 20  # of a file that is parsed, and so held in memory
+_MAX_EXPANSION = 100  # characters per byte; compressed text has 3 to 20
+_SMALL = 1 << 20  # characters that any file may hold
 _MOST_ATTACHMENTS = 10_000  # of a file
 _DEEPEST = 3  # of attachments to attachments
 _LONG = 4 << 20  # bytes
@@ -70,7 +73,7 @@ def load_document(path: Path, doc_id: str) -> Document:
     Raises:
         DocumentError: it can't be read, with the reason in one line.
     """
-    return load_bytes(_read(path), path.name, doc_id=doc_id, path=str(path))
+    return load_bytes(_read(path), path.name, doc_id=doc_id, path=printable(str(path)))
 
 
 def _read(path: Path) -> bytes:
@@ -130,8 +133,8 @@ def load_with_attachments(path: Path, doc_id: str) -> tuple[Document, list[Docum
     Raises:
         DocumentError: the file can't be read.
     """
-    data = _read(path)
-    loaded = _parse(data, path.name, str(path))
+    data, place = _read(path), printable(str(path))
+    loaded = _parse(data, path.name, place)
     attached: dict[str, Document] = {}
     skipped: list[Skipped] = []
     waiting = [(doc_id, 1, loaded.attachments)]
@@ -141,7 +144,11 @@ def load_with_attachments(path: Path, doc_id: str) -> tuple[Document, list[Docum
             name = _free_name(f"{owner}/{printable(attachment.name)}", attached)
             if len(attached) + len(skipped) == _MOST_ATTACHMENTS:
                 skipped.append(Skipped(name, f"more than {_MOST_ATTACHMENTS:,} attachments: the rest is left out"))
-                return _document(loaded, data, path.name, doc_id, str(path)), list(attached.values()), skipped
+                return (
+                    _document(loaded, data, path.name, doc_id, printable(str(path))),
+                    list(attached.values()),
+                    skipped,
+                )
             try:
                 inner = _parse(attachment.data, attachment.name, name)
                 document = _document(inner, attachment.data, attachment.name, name, str(path))
@@ -151,7 +158,7 @@ def load_with_attachments(path: Path, doc_id: str) -> tuple[Document, list[Docum
             attached[name] = replace(document, meta={**document.meta, ATTACHED_TO: doc_id})
             if inner.attachments and depth < _DEEPEST:
                 waiting.append((name, depth + 1, inner.attachments))
-    return _document(loaded, data, path.name, doc_id, str(path)), list(attached.values()), skipped
+    return _document(loaded, data, path.name, doc_id, place), list(attached.values()), skipped
 
 
 def _free_name(name: str, taken: Container[str]) -> str:
@@ -182,20 +189,26 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
         raise DocumentError(f"can't be parsed ({type(error).__name__})") from error
     if not loaded.text.removeprefix(BYTE_ORDER_MARK).strip():
         raise EmptyDocument("no text in it")
+    allowed = min(_MAX_CHARACTERS, max(_SMALL, _MAX_EXPANSION * len(data)))
+    if suffix in _BY_SUFFIX and len(loaded.text) > allowed:
+        raise DocumentError(f"holds more than {allowed:,} characters, out of {len(data):,} bytes: refused")
     return loaded
 
 
 def _document(loaded: Loaded, data: bytes, name: str, doc_id: str, path: str) -> Document:
-    return Document(
-        doc_id=doc_id,
-        path=path,
-        text=loaded.text,
-        title=loaded.title or Path(name).stem,
-        kind=loaded.kind,
-        page_starts=loaded.page_starts,
-        meta=loaded.meta,
-        fingerprint=fingerprint(data),
-    )
+    try:
+        return Document(
+            doc_id=doc_id,
+            path=path,
+            text=loaded.text,
+            title=loaded.title or printable(Path(name).stem),
+            kind=loaded.kind,
+            page_starts=loaded.page_starts,
+            meta=loaded.meta,
+            fingerprint=fingerprint(data),
+        )
+    except UsageError as error:
+        raise DocumentError(str(error)) from error
 
 
 def fingerprint(data: bytes) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from lmkrag.corpus.formats.text import SAMPLE, describe, guess_encoding, read_mark
+from lmkrag.corpus.walk import printable
 from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.types import BYTE_ORDER_MARK, Document
 
@@ -81,8 +82,10 @@ def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
     if text.blank:
         raise EmptyDocument("no text in it")
     facts = describe(text[:_HEAD], path.name)
-    title = facts.title or path.stem
-    document = Document(doc_id, str(path), "", title, facts.kind, meta=facts.meta, fingerprint=digest.hexdigest())
+    title = facts.title or printable(path.stem)
+    document = Document(
+        doc_id, printable(str(path)), "", title, facts.kind, meta=facts.meta, fingerprint=digest.hexdigest()
+    )
     return document, text
 
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 _STAMPS = ".lmkrag-mirror.json"
+_WAITS = {"connect_timeout": 10, "read_timeout": 15}  # seconds: botocore's minute, five times over, is no answer
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _CHANGED_AT = ("LastModified", "mtime", "last_modified", "updated", "modified")
 
@@ -92,8 +93,9 @@ def open_url(url: str) -> "tuple[AbstractFileSystem, str]":
     """
     from fsspec.core import url_to_fs
 
+    options = {"config_kwargs": _WAITS} if url.startswith(("s3://", "s3a://")) else {}
     try:
-        found: tuple[AbstractFileSystem, str] = url_to_fs(url)
+        found: tuple[AbstractFileSystem, str] = url_to_fs(url, **options)
     except ImportError as error:
         raise MissingExtra("s3", "s3fs" if url.startswith("s3") else str(error.name or "what reads it")) from error
     except ValueError as error:

@@ -13,6 +13,10 @@ from lmkrag.errors import UsageError
 from lmkrag.types import Skipped
 
 _INDEX_FILES = {"catalog.sqlite", "segments"}  # a directory with both is an index, not a corpus
+_MAX_GITIGNORE = 1 << 20  # bytes
+_MAX_PATTERN = 1_000  # characters
+_MAX_WILDCARDS = 3
+_WILDCARDS = re.compile(r"\*+")
 _SHARDED = "shards.json"  # so is one with this and a folder of shards
 
 
@@ -34,16 +38,19 @@ class Found:
     real: str
 
 
-def walk(source: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> Iterator[Found | Skipped]:
+def walk(
+    source: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = (), follow_links: bool = False
+) -> Iterator[Found | Skipped]:
     """Yield the files under ``source`` in order of their names, or ``source`` itself if it is one.
 
-    Hidden files, indexes and what ``.gitignore`` files name are left out, as version control does. Links to files are
-    followed, links to directories are not.
+    Hidden files, indexes and what ``.gitignore`` files name are left out, as version control does. Links to files below
+    ``source`` are followed, links to directories are not.
 
     Args:
         source: a file or a directory.
         include: globs (of ``.gitignore`` form); when given, only files that match one.
         exclude: globs; files and directories that match one are left out.
+        follow_links: follow links to files that are not below ``source``, too.
 
     Yields:
         ``Found`` for each file, ``Skipped`` for what can't be one.
@@ -56,12 +63,12 @@ def walk(source: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = 
         raise UsageError(f"{source}: no such file or directory")
     if not source.is_dir():
         absolute = source.absolute()
-        yield _examine(absolute, printable(source.name), str(absolute.parent), os.path.realpath(absolute))
+        yield examine(absolute, printable(source.name), str(absolute.parent), os.path.realpath(absolute))
         return
     root = source.resolve()
     wanted = _parse_globs("include", include) if include else None
     unwanted = _parse_globs("exclude", exclude)
-    yield from _walk_directory(root, root, wanted, [*_rules_above(root), ("", "", unwanted)])
+    yield from _walk_directory(root, wanted, [*_rules_above(root), ("", "", unwanted)], follow_links=follow_links)
 
 
 def _rules_above(root: Path) -> list[Rule]:
@@ -89,6 +96,7 @@ def check_globs(include: Sequence[str], exclude: Sequence[str]) -> None:
 def _parse_globs(name: str, globs: Sequence[str]) -> GitIgnoreSpec:
     for glob in globs:
         try:
+            _check_pattern(glob)
             GitIgnoreSpec.from_lines([glob])
         except ValueError:
             raise UsageError(f"{name} {glob!r}: not a glob of .gitignore form") from None
@@ -96,9 +104,9 @@ def _parse_globs(name: str, globs: Sequence[str]) -> GitIgnoreSpec:
 
 
 def _walk_directory(
-    root: Path, directory: Path, wanted: GitIgnoreSpec | None, ignores: list[Rule]
+    root: Path, wanted: GitIgnoreSpec | None, ignores: list[Rule], *, follow_links: bool
 ) -> Iterator[Found | Skipped]:
-    stack = [(directory, ignores)]
+    stack = [(root, ignores)]
     while stack:
         directory, ignores = stack.pop()
         relative = directory.relative_to(root).as_posix()
@@ -126,34 +134,51 @@ def _walk_directory(
                 yield Skipped(printable(name), "link to a directory: not followed, add it by its own path")
             elif wanted is None or wanted.match_file(name):
                 real = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
-                yield _examine(Path(entry.path), printable(name), str(root), real)
+                if not follow_links and entry.is_symlink() and not Path(real).is_relative_to(root):
+                    yield Skipped(printable(name), "link to a file outside the directory: follow_links follows it")
+                    continue
+                yield examine(Path(entry.path), printable(name), str(root), real)
         stack.extend(reversed(inner))
 
 
-def _examine(path: Path, doc_id: str, root: str, real: str) -> Found | Skipped:
+def examine(path: Path, doc_id: str, root: str, real: str) -> Found | Skipped:
+    """Look at one file: see :class:`Found`."""
     try:
         facts = path.stat()
     except OSError as error:
         return Skipped(doc_id, f"can't be read ({error.strerror or error})")
     if not stat.S_ISREG(facts.st_mode):
         return Skipped(doc_id, "not a regular file")
-    return Found(path, doc_id, root, (facts.st_size, facts.st_mtime_ns), real)
+    return Found(path, doc_id, printable(root), (facts.st_size, facts.st_mtime_ns), real)
 
 
 def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
     """The rules of a directory's ``.gitignore``, and what is wrong with lines that were left out."""
+    path = directory / ".gitignore"
+    nothing = GitIgnoreSpec.from_lines([])
     try:
-        lines = (directory / ".gitignore").read_text("utf-8-sig", "replace").splitlines()
+        facts = path.stat()
+        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MAX_GITIGNORE:
+            return nothing, [f"is not a regular file of at most {_MAX_GITIGNORE >> 20} MiB: was ignored"]
+        lines = path.read_text("utf-8-sig", "replace").splitlines()
     except OSError:
-        return GitIgnoreSpec.from_lines([]), []
+        return nothing, []
     good, problems = [], []
     for number, line in enumerate(lines, 1):
         try:
+            _check_pattern(line)
             GitIgnoreSpec.from_lines([line])
             good.append(line)
         except ValueError:
             problems.append(f"line {number} is not a pattern: {line.strip()[:80]!r} was ignored")
     return GitIgnoreSpec.from_lines(good), problems
+
+
+def _check_pattern(pattern: str) -> None:
+    """Raise ValueError for a pattern with many wildcards: each multiplies the ways in which a name may match."""
+    parts = [len(_WILDCARDS.findall(part)) for part in pattern.split("/")]
+    if len(pattern) > _MAX_PATTERN or max(parts) > _MAX_WILDCARDS or sum(parts) > 2 * _MAX_WILDCARDS:
+        raise ValueError(f"a pattern has at most {_MAX_WILDCARDS} wildcards in a name")
 
 
 def _ignored(name: str, rules: list[Rule]) -> bool:

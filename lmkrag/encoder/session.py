@@ -8,6 +8,7 @@ from ctypes import py_object, pythonapi
 from typing import Any
 
 from lmkrag.arrays import Vectors
+from lmkrag.system import count_cpus
 
 
 class Session:
@@ -63,4 +64,4 @@ def _processors(threads: int, process: int) -> ThreadPoolExecutor:
 def count_threads() -> int:
     """Return how many threads to compute with: ``OMP_NUM_THREADS`` if it is set, else one for each processor."""
     wanted = os.environ.get("OMP_NUM_THREADS", "")
-    return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else len(os.sched_getaffinity(0))
+    return int(wanted) if wanted.isdecimal() and int(wanted) > 0 else count_cpus()

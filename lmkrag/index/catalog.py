@@ -20,6 +20,7 @@ from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.recipes import recipe_from_json, recipe_to_json
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import Staged
+from lmkrag.json_values import replace_surrogates, to_json_value
 from lmkrag.types import ATTACHED_TO
 
 FORMAT_VERSION = 5
@@ -31,6 +32,7 @@ TEXT_PER_BLOCK = 4_096
 
 SENTENCES_PER_BLOCK = 512
 
+_NEARBY = 250  # names on each side of one that is not there, among which one like it is looked for
 _CACHE = 8_192  # KiB of pages each connection keeps
 
 _SEGMENT = re.compile("[0-9a-f]{32}")  # nothing that could lead out of segments/
@@ -99,6 +101,7 @@ def connect(path: Path, *, create: bool = False, immutable: bool = False) -> sql
         connection.execute(f"PRAGMA cache_size = -{_CACHE}")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA cell_size_check = ON")
+        connection.execute("PRAGMA trusted_schema = OFF")
         connection.execute("PRAGMA synchronous = FULL")
     except BaseException:
         connection.close()
@@ -123,6 +126,8 @@ def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
     Raises:
         IndexCorrupt: one of those that never change is not what was written.
     """
+    if connection.execute("SELECT type FROM sqlite_schema WHERE name = 'meta'").fetchone() != ("table",):
+        raise IndexCorrupt("the catalog has no table of what the index is made with")
     meta = dict(connection.execute("SELECT key, value FROM meta"))
     if meta["format"] == str(FORMAT_VERSION) and meta["checksum"] != _checksum_fixed(meta):
         raise IndexCorrupt("the catalog's record of the encoder and recipe is damaged (checksum)")
@@ -189,9 +194,9 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
         document.doc_id,
         document.path,
         staged.root,
-        document.title.encode("utf-8", "replace").decode("utf-8"),
+        document.title,
         document.kind,
-        json.dumps(dict(document.meta), default=str, sort_keys=True),
+        json.dumps(dict(document.meta), sort_keys=True, allow_nan=False),
         json.dumps(document.page_starts),
         document.fingerprint,
         *staged.stat,
@@ -282,9 +287,19 @@ def named_owner(doc_id: str, meta: Mapping[str, Any]) -> str | None:
     return owner if isinstance(owner, str) and doc_id.startswith(owner + "/") else None
 
 
-def all_documents(connection: sqlite3.Connection) -> Iterator[DocumentRow]:
-    """Yield every document, by ``doc_id``."""
-    return _documents(connection, "ORDER BY doc_id", ())
+def nearby_ids(connection: sqlite3.Connection, doc_id: str) -> list[str]:
+    """Return the names of documents on both sides of a name in their order, a bounded number."""
+    sides = ("doc_id >= ? ORDER BY doc_id", "doc_id < ? ORDER BY doc_id DESC")
+    return [
+        name
+        for side in sides
+        for (name,) in connection.execute(f"SELECT doc_id FROM document WHERE {side} LIMIT ?", (doc_id, _NEARBY))
+    ]
+
+
+def all_documents(connection: sqlite3.Connection, after: str = "", limit: int | None = None) -> Iterator[DocumentRow]:
+    """Yield documents by ``doc_id``: all, or at most so many after one."""
+    return _documents(connection, "WHERE doc_id > ? ORDER BY doc_id LIMIT ?", (after, -1 if limit is None else limit))
 
 
 def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, DocumentRow]:
@@ -311,9 +326,31 @@ def _documents(connection: sqlite3.Connection, clause: str, values: tuple[Any, .
     for *columns, recorded in connection.execute(f"SELECT {_COLUMNS}, row_checksum FROM document {clause}", values):
         if recorded != _checksum_row(tuple(columns)):
             raise IndexCorrupt(f"the catalog's row of document {columns[1]!r} is damaged (checksum); run lmkrag repair")
-        columns[6] = json.loads(columns[6])
-        columns[7] = tuple(json.loads(columns[7]))
+        try:
+            columns[6] = _read_meta(columns[6])
+            columns[7] = _read_page_starts(columns[7])
+        except (ValueError, TypeError, RecursionError) as error:
+            raise IndexCorrupt(
+                f"the catalog's row of document {columns[1]!r} can't be read ({error}); run lmkrag repair"
+            ) from error
         yield DocumentRow(*columns)
+
+
+def _read_meta(stored: str) -> dict[str, Any]:
+    """Metadata as they were stored; earlier versions let values pass that JSON can't hold."""
+    meta = json.loads(stored, parse_constant=str)
+    if not isinstance(meta, dict):
+        raise ValueError("its metadata are not a mapping")
+    if "\\ud" in stored:
+        return {replace_surrogates(key): to_json_value(value) for key, value in meta.items()}
+    return meta
+
+
+def _read_page_starts(stored: str) -> tuple[int, ...]:
+    starts = json.loads(stored)
+    if not isinstance(starts, list) or not all(type(start) is int for start in starts):
+        raise ValueError("its page_starts are not whole numbers")
+    return tuple(starts)
 
 
 def _keys(connection: sqlite3.Connection, table: str) -> Iterator[int]:

@@ -7,9 +7,11 @@ from xxhash import xxh3_64_digest, xxh3_128
 
 from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.errors import IndexCorrupt
+from lmkrag.json_values import replace_surrogates
 from lmkrag.types import Text
 
 _CHECKSUM = 8  # bytes
+_MAX_UNPACKED = 1 << 30  # bytes: the runs of a segment of a hundred million sentences are below it
 _SLICE = 1 << 20  # characters in memory at a time
 
 
@@ -33,17 +35,34 @@ def unpack(packed: bytes, place: str) -> bytes:
     body = packed[_CHECKSUM:]
     if packed[:_CHECKSUM] != checksum(place, body):
         raise IndexCorrupt(f"the catalog is damaged at {place} (checksum); run lmkrag repair")
-    return zlib.decompress(body)
+    decompressor = zlib.decompressobj()
+    try:
+        data = decompressor.decompress(body, _MAX_UNPACKED)
+    except zlib.error as error:
+        raise IndexCorrupt(f"the catalog is damaged at {place} ({error}); run lmkrag repair") from error
+    if not decompressor.eof:
+        raise IndexCorrupt(f"the catalog is damaged at {place} (it has no end); run lmkrag repair")
+    return data
 
 
 def pack_text(text: str, document: int, start: int) -> bytes:
-    """Encode characters of a document from ``start`` on; lone surrogates pass."""
+    """Encode characters of a document from ``start`` on."""
     return pack(text.encode("utf-8", "surrogatepass"), f"text {document} {start}")
 
 
 def unpack_text(packed: bytes, document: int, start: int) -> str:
-    """Return what :func:`pack_text` was given. Raises IndexCorrupt: it is damaged."""
-    return unpack(packed, f"text {document} {start}").decode("utf-8", "surrogatepass")
+    """Return what :func:`pack_text` was given.
+
+    Earlier versions stored lone surrogates, which come back as U+FFFD.
+
+    Raises:
+        IndexCorrupt: it is damaged.
+    """
+    data = unpack(packed, f"text {document} {start}")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        return replace_surrogates(data.decode("utf-8", "surrogatepass"))
 
 
 def pack_sentences(starts: Ids, ends: Ids, kinds: Bytes, document: int, first: int) -> bytes:

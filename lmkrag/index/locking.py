@@ -1,12 +1,24 @@
 """The lock of an index directory's one writer."""
 
 import contextlib
+import errno
+import fcntl
 from collections.abc import Iterator
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from lmkrag.errors import IndexLocked, StorageError
+
+
+def _has_locks(path: Path) -> bool:
+    """Return whether the file system of an existing file knows flock, without which filelock's file is the lock."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno != errno.ENOSYS
+    return True
 
 
 @contextlib.contextmanager
@@ -20,6 +32,11 @@ def lock_index(path: Path) -> Iterator[None]:
     try:
         lock.acquire()
     except Timeout:
+        if not _has_locks(path / "write.lock"):
+            raise StorageError(
+                f"{path}: this file system has no locks (flock), and write.lock is there, which an interrupted writer "
+                "may have left; keep the index on a local disk, or remove that file if nobody is writing"
+            ) from None
         raise IndexLocked(f"{path}: another process is writing to this index; try again when it is done") from None
     except OSError as error:
         raise StorageError(f"{path}: can't be written to ({error})") from error

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from lmkrag.errors import IndexClosed, IndexCorrupt, IndexMismatch, IndexNotFound, StorageError
+from lmkrag.errors import IndexClosed, IndexCorrupt, IndexMismatch, IndexNotFound, SnapshotExpired, StorageError
 from lmkrag.index import catalog
 from lmkrag.index.live import LiveSegment
 from lmkrag.index.ranges import NO_DOCUMENTS, DocumentRanges
@@ -267,6 +267,11 @@ class IndexReader:
                 )
             except IndexCorrupt:
                 # A compaction may have replaced the file after this snapshot was taken: then there is a newer one.
+                found = self._stat()
+                if (found.st_dev, found.st_ino) != self._identity and self._copy is None:
+                    raise SnapshotExpired(
+                        f"{self.path}: another index has taken this one's place; read again"
+                    ) from None
                 if nested:
                     raise
                 connection.execute("ROLLBACK")

@@ -10,7 +10,7 @@ computes what it computes over one index: numbers of documents, lengths and weig
 import contextlib
 import json
 import operator
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Self
@@ -90,7 +90,7 @@ class ShardedStore:
         return cls(path, dict(enumerate(made)))
 
     @classmethod
-    def open(cls, path: Path, *, partial: bool = False) -> Self:
+    def open(cls, path: Path, *, partial: bool = False, recipe: Recipe | None = None) -> Self:
         """Open an existing sharded index; with ``partial``, for reading, whatever shards there are.
 
         Raises:
@@ -105,7 +105,7 @@ class ShardedStore:
             try:
                 if not IndexStore.exists(folder):
                     raise IndexNotFound(f"{folder}: shard {number} of {len(folders)} is not there")
-                shard = IndexStore.open(folder)
+                shard = IndexStore.open(folder, recipe=recipe)
             except StorageError as error:
                 if not partial:
                     raise
@@ -240,6 +240,11 @@ class ShardedSnapshot(Snapshot):
     parts: Mapping[int, Snapshot] = field(default_factory=dict)
     count: int = 0
 
+    @property
+    def state(self) -> Hashable:
+        """What no other state of this index has: the sum of the generations is the same in several."""
+        return tuple((shard, part.generation) for shard, part in self.parts.items())
+
     def find_document(self, doc_id: str) -> DocumentRow | None:
         """Return the row of a document, with ids that tell its shard."""
         first = choose_shard(doc_id, self.count)
@@ -249,10 +254,14 @@ class ShardedSnapshot(Snapshot):
                 return widen(row, shard)
         return None
 
-    def all_documents(self) -> Iterable[DocumentRow]:
-        """Yield the row of every document, by ``doc_id``."""
-        rows = (widen(row, shard) for shard, part in self.parts.items() for row in part.all_documents())
-        return sorted(rows, key=lambda row: row.doc_id)
+    def nearby_ids(self, doc_id: str) -> list[str]:
+        """Return the names of some documents that are like a name which is not there."""
+        return [name for part in self.parts.values() for name in part.nearby_ids(doc_id)]
+
+    def all_documents(self, after: str = "", limit: int | None = None) -> Iterable[DocumentRow]:
+        """Yield the rows of documents, by ``doc_id``: all, or at most so many after one."""
+        rows = (widen(row, shard) for shard, part in self.parts.items() for row in part.all_documents(after, limit))
+        return sorted(rows, key=lambda row: row.doc_id)[:limit]
 
     def read_documents(self, keys: Iterable[int]) -> dict[int, DocumentRow]:
         """Return documents by their row ids."""
@@ -376,13 +385,20 @@ def read_record(path: Path) -> tuple[str, int]:
     return folder, shards
 
 
-def open_store(path: Path, *, partial: bool = False) -> "Store":
-    """Open an index, sharded or not; with ``partial``, whatever shards there are.
+def open_store(path: Path, *, partial: bool = False, recipe: Recipe | None = None) -> "Store":
+    """Open an index, sharded or not.
+
+    Args:
+        path: of the index.
+        partial: open whatever shards there are.
+        recipe: takes the place of the one that the index has recorded.
 
     Raises:
         IndexNotFound: there is none. IndexMismatch: it can't be read by this lmkrag. IndexCorrupt: it is damaged.
     """
-    return ShardedStore.open(path, partial=partial) if ShardedStore.exists(path) else IndexStore.open(path)
+    if ShardedStore.exists(path):
+        return ShardedStore.open(path, partial=partial, recipe=recipe)
+    return IndexStore.open(path, recipe=recipe)
 
 
 Store = IndexStore | ShardedStore

@@ -2,7 +2,7 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -26,9 +26,10 @@ from lmkrag.index.lexical import (
 )
 from lmkrag.index.live import LiveSegment, Selection
 from lmkrag.index.ranges import DocumentRanges, find_rows
-from lmkrag.index.vector_set import VectorSet
+from lmkrag.index.vectors import VectorFile
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words import query_words
+from lmkrag.json_values import replace_surrogates
 from lmkrag.types import Mode
 
 Result = TypeVar("Result")
@@ -105,7 +106,11 @@ class Searchable(Protocol):
 
     @property
     def generation(self) -> int:
-        """A number that another state of this index does not have."""
+        """How many commits there were."""
+
+    @property
+    def state(self) -> Hashable:
+        """What no other state of this index has, to remember answers by."""
 
     @property
     def documents(self) -> DocumentRanges:
@@ -147,8 +152,11 @@ class Searchable(Protocol):
     def find_document(self, doc_id: str) -> DocumentRow | None:
         """Return the row of a document."""
 
-    def all_documents(self) -> Iterable[DocumentRow]:
-        """Yield the row of every document, by ``doc_id``."""
+    def nearby_ids(self, doc_id: str) -> list[str]:
+        """Return the names of some documents that are like a name which is not there."""
+
+    def all_documents(self, after: str = "", limit: int | None = None) -> Iterable[DocumentRow]:
+        """Yield the rows of documents, by ``doc_id``: all, or at most so many after one."""
 
     def select_documents(self, keep: Callable[[DocumentRow], bool]) -> list[int]:
         """Return the row ids of the documents that ``keep`` is true of; it has to be picklable."""
@@ -177,6 +185,11 @@ class Snapshot:
     segments: tuple[LiveSegment, ...]
     titles: dict[int, frozenset[int]]
     """Words of documents' titles, by document; filled as they are asked for, and good for every later snapshot."""
+
+    @property
+    def state(self) -> Hashable:
+        """What no other state of this index has."""
+        return self.generation
 
     def search(
         self,
@@ -248,9 +261,13 @@ class Snapshot:
         """Return the catalog's row of a document."""
         return catalog.find_document(self.connection, doc_id)
 
-    def all_documents(self) -> Iterable[DocumentRow]:
-        """Yield the catalog's row of every document, by ``doc_id``."""
-        return catalog.all_documents(self.connection)
+    def nearby_ids(self, doc_id: str) -> list[str]:
+        """Return the names of some documents that are like a name which is not there."""
+        return catalog.nearby_ids(self.connection, replace_surrogates(doc_id))
+
+    def all_documents(self, after: str = "", limit: int | None = None) -> Iterable[DocumentRow]:
+        """Yield the catalog's rows of documents, by ``doc_id``: all, or at most so many after one."""
+        return catalog.all_documents(self.connection, after, limit)
 
     def select_documents(self, keep: Callable[[DocumentRow], bool]) -> list[int]:
         """Return the row ids of the documents that ``keep`` is true of."""
@@ -400,7 +417,7 @@ class Snapshot:
         return vectors
 
 
-def gather_vectors(parts: Sequence[tuple[VectorSet, Ids]], sentences: Ids) -> Vectors | None:
+def gather_vectors(parts: Sequence[tuple[VectorFile, Ids]], sentences: Ids) -> Vectors | None:
     """Read the vectors of some sentences.
 
     Args:

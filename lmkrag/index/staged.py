@@ -83,7 +83,7 @@ class Staged:
     """A document ready to be committed.
 
     ``text`` is the document's own, or on disk, ``stat`` the size and modification time (ns) of its source, ``root`` the
-    directory that was added, or ``""``.
+    directory that was added, or ``""``. ``replaces`` are the attachments of its earlier version that it no longer has.
     """
 
     document: Document
@@ -92,3 +92,4 @@ class Staged:
     root: str
     stat: tuple[int, int]
     windows: WindowTable = field(default_factory=WindowTable)
+    replaces: tuple[str, ...] = ()

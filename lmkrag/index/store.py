@@ -30,8 +30,8 @@ from lmkrag.index.reader import CATALOG, IndexReader, wrap_error
 from lmkrag.index.recipes import DEFAULT_RECIPE, choose_recipe, load_recipe, recipe_from_json, recipe_to_json
 from lmkrag.index.segments import SegmentFile, write_segment
 from lmkrag.index.staged import Staged
-from lmkrag.index.vector_stores import find_store, store_of
-from lmkrag.index.vectors import Slices
+from lmkrag.index.vectors import Slices, check_factory
+from lmkrag.system import renew_in_forks
 from lmkrag.types import EncoderSpec, Recipe
 
 _NEW_CATALOG = "catalog.new"
@@ -47,6 +47,11 @@ class IndexStore:
         self.encoder = encoder
         self.recipe = recipe
         self.reader = IndexReader(path, encoder)
+        self.renew_locks()
+        renew_in_forks(self)
+
+    def renew_locks(self) -> None:
+        """Begin with a lock that no thread holds; the writer of a parent process holds the lock of the directory."""
         self._writer = threading.Lock()
 
     @classmethod
@@ -55,7 +60,7 @@ class IndexStore:
         if path.exists() and (not path.is_dir() or not {entry.name for entry in path.iterdir()} <= _LEFTOVERS):
             raise UsageError(f"{path}: not empty and not an index; choose another directory")
         chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe or DEFAULT_RECIPE)
-        find_store(chosen.store).check(chosen, encoder.dimensions)
+        check_factory(chosen, encoder.dimensions)
         store = cls(path, encoder, chosen)
         try:
             (path / "segments").mkdir(parents=True, exist_ok=True)
@@ -79,8 +84,8 @@ class IndexStore:
         sync(self.path)
 
     @classmethod
-    def open(cls, path: Path) -> Self:
-        """Open an existing index.
+    def open(cls, path: Path, *, recipe: Recipe | None = None) -> Self:
+        """Open an existing index, with another recipe than the one it has recorded if one is given.
 
         Raises:
             IndexNotFound: there is none. IndexMismatch: a newer lmkrag made it. IndexCorrupt: its catalog is damaged.
@@ -91,7 +96,8 @@ class IndexStore:
         reader = IndexReader(path, EncoderSpec(name="", fingerprint="", dimensions=0))
         try:
             with reader.connection() as connection:
-                return cls(path, *read_recorded(path, catalog.read_meta(connection)))
+                encoder, recorded = read_recorded(path, catalog.read_meta(connection), recipe)
+                return cls(path, encoder, recorded)
         except sqlite3.OperationalError as error:
             raise wrap_error(path, error) from error
         except (sqlite3.Error, KeyError, ValueError, TypeError, IndexCorrupt) as error:
@@ -297,15 +303,19 @@ class IndexStore:
             recorded = {name for file, _ in catalog.read_segments(connection) for name in file.files}
         for path in (self.path / "segments").iterdir():
             if path.name not in recorded:
-                vectors = store_of(path)
-                path.unlink() if vectors is None else vectors.delete(path)
+                path.unlink()
 
 
-def read_recorded(path: Path, meta: dict[str, str]) -> tuple[EncoderSpec, Recipe]:
-    """Return the encoder and recipe that an index was made with, of what is recorded in its catalog.
+def read_recorded(path: Path, meta: dict[str, str], recipe: Recipe | None = None) -> tuple[EncoderSpec, Recipe]:
+    """Return the encoder and recipe that an index was made with, as recorded in its catalog.
+
+    Args:
+        path: of the index.
+        meta: what the catalog says of the index itself.
+        recipe: takes the place of the recorded one.
 
     Raises:
-        IndexMismatch: another version of lmkrag made it.
+        IndexMismatch: another version of lmkrag made it, or its vectors are in a database.
     """
     version = int(meta["format"])
     if version > catalog.FORMAT_VERSION:
@@ -314,4 +324,8 @@ def read_recorded(path: Path, meta: dict[str, str]) -> tuple[EncoderSpec, Recipe
         )
     if version < catalog.FORMAT_VERSION:
         raise IndexMismatch(f"{path}: format {version} of an older lmkrag: index the sources again, elsewhere")
-    return EncoderSpec(**json.loads(meta["encoder"])), recipe_from_json(meta["recipe"])
+    if recipe is None and json.loads(meta["recipe"]).get("store", "faiss") != "faiss":
+        raise IndexMismatch(
+            f"{path}: its vectors are in a database, which lmkrag no longer reads; run lmkrag reindex --recipe auto"
+        )
+    return EncoderSpec(**json.loads(meta["encoder"])), recipe or recipe_from_json(meta["recipe"])

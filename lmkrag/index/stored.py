@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from lmkrag.errors import IndexCorrupt
+from lmkrag.errors import IndexCorrupt, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.codec import checksum_content
@@ -22,9 +22,12 @@ def read_stored(connection: sqlite3.Connection, row: DocumentRow) -> Staged:
     hashes, ordinals = catalog.read_windows(connection, row)
     if checksum_content(row.doc_id, text, borders[1:]) != row.content_checksum:
         raise IndexCorrupt(f"the stored text of {row.doc_id!r} is damaged (checksum); run lmkrag repair")
-    document = Document(
-        row.doc_id, row.path, text, row.title, row.kind, row.page_starts, row.meta, fingerprint=row.fingerprint
-    )
+    try:
+        document = Document(
+            row.doc_id, row.path, text, row.title, row.kind, row.page_starts, row.meta, fingerprint=row.fingerprint
+        )
+    except UsageError as error:  # stored by an earlier version, which checked less
+        raise IndexCorrupt(f"{error}; run lmkrag repair") from error
     sentences = SentenceTable(borders[1:].tolist(), kinds.tolist())
     windows = WindowTable(hashes.tolist(), ordinals.tolist())
     return Staged(document, text, sentences, row.root, (row.size, row.mtime_ns), windows)

@@ -11,12 +11,13 @@ compared as far as the value says: ``modified=2024-03``, ``date<=2023``.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
-from fnmatch import fnmatchcase
+from fnmatch import translate
 from typing import Any
 
 from lmkrag.errors import UsageError
+from lmkrag.types import DocumentInfo
 
 Predicate = Callable[[Mapping[str, Any]], bool]
 
@@ -27,6 +28,8 @@ _TOKEN = re.compile(
 _DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?")
 _DATED = re.compile(r"\d{4}-\d\d-\d\d")
 _MAX_DEPTH = 50
+_LISTED = 20  # keys of front matter that are named
+_MAX_PATTERN = 1_000  # characters of a value with wildcards
 
 Token = tuple[str, str]  # kind ("paren", "operator", "quoted", "word"), text
 
@@ -35,11 +38,13 @@ def parse_filter(expression: str) -> Predicate:
     """Compile an expression to a test of a document's fields.
 
     Raises:
-        UsageError: it can't be parsed; the message says where.
+        UsageError: it can't be parsed; the message says where. Or it is not a string.
 
     >>> parse_filter("kind=pdf and year>=2020")({"kind": "pdf", "year": 2021})
     True
     """
+    if not isinstance(expression, str):
+        raise UsageError(f"a filter is a string such as 'kind=pdf', not {expression!r}")
     return _Parser(expression).parse()
 
 
@@ -60,6 +65,25 @@ def _folders(path: str) -> list[str]:
     """The folders that a path leads through."""
     parts = path.replace("\\", "/").split("/")
     return [folder for stop in range(1, len(parts)) if (folder := "/".join(parts[:stop]))]
+
+
+def explain_filter(list_documents: Callable[..., Sequence[DocumentInfo]], expression: str) -> str:
+    """Return which fields and values there are, where no document matches a filter; else nothing.
+
+    Args:
+        list_documents: such as :meth:`lmkrag.Engine.documents`.
+        expression: the filter.
+    """
+    if list_documents(filter=expression):
+        return ""
+    documents = list_documents()
+    kinds = sorted({document.kind for document in documents})
+    keys = sorted({str(key) for document in documents for key in document.meta})
+    more = f"; front matter: {', '.join(keys[:_LISTED])}" if keys else ""
+    return (
+        f"no document matches the filter {expression!r}; kind is one of {', '.join(kinds)}; "
+        f"path, doc_id, title and root can be asked for, too{more}"
+    )
 
 
 def quote(value: str) -> str:
@@ -117,7 +141,8 @@ class _Parser:
             value = value.rstrip("/") or value  # a folder, as completion writes it
         if operator in ("=", "!="):
             wanted = operator == "="
-            return lambda fields: _equal(fields.get(key), value, exact) == wanted
+            matches = self._matcher(value, exact)
+            return lambda fields: _any_matches(fields.get(key), matches) == wanted
         return lambda fields: _ordered(fields.get(key), operator, value, exact=exact)
 
     def _listed(self, key: str) -> Predicate | None:
@@ -138,7 +163,20 @@ class _Parser:
             values += [(part, kind == "quoted") for part in parts if part or kind == "quoted"]
         if not values:
             raise self._error("the list is empty")
-        return lambda fields: any(_equal(fields.get(key), *value) for value in values) != unwanted
+        matchers = [self._matcher(*value) for value in values]
+        return lambda fields: any(_any_matches(fields.get(key), matches) for matches in matchers) != unwanted
+
+    def _matcher(self, value: str, exact: bool) -> Callable[[str], bool]:
+        """Return the test of a field's text for one value, its pattern compiled once and kept in no other cache."""
+        if exact:
+            return lambda text: text == value
+        if not any(character in value for character in "*?"):
+            lower = value.lower()
+            return lambda text: _as_precise(text, value).lower() == lower
+        if len(value) > _MAX_PATTERN:
+            raise self._error(f"a value with wildcards has at most {_MAX_PATTERN:,} characters")
+        matches = re.compile(translate(value.lower().replace("[", "[[]"))).match
+        return lambda text: matches(text.lower()) is not None
 
     def _take(self, kind: str, text: str) -> bool:
         if self._next < len(self._tokens):
@@ -174,11 +212,11 @@ def _tokenize(expression: str) -> list[Token]:
     return tokens
 
 
-def _equal(found: Any, value: str, exact: bool) -> bool:
+def _any_matches(found: Any, matches: Callable[[str], bool]) -> bool:
+    """Return whether a field, or one of its values where it has several, matches."""
     if isinstance(found, list):
-        return any(_equal(item, value, exact) for item in found)
-    text = _text(found)
-    return text == value if exact else fnmatchcase(_as_precise(text, value).lower(), value.lower().replace("[", "[[]"))
+        return any(_any_matches(item, matches) for item in found)
+    return matches(_text(found))
 
 
 def _as_precise(text: str, value: str) -> str:
@@ -199,7 +237,7 @@ def _ordered(found: Any, operator: str, value: str, *, exact: bool) -> bool:
     try:
         left: Any = float(found)
         right: Any = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         text = _as_precise(_text(found), value)
         left, right = (text, value) if exact else (text.lower(), value.lower())
     return bool(

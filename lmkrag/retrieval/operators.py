@@ -46,8 +46,8 @@ class Operators(NamedTuple):
 NO_OPERATORS = Operators()
 
 
-def parse_operators(query: str) -> tuple[str, Operators]:
-    """Return a query without its exclusions, and its operators.
+def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operators]:
+    """Return a query without its exclusions, and its operators; without ``exclusions``, quoted phrases only.
 
     A phrase has two words or more: questions quote single words that they name, not demand. Where nothing else is asked
     for, a phrase may be one word. A word with a hyphen before it is an exclusion only at the query's end: elsewhere it
@@ -60,7 +60,7 @@ def parse_operators(query: str) -> tuple[str, Operators]:
     True
     """
     text, excluded = query.rstrip(), []
-    while found := _EXCLUDED.search(text):
+    while exclusions and (found := _EXCLUDED.search(text)):
         text = text[: found.start()]
         excluded.append(_normalize(found[1] or found[2]))
     alone = not split_words(_QUOTED.sub(" ", text))

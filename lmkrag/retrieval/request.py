@@ -1,6 +1,7 @@
 """What is asked of an index, checked once for Python, the command line and the adapters."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TypedDict, get_args
@@ -10,6 +11,9 @@ from lmkrag.retrieval.filters import parse_filter
 from lmkrag.types import Level, Mode
 
 DEFAULT_TOP_K = 8
+
+MAX_BUDGET = 100_000
+"""Tokens that results may add up to."""
 
 
 class AskOptions(TypedDict, total=False):
@@ -29,6 +33,7 @@ class SearchOptions(AskOptions, total=False):
     level: Level
     sentences_before: int | None
     explain: bool
+    operators: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,6 +51,7 @@ class SearchRequest:
             spans.
         per_document: number of results of one document, at most; None for no limit.
         explain: give each span its explanation.
+        operators: take ``-word`` and ``-"a phrase"`` at the end of the query for what to leave out.
         rerank: read the best places together with the question and order them anew: always, never, or for so many
             milliseconds; None for what the engine does by default.
 
@@ -61,17 +67,21 @@ class SearchRequest:
     sentences_before: int | None = None
     per_document: int | None = None
     explain: bool = False
+    operators: bool = False
     rerank: bool | float | None = None
 
     def __post_init__(self) -> None:
         """Check every value."""
         _check_count("top_k", self.top_k, least=1)
-        _check_count("budget", self.budget, least=1, unit=" token")
+        _check_count("budget", self.budget, least=1, unit=" token", most=MAX_BUDGET)
         _check_count("sentences_before", self.sentences_before, least=0)
         _check_count("per_document", self.per_document, least=1)
         _check_rerank(self.rerank)
         _check_choice("mode", self.mode, get_args(Mode))
         _check_choice("level", self.level, get_args(Level))
+        for name in ("explain", "operators"):
+            if not isinstance(getattr(self, name), bool):
+                raise UsageError(f"{name} must be true or false, not {getattr(self, name)!r}")
         if self.filter is not None:
             parse_filter(self.filter)
 
@@ -96,13 +106,26 @@ def check_query(query: object) -> str:
     return query
 
 
-def _check_count(name: str, value: object, *, least: int, unit: str = "") -> None:
+def check_queries(queries: object) -> list[str]:
+    """Return several questions, if they are.
+
+    Raises:
+        UsageError: it is a single string or no sequence, or one of them is not a question.
+    """
+    if isinstance(queries, str | bytes) or not isinstance(queries, Iterable):
+        raise UsageError(f"several questions must be a list of strings, not {type(queries).__name__}")
+    return [check_query(query) for query in queries]
+
+
+def _check_count(name: str, value: object, *, least: int, unit: str = "", most: int | None = None) -> None:
     if value is None:
         return
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise UsageError(f"{name} must be a whole number, not {value!r}")
     if int(value) < least:
         raise UsageError(f"{name} must be at least {least}{unit}, not {value}")
+    if most is not None and int(value) > most:
+        raise UsageError(f"{name} must be at most {most:,}, not {value:,}")
 
 
 def _check_rerank(value: object) -> None:
@@ -113,6 +136,6 @@ def _check_rerank(value: object) -> None:
 
 
 def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
-    if value not in choices:
+    if not isinstance(value, str) or value not in choices:
         *others, last = map(repr, choices)
         raise UsageError(f"{name} {value!r}: use {', '.join(others)} or {last}")

@@ -1,11 +1,14 @@
 """Which documents of a snapshot a filter keeps."""
 
 import threading
+from collections.abc import Hashable
+from itertools import islice
 
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Searchable
 from lmkrag.retrieval.filters import fields_of, parse_filter
+from lmkrag.system import renew_in_forks
 from lmkrag.types import DocumentInfo
 
 _REMEMBERED = 32
@@ -16,8 +19,13 @@ class FilterCache:
 
     def __init__(self) -> None:
         """Start empty."""
+        self.renew_locks()
+        renew_in_forks(self)
+        self._selections: dict[str, tuple[Hashable, Selection]] = {}
+
+    def renew_locks(self) -> None:
+        """Begin with a lock that no thread holds."""
         self._guard = threading.Lock()
-        self._selections: dict[str, tuple[int, Selection]] = {}
 
     def select(self, snapshot: Searchable, expression: str) -> Selection:
         """Return the documents of a snapshot that a filter keeps.
@@ -27,14 +35,14 @@ class FilterCache:
         """
         with self._guard:
             known = self._selections.get(expression)
-        if known is not None and known[0] == snapshot.generation:
+        if known is not None and known[0] == snapshot.state:
             return known[1]
         selection = Selection(snapshot.documents, snapshot.select_documents(_Filter(expression)))
         with self._guard:
             self._selections.pop(expression, None)
             while len(self._selections) >= _REMEMBERED:
                 self._selections.pop(next(iter(self._selections)))
-            self._selections[expression] = (snapshot.generation, selection)
+            self._selections[expression] = (snapshot.state, selection)
         return selection
 
     def clear(self) -> None:
@@ -43,10 +51,14 @@ class FilterCache:
             self._selections.clear()
 
 
-def list_documents(snapshot: Searchable, expression: str | None) -> list[DocumentInfo]:
-    """Return the documents that a filter keeps, or all, by ``doc_id``."""
-    keep = _Filter(expression) if expression else None
-    return [describe_row(row) for row in snapshot.all_documents() if keep is None or keep(row)]
+def list_documents(
+    snapshot: Searchable, expression: str | None, after: str = "", limit: int | None = None
+) -> list[DocumentInfo]:
+    """Return the documents that a filter keeps, or all, by ``doc_id``: at most so many after one."""
+    if expression is None:
+        return [describe_row(row) for row in snapshot.all_documents(after, limit)]
+    kept = filter(_Filter(expression), snapshot.all_documents(after))
+    return [describe_row(row) for row in islice(kept, limit)]
 
 
 class _Filter:

@@ -1,3 +1,4 @@
+import gzip
 import io
 import json
 import zipfile
@@ -294,3 +295,48 @@ def test_source_code_is_the_file_itself(name):
     assert (document.kind, document.text) == ("code", text)
     sentences = split_sentences(text, kind=document.kind)
     assert {s.kind for s in sentences} == {"code"}
+
+
+def xlsx_bomb(tmp_path) -> bytes:
+    """A workbook whose one shared string stands in a million cells."""
+    import openpyxl
+
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet()
+    for _ in range(30):
+        sheet.append(["x" * 3_000] * 1_000)
+    book.save(tmp_path / "bomb.xlsx")
+    return (tmp_path / "bomb.xlsx").read_bytes()
+
+
+def csv_bomb(_) -> bytes:
+    """Names of columns that are repeated beside each of many short values."""
+    names = ",".join(f"{'n' * 900}{number}" for number in range(40))
+    return (names + "\n" + "1," * 39 + "1\n").encode() + ("1," * 39 + "1\n").encode() * 2_000
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("bomb.xlsx", xlsx_bomb),
+        ("bomb.csv", csv_bomb),
+        ("bomb.txt.gz", lambda _: gzip.compress(b"The gate is red. " * 4_000_000)),
+    ],
+)
+def test_a_file_that_would_hold_far_more_text_than_it_has_bytes_is_refused(tmp_path, name, make):
+    (tmp_path / name).write_bytes(make(tmp_path))
+    with pytest.raises(DocumentError, match=r"holds more than [\d,]+ characters, out of [\d,]+ bytes: refused"):
+        load_document(tmp_path / name, name)
+
+
+def test_compressed_text_of_an_ordinary_kind_is_read(tmp_path):
+    text = "".join(f"2024-01-15 08:{number % 60:02} INFO request {number} was answered\n" for number in range(100_000))
+    (tmp_path / "log.gz").write_bytes(gzip.compress(text.encode()))
+    assert load_document(tmp_path / "log.gz", "log.gz").text == text
+
+
+@pytest.mark.parametrize("body", ["{" * 40_000, "<" * 40_000, "<i>" * 13_000, "\\N" * 20_000])
+def test_a_cue_of_subtitles_is_bounded(tmp_path, body):
+    (tmp_path / "odd.srt").write_text(f"1\n00:00:01,000 --> 00:00:02,000\n{body}\n")
+    with pytest.raises(DocumentError, match="a cue of more than 5,000 characters"):
+        load_document(tmp_path / "odd.srt", "odd.srt")

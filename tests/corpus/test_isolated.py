@@ -1,13 +1,18 @@
 """Real files that are too much for their readers."""
 
 import io
+import json
 import os
+import signal
+import subprocess
+import sys
 import time
 import zipfile
+from pathlib import Path
 
 import pytest
 
-from lmkrag.corpus.isolated import IsolatedLoader
+from lmkrag.corpus.isolated import IsolatedLoader, module_folders
 from lmkrag.errors import DocumentError
 
 PAGE = "<p>Ten bees.</p>"
@@ -143,3 +148,50 @@ def test_what_a_dying_reader_printed_is_told(loader, tmp_path, monkeypatch):
     (tmp_path / "a.html").write_text(PAGE)
     with pytest.raises(DocumentError, match=r"its reader crashed .* \(libpdf: bad xref\): skipped"):
         loader.load(tmp_path / "a.html", "a")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_reader_ends_with_a_parent_that_is_killed(tmp_path):
+    (tmp_path / "long.html").write_text("<table><tr><td>x</td></tr></table>" * 400_000)
+    code = f"""
+from pathlib import Path
+from lmkrag.corpus.isolated import IsolatedLoader, module_folders
+loader = IsolatedLoader()
+loader._process = loader._start()
+print(loader._process.pid, flush=True)
+loader.load(Path({str(tmp_path / "long.html")!r}), "long")
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    reader = int(parent.stdout.readline())
+    time.sleep(1.0)
+    assert Path(f"/proc/{reader}").exists()
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{reader}").exists() and state(reader) != "Z":
+        assert time.monotonic() < deadline, "the reader outlives its parent"
+        time.sleep(0.05)
+
+
+def state(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+def test_the_reader_limits_its_own_time(tmp_path):
+    """As where nobody is there any more to end it."""
+    code = f"""
+import sys
+sys.path[:] = {module_folders()!r}
+from lmkrag.corpus import isolated
+isolated._GRACE = 0
+isolated._TASKS["load"] = lambda path, doc_id: exec("while True: pass")
+isolated.serve(4 << 30)
+"""
+    request = json.dumps({"task": "load", "path": "/x", "doc_id": "x", "seconds": 1})
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=request + "\n", capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode in (-signal.SIGALRM, -signal.SIGXCPU, -signal.SIGKILL)

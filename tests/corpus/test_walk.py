@@ -84,3 +84,44 @@ def test_indexes_are_no_corpus_but_files_that_are_called_alike_are(tmp_path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("{}")
     assert sorted(names(tmp_path)) == ["notes/segments/a.txt", "notes/shards.json"]
+
+
+@pytest.mark.parametrize("where", ["root", "below"])
+def test_a_gitignore_that_is_no_file_is_left_aside(tree, where):
+    """A pipe waits for ever, and a link to /dev/zero never ends."""
+    folder = tree if where == "root" else tree / "b"
+    for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
+        (folder / ".gitignore").unlink()
+        make(folder / ".gitignore")
+        told = [item for item in walk(tree) if isinstance(item, Skipped)]
+        assert [one.reason for one in told] == ["is not a regular file of at most 1 MiB: was ignored"]
+    (folder / ".gitignore").unlink()
+    (folder / ".gitignore").write_text("#" * (2 << 20))
+    assert "at most 1 MiB" in next(item.reason for item in walk(tree) if isinstance(item, Skipped))
+
+
+def test_patterns_of_many_wildcards_are_left_aside(tree):
+    evil = "*".join("a" * 30)
+    (tree / ".gitignore").write_text(f"{evil}\n{'**/' * 20}x\n{'x' * 2_000}\n*.tmp\n/b/*/x*.t?t\n")
+    (tree / ("a" * 200)).write_text("text")
+    found = list(walk(tree))
+    told = [item.reason for item in found if isinstance(item, Skipped)]
+    assert [reason.partition(":")[0] for reason in told] == [f"line {number} is not a pattern" for number in (1, 2, 3)]
+    assert "a" * 200 in [item.doc_id for item in found if isinstance(item, Found)]
+    with pytest.raises(UsageError, match="not a glob"):
+        list(walk(tree, exclude=[evil]))
+
+
+def test_links_out_of_the_folder_are_followed_only_where_that_is_asked_for(tree, tmp_path_factory):
+    outside = tmp_path_factory.mktemp("outside") / "secret.txt"
+    outside.write_text("secret")
+    (tree / "link.txt").symlink_to(outside)
+    (tree / "up.txt").symlink_to("../" * 30 + "etc/hostname")
+    (tree / "inside.txt").symlink_to("a.md")
+    found = list(walk(tree))
+    assert {item.path: item.reason for item in found if isinstance(item, Skipped)} == dict.fromkeys(
+        ["link.txt", "up.txt"], "link to a file outside the directory: follow_links follows it"
+    )
+    assert "inside.txt" in names(tree)
+    assert "link.txt" in names(tree, follow_links=True)
+    assert names(tree / "link.txt") == ["link.txt"]  # it was named

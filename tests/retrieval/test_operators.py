@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmkrag import Document, Engine
+from lmkrag.errors import UsageError
 from lmkrag.retrieval.operators import parse_operators
 
 
@@ -68,18 +69,31 @@ def test_what_holds_a_phrase_comes_first(pumps, mode, level):
 def test_what_holds_an_excluded_word_is_left_out(pumps, level):
     found = pumps.search("pump", level=level)
     assert any("gasket" in span.text for span in found)
-    found = pumps.search("pump -gasket", level=level)
+    found = pumps.search("pump -gasket", level=level, operators=True)
     assert found
     assert not any("gasket" in span.text for span in found)
-    found = pumps.search('pump -gasket -"steam pump"', level=level)
+    found = pumps.search('pump -gasket -"steam pump"', level=level, operators=True)
     assert found
     assert not any("gasket" in span.text or "steam pump" in span.text for span in found)
 
 
 def test_nothing_is_left(pumps):
-    assert pumps.search("gasket leather -pump -leather", level="document") == []
+    assert pumps.search("gasket leather -pump -leather", level="document", operators=True) == []
 
 
 def test_an_explanation_names_the_phrase(pumps):
     (first, *_) = pumps.search('bronze "steam pump"', explain=True)
     assert ("quoted phrase", 1.5) in first.explanation.factors
+
+
+@pytest.mark.parametrize("query", ["what prints ls -la", "how do I unpack with tar -xzf", "compile with gcc -gasket"])
+def test_options_of_commands_exclude_nothing_unless_operators_are_asked_for(tmp_path, encoder, query):
+    option = query.rpartition(" -")[2]
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(Document("a", "", f"The option {option} of the command prints, unpacks and compiles."))
+        assert [span.doc_id for span in engine.search(query)] == ["a"]
+        assert engine.search_batch([query])[0] and engine.ask(query).spans
+        assert engine.build_context(query).spans
+        assert engine.search(query, operators=True) == []
+        with pytest.raises(UsageError, match="operators must be true or false"):
+            engine.search(query, operators=1)

@@ -9,12 +9,15 @@ from lmkrag.corpus.formats.text import decode
 from lmkrag.errors import DocumentError
 
 _IDENTIFIER = re.compile(r"^(?!.*-->)[^\r\n]+\r?\n(?=[^\r\n]*-->)", re.MULTILINE)  # the line before a cue's times
+_MAX_CUE = 5_000
 _VOICE = re.compile(r"<v(?:\.[^\s>]*)?\s+([^>]+)>")
 
 
 def read(data: bytes, name: str) -> Loaded:
     """Read an .srt or .vtt file; who speaks stands before what is said."""
     text, suffix = decode(data), name.rpartition(".")[2].lower()
+    if max(map(len, text.split("-->"))) > _MAX_CUE:  # pysubs2's patterns take time by the square of a cue's length
+        raise DocumentError(f"broken subtitles (a cue of more than {_MAX_CUE:,} characters)")
     if suffix == "vtt":  # pysubs2 takes identifiers for text, and drops voices
         text = _VOICE.sub(r"\1: ", _IDENTIFIER.sub("", text))
     try:

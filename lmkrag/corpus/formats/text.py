@@ -1,6 +1,7 @@
 """Plain text, Markdown, reStructuredText and source code: the document's text is the decoded file itself."""
 
 import codecs
+import logging
 import re
 from collections.abc import Iterable
 from typing import Any
@@ -10,7 +11,10 @@ from charset_normalizer import from_bytes
 
 from lmkrag.corpus.formats.base import Loaded
 from lmkrag.errors import DocumentError
+from lmkrag.json_values import to_json_value
 from lmkrag.types import BYTE_ORDER_MARK
+
+_logger = logging.getLogger(__name__)
 
 MARKDOWN = frozenset({".md", ".markdown", ".mdx", ".qmd", ".rmd"})
 RST = frozenset({".rst", ".rest"})
@@ -110,7 +114,10 @@ def guess_encoding(sample: bytes, size: int, decoded: Iterable[str]) -> str:
 
 
 def read_front_matter(text: str) -> dict[str, Any]:
-    """Return the YAML front matter of a Markdown text; empty when there is none or it is not a mapping."""
+    """Return the YAML front matter of a Markdown text, in values that JSON can hold.
+
+    Empty when there is none, it is no mapping, or it can't be parsed or stored: it is text like any other then.
+    """
     match = _FRONT_MATTER.match(text, 0, _MOST_FRONT_MATTER)
     if not match:
         return {}
@@ -118,9 +125,11 @@ def read_front_matter(text: str) -> dict[str, Any]:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(match.group(1), yaml.SafeLoader)):
             return {}  # a few lines of aliases to aliases would be gigabytes written out
         loaded = yaml.safe_load(match.group(1))
-    except (yaml.YAMLError, ValueError, RecursionError):
+        meta = to_json_value(loaded) if isinstance(loaded, dict) else {}
+    except Exception:  # the parser's constructors fail in many ways at values that are none
+        _logger.debug("front matter is not YAML", exc_info=True)
         return {}
-    return {str(key): value for key, value in loaded.items()} if isinstance(loaded, dict) else {}
+    return dict(meta)
 
 
 def _find_title(pattern: re.Pattern[str], text: str) -> str:

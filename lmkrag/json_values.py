@@ -1,0 +1,76 @@
+"""Values that JSON, UTF-8 and SQLite can hold, made of those that files and callers bring."""
+
+import math
+from collections.abc import Mapping
+from datetime import date, time
+from itertools import islice
+from numbers import Integral, Real
+from typing import Any
+
+MAX_DEPTH = 32
+"""Levels of lists and mappings inside each other."""
+
+MAX_VALUES = 10_000
+"""Values inside one."""
+
+_MAX_INTEGER = 1 << 63
+_MAX_DIGITS_BITS = 13_000  # Python refuses to write integers of more than 4,300 digits
+
+
+def to_json_value(value: Any) -> Any:
+    """Return a value as JSON's own kinds: text that UTF-8 can hold, finite numbers, lists, mappings with text as keys.
+
+    Dates become ISO 8601, numbers that are not finite or longer than 64 bits their text, anything else ``str(value)``.
+
+    Raises:
+        ValueError: it is nested deeper than :data:`MAX_DEPTH`, or holds more than :data:`MAX_VALUES` values.
+    """
+    return _Conversion().convert(value, 0)
+
+
+class _Conversion:
+    """State: how many values were converted."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def convert(self, value: Any, depth: int) -> Any:
+        self._count += 1
+        if self._count > MAX_VALUES:
+            raise ValueError(f"it holds more than {MAX_VALUES:,} values")
+        if value is None or isinstance(value, bool):
+            return value
+        if isinstance(value, str):
+            return replace_surrogates(value)
+        if isinstance(value, Integral):
+            return self._integer(int(value))
+        if isinstance(value, Real):
+            return float(value) if math.isfinite(value) else str(float(value))
+        if isinstance(value, date | time):
+            return value.isoformat()
+        if isinstance(value, Mapping | list | tuple | set | frozenset):
+            if depth == MAX_DEPTH:
+                raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
+            if isinstance(value, Mapping):
+                return {self._key(key): self.convert(item, depth + 1) for key, item in value.items()}
+            return [self.convert(item, depth + 1) for item in islice(value, MAX_VALUES + 1)]
+        return replace_surrogates(str(value))
+
+    def _key(self, key: Any) -> str:
+        text = self.convert(key, MAX_DEPTH)
+        return text if isinstance(text, str) else str(text)
+
+    @staticmethod
+    def _integer(value: int) -> int | str:
+        if -_MAX_INTEGER <= value < _MAX_INTEGER:
+            return value
+        return str(value) if value.bit_length() < _MAX_DIGITS_BITS else hex(value)
+
+
+def replace_surrogates(text: str) -> str:
+    """Return text of the same length that UTF-8 can hold: lone surrogates become U+FFFD."""
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
+    return text
