@@ -20,6 +20,8 @@ LmkragError
   MissingExtra(ImportError)             an optional package is not installed
 """
 
+import re
+
 
 class LmkragError(Exception):
     """Base class of every error lmkrag raises on purpose."""
@@ -105,3 +107,30 @@ class MissingExtra(LmkragError, ImportError):
 
     def __init__(self, extra: str, package: str) -> None:
         super().__init__(f"{package} is not installed: pip install 'lmkrag[{extra}]'")
+
+
+def name_kind(kind: type[LmkragError]) -> str:
+    """Return what a kind of error is called on the wire: ``index-locked``, ``usage``.
+
+    >>> name_kind(IndexLocked), name_kind(UsageError)
+    ('index-locked', 'usage')
+    """
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "-", kind.__name__.removesuffix("Error")).lower()
+
+
+def list_kinds(kind: type[LmkragError] = LmkragError) -> dict[str, type[LmkragError]]:
+    """Return every kind of error by its name on the wire."""
+    found = {name_kind(kind): kind}
+    for inner in kind.__subclasses__():
+        found |= list_kinds(inner)
+    return found
+
+
+def make_error(name: str, message: str, otherwise: type[LmkragError]) -> LmkragError:
+    """Return an error of a kind by its name on the wire; one that is not known is an error ``otherwise``."""
+    kind = list_kinds().get(name, otherwise)
+    error = kind.__new__(kind)
+    Exception.__init__(error, message)
+    if isinstance(error, DocumentError):
+        error.lasting = True
+    return error

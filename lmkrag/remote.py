@@ -1,24 +1,19 @@
 """An index behind ``lmkrag serve``: the reading methods of an engine, over HTTP."""
 
+import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any, Self, Unpack
 from urllib.parse import quote, urlsplit, urlunsplit
+from weakref import WeakKeyDictionary
 
 import httpx
 
-from lmkrag.errors import (
-    DocumentNotFound,
-    IndexNotFound,
-    LmkragError,
-    ReaderError,
-    ServerError,
-    StorageError,
-    UsageError,
-)
+from lmkrag.errors import DocumentNotFound, LmkragError, ReaderError, ServerError, UsageError, make_error
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
-from lmkrag.retrieval.request import AskOptions, SearchOptions, SearchRequest, check_query
+from lmkrag.retrieval.filters import parse_filter
+from lmkrag.retrieval.request import AskOptions, SearchOptions, SearchRequest, check_queries, check_query
 from lmkrag.searching import DEFAULT_BUDGET
 from lmkrag.serialization import answer_from_json, document_from_json, info_from_json, span_from_json
 from lmkrag.types import Answer, Document, DocumentInfo, IndexStatus, SentenceScore, Span
@@ -26,12 +21,6 @@ from lmkrag.types import Answer, Document, DocumentInfo, IndexStatus, SentenceSc
 _PIECE = 200_000  # characters of a text that are asked for at a time
 _LISTED = 1_000  # documents that are asked for at a time
 _BATCH = 64  # questions that are sent at a time
-_ERRORS = {
-    "usage": UsageError,
-    "index-not-found": IndexNotFound,
-    "storage": StorageError,
-    "reader": ReaderError,
-}
 
 
 class RemoteEngine:
@@ -56,14 +45,26 @@ class RemoteEngine:
             "headers": {"Authorization": f"Bearer {token}"} if token else {},
         }
         self._client = httpx.Client(**self._settings)
+        self._async_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
         """Return where the index is."""
         return f"RemoteEngine({self._url + '/' + self._index!r})"
 
     def close(self) -> None:
-        """Close the connections."""
+        """Close the connections; those of an event loop are closed by :meth:`aclose`, or with the loop."""
         self._client.close()
+
+    async def aclose(self) -> None:
+        """Close the connections, also those of this event loop."""
+        self.close()
+        if client := self._async_clients.pop(asyncio.get_running_loop(), None):
+            await client.aclose()
+
+    @property
+    def _async_client(self) -> httpx.AsyncClient:
+        """The client of the running event loop: connections belong to one."""
+        return self._async_clients.setdefault(asyncio.get_running_loop(), httpx.AsyncClient(**self._settings))
 
     def __enter__(self) -> Self:
         """Return the engine; it is closed at the end of the block."""
@@ -86,9 +87,9 @@ class RemoteEngine:
     def search_batch(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
         """Like :meth:`search` for many queries; up to 64 of them are searched in one state of the index."""
         SearchRequest(**options)
-        found = []
-        for first in range(0, len(queries), _BATCH):
-            part = [check_query(query) for query in queries[first : first + _BATCH]]
+        found, asked = [], check_queries(queries)
+        for first in range(0, len(asked), _BATCH):
+            part = asked[first : first + _BATCH]
             reply = self._post("/api/search/batch", self._body(options) | {"queries": part})
             found += [_to_spans(result) for result in reply["results"]]
         return found
@@ -154,32 +155,36 @@ class RemoteEngine:
             if response.is_error:
                 response.read()
             _check(response)
-            for line in response.iter_lines():
-                yield from events.read(line)
+            for text in response.iter_text():
+                yield from events.read(text)
 
     async def _apieces(self, body: dict[str, Any], events: "_AnswerEvents") -> AsyncIterator[str]:
         with _wrapped(self._url):
-            async with (
-                httpx.AsyncClient(**self._settings) as client,
-                client.stream("POST", "/api/ask", json=body) as response,
-            ):
+            async with self._async_client.stream("POST", "/api/ask", json=body) as response:
                 if response.is_error:
                     await response.aread()
                 _check(response)
-                async for line in response.aiter_lines():
-                    for piece in events.read(line):
+                async for text in response.aiter_text():
+                    for piece in events.read(text):
                         yield piece
 
     # Documents
 
-    def documents(self, *, filter: str | None = None) -> list[DocumentInfo]:
+    def documents(
+        self, *, filter: str | None = None, after: str | None = None, limit: int | None = None
+    ) -> list[DocumentInfo]:
         """Return what the index knows of its documents, by ``doc_id``: see :meth:`lmkrag.Engine.documents`."""
+        if filter is not None:
+            parse_filter(filter)
         found: list[DocumentInfo] = []
-        while True:
-            reply = self._get("/api/documents", filter=filter, offset=len(found), limit=_LISTED)
+        while limit is None or len(found) < limit:
+            wanted = _LISTED if limit is None else min(_LISTED, limit - len(found))
+            reply = self._get("/api/documents", filter=filter, after=after, limit=wanted)
             found += map(info_from_json, reply["documents"])
-            if len(found) >= reply["total"] or not reply["documents"]:
-                return found
+            if len(reply["documents"]) < wanted:
+                break
+            after = found[-1].doc_id
+        return found
 
     def describe(self, doc_id: str) -> DocumentInfo:
         """Return what the index knows of one document, its text aside."""
@@ -238,8 +243,7 @@ class RemoteEngine:
 
     async def _apost(self, path: str, body: dict[str, Any]) -> Any:
         with _wrapped(self._url):
-            async with httpx.AsyncClient(**self._settings) as client:
-                return _check(await client.post(path, json=body)).json()
+            return _check(await self._async_client.post(path, json=body)).json()
 
 
 class _wrapped:  # noqa: N801  # reads as what it does: with _wrapped(url)
@@ -284,18 +288,26 @@ def _to_error(problem: Any, status: int) -> LmkragError:
     detail = str(problem["detail"])
     if kind == "document-not-found":
         return DocumentNotFound(problem["doc_id"], problem["index"], problem.get("near", ""))
-    return _ERRORS.get(kind, ServerError)(detail)
+    return make_error(kind, detail, ServerError)
 
 
 class _AnswerEvents:
-    """Reads the events of an answer line by line. State: the event that is read, and the answer once it came."""
+    """Reads the events of an answer. State: the line and the event that are read, and the answer once it came."""
 
     def __init__(self) -> None:
-        self._event = ""
+        self._line = self._event = ""
         self._answer: Answer | None = None
 
-    def read(self, line: str) -> Iterator[str]:
-        """Take the next line; yield the text that it brings."""
+    def read(self, text: str) -> Iterator[str]:
+        """Take the next characters; yield the text that they bring.
+
+        Lines end with a line feed alone here: ``splitlines`` also breaks at U+2028, which JSON may hold.
+        """
+        *lines, self._line = (self._line + text).split("\n")
+        for line in lines:
+            yield from self._read_line(line.rstrip("\r"))
+
+    def _read_line(self, line: str) -> Iterator[str]:
         if line.startswith("event:"):
             self._event = line[6:].strip()
         elif line.startswith("data:"):

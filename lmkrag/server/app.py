@@ -17,7 +17,6 @@ from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.server.feedback import FeedbackFiles
 from lmkrag.server.guard import Guard
 from lmkrag.server.indexes import ServedIndexes
-from lmkrag.server.jobs import Jobs
 from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.pages import Pages
@@ -26,10 +25,12 @@ from lmkrag.server.routes import dify, documents, health, jobs, openai, rerank, 
 from lmkrag.server.routes import indexes as index_routes
 from lmkrag.server.service import Service
 from lmkrag.server.settings import ServerSettings
+from lmkrag.server.uploads import Uploads
 from lmkrag.server.workers import Workers
 from lmkrag.version import __version__
 
 _logger = logging.getLogger(__name__)
+_TRY_AGAIN = 2.0  # seconds until an index that could not be searched is tried again
 _DOCUMENTS = b"/api/documents/"
 _STATIC = {
     "app.js": "text/javascript",
@@ -67,9 +68,9 @@ def create_app(settings: ServerSettings, *, open_engine: Callable[[str], Engine]
         metrics=Metrics(indexes, workers),
         pages=Pages(),
         feedback=FeedbackFiles(),
-        jobs=Jobs(indexes) if settings.writable else None,
+        uploads=Uploads(indexes, settings.limits) if settings.writable else None,
     )
-    mcp = create_mcp_server(indexes, service.reader, writable=settings.writable)
+    mcp = create_mcp_server(indexes, service.reader, service.uploads)
     mounted = mcp.streamable_http_app(
         streamable_http_path="/",
         stateless_http=True,
@@ -114,19 +115,25 @@ def _describe_errors(media_type: str) -> dict[int | str, dict[str, Any]]:
 
 
 async def _warm_up(service: Service) -> None:
-    """Search once in every index, so that the first question does not wait for weights and files."""
-    for index in service.indexes.by_name.values():
-        try:
-            await index.run(lambda engine: engine.search("warm up"))
-        except Exception as error:
-            _logger.error("%s: can't be searched: %s", index.name, error)
-            return
+    """Search once in every index, so that the first question does not wait for weights and files.
+
+    One that can't be searched is tried again until it can.
+    """
+    cold = list(service.indexes.by_name.values())
+    while cold:
+        for index in cold.copy():
+            try:
+                await index.run(lambda engine: engine.search("warm up"))
+                cold.remove(index)
+            except Exception as error:
+                _logger.error("%s: can't be searched: %s", index.name, error)
+        await asyncio.sleep(_TRY_AGAIN if cold else 0)
     service.ready = True
 
 
 def _close(service: Service) -> None:
-    if service.jobs is not None:
-        service.jobs.close()
+    if service.uploads is not None:
+        service.uploads.close()
     service.workers.close()
     service.pages.close()
     service.indexes.close()

@@ -9,6 +9,9 @@ from pathlib import Path
 
 from lmkrag.errors import StorageError, UsageError
 
+MAX_BYTES = 16 << 20
+"""Size of a file of verdicts to which nothing is added."""
+
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
@@ -33,6 +36,7 @@ class Verdict:
 
 def feedback_file(index: Path) -> Path:
     """Return where the verdicts on an index's results are: beside it, so that they outlive it."""
+    index = index.resolve()  # "." has no name
     return index.with_name(index.name + ".feedback.jsonl")
 
 
@@ -75,8 +79,13 @@ class FeedbackFiles:
         """
         record = asdict(verdict) | {"time": datetime.now(UTC).isoformat(timespec="seconds")}
         line = json.dumps(record, ensure_ascii=False) + "\n"
+        path = feedback_file(index)
         try:
-            with self._guard, feedback_file(index).open("ab") as file:
+            with self._guard, path.open("ab") as file:
+                if file.tell() > MAX_BYTES:
+                    raise StorageError(
+                        f"{path.name} holds {MAX_BYTES >> 20} MiB of feedback: export it, and move it away"
+                    )
                 file.write(line.encode("utf-8", "surrogatepass"))
         except OSError as error:
             raise StorageError(f"feedback can't be stored ({error.strerror or error})") from error

@@ -1,12 +1,14 @@
 """What every request passes first: who may ask, how much and how slowly; and what is counted of it."""
 
 import asyncio
+import contextlib
 import hashlib
 import hmac
 import ipaddress
 import re
 import secrets
 import time
+from collections.abc import Iterator
 from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
@@ -15,13 +17,17 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.problems import Problem, RequestAborted, busy
-from lmkrag.server.settings import ServerSettings, is_loopback
+from lmkrag.server.settings import Limits, ServerSettings, is_loopback
 
 COOKIE = "lmkrag_session"
 
 _PUBLIC = frozenset({"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"})
 """Paths that need no token: none of them tells anything of the documents."""
 
+_HEALTH = frozenset({"/healthz", "/readyz"})
+"""Paths that are answered however much else there is to do."""
+
+_LEAST_RATE = 10_000  # bytes per second of a body, once it takes longer than one of any size may
 _UPLOAD = re.compile(r"/api/documents/.+")
 _PORT = re.compile(r":\d+$")
 _CONTENT_POLICY = (
@@ -51,6 +57,7 @@ class Guard:
         self._app, self._settings, self._metrics = app, settings, metrics
         self._secret = secrets.token_bytes(32)  # sessions end with the process
         self._hosts = {"localhost", settings.host, *settings.allowed_hosts}
+        self._admitted = self._unknown = 0  # requests in flight of those who may ask, and of the public paths
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -73,9 +80,10 @@ class Guard:
             limit = self._body_limit(scope)
             if int(headers.get("content-length") or 0) > limit:
                 raise _too_large(limit)
-            body = _LimitedBody(receive, limit, self._settings.limits.stall)
+            body = _LimitedBody(receive, limit, self._settings.limits)
             try:
-                await self._app(scope, body, send)
+                with self._admit(scope["path"]):
+                    await self._app(scope, body, send)
             except RequestAborted as aborted:
                 if send.status:
                     return
@@ -83,22 +91,42 @@ class Guard:
         except Problem as problem:
             await problem.to_response(scope["path"])(scope, receive, send)
 
+    @contextlib.contextmanager
+    def _admit(self, path: str) -> Iterator[None]:
+        """Count a request that is answered: those of the public paths by themselves, so that they crowd nobody out."""
+        limits = self._settings.limits
+        if path in _HEALTH:
+            yield
+        elif _is_public(path):
+            if self._unknown >= limits.unknown:
+                raise busy("too many requests are in flight; try again in a few seconds")
+            self._unknown += 1
+            try:
+                yield
+            finally:
+                self._unknown -= 1
+        else:
+            if self._admitted >= limits.requests:
+                raise busy("too many requests are in flight; try again in a few seconds")
+            self._admitted += 1
+            try:
+                yield
+            finally:
+                self._admitted -= 1
+
     def _check(self, scope: Scope, headers: Headers) -> None:
         host = _PORT.sub("", headers.get("host", "").lower())
         if not self._is_allowed(host):
             raise Problem(421, "host", "Unknown host", f"host {host!r} is not allowed: see --allow-host")
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc.lower() != headers["host"].lower():
+        if origin is not None and _netloc(origin) != headers["host"].lower():
             raise Problem(403, "origin", "Foreign origin", f"pages of {origin!r} may not use this server")
         if headers.get("sec-fetch-site", "same-origin") == "cross-site" and scope["path"] != "/":
             raise Problem(403, "origin", "Foreign origin", "pages of other sites may not use this server")
         length = headers.get("content-length", "0")
         if not length.isdecimal():
             raise Problem(400, "invalid", "Invalid request", "Content-Length is not a number")
-        if self._metrics.in_flight > self._settings.limits.requests:
-            raise busy("too many requests are in flight; try again in a few seconds")
-        path = scope["path"]
-        if path not in _PUBLIC and not path.startswith("/static/") and not self.is_known(headers):
+        if not _is_public(scope["path"]) and not self.is_known(headers):
             raise Problem(
                 401,
                 "unauthorized",
@@ -146,6 +174,18 @@ class Guard:
         return hmac.new(self._secret, token, hashlib.sha256).hexdigest()
 
 
+def _is_public(path: str) -> bool:
+    return path in _PUBLIC or path.startswith("/static/")
+
+
+def _netloc(origin: str) -> str:
+    """The host and port of an origin; nothing where it is no URL."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
 def _equal(one: str, other: str) -> bool:
     return secrets.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode())
 
@@ -162,20 +202,23 @@ def _too_large(limit: int) -> Problem:
 
 
 class _LimitedBody:
-    """Receives a body that may have so many bytes, and pauses of so many seconds."""
+    """Receives a body, within limits on its bytes, on pauses and on the time that all of it takes."""
 
-    def __init__(self, receive: Receive, limit: int, seconds: float) -> None:
-        self._receive, self._limit, self._seconds = receive, limit, seconds
+    def __init__(self, receive: Receive, limit: int, limits: Limits) -> None:
+        self._receive, self._limit, self._limits = receive, limit, limits
         self._read, self._whole = 0, False
+        self._began = time.monotonic()
 
     async def __call__(self) -> Message:
         if self._whole:  # what may still come is the news that the client has gone
             return await self._receive()
+        left = self._began + self._limits.arrival + self._read / _LEAST_RATE - time.monotonic()
         try:
-            async with asyncio.timeout(self._seconds):
+            async with asyncio.timeout(min(self._limits.stall, left)):
                 message = await self._receive()
         except TimeoutError:
-            detail = f"nothing came for {self._seconds:g} seconds"
+            stalled = f"nothing came for {self._limits.stall:g} seconds"
+            detail = stalled if left > self._limits.stall else "the body comes too slowly"
             raise RequestAborted(Problem(408, "slow", "The request is too slow", detail, headers=_CLOSE)) from None
         self._read += len(message.get("body", b""))
         self._whole = not message.get("more_body", False)

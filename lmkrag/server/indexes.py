@@ -27,7 +27,8 @@ class ServedIndex:
         Raises:
             IndexNotFound: there is none. StorageError: it can't be used.
         """
-        self.name, self.path, self._place = name, Path(place), str(place)
+        self.name, self._place = name, place if isinstance(place, str) else str(Path(place).resolve())
+        self.path = Path(self._place)
         self._workers = workers
         self._guard = threading.Lock()
         self._open = partial(open_engine, name)
@@ -98,6 +99,7 @@ class ServedIndexes:
             IndexNotFound: one is not there. StorageError: one can't be used.
         """
         self.by_name: dict[str, ServedIndex] = {}
+        places = {name: place if isinstance(place, str) else place.resolve() for name, place in places.items()}
         opening = (lambda name: Engine.open(places[name])) if open_engine is None else open_engine
         try:
             for name, place in places.items():

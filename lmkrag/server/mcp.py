@@ -1,5 +1,7 @@
 """The Model Context Protocol: tools and resources that let an assistant search documents and read them."""
 
+import asyncio
+import time
 from collections.abc import Awaitable
 from dataclasses import asdict
 from typing import Annotated, Any, TypeVar
@@ -11,20 +13,23 @@ from mcp_types import Resource, ToolAnnotations
 from pydantic import BaseModel, Field
 
 from lmkrag.engine import Engine
-from lmkrag.errors import LmkragError
+from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers.base import Reader
+from lmkrag.retrieval.filters import explain_filter
 from lmkrag.server.asking import answer, find_spans
 from lmkrag.server.excerpts import read_excerpt
-from lmkrag.server.indexes import ServedIndexes
-from lmkrag.server.jobs import check_doc_id
+from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_QUERY
+from lmkrag.server.uploads import Uploads
 from lmkrag.types import Document, Span
 from lmkrag.version import __version__
 
 _READ = 20_000  # characters of a document in one reply
 _LISTED = 200  # documents in one reply
 _MOST_RESULTS = 50
+_PATIENCE = 25.0  # seconds in which a text is indexed, or the assistant is told that it goes on
+_INTERVAL = 0.05
 _INSTRUCTIONS = (
     "Search the user's documents and read them. Results are exact passages with their places: quote them, and name the "
     "document and place. read_document gives what stands around a passage."
@@ -138,8 +143,8 @@ class _DocumentServer(MCPServer[Any]):
         return listed
 
 
-def create_mcp_server(indexes: ServedIndexes, reader: Reader, *, writable: bool = False) -> MCPServer[Any]:
-    """Return a server of tools and resources over some indexes; adding and removing only if ``writable``."""
+def create_mcp_server(indexes: ServedIndexes, reader: Reader, uploads: Uploads | None = None) -> MCPServer[Any]:
+    """Return a server of tools and resources over some indexes; adding and removing only where there are uploads."""
     names = ", ".join(indexes.by_name)
     server = _DocumentServer(
         indexes,
@@ -151,8 +156,8 @@ def create_mcp_server(indexes: ServedIndexes, reader: Reader, *, writable: bool 
     )
     _add_reading_tools(server, indexes, reader)
     _add_resources(server, indexes)
-    if writable:
-        _add_writing_tools(server, indexes)
+    if uploads is not None:
+        _add_writing_tools(server, indexes, uploads)
     return server
 
 
@@ -162,6 +167,16 @@ async def _tell(work: Awaitable[Result]) -> Result:
         return await work
     except (Problem, LmkragError) as error:
         raise ToolError(str(error)) from error
+
+
+async def _check_filter(index: ServedIndex, filter: str | None, *, found: bool) -> None:
+    """Say what a filter could be, where nothing was found since no document matches it.
+
+    Raises:
+        UsageError: no document does.
+    """
+    if filter and not found and (why := await index.run(lambda engine: explain_filter(engine.documents, filter))):
+        raise UsageError(why)
 
 
 def _add_reading_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Reader) -> None:
@@ -177,6 +192,7 @@ def _add_reading_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: R
         async def find() -> Passages:
             served = indexes.find(index)
             spans = await served.run(lambda engine: engine.search(query, top_k=top_k, filter=filter))
+            await _check_filter(served, filter, found=bool(spans))
             return Passages(passages=list(map(_to_passage, spans)))
 
         return await _tell(find())
@@ -188,6 +204,7 @@ def _add_reading_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: R
         async def find() -> AnswerWithQuotations:
             served = indexes.find(index)
             spans = await find_spans(served, reader, question, {"filter": filter})
+            await _check_filter(served, filter, found=bool(spans))
             said = await answer(served, reader, question, spans)
             citations = [
                 Quotation(
@@ -230,6 +247,8 @@ def _add_reading_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: R
 
         def read(engine: Engine) -> Listing:
             found = engine.documents(filter=filter)
+            if filter and not found and (why := explain_filter(engine.documents, filter)):
+                raise UsageError(why)
             listed = [
                 Listed(doc_id=d.doc_id, title=d.title, kind=d.kind, characters=d.characters, pages=d.pages)
                 for d in found[offset : offset + _LISTED]
@@ -258,7 +277,7 @@ def _add_resources(server: MCPServer[Any], indexes: ServedIndexes) -> None:
             raise ResourceError(str(problem)) from problem
 
 
-def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
+def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes, uploads: Uploads) -> None:
     @server.tool(title="Add a document", annotations=_WRITES)
     async def add_document(
         doc_id: Annotated[str, Field(max_length=2_000, description="Such as notes/today.md.")],
@@ -268,17 +287,25 @@ def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
     ) -> Change:
         """Add a text to the user's documents, or replace the one of this id."""
 
-        def add(engine: Engine) -> Change:
-            check_doc_id(doc_id)
+        async def add() -> Change:
+            served = indexes.find(index)
             kind = "markdown" if doc_id.lower().endswith((".md", ".markdown")) else "text"
-            report = engine.add(Document(doc_id, doc_id, text, title or doc_id, kind))
-            if report.skipped:
-                raise ToolError(report.skipped[0].reason)
-            return Change(added=report.added, updated=report.updated, unchanged=report.unchanged)
+            document = Document(doc_id, doc_id, text, title or doc_id, kind)
+            job = await served.run(lambda _: uploads.add_document(served, document))
+            deadline = time.monotonic() + _PATIENCE
+            while not job.ended and time.monotonic() < deadline:
+                await asyncio.sleep(_INTERVAL)
+                job = uploads.find(job.job_id)
+            if job.error:
+                raise ToolError(job.error)
+            if job.report is None:
+                raise ToolError(f"{doc_id} is accepted and still being indexed; search for it in a while")
+            return Change(added=job.report.added, updated=job.report.updated, unchanged=job.report.unchanged)
 
-        return await _tell(indexes.run(index, add))
+        return await _tell(add())
 
     @server.tool(title="Remove a document", annotations=_WRITES)
     async def remove_document(doc_id: Annotated[str, Field(max_length=2_000)], index: _Index = None) -> Change:
-        """Remove a document from the index; its file is left where it is."""
-        return await _tell(indexes.run(index, lambda engine: Change(removed=engine.remove(doc_id))))
+        """Remove a document from the index; a file that was not uploaded is left where it is."""
+        served = indexes.find(index)
+        return await _tell(served.run(lambda _: Change(removed=uploads.remove(served, doc_id))))

@@ -11,6 +11,7 @@ from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.problems import Problem
 from lmkrag.server.workers import Workers
 
+_METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -37,7 +38,8 @@ class Metrics:
         self._registry.register(_Gauges(indexes, workers, lambda: self.in_flight))
 
     def observe(self, method: str, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
+        """Count a request; methods that clients make up are one."""
+        method = method if method in _METHODS else "other"
         self._requests.labels(method, route, str(status)).inc()
         self._seconds.labels(method, route).observe(seconds)
 

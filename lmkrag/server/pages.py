@@ -9,6 +9,7 @@ from lmkrag.errors import DocumentError, UsageError
 from lmkrag.types import ATTACHED_TO, DocumentInfo
 
 _SECONDS = 20.0
+_MOST_PAGES = 20  # in one call; a passage is on one or two
 SCALES = (0.25, 4.0)
 """Pixels to a point (1/72 inch), at least and at most."""
 
@@ -34,17 +35,17 @@ class Pages:
     def find_places(
         self, info: DocumentInfo, start: int, end: int
     ) -> list[tuple[int, list[tuple[float, float, float, float]]]]:
-        """Return (page, rectangles) of characters ``[start, end)``, for every page that has some of them.
+        """Return (page, rectangles) of characters ``[start, end)``, for the first pages that have some of them.
 
         Raises:
             UsageError: the document has no pages. DocumentError: its file has changed or can't be read.
         """
         _check(info, 1)
         borders = [*info.page_starts, info.characters]
-        found = []
+        found: list[tuple[int, list[tuple[float, float, float, float]]]] = []
         for number, (first, stop) in enumerate(pairwise(borders), 1):
             low, high = max(start, first), min(end, stop)
-            if low < high:
+            if low < high and len(found) < _MOST_PAGES:
                 with self._guard:
                     rectangles = self._loader.find_rectangles(
                         Path(info.path), info.fingerprint, number, low - first, high - first

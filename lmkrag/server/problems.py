@@ -11,25 +11,41 @@ from starlette.exceptions import HTTPException
 from lmkrag.errors import (
     DocumentError,
     DocumentNotFound,
+    EncoderError,
+    IndexClosed,
+    IndexCorrupt,
     IndexLocked,
+    IndexMismatch,
     IndexNotFound,
     LmkragError,
+    MissingExtra,
     ReaderError,
+    ServerError,
     StorageError,
     UsageError,
+    name_kind,
 )
 
 _logger = logging.getLogger(__name__)
 
-_KINDS: tuple[tuple[Any, ...], ...] = (
-    (DocumentNotFound, "document-not-found", 404, "No such document"),
-    (UsageError, "usage", 400, "Invalid request"),
-    (DocumentError, "document", 422, "The document can't be used"),
-    (IndexLocked, "index-locked", 409, "The index is being written to"),
-    (IndexNotFound, "index-not-found", 503, "The index is gone"),
-    (StorageError, "storage", 503, "The index can't be used"),
-    (ReaderError, "reader", 502, "The reader failed"),
+_STATUSES: tuple[tuple[type[LmkragError], int, str], ...] = (
+    (DocumentNotFound, 404, "No such document"),
+    (IndexClosed, 503, "The index is closed"),
+    (UsageError, 400, "Invalid request"),
+    (DocumentError, 422, "The document can't be used"),
+    (IndexLocked, 409, "The index is being written to"),
+    (IndexNotFound, 503, "The index is gone"),
+    (IndexMismatch, 503, "Another index is in its place"),
+    (IndexCorrupt, 503, "The index is damaged"),
+    (StorageError, 503, "The index can't be used"),
+    (ReaderError, 502, "The reader failed"),
+    (ServerError, 502, "Another server failed"),
+    (EncoderError, 500, "The encoder can't be used"),
+    (MissingExtra, 501, "A package is missing here"),
+    (LmkragError, 500, "Internal error"),
 )
+"""The first that an error is an instance of counts."""
+
 _RETRY = 5  # seconds
 
 
@@ -79,9 +95,15 @@ def busy(detail: str) -> Problem:
 
 
 def from_error(error: LmkragError, index: str, path: str) -> Problem:
-    """Return the problem that one of our errors is. Messages name the index by its name, never by its directory."""
-    known = (described for kind, *described in _KINDS if isinstance(error, kind))
-    name, status, title = next(known, ("internal", 500, "Internal error"))
+    """Return the problem that one of our errors is. Messages name the index by its name, never by its directory.
+
+    Args:
+        error: what was raised.
+        index: the name of the index.
+        path: its directory, absolute: a relative one such as "." is part of other words.
+    """
+    name = name_kind(type(error))
+    status, title = next((status, title) for kind, status, title in _STATUSES if isinstance(error, kind))
     if isinstance(error, DocumentNotFound):
         error = DocumentNotFound(error.doc_id, index, error.near)
         return Problem(404, name, title, str(error), doc_id=error.doc_id, index=index, near=error.near)

@@ -1,16 +1,11 @@
 """Listen, serve, and stop without losing a request."""
 
-import asyncio
 import logging
 import socket
 from collections.abc import Callable
-from functools import partial
-from typing import Any
 
 import uvicorn
-from h11 import IDLE
 from starlette.types import ASGIApp
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from lmkrag.errors import UsageError
 from lmkrag.server.app import create_app
@@ -55,7 +50,7 @@ def _listen(host: str, port: int) -> socket.socket:
 def _configure(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
     return uvicorn.Config(
         app,
-        http=partial(_Protocol, seconds=settings.limits.head),  # type: ignore[arg-type]  # is called, as a class is
+        http="h11",
         ws="none",
         loop="asyncio",
         lifespan="on",
@@ -76,41 +71,3 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.lifespan.should_exit:
             raise UsageError("the server could not start; its log says why")
-
-
-class _Protocol(H11Protocol):
-    """uvicorn's HTTP/1.1, with a limit on how long the head of a request may take."""
-
-    def __init__(self, *args: Any, seconds: float, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._seconds = seconds
-        self._deadline: asyncio.TimerHandle | None = None
-
-    def connection_made(self, transport: Any) -> None:
-        super().connection_made(transport)
-        self._watch()
-
-    def data_received(self, data: bytes) -> None:
-        super().data_received(data)
-        self._watch()
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self._cancel()
-        super().connection_lost(exc)
-
-    def _watch(self) -> None:
-        reading_head = self.conn.their_state is IDLE and not self.transport.is_closing()
-        if not reading_head:
-            self._cancel()
-        elif self._deadline is None:
-            self._deadline = self.loop.call_later(self._seconds, self._give_up)
-
-    def _cancel(self) -> None:
-        if self._deadline is not None:
-            self._deadline.cancel()
-            self._deadline = None
-
-    def _give_up(self) -> None:
-        self._deadline = None
-        if self.conn.their_state is IDLE and (self.cycle is None or self.cycle.response_complete):
-            self.transport.close()

@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
+from lmkrag.retrieval.request import MAX_BUDGET
 from lmkrag.types import Level, Mode
 
 MAX_QUERY = 10_000
@@ -13,7 +14,6 @@ MAX_BATCH = 64
 """Questions of one request."""
 
 _MAX_RESULTS = 1_000
-_MAX_BUDGET = 1_000_000
 _MAX_WAIT = 60_000
 
 Question = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, examples=["how is leave accrued?"])]
@@ -31,7 +31,7 @@ class AskFields(_Request):
     """How to search for a reader."""
 
     top_k: int | None = Field(None, ge=1, le=_MAX_RESULTS, description="Number of results; 8 without a budget.")
-    budget: int | None = Field(None, ge=1, le=_MAX_BUDGET, description="Tokens that the results may add up to.")
+    budget: int | None = Field(None, ge=1, le=MAX_BUDGET, description="Tokens that the results may add up to.")
     mode: Mode = "hybrid"
     filter: Filter = None
     per_document: int | None = Field(None, ge=1, le=_MAX_RESULTS, description="Results of one document, at most.")
@@ -52,7 +52,8 @@ class SearchFields(AskFields):
 
     level: Level = "passage"
     sentences_before: int | None = Field(None, ge=0, le=_MAX_RESULTS, description="Grow hits by a fixed number.")
-    explain: bool = Field(False, description="Say of each result why it was found.")
+    explain: StrictBool = Field(False, description="Say of each result why it was found.")
+    operators: StrictBool = Field(False, description="Take -word at the end of the query for what to leave out.")
 
 
 class SearchBody(SearchFields):
@@ -78,7 +79,7 @@ class AskBody(AskFields):
     """A question to be answered."""
 
     question: Question
-    stream: bool = Field(False, description="Answer as server-sent events: spans, text, ..., answer (or error).")
+    stream: StrictBool = Field(False, description="Answer as server-sent events: spans, text, ..., answer (or error).")
 
 
 class HitModel(BaseModel):

@@ -9,10 +9,10 @@ from lmkrag.readers.base import Reader
 from lmkrag.server.feedback import FeedbackFiles
 from lmkrag.server.guard import Guard
 from lmkrag.server.indexes import ServedIndexes
-from lmkrag.server.jobs import Jobs
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.pages import Pages
 from lmkrag.server.settings import ServerSettings
+from lmkrag.server.uploads import Uploads
 from lmkrag.server.workers import Workers
 
 
@@ -27,7 +27,7 @@ class Service:
     metrics: Metrics
     pages: Pages
     feedback: FeedbackFiles
-    jobs: Jobs | None
+    uploads: Uploads | None
     guard: Guard | None = None
     ready: bool = False
 

@@ -22,22 +22,28 @@ class Limits:
         threads: searches at once.
         waiting: searches that wait for one of them; further requests get status 429.
         requests: in flight at once, streams included; further requests get status 429.
+        unknown: the same for the public paths, such as that of the token.
         seconds: a search may take, waiting included.
-        head: seconds that the head of a request may take.
+        arrival: seconds that the body of a request may take, and one more for each 10,000 bytes of it.
         stall: seconds without a byte from or to a client, after which it is given up.
         body: bytes of a request.
         upload: bytes of a document that is added.
+        pending: bytes of all documents that are received or wait to be indexed; further ones get status 429.
+        waiting_uploads: documents that wait to be indexed; further ones get status 429.
         connections: at once; further ones get status 503.
     """
 
     threads: int = field(default_factory=lambda: max(2, os.cpu_count() or 1))
     waiting: int = 256
     requests: int = 512
+    unknown: int = 128
     seconds: float = 30.0
-    head: float = 10.0
+    arrival: float = 30.0
     stall: float = 20.0
     body: int = 1 << 20
     upload: int = 100 << 20
+    pending: int = 1 << 30
+    waiting_uploads: int = 1_000
     connections: int = 2_000
 
 

@@ -7,6 +7,7 @@ from lmkrag.readers.base import Reader
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.settings import Limits
+from lmkrag.server.uploads import Uploads
 from lmkrag.server.workers import Workers
 
 
@@ -18,8 +19,11 @@ def serve_stdio(paths: Mapping[str, Path | str], *, reader: Reader, writable: bo
     """
     workers = Workers(limits)
     indexes = ServedIndexes(paths, workers)
+    uploads = Uploads(indexes, limits) if writable else None
     try:
-        create_mcp_server(indexes, reader, writable=writable).run("stdio")
+        create_mcp_server(indexes, reader, uploads).run("stdio")
     finally:
+        if uploads is not None:
+            uploads.close()
         workers.close()
         indexes.close()

@@ -87,7 +87,7 @@ def test_a_wheel_carries_the_recipes_and_the_schema_and_no_built_index(tmp_path)
     result = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True, env=environment, cwd=tmp_path
     )
-    assert result.stdout.split() == [str(site / "lmkrag" / "__init__.py"), "7"]
+    assert result.stdout.split() == [str(site / "lmkrag" / "__init__.py"), "5"]
 
 
 def closure(extra):

@@ -32,7 +32,7 @@ import sys
 from pathlib import Path
 from lmkrag.server.run import serve
 from lmkrag.server.settings import Limits, ServerSettings
-settings = ServerSettings({"demo": Path(sys.argv[1])}, port=0, limits=Limits(head=1, stall=1))
+settings = ServerSettings({"demo": Path(sys.argv[1])}, port=0, limits=Limits(arrival=4, stall=1))
 serve(settings, announce=lambda url: print(f"on {url}", flush=True))
 """
 

@@ -3,13 +3,18 @@
 import json
 import signal
 import time
+import tracemalloc
 from email.message import EmailMessage
 
 import pytest
 
-from lmkrag import Engine
-from lmkrag.errors import UsageError
-from lmkrag.server.jobs import check_doc_id
+from lmkrag import Document, Engine
+from lmkrag.errors import DocumentNotFound, StorageError, UsageError
+from lmkrag.server.indexes import ServedIndexes
+from lmkrag.server.problems import Problem
+from lmkrag.server.settings import Limits
+from lmkrag.server.uploads import Uploads, check_doc_id
+from lmkrag.server.workers import Workers
 
 NOTE = b"# Ferry\n\nThe ferry to Skerry leaves at seven. Dogs travel free.\n"
 
@@ -89,7 +94,23 @@ def test_what_cannot_be_indexed_is_told_and_costs_nothing(writable):
 
 @pytest.mark.parametrize(
     "doc_id",
-    ["../x", "a/../../x", "/etc/x", "", " ", "a//b", "a/./b", ".hidden/x", "a\\b", "a\nb", "x" * 300, "a/" * 40 + "b"],
+    [
+        "../x",
+        "a/../../x",
+        "/etc/x",
+        "",
+        ".",
+        "..",
+        "./x",
+        " ",
+        "a//b",
+        "a/./b",
+        ".hidden/x",
+        "a\\b",
+        "a\nb",
+        "x" * 300,
+        "a/" * 40 + "b",
+    ],
 )
 def test_ids_that_lead_elsewhere(doc_id):
     with pytest.raises(UsageError, match="can't be the id of an upload"):
@@ -98,8 +119,11 @@ def test_ids_that_lead_elsewhere(doc_id):
 
 def test_ids_that_lead_elsewhere_over_http(writable, tmp_path):
     with writable.client() as client:
-        for written in ("..%2F..%2Fescaped.txt", "%2Ftmp%2Fescaped.txt", "a%00b"):
-            assert client.put(f"/api/documents/{written}", content=b"text").status_code == 400
+        kept = wait(client, put(client, "kept.txt", content=b"The gate is green."))
+        assert kept["state"] == "done"
+        for written in ("..%2F..%2Fescaped.txt", "%2Ftmp%2Fescaped.txt", "a%00b", "%2E", "."):
+            assert client.put(f"/api/documents/{written}", content=b"text").status_code in (400, 404, 405)
+        assert (tmp_path / "index.uploads" / "kept.txt").is_file()
         assert not list(tmp_path.rglob("escaped*"))
 
 
@@ -109,7 +133,7 @@ def test_a_folder_of_uploads_that_is_a_link_is_not_followed(writable, index, tmp
     uploads.mkdir(exist_ok=True)
     (uploads / "link").symlink_to(tmp_path / "outside")
     with writable.client() as client:
-        assert wait(client, put(client, "link/x.txt", content=b"text"))["state"] == "failed"
+        assert client.put("/api/documents/link/x.txt", content=b"text").status_code == 400
     assert not list((tmp_path / "outside").iterdir())
 
 
@@ -132,8 +156,12 @@ def test_jobs_outlive_a_server_that_is_killed(serve, index, tmp_path):
             assert wait(client, job)["state"] == "done"
         assert client.get("/api/documents/notes/ferry.md").status_code == 200
         assert client.get("/api/documents/memo:1").status_code == 200
-        left = [path.name for path in (tmp_path / "index.uploads" / ".jobs").iterdir()]
-        assert left == []
+        assert left_over(index) == []
+
+
+def left_over(index) -> list[str]:
+    folder = index.with_name("index.uploads")
+    return [path.name for part in (".pending", ".incoming") for path in (folder / part).glob("*")]
 
 
 def test_somebody_else_writes(writable, index):
@@ -151,3 +179,175 @@ def test_somebody_else_writes(writable, index):
             assert client.get(f"/api/jobs/{job['job_id']}").json()["state"] in ("waiting", "running")
         assert wait(client, job)["state"] == "done"
     store.close()
+
+
+@pytest.fixture
+def accepting(index):
+    """Uploads of an index in this process, and the index."""
+    indexes = ServedIndexes({"demo": index}, Workers(Limits()))
+    opened = []
+
+    def start(**limits):
+        opened.append(Uploads(indexes, Limits(**limits)))
+        return opened[-1], indexes.by_name["demo"]
+
+    yield start
+    for one in opened:
+        one.close()
+    indexes.close()
+
+
+async def pieces(*data: bytes):
+    for one in data:
+        yield one
+
+
+def ended(uploads, job):
+    deadline = time.monotonic() + 60
+    while not (job := uploads.find(job.job_id)).ended:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    return job
+
+
+async def test_a_job_that_failed_is_told_once_and_never_overwrites_a_newer_document(accepting, index, monkeypatch):
+    accept, served = accepting()
+    with monkeypatch.context() as patched:
+        patched.setattr(type(served.engine), "add", full_disk)
+        failed = ended(accept, await accept.receive(served, "a.txt", pieces(b"The gate is red.")))
+    assert failed.state == "failed" and "No space left" in failed.error
+    assert left_over(index) == []
+    assert ended(accept, await accept.receive(served, "a.txt", pieces(b"The gate is ", b"green."))).state == "done"
+    accept.close()
+    again, served = accepting()
+    assert again.all("demo") == []
+    assert served.engine.show("a.txt") == "The gate is green."
+
+
+def full_disk(*_, **__):
+    raise StorageError("demo: writing failed ([Errno 28] No space left on device)")
+
+
+async def test_of_two_uploads_of_one_document_the_later_is_indexed(accepting, index):
+    accept, served = accepting()
+    with served.engine._own_store().locked():
+        first = await accept.receive(served, "a.txt", pieces(b"The gate is red."))
+        second = await accept.receive(served, "a.txt", pieces(b"The gate is green."))
+        third = accept.add_document(served, Document("b", "", "The lamp is lit."))
+        time.sleep(0.3)
+        assert not accept.find(second.job_id).ended
+    assert [ended(accept, job).state for job in (first, second, third)] == ["done"] * 3
+    assert served.engine.show("a.txt") == "The gate is green."
+    assert served.engine.show("b") == "The lamp is lit."
+
+
+async def test_removing_a_document_that_waits(accepting, index):
+    accept, served = accepting()
+    with served.engine._own_store().locked():
+        job = await accept.receive(served, "late.txt", pieces(b"The gate is red."))
+        value = accept.add_document(served, Document("late", "", "The lamp is lit."))
+        assert accept.remove(served, "late.txt") == accept.remove(served, "late") == 1
+    for one in (job, value):
+        assert ended(accept, one).error == "removed before it was indexed"
+    with pytest.raises(DocumentNotFound):
+        accept.remove(served, "late.txt")
+    time.sleep(0.5)
+    accept.close()
+    accepting()
+    time.sleep(0.5)
+    assert not {"late.txt", "late"} & {info.doc_id for info in served.engine.documents()}
+    assert left_over(index) == [] and not (index.with_name("index.uploads") / "late.txt").exists()
+
+
+async def test_removing_a_document_that_is_being_indexed(accepting, index, monkeypatch):
+    accept, served = accepting()
+    text = b"The valve opens at four bar, and the pump stops at nine. " * 4_000
+    job = await accept.receive(served, "long.txt", pieces(text))
+    while accept.find(job.job_id).done == 0:
+        time.sleep(0.01)
+    began = time.monotonic()
+    assert accept.remove(served, "long.txt") == 1
+    assert time.monotonic() - began < 10
+    assert ended(accept, job).error == "removed before it was indexed"
+    assert "long.txt" not in {info.doc_id for info in served.engine.documents()}
+    assert ended(accept, await accept.receive(served, "long.txt", pieces(b"The gate is red."))).state == "done"
+
+
+async def test_what_was_not_received_whole_is_gone(accepting, index):
+    accept, served = accepting()
+
+    async def broken():
+        yield b"The gate"
+        raise ConnectionResetError
+
+    with pytest.raises(StorageError):
+        await accept.receive(served, "a.txt", broken())
+    assert left_over(index) == []
+    (index.with_name("index.uploads") / ".incoming" / "f00d").write_bytes(b"of a server that was killed")
+    accept.close()
+    accepting()
+    assert left_over(index) == []
+
+
+async def test_uploads_are_bounded_together(accepting):
+    accept, served = accepting(pending=1_000, waiting_uploads=3)
+    with served.engine._own_store().locked():
+        jobs = [await accept.receive(served, "a.txt", pieces(b"x" * 900))]
+        with pytest.raises(Problem) as refused:
+            await accept.receive(served, "b.txt", pieces(*[b"y" * 50] * 10))
+        assert refused.value.status == 429
+        jobs += [accept.add_document(served, Document(str(n), "", "The gate is red.")) for n in range(2)]
+        with pytest.raises(Problem):
+            accept.add_document(served, Document("more", "", "The gate is red."))
+    assert [ended(accept, job).state for job in jobs] == ["done"] * 3
+    assert ended(accept, await accept.receive(served, "b.txt", pieces(b"y" * 500))).state == "done"
+
+
+async def test_a_large_upload_is_not_held_in_memory(accepting):
+    accept, served = accepting()
+    tracemalloc.start()
+    with served.engine._own_store().locked():
+        job = await accept.receive(served, "large.bin", pieces(*[b"\0" * (1 << 20)] * 64))
+        assert tracemalloc.get_traced_memory()[1] < 8 << 20
+    tracemalloc.stop()
+    assert ended(accept, job).state == "failed"
+
+
+async def test_an_error_while_tidying_up_ends_no_thread(accepting, monkeypatch):
+    accept, served = accepting()
+
+    def broken(*_, **__):
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Uploads, "_end", broken)
+        await accept.receive(served, "a.txt", pieces(b"The gate is red."))
+        time.sleep(1)
+    assert ended(accept, await accept.receive(served, "b.txt", pieces(b"The lamp is lit."))).state == "done"
+
+
+def test_an_index_that_is_the_working_directory(serve, index, monkeypatch):
+    monkeypatch.chdir(index)
+    with serve(index.parent, "--index", "demo=.", "--writable") as running, running.client() as client:
+        assert wait(client, put(client, "a.b.txt", content=b"The gate is red."))["state"] == "done"
+        missing = client.get("/api/documents/no.such.txt").json()
+        assert missing["detail"].startswith("no document 'no.such.txt' in demo")
+    assert (index.parent / "index.uploads" / "a.b.txt").is_file()
+
+
+def test_page_by_page_while_the_list_changes(writable):
+    with writable.client() as client:
+        for name in ("a", "c", "e", "g"):
+            wait(client, put(client, f"{name}.txt", content=b"The gate is red."))
+        seen, after = [], ""
+        while True:
+            page = client.get("/api/documents", params={"after": after, "limit": 2}).json()["documents"]
+            if not page:
+                break
+            seen += [info["doc_id"] for info in page]
+            after = seen[-1]
+            if after == "e.txt":
+                client.delete("/api/documents/a.txt")
+                wait(client, put(client, "f.txt", content=b"The lamp is lit."))
+        assert seen == sorted(seen) and len(set(seen)) == len(seen)
+        assert {"a.txt", "c.txt", "e.txt", "f.txt", "g.txt", "glass-river.txt"} <= set(seen)

@@ -6,7 +6,9 @@ import json
 import pytest
 
 from lmkrag import Document, Engine
+from lmkrag.errors import StorageError
 from lmkrag.evaluation.dataset import load_dataset
+from lmkrag.server import feedback
 from lmkrag.server.export import export_feedback
 from lmkrag.server.feedback import FeedbackFiles, Verdict, feedback_file
 
@@ -19,7 +21,7 @@ def give(client, span: dict, verdict: str, question: str = QUESTION):
 
 
 def test_from_the_page_to_eval(serve, lmkrag, index, tmp_path):
-    with serve(tmp_path, "--index", f"demo={index}") as running, running.client() as client:
+    with serve(tmp_path, "--index", f"demo={index}", "--writable") as running, running.client() as client:
         good, bad, other = client.post("/api/search", json={"query": QUESTION, "top_k": 3}).json()["spans"]
         assert give(client, good, "up").json()["verdict"] == "up"
         give(client, bad, "up")
@@ -82,3 +84,19 @@ def test_any_question(tmp_path, question):
     files.add(tmp_path / "index", Verdict(question, "a", 0, 1, "\u2028", "up"))
     (found,) = files.find(tmp_path / "index", question)
     assert found.question == question and found.quote == "\u2028"
+
+
+def test_a_server_that_is_read_only_stores_nothing(client, built_index):
+    span = client.post("/api/search", json={"query": QUESTION}).json()["spans"][0]
+    refused = give(client, span, "up")
+    assert refused.status_code == 403 and "start with --writable" in refused.json()["detail"]
+    assert not feedback_file(built_index).exists()
+
+
+def test_feedback_is_bounded(index, monkeypatch):
+    monkeypatch.setattr(feedback, "MAX_BYTES", 2_000)
+    files = FeedbackFiles()
+    with pytest.raises(StorageError, match="of feedback: export it, and move it away"):
+        for number in range(100):
+            files.add(index, Verdict(f"question {number}", "a", 0, 5, "quote", "up"))
+    assert feedback_file(index).stat().st_size < 3_000

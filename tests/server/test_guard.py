@@ -1,5 +1,6 @@
 """Who may ask, how much and how slowly; what responses say about themselves."""
 
+import contextlib
 import socket
 import threading
 import time
@@ -72,6 +73,8 @@ def test_a_session_by_cookie(locked):
         ({"Host": "[::1]:8700"}, 200),
         ({"Origin": "http://evil.example"}, 403),
         ({"Origin": "null"}, 403),
+        ({"Origin": "http://["}, 403),
+        ({"Origin": "http://[::1"}, 403),
         ({"Sec-Fetch-Site": "cross-site"}, 403),
         ({"Sec-Fetch-Site": "same-origin"}, 200),
     ],
@@ -133,24 +136,64 @@ def test_a_wrong_length(server):
     assert b" 400 " in raw(server.url, head).split(b"\r\n")[0]
 
 
-def test_heads_that_never_end(impatient):
-    began = time.monotonic()
-    assert raw(impatient.url, b"GET /healthz HTTP/1.1\r\nHost: local") == b""
-    host, port = impatient.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=15) as kept:
-        kept.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n")
-        assert b"200 OK" in kept.recv(65_536)
-        kept.sendall(b"GET /hea")
-        while kept.recv(65_536):
-            pass
-    assert time.monotonic() - began < 12
-
-
 def test_a_body_that_never_comes(impatient):
     head = b"POST /api/search HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
     reply = raw(impatient.url, head)
     assert b" 408 " in reply.split(b"\r\n")[0]
     assert b"nothing came for 1 seconds" in reply
+
+
+def test_a_body_that_trickles(impatient):
+    """A byte at a time never pauses for long; the whole of a body has its time, too."""
+    host, port = impatient.url.removeprefix("http://").split(":")
+    began = time.monotonic()
+    with socket.create_connection((host, int(port)), timeout=30) as slow:
+        slow.sendall(b"POST /api/login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000\r\n\r\n")
+        reply = b""
+        while not reply and time.monotonic() - began < 30:
+            with contextlib.suppress(OSError):
+                slow.sendall(b" ")
+            slow.settimeout(0.3)
+            with contextlib.suppress(TimeoutError):
+                reply = slow.recv(65_536)
+        slow.settimeout(5)
+        with contextlib.suppress(OSError):
+            reply += slow.recv(65_536)
+    assert b" 408 " in reply.split(b"\r\n")[0] and b"the body comes too slowly" in reply
+    assert time.monotonic() - began < 20
+
+
+def test_slow_logins_crowd_nobody_out(serve, built_index, tmp_path):
+    options = ["--index", built_index]
+    with serve(tmp_path, *options, LMKRAG_TOKEN=TOKEN) as running:
+        host, port = running.url.removeprefix("http://").split(":")
+        head = b"POST /api/login HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\n{"
+        slow = []
+        for _ in range(600):
+            slow.append(socket.create_connection((host, int(port))))
+            slow[-1].sendall(head)
+        time.sleep(2)
+        with running.client(headers={"Authorization": f"Bearer {TOKEN}"}) as client:
+            assert client.get("/healthz").status_code == 200
+            assert client.get("/readyz").status_code == 200
+            assert client.get("/api/status").status_code == 200
+            assert client.post("/api/search", json={"query": "leave"}).status_code == 200
+            refused = client.post("/api/login", json={"token": TOKEN})
+            assert refused.status_code == 429
+        for connection in slow:
+            connection.close()
+        time.sleep(1)
+        with running.client() as client:
+            assert client.post("/api/login", json={"token": TOKEN}).status_code == 204
+
+
+def test_methods_that_clients_make_up_are_one_metric(client):
+    before = len(client.get("/metrics").content)
+    for number in range(200):
+        assert client.request(f"MADEUP{number}", "/api/status").status_code == 405
+    text = client.get("/metrics").text
+    assert "MADEUP" not in text and 'method="other"' in text
+    assert len(text) < before + 5_000
 
 
 def test_too_many_at_once(built_index):

@@ -10,6 +10,7 @@ from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.settings import Limits
+from lmkrag.server.uploads import Uploads
 from lmkrag.server.workers import Workers
 
 
@@ -20,8 +21,9 @@ def make(index):
     def server(*, writable: bool = False):
         workers = Workers(Limits())
         indexes = ServedIndexes({"demo": index}, workers)
-        opened.extend([workers, indexes])
-        return create_mcp_server(indexes, ExtractiveReader(), writable=writable)
+        uploads = Uploads(indexes, Limits()) if writable else None
+        opened.extend([*([uploads] if uploads else []), workers, indexes])
+        return create_mcp_server(indexes, ExtractiveReader(), uploads)
 
     yield server
     for part in opened:
@@ -68,6 +70,13 @@ async def test_in_process(make, corpus):
     [
         ("search", {"query": "x", "index": "none"}, "no index 'none': there is demo"),
         ("search", {"query": "x", "filter": "kind="}, "filter"),
+        (
+            "search",
+            {"query": "leave", "filter": "kind=pfd"},
+            "no document matches the filter 'kind=pfd'; kind is one of",
+        ),
+        ("ask", {"question": "leave?", "filter": "yaer=2024"}, "front matter: author, tags, title, year"),
+        ("list_documents", {"filter": "kind=pfd"}, "no document matches the filter"),
         ("search", {"query": ""}, "at least 1 character"),
         ("search", {"query": "x", "top_k": 1000}, "less than or equal to 50"),
         ("read_document", {"doc_id": "glass-rivr.txt"}, "did you mean 'glass-river.txt'?"),
@@ -108,6 +117,8 @@ async def test_writing(make):
         removed = await client.call_tool("remove_document", {"doc_id": "notes/ferry.md"})
         assert removed.structured_content["removed"] == 1
         assert (await client.call_tool("add_document", {**note, "doc_id": "../x"})).is_error
+        empty = await client.call_tool("add_document", {**note, "text": " \n "})
+        assert empty.is_error and "no text in it" in empty.content[0].text
 
 
 @pytest.mark.parametrize("mode", ["auto", "legacy"])

@@ -164,9 +164,9 @@ def test_command_line(lmkrag, server, built_index, tmp_path):
     assert both.returncode == 2 and "give --index or --server, not both" in both.stderr
     dead = lmkrag("search", "x", "--server", "http://127.0.0.1:9")
     assert dead.returncode == 1 and "can't be used" in dead.stderr
-    (tmp_path / "lmkrag.toml").write_text(f'server = "{url}"\n')
-    untrusted = lmkrag("search", "x", cwd=tmp_path)
-    assert untrusted.returncode == 2 and "lmkrag trust" in untrusted.stderr
+    elsewhere = {"LMKRAG_SERVER": "http://127.0.0.1:9"}
+    chosen = lmkrag("show", "glass-river.txt", "--index", built_index, env=elsewhere)
+    assert chosen.stdout == shown.stdout, "a flag goes before the environment"
 
 
 def test_explain_on_the_command_line(lmkrag, built_index):

@@ -16,10 +16,9 @@ from fastapi.responses import Response
 from pydantic import ValidationError
 
 from lmkrag.engine import Engine
-from lmkrag.errors import UsageError
+from lmkrag.errors import LmkragError, UsageError
 from lmkrag.serialization import info_to_json
 from lmkrag.server.excerpts import read_excerpt
-from lmkrag.server.jobs import Job, Jobs
 from lmkrag.server.markdown import parse_markdown
 from lmkrag.server.pages import SCALES
 from lmkrag.server.problems import Problem
@@ -36,13 +35,15 @@ from lmkrag.server.schemas import (
     TextReply,
 )
 from lmkrag.server.service import Service, TheService
-from lmkrag.types import Document, SentenceScore
+from lmkrag.server.uploads import Job, Uploads
+from lmkrag.types import MAX_DOC_ID, Document, SentenceScore
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
 
 _MOST_TEXT = 200_000  # characters of a text in one response
 _MOST_BLOCKS = 400_000  # characters of a Markdown document that is shown as such
 _MOST_POINTS = 20_000
+_MOST_JSON = 16 << 20  # bytes of a document that is sent as JSON
 
 _IndexName = Annotated[str | None, Query(max_length=200, description="Name of the index.")]
 
@@ -54,10 +55,10 @@ def _read_doc_id(doc_id: Annotated[str, Path(description="Id of the document; sl
 DocId = Annotated[str, Depends(_read_doc_id)]
 
 
-def _require_jobs(service: Service) -> Jobs:
-    if service.jobs is None:
+def _require_uploads(service: Service) -> Uploads:
+    if service.uploads is None:
         raise Problem(403, "read-only", "Read-only", "documents can't be changed here: start with --writable")
-    return service.jobs
+    return service.uploads
 
 
 @router.get("", response_model=DocumentsReply)
@@ -65,12 +66,21 @@ async def list_documents(
     service: TheService,
     index: _IndexName = None,
     filter: Annotated[str | None, Query(max_length=MAX_QUERY)] = None,
-    offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+    offset: Annotated[int, Query(ge=0, le=2**31, description="Documents to leave out first.")] = 0,
+    after: Annotated[str, Query(max_length=MAX_DOC_ID, description="Id of the last document of the page before.")] = "",
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
 ) -> Any:
-    """List documents, by id."""
-    found = await service.indexes.find(index).run(lambda engine: engine.documents(filter=filter or None))
-    return {"documents": [info_to_json(info) for info in found[offset : offset + limit]], "total": len(found)}
+    """List documents, by id: page by page with ``after``, which neither repeats nor skips one when the list changes."""
+
+    def read(engine: Engine) -> dict[str, Any]:
+        if filter:
+            found = engine.documents(filter=filter)
+            total, page = len(found), [info for info in found if info.doc_id > after][offset : offset + limit]
+        else:
+            total, page = engine.count().documents, engine.documents(after=after, limit=offset + limit)[offset:]
+        return {"documents": [info_to_json(info) for info in page], "total": total}
+
+    return await service.indexes.find(index).run(read)
 
 
 @router.get("/{doc_id:path}/text", response_model=TextReply)
@@ -189,31 +199,39 @@ async def put_document(
     doc_id: DocId, request: Request, response: Response, service: TheService, index: _IndexName = None
 ) -> Any:
     """Add a document or replace it: a file's bytes, or JSON with its text. It is indexed by a job."""
-    jobs = _require_jobs(service)
+    uploads = _require_uploads(service)
     served = service.indexes.find(index)
-    data = await request.body()
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-
-    def accept(_: Engine) -> Job:
-        if kind != "application/json":
-            return jobs.add_file(served, doc_id, data)
-        body = DocumentBody.model_validate_json(data)
-        document = Document(doc_id, body.path or doc_id, body.text, body.title or doc_id, body.kind, meta=body.meta)
-        return jobs.add_document(served, document)
-
     try:
-        job = await served.run(accept)
+        if kind == "application/json":
+            body = DocumentBody.model_validate_json(await _read_json(request))
+            document = Document(doc_id, body.path or doc_id, body.text, body.title or doc_id, body.kind, meta=body.meta)
+            job = await served.run(lambda _: uploads.add_document(served, document))
+        else:
+            job = await uploads.receive(served, doc_id, request.stream())
     except ValidationError as error:
         raise RequestValidationError(error.errors()) from None
+    except LmkragError as error:
+        raise served.to_problem(error) from error
     response.headers["Location"] = f"/api/jobs/{job.job_id}"
     return job_to_json(job)
 
 
 @router.delete("/{doc_id:path}", response_model=RemovedReply)
 async def remove_document(doc_id: DocId, service: TheService, index: _IndexName = None) -> Any:
-    """Remove a document from the index. Its file is left where it is."""
-    _require_jobs(service)
-    return {"removed": await service.indexes.find(index).run(lambda engine: engine.remove(doc_id))}
+    """Remove a document from the index, and the file that was uploaded for it; another file is left where it is."""
+    uploads, served = _require_uploads(service), service.indexes.find(index)
+    return {"removed": await served.run(lambda _: uploads.remove(served, doc_id))}
+
+
+async def _read_json(request: Request) -> bytes:
+    """The body of a request, which is held in memory."""
+    data = bytearray()
+    async for piece in request.stream():
+        data += piece
+        if len(data) > _MOST_JSON:
+            raise Problem(413, "too-large", "Too large", f"a text of more than {_MOST_JSON:,} bytes is sent as a file")
+    return bytes(data)
 
 
 def job_to_json(job: Job) -> dict[str, Any]:

@@ -41,7 +41,7 @@ async def list_indexes(service: TheService) -> Any:
             indexes.append({"name": index.name, **asdict(counts), "error": str(problem)})
         else:
             indexes.append({"name": index.name, **asdict(counts)})
-    return {"indexes": indexes, "writable": service.jobs is not None, "reader": service.reader.name}
+    return {"indexes": indexes, "writable": service.uploads is not None, "reader": service.reader.name}
 
 
 @router.get("/status", response_model=StatusReply)
@@ -54,12 +54,14 @@ async def read_status(service: TheService, index: Annotated[str | None, Query(ma
         return status | {"generation": engine.count().generation}
 
     status = await served.run(read)
-    return status | {"name": served.name, "writable": service.jobs is not None, "reader": service.reader.name}
+    return status | {"name": served.name, "writable": service.uploads is not None, "reader": service.reader.name}
 
 
 @router.post("/feedback", response_model=FeedbackModel)
 async def give_feedback(body: FeedbackBody, service: TheService) -> Any:
     """Store a verdict on a span: whether it answers the question."""
+    if service.uploads is None:
+        raise Problem(403, "read-only", "Read-only", "feedback is not stored here: start with --writable")
     index = service.indexes.find(body.index)
 
     def store(engine: Engine) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from lmkrag.server.routes.documents import job_to_json
 from lmkrag.server.schemas import JobReply, JobsReply
 from lmkrag.server.service import TheService
 from lmkrag.server.streams import Event, stream_events
+from lmkrag.server.uploads import Uploads
 
 router = APIRouter(prefix="/api/jobs", tags=["jobs"])
 
@@ -22,13 +23,13 @@ _INTERVAL = 0.25  # seconds between two looks at a job
 async def list_jobs(service: TheService, index: Annotated[str | None, Query(max_length=200)] = None) -> Any:
     """List the jobs of an index, the newest first."""
     name = service.indexes.find(index).name
-    return {"jobs": [job_to_json(job) for job in service.jobs.all(name)] if service.jobs else []}
+    return {"jobs": [job_to_json(job) for job in service.uploads.all(name)] if service.uploads else []}
 
 
 @router.get("/{job_id}", response_model=JobReply)
 async def find_job(job_id: str, service: TheService) -> Any:
     """Return a job."""
-    return job_to_json(_jobs(service).find(job_id))
+    return job_to_json(_uploads(service).find(job_id))
 
 
 @router.get(
@@ -40,13 +41,13 @@ async def follow_job(
     job_id: str, service: TheService, last_event_id: Annotated[str | None, Header(max_length=100)] = None
 ) -> Response:
     """Follow a job until it ends. A client that was cut off asks again and gets the job as it is now."""
-    jobs = _jobs(service)
-    jobs.find(job_id)
+    uploads = _uploads(service)
+    uploads.find(job_id)
 
     async def events() -> AsyncIterator[Event]:
         sent = None
         while True:
-            job = jobs.find(job_id)
+            job = uploads.find(job_id)
             if job != sent:
                 sent = job
                 yield "job", job_to_json(job)
@@ -57,7 +58,7 @@ async def follow_job(
     return stream_events(events())
 
 
-def _jobs(service: TheService) -> Any:
-    if service.jobs is None:
+def _uploads(service: TheService) -> Uploads:
+    if service.uploads is None:
         raise Problem(404, "unknown-job", "No such job", "documents can't be added here, so there are no jobs")
-    return service.jobs
+    return service.uploads

@@ -4,13 +4,14 @@ import base64
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.engine import Engine
@@ -61,7 +62,7 @@ class ChatBody(_Lenient):
 
     model: str = Field(max_length=200)
     messages: list[Message] = Field(min_length=1, max_length=_MAX_MESSAGES)
-    stream: bool = False
+    stream: StrictBool = False
 
 
 class EmbeddingsBody(_Lenient):
@@ -184,18 +185,17 @@ async def embed(body: EmbeddingsBody, service: TheService) -> dict[str, Any]:
         raise Problem(400, "usage", "Invalid input", f"give one to {MAX_BATCH} texts that are not empty")
     index = service.indexes.find(body.model)
 
-    def encode(engine: Engine) -> tuple[list[Any], int]:
-        vectors = []
-        for text in texts:
-            _, landmarks = engine.encoder.encode(text, split_sentences(text))
-            mean = landmarks.mean(0)
-            vectors.append(mean / max(float(np.linalg.norm(mean)), 1e-12))
-        return vectors, sum(map(engine.count_tokens, texts))
+    def encode(text: str, engine: Engine) -> tuple[Any, int]:
+        _, landmarks = engine.encoder.encode(text, split_sentences(text))
+        mean = landmarks.mean(0)
+        return mean / max(float(np.linalg.norm(mean)), 1e-12), engine.count_tokens(text)
 
-    vectors, tokens = await index.run(encode)
+    # one after the other, so that other requests get their turn in between
+    encoded = [await index.run(partial(encode, text)) for text in texts]
+    tokens = sum(count for _, count in encoded)
     data = [
         {"object": "embedding", "index": number, "embedding": _pack(vector, body.encoding_format)}
-        for number, vector in enumerate(vectors)
+        for number, (vector, _) in enumerate(encoded)
     ]
     usage = {"prompt_tokens": tokens, "total_tokens": tokens}
     return {"object": "list", "data": data, "model": index.name, "usage": usage}

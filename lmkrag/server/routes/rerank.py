@@ -1,9 +1,10 @@
 """Rerank texts of the caller's own, in the form of Jina's and Cohere's APIs, which frameworks speak."""
 
+from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, StrictBool
 
 from lmkrag.reranker.highlights import highlight
 from lmkrag.server.problems import Problem
@@ -13,6 +14,7 @@ from lmkrag.server.service import TheService
 router = APIRouter(prefix="/v1", tags=["Rerank"])
 
 _MAX_TEXTS = 256
+_MAX_TEXT = 20_000  # characters: each text holds a thread for as long as it is read
 _MAX_CHARACTERS = 200_000  # of all texts of a request
 
 
@@ -21,7 +23,7 @@ class TextDocument(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    text: Annotated[str, Field(max_length=_MAX_CHARACTERS)]
+    text: Annotated[str, Field(max_length=_MAX_TEXT)]
 
 
 class RerankBody(BaseModel):
@@ -31,11 +33,11 @@ class RerankBody(BaseModel):
 
     model: str = Field("", max_length=200)
     query: Question
-    documents: list[Annotated[str, Field(max_length=_MAX_CHARACTERS)] | TextDocument] = Field(
+    documents: list[Annotated[str, Field(max_length=_MAX_TEXT)] | TextDocument] = Field(
         min_length=1, max_length=_MAX_TEXTS
     )
     top_n: int | None = Field(None, ge=1, description="Number of results; all without.")
-    return_documents: bool = False
+    return_documents: StrictBool = False
 
 
 class HighlightModel(BaseModel):
@@ -69,11 +71,11 @@ async def rerank(body: RerankBody, service: TheService) -> RerankReply:
     if sum(map(len, texts)) > _MAX_CHARACTERS:
         raise Problem(413, "too-large", "Too much text", f"the texts have more than {_MAX_CHARACTERS:,} characters")
 
-    def rank() -> list[RankedText]:
-        ranked = [_rank(number, body.query, text, body.return_documents) for number, text in enumerate(texts)]
-        return sorted(ranked, key=lambda one: -one.relevance_score)
-
-    results = await service.workers.run(rank)
+    ranked = [  # one after the other, so that other requests get their turn in between
+        await service.workers.run(partial(_rank, number, body.query, text, body.return_documents))
+        for number, text in enumerate(texts)
+    ]
+    results = sorted(ranked, key=lambda one: -one.relevance_score)
     return RerankReply(model="landmark-reranker", results=results[: body.top_n])
 
 

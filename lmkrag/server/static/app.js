@@ -186,17 +186,17 @@ function Result({ span, number, state, open, verdict, give }) {
     ${span.also_in.length > 0 && html`<p class="quiet">Also in ${span.also_in.join(", ")}</p>`}
     <div class="row">
       ${span.explanation && html`<${Why} explanation=${span.explanation} />`}
-      <div class="thumbs" role="group" aria-label=${`Does result ${number} answer the question?`}>
+      ${give && html`<div class="thumbs" role="group" aria-label=${`Does result ${number} answer the question?`}>
         <${Thumb} label="Answers the question" verdict="up" current=${verdict} give=${give} />
         <${Thumb} label="Does not answer the question" down verdict="down" current=${verdict} give=${give} />
-      </div>
+      </div>`}
     </div>
   </li>`;
 }
 
 const keyOf = (span) => `${span.doc_id}:${span.start}-${span.end}`;
 
-function Results({ state, spans, open }) {
+function Results({ state, spans, open, writable }) {
   const list = useRef(null);
   const [verdicts, setVerdicts] = useState({});
   const [problem, setProblem] = useState("");
@@ -239,7 +239,7 @@ function Results({ state, spans, open }) {
           key=${keyOf(span)}
           ...${{ span, state, open, number: number + 1 }}
           verdict=${verdicts[keyOf(span)] || "none"}
-          give=${(verdict) => give(span, verdict)}
+          give=${writable && ((verdict) => give(span, verdict))}
         />`,
       )}
     </ol>
@@ -413,7 +413,7 @@ function App() {
       <main>
         ${problem && html`<p class="problem" role="alert">${problem.message}</p>`}
         ${state.q && html`<${Answer} asked=${asked} open=${open} />`}
-        ${asked.spans && html`<${Results} state=${shown} spans=${asked.spans} open=${open} />`}
+        ${asked.spans && html`<${Results} ...${{ state: shown, spans: asked.spans, open, writable: server?.writable }} />`}
         ${server?.writable && html`<${Adding} index=${index} onAdded=${() => setChanged((count) => count + 1)} />`}
         <${Documents} ...${{ state: shown, open, changed }} />
         ${status &&
