@@ -12,6 +12,7 @@ from lmkrag import Engine
 from lmkrag.corpus import isolated
 from lmkrag.corpus.load import load_document
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
+from lmkrag.serialization import info_to_json
 
 
 @pytest.fixture
@@ -286,3 +287,34 @@ with IsolatedLoader() as loader:
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     assert done.stdout == "boat: Ida\n", done.stderr
+
+
+def test_a_folder_whose_name_is_not_utf8(tmp_path, empty):
+    folder = tmp_path / os.fsdecode(b"bad\xff")
+    folder.mkdir()
+    (folder / "a.txt").write_text("The gate is red.")
+    (folder / os.fsdecode(b"b\xfe.html")).write_text("<p>The lamp is lit.</p>")
+    (folder / "long.log").write_text("The pump is oiled.\n" * 300_000)
+    assert empty.add(folder).added == 3
+    assert empty.add(folder).unchanged == 3
+    assert all(json.dumps(info_to_json(info)).encode() for info in empty.documents())
+    assert empty.status().roots == {str(tmp_path) + "/bad\\xff": 3}
+    (folder / "a.txt").unlink()
+    assert empty.add(folder, prune=True).removed == 1
+    assert empty.verify() == ()
+
+
+def test_files_under_names_of_ones_own(tmp_path, empty):
+    (tmp_path / "x1.txt").write_text("The gate is red.")
+    (tmp_path / "x2.md").write_text("# Lamp\n\nThe lamp is lit.")
+    named = {"gates/north.txt": tmp_path / "x1.txt", "lamp": str(tmp_path / "x2.md")}
+    assert empty.add(named).added == 2
+    assert [info.doc_id for info in empty.documents()] == ["gates/north.txt", "lamp"]
+    assert empty.describe("lamp").kind == "markdown"
+    assert empty.add(named).unchanged == 2
+    (tmp_path / "x1.txt").write_text("The gate is green.")
+    assert empty.add(named).updated == 1
+    report = empty.add({"gone": tmp_path / "none.txt", "lamp": tmp_path / "x2.md"})
+    assert (report.unchanged, [one.path for one in report.skipped]) == (1, ["gone"])
+    with pytest.raises(UsageError, match="are for directories"):
+        empty.add(named, prune=True)

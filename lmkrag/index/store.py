@@ -188,8 +188,12 @@ class IndexStore:
             self.check_files(segments)
 
     def commit_removed(self, doc_ids: Iterable[str]) -> None:
-        """Remove documents, with what is attached to them, in one step."""
+        """Remove documents, with what is attached to them, in one step; segments of nothing else are deleted."""
         self.commit([], removed=doc_ids)
+        with self.reader.snapshot() as snapshot:
+            dead = [live for live in snapshot.segments if not live.alive]
+            if dead:
+                self._merge(dead, snapshot.documents.sentences)
 
     def note_files(
         self,
@@ -287,7 +291,8 @@ class IndexStore:
                 yield connection
                 connection.execute("COMMIT")
             except BaseException:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # SQLite itself has rolled back where the disk is full
+                    connection.execute("ROLLBACK")
                 raise
 
     def check_files(self, segments: Iterable[SegmentFile]) -> None:

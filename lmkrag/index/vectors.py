@@ -104,7 +104,8 @@ def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: 
         faiss.write_index(index, str(path))
         whole = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC).ntotal == rows
     except RuntimeError as error:
-        raise OSError(f"{path}: FAISS can't write this file: {error}") from error
+        why = str(error).strip().rpartition("(")[2].rstrip(")")  # such as: No space left on device
+        raise OSError(f"{path}: FAISS can't write this file: {why}") from error
     if not whole:  # FAISS says nothing when closing a file fails
         raise OSError(f"{path}: FAISS wrote only a part of this file")
     sync(path)

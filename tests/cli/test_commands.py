@@ -450,3 +450,40 @@ def test_marked_text_has_no_control_codes_and_keeps_lists():
     wrapped = "A line that was wrapped by hand at some sixty characters or so,\nand goes on.\nA new one."
     assert mark_text(wrapped, [], reflow=True).plain.count("\n") == 1
     assert mark_text(wrapped, [], reflow=False).plain == wrapped
+
+
+def test_a_question_is_read_from_standard_input_by_search_and_ask(lmkrag, index):
+    for command in ("search", "ask"):
+        piped = lmkrag(command, "-", "--index", index, "--json", stdin="who approves leave?\n")
+        typed = lmkrag(command, "who", "approves", "leave?", "--index", index, "--json")
+        assert json.loads(piped.stdout) == json.loads(typed.stdout)
+        assert lmkrag(command, "-", "--index", index, stdin="\n").returncode == 2
+
+
+def test_operators_of_the_command_line(lmkrag, index):
+    plain = json.loads(lmkrag("search", "who approves leave", "--index", index, "--json").stdout)["spans"]
+    assert any("harbour master" in span["text"] for span in plain)
+    without = lmkrag("search", 'who approves leave -"harbour master"', "--index", index, "--json")
+    assert not any("harbour master" in span["text"] for span in json.loads(without.stdout)["spans"])
+
+
+def test_an_index_in_the_environment_may_be_a_url(lmkrag, index, tmp_path):
+    refused = lmkrag("serve", "--port", "0", env={"LMKRAG_INDEX": "s3://bucket/x"})
+    assert "s3://bucket/x: only served on Ray (--ray); else pull it first" in refused.stderr
+    two = lmkrag("mcp", env={"LMKRAG_INDEX": f"{index}{os.pathsep}{tmp_path / 'none'}"}, stdin="")
+    assert f"{tmp_path / 'none'}: no index here" in two.stderr
+
+
+def test_feedback_on_the_index_of_the_working_directory(lmkrag, index, tmp_path):
+    told = lmkrag("feedback", "export", "--index", ".", "--out", tmp_path / "set", cwd=index)
+    assert (told.returncode, "no feedback yet" in told.stderr) == (2, True)
+
+
+def test_links_out_of_a_folder_are_followed_by_a_flag(lmkrag, tmp_path):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (tmp_path / "secret.txt").write_text("The secret is green.")
+    (docs / "link.txt").symlink_to(tmp_path / "secret.txt")
+    told = lmkrag("index", docs, "--index", tmp_path / "index")
+    assert "skipped link.txt: link to a file outside the directory" in told.stderr
+    assert "1 added" in lmkrag("index", docs, "--index", tmp_path / "index", "--follow-links").stderr

@@ -1,12 +1,19 @@
 """What clients get wrong, and what happens to an index underneath: a clear status, nothing lost, the server goes on."""
 
+import asyncio
+import re
 import shutil
+import subprocess
+import sys
 import time
 
 import httpx
 import pytest
 
 from lmkrag import Document, Engine
+from lmkrag.server import pages
+from lmkrag.server.app import create_app
+from lmkrag.server.settings import Limits, ServerSettings
 
 
 @pytest.mark.parametrize(
@@ -110,3 +117,103 @@ def test_replaced_by_an_index_of_another_encoder(serve, index, tmp_path):
         reply = client.post("/api/search", json={"query": "leave"})
         assert reply.status_code == 200, reply.text
         assert reply.json()["spans"][0]["doc_id"] == "new.txt"
+
+
+def test_costly_requests_are_bounded(client):
+    long = "The gate is red. " * 1_300
+    assert client.post("/v1/rerank", json={"query": "x", "documents": [long]}).status_code == 422
+    many = {"query": "x", "documents": [long[:19_000]] * 11}
+    assert client.post("/v1/rerank", json=many).status_code == 413
+    assert client.post("/api/search", json={"query": "x", "budget": 100_001}).status_code == 422
+    assert client.post("/api/search", json={"query": "x", "budget": 100_000, "top_k": 1}).status_code == 200
+
+
+def test_a_costly_request_lets_others_in_between(built_index):
+    """One thread searches; a request of many texts takes it for one text at a time."""
+    app = create_app(ServerSettings(indexes={"demo": built_index}, limits=Limits(threads=1)))
+    texts = ["The gate is red. The lamp is lit. " * 200] * 20
+    ended = []
+
+    async def run():
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", timeout=120) as client:
+
+            async def ask(name, path, body):
+                assert (await client.post(path, json=body)).status_code == 200
+                ended.append(name)
+
+            await ask("warm", "/api/search", {"query": "leave"})
+            costly = [
+                asyncio.create_task(ask("rerank", "/v1/rerank", {"query": "what is red?", "documents": texts})),
+                asyncio.create_task(ask("embed", "/v1/embeddings", {"model": "demo", "input": texts})),
+            ]
+            await asyncio.sleep(0.3)
+            await ask("search", "/api/search", {"query": "who approves leave?"})
+            await asyncio.gather(*costly)
+
+    asyncio.run(run())
+    assert ended.index("search") == 1
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/api/search", {"query": "x", "explain": "yes"}),
+        ("/api/search", {"query": "x", "operators": 1}),
+        ("/api/ask", {"question": "x", "stream": "true"}),
+        ("/v1/rerank", {"query": "x", "documents": ["y"], "return_documents": "on"}),
+        ("/v1/chat/completions", {"model": "demo", "messages": [{"role": "user", "content": "x"}], "stream": 1}),
+    ],
+)
+def test_booleans_are_true_or_false(client, path, body):
+    assert client.post(path, json=body).status_code == 422
+
+
+def test_operators_only_where_they_are_asked_for(client):
+    plain = {"query": "who approves leave -master", "level": "span"}
+    assert any("master" in span["text"] for span in client.post("/api/search", json=plain).json()["spans"])
+    with_them = client.post("/api/search", json={**plain, "operators": True}).json()["spans"]
+    assert with_them and not any("master" in span["text"] for span in with_them)
+
+
+def test_an_index_that_fails_at_the_start_is_tried_again(serve, built_index, index, tmp_path):
+    words = next((index / "segments").glob("*.words"))
+    whole = words.read_bytes()
+    words.write_bytes(whole[:-1] + b"!")
+    script = (
+        "import sys; from pathlib import Path; from lmkrag.server.run import serve; "
+        "from lmkrag.server.settings import ServerSettings; "
+        "settings = ServerSettings({'bad': Path(sys.argv[1]), 'good': Path(sys.argv[2])}, port=0); "
+        "serve(settings, announce=lambda url: print(f'on {url}', flush=True))"
+    )
+    log = tmp_path / "log"
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-c", script, str(index), str(built_index)], stdout=output, stderr=output
+        )
+    try:
+        deadline = time.monotonic() + 60
+        while not (found := re.search(r"on (http://\S+)", log.read_text())):
+            assert time.monotonic() < deadline and process.poll() is None, log.read_text()
+            time.sleep(0.05)
+        with httpx.Client(base_url=found[1], timeout=60) as client:
+            time.sleep(1)
+            assert client.get("/readyz").status_code == 503
+            assert client.post("/api/search", json={"query": "leave", "index": "good"}).status_code == 200
+            assert client.post("/api/search", json={"query": "leave", "index": "bad"}).status_code == 503
+            words.write_bytes(whole)
+            while client.get("/readyz").status_code != 200:
+                assert time.monotonic() < deadline
+                time.sleep(0.2)
+            assert client.post("/api/search", json={"query": "leave", "index": "bad"}).status_code == 200
+    finally:
+        process.terminate()
+        process.wait(40)
+
+
+def test_places_of_a_few_pages_are_told_at_once(client):
+    places = client.get(
+        "/api/documents/reports/viaduct-inspection.pdf/places", params={"start": 0, "end": 2**53}
+    ).json()["places"]
+    assert [place["page"] for place in places] == [1, 2, 3]
+    assert pages._MOST_PAGES == 20

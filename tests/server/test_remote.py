@@ -1,14 +1,28 @@
 """An engine behind a server does what the engine does, in Python, in frameworks and on the command line."""
 
+import asyncio
 import json
+import re
+import time
 
 import pytest
 
-from lmkrag import Engine, RemoteEngine
+from lmkrag import Engine, RemoteEngine, errors
+from lmkrag import remote as remote_module
 from lmkrag.conversation import Conversation
-from lmkrag.errors import DocumentNotFound, ServerError, UsageError
+from lmkrag.errors import (
+    DocumentNotFound,
+    LmkragError,
+    MissingExtra,
+    ServerError,
+    UsageError,
+    list_kinds,
+    make_error,
+)
 from lmkrag.integrations import langchain, llama_index
 from lmkrag.readers.extractive import ExtractiveReader
+from lmkrag.remote import _to_error
+from lmkrag.server.problems import from_error
 
 QUESTION = "how is leave accrued?"
 
@@ -173,3 +187,69 @@ def test_explain_on_the_command_line(lmkrag, built_index):
     told = lmkrag("search", QUESTION, "-k", "1", "--explain", "--index", built_index).stdout
     assert "words of the question: leave, accrued" in told
     assert "similarity" in told and "taken after: 1 sentence; the next sentence scores" in told
+
+
+def every_error():
+    for name, kind in list_kinds().items():
+        if kind is DocumentNotFound:
+            yield DocumentNotFound("a.md", "/place/index", "b.md")
+        elif kind is MissingExtra:
+            yield MissingExtra("torch", "torch")
+        else:
+            yield make_error(name, f"what went wrong in /place/index ({name})", LmkragError)
+
+
+@pytest.mark.parametrize("error", every_error(), ids=lambda error: type(error).__name__)
+def test_every_error_of_a_server_is_raised_as_itself(error):
+    problem = from_error(error, "handbook", "/place/index")
+    assert 400 <= problem.status < 600 and "/place/index" not in str(problem)
+    raised = _to_error(problem.body, problem.status)
+    assert type(raised) is type(error)
+    assert str(raised) == str(error).replace("/place/index", "handbook")
+
+
+def test_the_kinds_of_errors_are_those_of_the_tree():
+    assert len(list_kinds()) == len(set(list_kinds().values())) >= 17
+    drawn = re.findall(r"^ *(\w+)(?:\(\w+\))?(?=  |$)", errors.__doc__ or "", re.MULTILINE)
+    assert {kind.__name__ for kind in list_kinds().values()} <= set(drawn)
+
+
+def test_lines_of_unicode_do_not_end_an_event(writable):
+    odd = "The ferry\u2028leaves at\u2029seven\x85 and\x0c nine\x1c sharp."
+    with writable.client() as client:
+        body = {"text": odd, "title": "Ferry\u2028times"}
+        job = client.put("/api/documents/ferry.txt", json=body).json()
+        while client.get(f"/api/jobs/{job['job_id']}").json()["state"] not in ("done", "failed"):
+            time.sleep(0.05)
+    with Engine.connect(f"{writable.url}/demo") as engine:
+        assert engine.show("ferry.txt") == odd
+        answer = engine.ask("when does the ferry leave?")
+        assert "ferry\u2028leaves" in answer.spans[0].text
+        stream = engine.ask_stream("when does the ferry leave?")
+        assert "".join(stream) == stream.answer().text == answer.text
+        assert asyncio.run(_ask(engine)) == [answer.text, answer.text]
+        found = asyncio.run(engine.asearch("when does the ferry leave?"))
+        assert found[0].doc_id == "ferry.txt"
+
+
+async def _ask(engine) -> list[str]:
+    """Two questions of one event loop share a client."""
+    answers = [(await engine.aask("when does the ferry leave?")).text for _ in range(2)]
+    client = engine._async_client
+    assert engine._async_client is client
+    await engine.aclose()
+    assert client.is_closed
+    return answers
+
+
+def test_documents_page_by_page(server, built_index, monkeypatch):
+    monkeypatch.setattr(remote_module, "_LISTED", 2)
+    with Engine.connect(server.url) as there, Engine.open(built_index) as here:
+        assert there.documents() == here.documents()
+        assert there.documents(after="beekeeping.html", limit=3) == here.documents(after="beekeeping.html", limit=3)
+        assert there.documents(filter="kind=pdf") == here.documents(filter="kind=pdf")
+        for wrong in ({}, 1, b"x"):
+            with pytest.raises(UsageError):
+                there.documents(filter=wrong)
+            with pytest.raises(UsageError):
+                there.search_batch(wrong)
