@@ -1,6 +1,8 @@
 """The API as it is described: the description does not change unnoticed, and requests made from it are answered."""
 
 import json
+import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,9 @@ from schemathesis.specs.openapi.checks import (
 
 GOLDEN = Path(__file__).parent.parent / "data" / "openapi.json"
 CHECKS = (not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance)
+EXAMPLES = int(os.environ.get("LMKRAG_TEST_EXAMPLES", "15"))
+"""Requests of each operation."""
+
 HOW_TO = "`python tests/server/test_openapi.py` writes it anew"
 
 
@@ -55,8 +60,12 @@ def operations() -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def schema(server):
-    return schemathesis.openapi.from_url(f"{server.url}/openapi.json")
+def schema(serve, built_index, tmp_path_factory):
+    """What a server describes that may be written to, on an index of its own."""
+    folder = tmp_path_factory.mktemp("generated")
+    shutil.copytree(built_index, folder / "index")
+    with serve(folder, "--index", f"demo={folder / 'index'}", "--writable") as running:
+        yield schemathesis.openapi.from_url(f"{running.url}/openapi.json")
 
 
 @pytest.mark.parametrize("operation", operations())
@@ -64,7 +73,7 @@ def test_generated_requests(schema, operation):
     method, path = operation.split()
     described = schema[path][method]
 
-    @settings(max_examples=15, deadline=None, database=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=EXAMPLES, deadline=None, database=None, suppress_health_check=list(HealthCheck))
     @given(case=described.as_strategy())
     def run(case):
         case.call_and_validate(checks=CHECKS, timeout=30)

@@ -9,6 +9,7 @@ once, spans stay apart, a reader gives a document or a DocumentError. Starts fro
 kept by libFuzzer as ``crash-*`` in the working directory.
 """
 
+import json
 import shutil
 import subprocess
 import sys
@@ -108,6 +109,7 @@ def reader(name: str) -> Callable[[bytes], None]:
             assert "\n" not in str(error)
             return
         assert document.text.strip()
+        json.dumps([document.text, document.title, document.meta], allow_nan=False, ensure_ascii=False).encode("utf-8")
         assert list(document.page_starts) == sorted(document.page_starts)
 
     return check
@@ -121,7 +123,10 @@ TARGETS: dict[str, tuple[Callable[[bytes], None], str]] = {
     "words": (check_words, "*.txt"),
     **{
         suffix: (reader(f"x.{suffix}"), f"*.{suffix}")
-        for suffix in ("txt", "md", "html", "epub", "pdf", "docx", "ipynb", "csv", "json", "jsonl")
+        for suffix in (
+            *("txt", "md", "rst", "html", "epub", "pdf", "docx", "odt", "rtf", "pptx", "xlsx", "ipynb", "csv", "tsv"),
+            *("json", "jsonl", "eml", "mbox", "srt", "vtt", "gz"),
+        )
     },
 }
 
