@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
 _URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
 _STAMPS = ".lmkrag-mirror.json"
-_WAITS = {"connect_timeout": 10, "read_timeout": 15}  # seconds: botocore's minute, five times over, is no answer
+# s3fs itself tries five times; each try with botocore's minute, and five tries of its own, is half an hour.
+_WAITS = {"connect_timeout": 5, "read_timeout": 10, "retries": {"max_attempts": 0}}  # seconds
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 _CHANGED_AT = ("LastModified", "mtime", "last_modified", "updated", "modified")
 

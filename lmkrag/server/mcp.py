@@ -135,7 +135,7 @@ class _DocumentServer(MCPServer[Any]):
         """Return the documents of every index, 200 at most."""
         listed: list[Resource] = []
         for index in self._indexes.by_name.values():
-            for info in await index.run(lambda engine: engine.documents()):
+            for info in await index.run(lambda engine: engine.documents(limit=_LISTED)):
                 if len(listed) == _LISTED:
                     return listed
                 address = f"lmkrag://{index.name}/{quote(info.doc_id)}"
@@ -246,14 +246,18 @@ def _add_reading_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: R
         """List the user's documents by id, 200 at a time."""
 
         def read(engine: Engine) -> Listing:
-            found = engine.documents(filter=filter)
-            if filter and not found and (why := explain_filter(engine.documents, filter)):
-                raise UsageError(why)
+            if filter is None:
+                found, total = engine.documents(limit=offset + _LISTED), engine.count().documents
+            else:
+                found = engine.documents(filter=filter)
+                total = len(found)
+                if not found and (why := explain_filter(engine.documents, filter)):
+                    raise UsageError(why)
             listed = [
                 Listed(doc_id=d.doc_id, title=d.title, kind=d.kind, characters=d.characters, pages=d.pages)
                 for d in found[offset : offset + _LISTED]
             ]
-            return Listing(documents=listed, total=len(found))
+            return Listing(documents=listed, total=total)
 
         return await _tell(indexes.run(index, read))
 
