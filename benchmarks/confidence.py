@@ -53,7 +53,7 @@ def main() -> None:
     sets = {name: load_dataset(options.data / name) for name in names}
     asked: list[Asked] = []
     for place, name in enumerate(names):
-        with Engine.open(options.work / name, create=True, overlap=0.0) as engine:
+        with Engine.open(options.work / name, create=True) as engine:
             if not engine.count().documents:
                 engine.add(sets[name].documents)
             if name == NEARLY:

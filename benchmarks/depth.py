@@ -94,7 +94,7 @@ def main() -> None:
         queries = choose_queries(dataset, options.queries)
         if not queries:
             continue
-        with Engine.open(options.work / folder.name, create=True, overlap=0.0, reranker=reranker) as engine:
+        with Engine.open(options.work / folder.name, create=True, reranker=reranker) as engine:
             if not engine.count().documents:
                 engine.add(dataset.documents)
             for depth in depths:

@@ -2,7 +2,7 @@
 
     python benchmarks/encoders.py DATA VARIANT... [--characters 120000] [--queries 60] [--sets NAMES] [--plot FILE]
 
-A variant is ENCODER[@OVERLAP][:READING][:PRECISION]: `landmark-mini@0.5`, `build/four/encoder:thorough`,
+A variant is ENCODER[@OVERLAP][:PRECISION]: `landmark-mini@0.5`, `build/four/encoder:float32`,
 `landmark-mini:int8`; overlap defaults to 0.
 Indexes a sample of every set with each, searches for spans without and with re-ranking, and prints recall at 500 to
 4,000 characters, the difference from the first variant (paired bootstrap, each set of the same weight), the sets that
@@ -28,9 +28,7 @@ from lmkrag.retrieval.filters import quote
 from lmkrag.training.watch import sample_dataset
 
 BUDGETS = (500, 1_000, 2_000, 4_000)
-_VARIANT = re.compile(
-    r"(?P<encoder>[^@:]+)(?:@(?P<overlap>[\d.]+))?(?::(?P<reading>plain|thorough))?(?::(?P<precision>\w+))?"
-)
+_VARIANT = re.compile(r"(?P<encoder>[^@:]+)(?:@(?P<overlap>[\d.]+))?(?::(?P<precision>\w+))?")
 
 
 def main() -> None:
@@ -76,9 +74,7 @@ def load(variant: str) -> LandmarkEncoder:
     found = _VARIANT.fullmatch(variant)
     assert found, variant
     overlap = 0.0 if found["overlap"] is None else float(found["overlap"])
-    encoder = LandmarkEncoder.load(
-        found["encoder"], overlap=overlap, reading=found["reading"] or "plain", precision=found["precision"]
-    )
+    encoder = LandmarkEncoder.load(found["encoder"], overlap=overlap, precision=found["precision"])
     encoder.encode("Warm up.", [Sentence(0, 8)])
     return encoder
 

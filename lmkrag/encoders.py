@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lmkrag.errors import IndexMismatch
 from lmkrag.system import renew_in_forks
-from lmkrag.types import EncoderSpec, Reading
+from lmkrag.types import EncoderSpec
 
 if TYPE_CHECKING:
     from lmkrag.arrays import Vectors
@@ -58,9 +58,18 @@ class IndexEncoders:
 
     @property
     def encoder(self) -> "LandmarkEncoder":
-        """The encoder that made the index."""
+        """The encoder that made the index.
+
+        Raises:
+            IndexMismatch: it read the documents in a way that is gone, so no further ones can be read like them.
+        """
         from lmkrag.encoder.loading import prefers_torch
 
+        if self._spec.reading == "thorough":
+            raise IndexMismatch(
+                f"{self._path}: made by reading thoroughly, which lmkrag no longer does; it can be searched, and "
+                "written to after lmkrag reindex"
+            )
         with self._guard:
             if self._encoder is None:
                 self._encoder = self._load() if self._light is None or prefers_torch() else self._light
@@ -83,9 +92,7 @@ class IndexEncoders:
         from lmkrag.encoder.landmark import LandmarkEncoder
 
         spec = self._spec
-        loaded = LandmarkEncoder.load(
-            spec.name, window=spec.window, overlap=spec.overlap, reading=spec.reading, runtime=runtime
-        )
+        loaded = LandmarkEncoder.load(spec.name, window=spec.window, overlap=spec.overlap, runtime=runtime)
         self._check(loaded)
         return loaded
 
@@ -127,12 +134,25 @@ class IndexEncoders:
             item.vectors.set_result(vectors[start : start + len(item.questions)])
             start += len(item.questions)
 
+    def _reads_thoroughly(self, encoder: "LandmarkEncoder") -> bool:
+        """Whether an earlier version made the index with this encoder, reading each window three times.
+
+        Questions are encoded as ever.
+        """
+        from lmkrag.encoder.spec import find_model, fingerprint_model
+
+        spec = self._spec
+        if spec.reading != "thorough":
+            return False
+        reading = f"{spec.window} {spec.overlap} {spec.pooling} thorough"
+        return fingerprint_model(find_model(encoder.spec.name), reading) == spec.fingerprint
+
     def count_tokens(self, text: str) -> int:
         """Return how many tokens ``text`` is, special tokens not counted."""
         return self._for_questions.count_tokens(text)
 
     def _check(self, encoder: "LandmarkEncoder") -> None:
-        if encoder.spec.fingerprint != self._spec.fingerprint:
+        if encoder.spec.fingerprint != self._spec.fingerprint and not self._reads_thoroughly(encoder):
             raise IndexMismatch(
                 f"{self._path}: made with encoder {self._spec.name!r} ({self._spec.fingerprint[:8]}), not with "
                 f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:8]}); run lmkrag reindex, or open it with the "
@@ -140,21 +160,14 @@ class IndexEncoders:
             )
 
 
-def load_new_encoder(
-    encoder: "str | LandmarkEncoder | None", *, overlap: float | None = None, reading: Reading = "plain"
-) -> "LandmarkEncoder":
+def load_new_encoder(encoder: "str | LandmarkEncoder | None") -> "LandmarkEncoder":
     """Return the encoder for an index that is to be made.
 
-    Shipped ones read each token once unless an overlap is given; others read as they were made for.
+    Shipped ones read each token once, others as they were made for; one that is loaded is taken as it is.
     """
-    return load_encoder(encoder, overlap=choose_overlap(encoder) if overlap is None else overlap, reading=reading)
-
-
-def choose_overlap(encoder: "str | LandmarkEncoder | None") -> float | None:
-    """Return the overlap of a new index if none is given; None for what the encoder was made for."""
     from lmkrag.encoder.spec import SHIPPED
 
-    return NEW_OVERLAP if encoder is None or encoder in SHIPPED else None
+    return load_encoder(encoder, overlap=NEW_OVERLAP if encoder is None or encoder in SHIPPED else None)
 
 
 def load_encoder(
@@ -162,11 +175,10 @@ def load_encoder(
     *,
     window: int | None = None,
     overlap: float | None = None,
-    reading: Reading = "plain",
 ) -> "LandmarkEncoder":
     """Return an encoder by its folder or name, or as it is if it is loaded already."""
     from lmkrag.encoder.landmark import LandmarkEncoder
 
     if isinstance(encoder, LandmarkEncoder):
         return encoder
-    return LandmarkEncoder.load(encoder, window=window, overlap=overlap, reading=reading)
+    return LandmarkEncoder.load(encoder, window=window, overlap=overlap)

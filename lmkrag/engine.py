@@ -25,7 +25,6 @@ from lmkrag.types import (
     IndexStatus,
     Level,
     Mode,
-    Reading,
     RepairReport,
     SentenceScore,
     Span,
@@ -86,8 +85,6 @@ class Engine:
         create: bool = False,
         encoder: "str | LandmarkEncoder | None" = None,
         recipe: str | None = None,
-        overlap: float | None = None,
-        reading: Reading | None = None,
         shards: int | None = None,
         reranker: "Reranker | str | None" = None,
         rerank: bool | float = True,
@@ -100,10 +97,6 @@ class Engine:
             create: make it if it is not there.
             encoder: a model folder, hub name or loaded encoder. An existing index knows its own.
             recipe: how vectors are stored, a name or ``.toml`` file; only when the index is made.
-            overlap: share of each window that the next repeats, in ``[0, 1)``; defaults to 0 with the shipped encoder.
-                Half takes twice as long, and embeds sentences at a window's edge better. Only when the index is made.
-            reading: ``thorough`` to read documents in windows of three lengths, which takes three times as long and is
-                more exact: see :meth:`lmkrag.LandmarkEncoder.load`. Only when the index is made.
             shards: divide the documents among so many indexes below ``path``, which are searched as one; only when the
                 index is made, see :meth:`reshard`.
             reranker: what reads again what a search found: a folder or hub name, or one that is loaded; our own by
@@ -112,8 +105,7 @@ class Engine:
             partial: read the shards that there are; ``missing`` tells which are not.
 
         Raises:
-            IndexNotFound: there is none and ``create`` is false. UsageError: another ``recipe``, ``overlap`` or
-            ``reading`` than the index has or the loaded encoder was made with.
+            IndexNotFound: there is none and ``create`` is false. UsageError: another ``recipe`` than the index has.
             IndexMismatch: the index was made with another encoder, or a newer lmkrag. IndexCorrupt: it is damaged.
         """
         from lmkrag.encoders import load_encoder, load_new_encoder
@@ -136,22 +128,14 @@ class Engine:
                     f"{path}: made with recipe {store.recipe.name!r}; run lmkrag reindex --recipe {recipe}"
                 )
             spec = store.encoder
-            if overlap is not None and overlap != spec.overlap:
-                raise UsageError(f"{path}: made with overlap {spec.overlap}; run lmkrag reindex --overlap {overlap:g}")
-            if reading is not None and reading != spec.reading:
-                raise UsageError(f"{path}: made with reading {spec.reading!r}; run lmkrag reindex --reading {reading}")
             if encoder is None:
                 return cls(store, reranker=reranker, rerank=rerank)
-            loaded = load_encoder(encoder, window=spec.window, overlap=spec.overlap, reading=spec.reading)
+            loaded = load_encoder(encoder, window=spec.window, overlap=spec.overlap)
             return cls(store, loaded, reranker=reranker, rerank=rerank)
         if not create:
             raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
         made_with = load_recipe(recipe or DEFAULT_RECIPE)
-        loaded = load_new_encoder(encoder, overlap=overlap, reading=reading or "plain")
-        if overlap is not None and overlap != loaded.spec.overlap:
-            raise UsageError(f"the encoder given was loaded with overlap {loaded.spec.overlap}, not {overlap}")
-        if reading is not None and reading != loaded.spec.reading:
-            raise UsageError(f"the encoder given was loaded with reading {loaded.spec.reading!r}, not {reading!r}")
+        loaded = load_new_encoder(encoder)
         if shards is not None:
             sharded = ShardedStore.create(path, encoder=loaded.spec, recipe=made_with, shards=shards)
             return cls(sharded, loaded, reranker=reranker, rerank=rerank)
@@ -392,7 +376,6 @@ class Engine:
         mode: Mode = "hybrid",
         level: Level = "passage",
         filter: str | None = None,
-        sentences_before: int | None = None,
         per_document: int | None = None,
         explain: bool = False,
         operators: bool = False,
@@ -409,7 +392,6 @@ class Engine:
                 to, the rest of its short paragraph; ``"span"``, what answers and nothing else; ``"sentence"``; or
                 ``"document"``.
             filter: which documents to search, such as ``kind=pdf and path=docs/*``.
-            sentences_before: grow each hit by this many sentences before it, instead of adaptively.
             per_document: number of results of one document, at most.
             explain: give each span its ``explanation``; ``print(span.explain())``.
             operators: take ``-word`` and ``-"a phrase"`` at the end of ``query`` for what to leave out.
@@ -425,7 +407,6 @@ class Engine:
             mode=mode,
             level=level,
             filter=filter,
-            sentences_before=sentences_before,
             per_document=per_document,
             explain=explain,
             operators=operators,

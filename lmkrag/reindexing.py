@@ -3,6 +3,7 @@
 import contextlib
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from lmkrag.encoders import load_new_encoder
 from lmkrag.errors import IndexNotFound
@@ -11,7 +12,10 @@ from lmkrag.index.shards import ShardedStore, Store, index_exists, open_store
 from lmkrag.index.store import IndexStore
 from lmkrag.index.working import WorkingFolder
 from lmkrag.indexing import Progress, encode_again
-from lmkrag.types import EncoderSpec, IndexReport, Reading, Recipe
+from lmkrag.types import EncoderSpec, IndexReport, Recipe
+
+if TYPE_CHECKING:
+    from lmkrag.encoder.landmark import LandmarkEncoder
 
 _RECORD = "made-with.json"
 
@@ -19,14 +23,12 @@ _RECORD = "made-with.json"
 def reindex(
     path: Path,
     *,
-    encoder: str | None = None,
+    encoder: "str | LandmarkEncoder | None" = None,
     recipe: str | None = None,
-    overlap: float | None = None,
-    reading: Reading | None = None,
     shards: int | None = None,
     progress: Progress | None = None,
 ) -> IndexReport:
-    """Encode the texts of an index again, by another encoder or in another way; no source file is read.
+    """Encode the texts of an index again, by another encoder or under another recipe; no source file is read.
 
     The new index is made beside the old one, which is searched meanwhile and goes when the new one has taken its
     place. Killed at any instant, the old one or the new one is there; the next call goes on. Engines that are open on
@@ -34,10 +36,8 @@ def reindex(
 
     Args:
         path: the index directory.
-        encoder: a model folder or hub name; by default that of the index's encoder.
+        encoder: a model folder, hub name or loaded encoder; defaults to the index's own.
         recipe: how vectors are stored; by default as before.
-        overlap: see :meth:`lmkrag.Engine.open`.
-        reading: see :meth:`lmkrag.Engine.open`; that of the index without.
         shards: number of shards; by default as many as before.
         progress: called as documents are encoded.
 
@@ -51,7 +51,7 @@ def reindex(
         raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
     stored = load_recipe(recipe) if recipe else None
     with contextlib.closing(open_store(path, recipe=stored)) as old, old.writing():
-        loaded = load_new_encoder(encoder or old.encoder.name, overlap=overlap, reading=reading or old.encoder.reading)
+        loaded = load_new_encoder(encoder or old.encoder.name)
         if shards is None and isinstance(old, ShardedStore):
             shards = len(old.shards)
         with contextlib.closing(_open_new(work, loaded.spec, old.recipe, shards)) as new:

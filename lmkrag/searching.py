@@ -102,7 +102,6 @@ class Searcher:
                 top_k=count,
                 mode=request.mode,
                 level=request.level,
-                sentences_before=request.sentences_before,
                 per_document=request.per_document,
                 allowed=allowed,
                 explain=request.explain,

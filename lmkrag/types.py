@@ -431,10 +431,6 @@ class IndexStatus:
     shards: int = 0
 
 
-Reading = Literal["plain", "thorough"]
-"""How often an encoder reads a document: once, or in windows of three lengths."""
-
-
 @dataclass(frozen=True, slots=True)
 class EncoderSpec:
     """How an encoder reads text; recorded in every index it makes.
@@ -442,7 +438,7 @@ class EncoderSpec:
     ``window`` and ``overlap`` are in tokens and as a share of the window. ``pooling`` is what makes a sentence's
     vector of its token states. ``landmark`` is the token inserted after each sentence, empty for none.
     ``title_tokens``: how much of a document's title each of its windows begins with, 0 for none. ``reading`` is
-    ``thorough`` where each window is also read in halves and quarters.
+    ``thorough`` in indexes of earlier versions that read each window in halves and quarters, too.
     """
 
     name: str
@@ -454,7 +450,7 @@ class EncoderSpec:
     landmark: str = ""
     query_prefix: str = ""
     title_tokens: int = 0
-    reading: Reading = "plain"
+    reading: str = "plain"
 
 
 @dataclass(frozen=True, slots=True)

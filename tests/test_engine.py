@@ -129,14 +129,6 @@ def test_a_filter_finds_by_place_in_either_form(engine, corpus):
     assert [document.kind for document in engine.documents(filter="Author='Harbour Trust'")] == ["markdown"]
 
 
-def test_sentences_before_grows_backward(engine):
-    question = "How long must the lamp burn before the wick is trimmed?"
-    (alone,) = engine.search(question, top_k=1, sentences_before=0, rerank=False)
-    (grown,) = engine.search(question, top_k=1, sentences_before=1, rerank=False)
-    assert grown.end == alone.end
-    assert grown.start < alone.start
-
-
 def test_filters(engine):
     reports = ["reports/allotment-minutes.docx", "reports/viaduct-inspection.pdf"]
     assert sorted({s.doc_id for s in engine.search("water", filter="path=reports/*", top_k=30)}) == reports
@@ -390,27 +382,24 @@ def test_opening(tmp_path, built_index, encoder):
         Engine.open(built_index).add(["x", Document("a", "a", "b")])
 
 
-def test_less_overlap_reads_fewer_windows_and_is_remembered(tmp_path, encoder, corpus):
+def test_a_new_index_of_the_shipped_encoder_reads_each_token_once(tmp_path, encoder, corpus):
     text = (corpus / "glass-river.txt").read_text()
     path = tmp_path / "index"
-    with Engine.open(path, create=True, overlap=0.0) as engine:
+    with Engine.open(path, create=True) as engine:
         engine.add(Document("a", "a", text))
         single = engine.encoder
     windows = [list(one.windows(text, split_sentences(text))) for one in (single, encoder)]
     assert len(windows[0]) < 0.7 * len(windows[1])
     assert all(window.first == window.own_first for window, _ in windows[0])
-    for how in ({}, {"overlap": 0.0}, {"encoder": "landmark-mini"}, {"encoder": single}):
+    for how in ({}, {"encoder": "landmark-mini"}, {"encoder": single}):
         with Engine.open(path, **how) as engine:
             assert engine.encoder.spec.overlap == 0.0
             engine.add(Document("b", "b", "The heron waits."))
             assert engine.search("Who waits?", top_k=1)[0].doc_id == "b"
-    with pytest.raises(UsageError, match=r"made with overlap 0\.0; run lmkrag reindex --overlap 0\.5"):
-        Engine.open(path, overlap=0.5)
-    with pytest.raises(UsageError, match=r"the encoder given was loaded with overlap 0\.5, not 0\.25"):
-        Engine.open(tmp_path / "new", create=True, encoder=encoder, overlap=0.25)
-    with pytest.raises(UsageError, match=r"overlap must be in \[0, 1\), not 1\.0"):
-        Engine.open(tmp_path / "new", create=True, overlap=1.0)
-    assert not (tmp_path / "new").exists()
+    with Engine.open(tmp_path / "half", create=True, encoder=encoder) as engine:
+        engine.add(Document("a", "a", text))
+    with Engine.open(tmp_path / "half") as engine:
+        assert engine.encoder.spec.overlap == 0.5
 
 
 def test_threads_search_at_once(engine):

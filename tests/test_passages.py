@@ -98,11 +98,6 @@ def test_so_many_of_one_document(manual):
         manual.search("the rescue boat", per_document=0)
 
 
-def test_a_fixed_number_of_sentences_adds_nothing_else(manual):
-    (span,) = manual.search("How many people does the rescue boat hold?", top_k=1, sentences_before=0)
-    assert span.text == "It holds six people, and two lower it."
-
-
 def test_readers_get_passages_with_their_sections(manual):
     context = manual.build_context("What is the limit for a lorry?")
     assert 'section="Ferry manual > Loading"' in context.text

@@ -13,8 +13,9 @@ from contextlib import closing
 import pytest
 from click.testing import CliRunner
 
-from lmkrag import Document, Engine
+from lmkrag import Document, Engine, LandmarkEncoder
 from lmkrag.cli import main
+from lmkrag.encoder.spec import find_model, fingerprint_model
 from lmkrag.errors import IndexMismatch, IndexNotFound, UsageError
 from lmkrag.index import catalog, working
 from lmkrag.index.working import WorkingFolder
@@ -43,11 +44,11 @@ def leftovers(index):
     return [path.name for path in index.parent.iterdir() if index.name in path.name and path != index]
 
 
-def test_another_overlap_and_recipe(index, before):
-    report = reindex(index, overlap=0.25, recipe="flat")
+def test_another_encoder_and_recipe(index, before):
+    report = reindex(index, encoder=LandmarkEncoder.load(overlap=0.25), recipe="flat")
     documents, status = before
     assert (report.added, report.skipped) == (status.documents, ())
-    with Engine.open(index, overlap=0.25, recipe="flat") as engine:
+    with Engine.open(index, recipe="flat") as engine:
         assert contents(engine) == documents
         assert engine.status().sentences == status.sentences
         assert engine.verify() == ()
@@ -55,20 +56,26 @@ def test_another_overlap_and_recipe(index, before):
     assert leftovers(index) == []
 
 
-def test_a_thorough_reading(index, before):
-    report = reindex(index, reading="thorough")
-    documents, status = before
-    assert (report.added, report.skipped) == (status.documents, ())
-    with Engine.open(index, reading="thorough") as engine:
-        assert contents(engine) == documents
-        assert engine.encoder.spec.reading == "thorough"
+def test_an_index_that_was_read_thoroughly_is_searched_and_made_anew(index, encoder, before):
+    """As an earlier version made it, by reading each window in halves and quarters, too."""
+    with closing(sqlite3.connect(index / "catalog.sqlite")) as connection, connection:
+        meta = dict(connection.execute("SELECT key, value FROM meta"))
+        spec = json.loads(meta["encoder"])
+        reading = f"{spec['window']} {spec['overlap']} {spec['pooling']} thorough"
+        spec |= {"reading": "thorough", "fingerprint": fingerprint_model(find_model(spec["name"]), reading)}
+        meta["encoder"] = json.dumps(spec)
+        meta["checksum"] = catalog._checksum_fixed(meta)
+        changed = [(meta[key], key) for key in ("encoder", "checksum")]
+        connection.executemany("UPDATE meta SET value = ? WHERE key = ?", changed)
+    with Engine.open(index) as engine:
+        assert contents(engine) == before[0]
         assert "accrued" in engine.search("how is leave accrued?", top_k=1)[0].text
-        assert engine.add(Document(doc_id="a.txt", path="a.txt", text="A pump.")).added == 1
-    with pytest.raises(UsageError, match="made with reading 'thorough'; run lmkrag reindex --reading plain"):
-        Engine.open(index, reading="plain")
+        with pytest.raises(IndexMismatch, match="it can be searched, and written to after lmkrag reindex"):
+            engine.add(Document(doc_id="a.txt", path="a.txt", text="A pump."))
     reindex(index)
     with Engine.open(index) as engine:
-        assert engine.encoder.spec.reading == "thorough"
+        assert contents(engine) == before[0]
+        assert engine.add(Document(doc_id="a.txt", path="a.txt", text="A pump.")).added == 1
 
 
 def test_into_shards_and_back(index, before):
@@ -111,6 +118,7 @@ def test_a_killed_run_leaves_the_old_index_and_the_next_goes_on(index, before, t
 import os, signal
 from pathlib import Path
 from lmkrag import encoding
+from lmkrag import LandmarkEncoder
 from lmkrag.reindexing import reindex
 encoding._COMMIT_SENTENCES = 1
 done = encoding._Batch.finish
@@ -119,14 +127,14 @@ def finish(self, item):
     if item.document.doc_id.startswith("glass"):
         os.kill(os.getpid(), signal.SIGKILL)
 encoding._Batch.finish = finish
-reindex(Path({str(index)!r}), overlap=0.25)
+reindex(Path({str(index)!r}), encoder=LandmarkEncoder.load(overlap=0.25))
 """
     killed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ})
     assert killed.returncode == -signal.SIGKILL, killed.stderr
     with Engine.open(index) as engine:
         assert contents(engine) == before[0]
         assert engine.verify() == ()
-    report = reindex(index, overlap=0.25)
+    report = reindex(index, encoder=LandmarkEncoder.load(overlap=0.25))
     assert report.unchanged >= 1
     assert report.added + report.unchanged == before[1].documents
     assert leftovers(index) == []
@@ -184,7 +192,7 @@ def test_searches_go_on_while_indexes_are_exchanged(index):
     reader = threading.Thread(target=search)
     reader.start()
     for overlap in (0.25, 0.5, 0.25):
-        reindex(index, overlap=overlap)
+        reindex(index, encoder=LandmarkEncoder.load(overlap=overlap))
     done.set()
     reader.join()
     assert failures == []
@@ -248,7 +256,7 @@ def test_no_index(tmp_path):
 
 
 def test_on_the_command_line(index):
-    result = CliRunner().invoke(main, ["reindex", "--index", str(index), "--overlap", "0.5"])
+    result = CliRunner().invoke(main, ["reindex", "--index", str(index), "--encoder", "landmark-mini"])
     assert result.exit_code == 0, result.output
     assert "5 added" in result.output
     with Engine.open(index) as engine:

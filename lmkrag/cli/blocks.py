@@ -16,7 +16,6 @@ from lmkrag.cli.index import (
     worker_options,
 )
 from lmkrag.cli.output import index_option, json_option, print_json
-from lmkrag.types import Reading
 
 
 @click.command(epilog="Example: lmkrag encode docs/ --out blocks/ --workers 4 && lmkrag adopt blocks/")
@@ -44,8 +43,6 @@ def encode(
     block_size: float,
     recipe: str | None,
     encoder: str | None,
-    overlap: float | None,
-    reading: Reading | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
     strict: bool,
@@ -63,7 +60,7 @@ def encode(
     from lmkrag.index.recipes import load_recipe
 
     check_paths(paths)
-    spec = load_new_encoder(encoder, overlap=overlap, reading=reading or "plain").spec
+    spec = load_new_encoder(encoder).spec
     places, left_out = localize(paths, include=include, exclude=exclude)
     with following_progress() as progress, keeping_output():
         report = encode_sources(
@@ -122,7 +119,7 @@ def reshard(shards: int, index_path: str, as_json: bool) -> None:
         click.echo(f"{index_path}: {documents} documents in {shards} shards", err=True)
 
 
-@click.command(epilog="Example: lmkrag reindex --index indexes/handbook --overlap 0.5")
+@click.command(epilog="Example: lmkrag reindex --index indexes/handbook --encoder landmark-tiny")
 @index_option
 @partial(model_options, existing=False)
 @click.option("--shards", type=click.IntRange(min=1), metavar="N", help="Number of shards; as before without.")
@@ -131,16 +128,13 @@ def reindex(
     index_path: str,
     recipe: str | None,
     encoder: str | None,
-    overlap: float | None,
-    reading: Reading | None,
     shards: int | None,
     as_json: bool,
 ) -> None:
     """Encode an index's own texts again.
 
-    With another --encoder, --overlap, --reading or --recipe, or after an upgrade of lmkrag's weights. No source file is
-    read. The old index is searched meanwhile and goes when the new one is whole; after an interruption, run the same
-    again.
+    With another --encoder or --recipe, or after an upgrade of lmkrag's weights. No source file is read. The old index
+    is searched meanwhile and goes when the new one is whole; after an interruption, run the same again.
     """
     from lmkrag.reindexing import reindex as run
 
@@ -149,8 +143,6 @@ def reindex(
             Path(index_path),
             encoder=encoder,
             recipe=recipe,
-            overlap=overlap,
-            reading=reading,
             shards=shards,
             progress=progress,
         )

@@ -22,8 +22,6 @@ from lmkrag.cli.output import json_option, mode_option, print_json
 @click.option("--within", default="", metavar="SETS", help="Sets whose questions are asked of their own document only.")
 @click.option("--queries", type=click.IntRange(min=1), metavar="N", help="Questions of each set, at most.")
 @click.option("--encoder", metavar="NAME|DIR", help="The encoder to measure, the default one without.")
-@click.option("--overlap", type=click.FloatRange(0, 1, max_open=True), metavar="SHARE", help="Of its windows.")
-@click.option("--reading", type=click.Choice(["plain", "thorough"]), help="How it reads documents.")
 @mode_option
 @click.option(
     "--level",

@@ -12,7 +12,7 @@ import click
 
 from lmkrag.cli.output import Command, index_option, json_option, one_line, print_error, print_json
 from lmkrag.errors import LmkragError, MissingExtra, UsageError
-from lmkrag.types import IndexReport, Reading
+from lmkrag.types import IndexReport
 
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
@@ -34,24 +34,11 @@ def glob_options(command: Command) -> Command:
 
 
 def model_options(command: Command, *, existing: bool) -> Command:
-    """Add ``--recipe``, ``--encoder``, ``--overlap`` and ``--reading``, which an ``existing`` index knows by itself."""
+    """Add ``--recipe`` and ``--encoder``, which an ``existing`` index knows by itself."""
     note = "; new indexes only" if existing else ""
     options = [
         click.option("--recipe", metavar="NAME|FILE", envvar="LMKRAG_RECIPE", help=f"How vectors are stored{note}."),
         click.option("--encoder", metavar="NAME|DIR", envvar="LMKRAG_ENCODER", help=f"The model{note}."),
-        click.option(
-            "--overlap",
-            type=click.FloatRange(0, 1, max_open=True),
-            metavar="SHARE",
-            envvar="LMKRAG_OVERLAP",
-            help=f"How much of each window the next repeats (the shipped model: 0); 0.5 takes twice as long{note}.",
-        ),
-        click.option(
-            "--reading",
-            type=click.Choice(["plain", "thorough"]),
-            envvar="LMKRAG_READING",
-            help=f"Read documents once, or in windows of three lengths: three times as long, more exact{note}.",
-        ),
     ]
     for option in reversed(options):
         command = option(command)
@@ -108,8 +95,6 @@ def index(
     index_path: str,
     recipe: str | None,
     encoder: str | None,
-    overlap: float | None,
-    reading: Reading | None,
     shards: int | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
@@ -128,13 +113,7 @@ def index(
     """
     from lmkrag.engine import Engine
 
-    options: dict[str, Any] = {
-        "recipe": recipe,
-        "encoder": encoder,
-        "overlap": overlap,
-        "reading": reading,
-        "shards": shards,
-    }
+    options: dict[str, Any] = {"recipe": recipe, "encoder": encoder, "shards": shards}
     how: dict[str, Any] = {"include": include, "exclude": exclude, "workers": workers, "ray": ray, "gpus": gpus}
     how["follow_links"] = follow_links
     check_paths(paths)

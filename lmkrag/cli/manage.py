@@ -20,7 +20,7 @@ from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.retrieval.filters import explain_filter
 from lmkrag.serialization import info_to_json
-from lmkrag.types import Document, Reading
+from lmkrag.types import Document
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
@@ -169,15 +169,11 @@ def verify(index_path: str, as_json: bool) -> None:
 @click.command(epilog="Example: lmkrag repair --index indexes/handbook")
 @index_option
 @click.option("--encoder", metavar="NAME|DIR", help="That made the index, where its own record is damaged.")
-@click.option("--overlap", type=click.FloatRange(0, 1, max_open=True), metavar="SHARE", help="That --encoder had.")
-@click.option("--reading", type=click.Choice(["plain", "thorough"]), default="plain", help="How --encoder read.")
 @click.option("--recipe", metavar="NAME|FILE", help="How vectors are stored, where the index's own record is damaged.")
 @json_option
 def repair(
     index_path: str,
     encoder: str | None,
-    overlap: float | None,
-    reading: Reading,
     recipe: str | None,
     as_json: bool,
 ) -> None:
@@ -190,7 +186,7 @@ def repair(
     def load_encoder() -> "LandmarkEncoder":
         from lmkrag.encoders import load_new_encoder
 
-        return load_new_encoder(encoder, overlap=overlap, reading=reading)
+        return load_new_encoder(encoder)
 
     report = repair_index(Path(index_path), encoder=load_encoder if encoder else None, recipe=recipe)
     if as_json:

@@ -48,12 +48,6 @@ _BATCH = 256  # queries encoded together
     show_default=True,
     help="What to return: passages can be read alone, spans are what answers and nothing else.",
 )
-@click.option(
-    "--sentences-before",
-    type=click.IntRange(min=0),
-    metavar="N",
-    help="Grow each hit by N sentences before it, not adaptively.",
-)
 @click.option("-C", "--context", type=click.IntRange(min=0), default=0, metavar="N", help="Print N lines around each.")
 @click.option("--explain", is_flag=True, help="Say of each result why it was found.")
 @json_option

@@ -20,7 +20,7 @@ from lmkrag.encoder.precision import Precision
 from lmkrag.encoder.tokens import Piece, SentenceTokenizer
 from lmkrag.encoder.window_model import WindowModel
 from lmkrag.encoder.windows import plan_windows
-from lmkrag.types import EncoderSpec, Reading, Sentence, Text, Window
+from lmkrag.types import EncoderSpec, Sentence, Text, Window
 
 if TYPE_CHECKING:
     import torch
@@ -69,12 +69,6 @@ class _Job(NamedTuple):
     def own(self) -> slice:
         """The pieces whose vectors this window gives."""
         return slice(self.window.own_first - self.window.first, self.window.own_stop - self.window.first)
-
-    def divide(self, size: int) -> Iterator["_Job"]:
-        """Yield parts of at most so many tokens, or of one sentence, which are counted from this window's first."""
-        counts = [max(1, len(piece.ids)) for piece in self.pieces]
-        for window in plan_windows(counts, budget=max(size - len(self.title), *counts), overlap=0.0):
-            yield _Job(self.key, window, self.title, self.pieces[window.first : window.stop])
 
     @property
     def hash(self) -> int:
@@ -131,7 +125,6 @@ class LandmarkEncoder:
         dtype: "torch.dtype | None" = None,
         window: int | None = None,
         overlap: float | None = None,
-        reading: Reading = "plain",
         runtime: Runtime | None = None,
         precision: Precision | None = None,
     ) -> Self:
@@ -143,8 +136,6 @@ class LandmarkEncoder:
             dtype: of weights and activations, in torch; the fastest that is correct on the device.
             window: tokens a window, special tokens not counted; what the model was made for without one.
             overlap: share of a window repeated in the next; what the model was made for without one.
-            reading: ``thorough`` to read documents in windows of twice the length, and each of those again in halves
-                and in quarters; a sentence's vector is the mean. Takes three times as long.
             runtime: ``onnx`` or ``torch``. Without one, ONNX Runtime runs a BERT on a CPU, and torch everything else;
                 torch also runs a BERT on a card or a CPU with AMX, if it is installed.
             precision: ``float32``, ``int8`` (ONNX Runtime, a model with ``ranges.npz``, a processor with VNNI), or
@@ -162,7 +153,6 @@ class LandmarkEncoder:
             dtype=dtype,
             window=window,
             overlap=overlap,
-            reading=reading,
             runtime=runtime,
             precision=precision,
         )
@@ -226,7 +216,7 @@ class LandmarkEncoder:
         unknown = {mark: job for job, mark, found in zip(pool, hashes, known, strict=True) if found is None}
 
         def encode() -> dict[int, Vectors]:
-            return dict(zip(unknown, self._encode_pool(list(unknown.values())), strict=True))
+            return dict(zip(unknown, self._encode_windows(list(unknown.values())), strict=True))
 
         return _Pending(pool, hashes, known, ahead.submit(encode))
 
@@ -277,23 +267,6 @@ class LandmarkEncoder:
                 held.popleft()
                 first += 1
             yield window, list(islice(held, window.stop - window.first))
-
-    def _encode_pool(self, pool: list[_Job]) -> list[Vectors]:
-        """Encode windows of documents: read once, or also by parts."""
-        if self.spec.reading == "plain":
-            return self._encode_windows(pool)
-        whole = self.spec.window
-        parts = [
-            (index, part)
-            for index, job in enumerate(pool)
-            for size in (whole // 2, whole // 4)
-            for part in job.divide(size)
-        ]
-        vectors = self._encode_windows([*pool, *(part for _, part in parts)])
-        sums = [vector.copy() for vector in vectors[: len(pool)]]
-        for (index, part), vector in zip(parts, vectors[len(pool) :], strict=True):
-            sums[index][part.window.first : part.window.stop] += vector
-        return [vector / np.linalg.norm(vector, axis=1, keepdims=True) for vector in sums]
 
     def _encode_windows(self, pool: list[_Job], *, exact: bool = False) -> list[Vectors]:
         """Encode windows, those of like length together; the vectors come in the order of the windows."""

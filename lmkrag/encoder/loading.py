@@ -28,7 +28,7 @@ from lmkrag.encoder.spec import (
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.encoder.window_model import WindowModel
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
-from lmkrag.types import EncoderSpec, Reading
+from lmkrag.types import EncoderSpec
 
 if TYPE_CHECKING:
     import torch
@@ -68,7 +68,6 @@ def load_parts(
     dtype: "torch.dtype | None" = None,
     window: int | None = None,
     overlap: float | None = None,
-    reading: Reading = "plain",
     runtime: Runtime | None = None,
     precision: Precision | None = None,
 ) -> EncoderParts:
@@ -87,10 +86,6 @@ def load_parts(
     else:
         loaded = _load_torch(folder, pooling, device, dtype, precision)
     chosen = window or settings.get("window") or min(DEFAULT_WINDOW, loaded.free)
-    if reading not in ("plain", "thorough"):
-        raise UsageError(f"reading must be plain or thorough, not {reading!r}")
-    if reading == "thorough" and window is None:
-        chosen = min(2 * chosen + 2, loaded.free)
     if chosen > loaded.free:
         raise EncoderError(
             f"a window of {chosen} tokens is longer than the {loaded.free} that {folder.name} has positions for"
@@ -100,7 +95,7 @@ def load_parts(
         raise UsageError(f"overlap must be in [0, 1), not {share}")
     spec = EncoderSpec(
         name=str(folder.resolve()) if name and Path(name).is_dir() else name or DEFAULT_ENCODER,
-        fingerprint=fingerprint_model(folder, f"{chosen} {share} {pooling}{' thorough' * (reading == 'thorough')}"),
+        fingerprint=fingerprint_model(folder, f"{chosen} {share} {pooling}"),
         dimensions=loaded.dimensions,
         pooling=pooling,
         window=chosen,
@@ -108,7 +103,6 @@ def load_parts(
         landmark=settings.get("landmark", ""),
         query_prefix=settings.get("query_prefix", ""),
         title_tokens=settings.get("title_tokens", 0),
-        reading=reading,
     )
     tokens = SentenceTokenizer(
         loaded.tokenizer,

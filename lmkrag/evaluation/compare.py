@@ -10,14 +10,13 @@ import numpy as np
 from lmkrag.arrays import Floats
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.spec import find_model, fingerprint_model
-from lmkrag.encoders import choose_overlap
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.baselines import Baseline
 from lmkrag.evaluation.dataset import Dataset, Query, choose_queries, load_dataset
 from lmkrag.evaluation.metrics import BUDGETS, Overlap, Piece, Ranks, is_relevant, overlap_at, rank_queries
 from lmkrag.retrieval.filters import quote
-from lmkrag.types import Document, Level, Mode, Reading, Sentence
+from lmkrag.types import Document, Level, Mode, Sentence
 
 OURS = "lmkrag"
 RERANKED = "rerank"
@@ -50,16 +49,13 @@ class Options:
     """What to compare.
 
     ``within``: sets whose questions are asked of their own document only. ``queries``: of each set at most, 0 for all.
-    ``level``: what a reader gets from us. ``encoder``, ``overlap`` and ``reading``: of the index, see
-    :meth:`lmkrag.Engine.open`.
+    ``level``: what a reader gets from us. ``encoder``: of the index, see :meth:`lmkrag.Engine.open`.
     """
 
     against: Sequence[str] = ()
     within: Collection[str] = ()
     queries: int = 0
     encoder: str | None = None
-    overlap: float | None = None
-    reading: Reading | None = None
     mode: Mode = "hybrid"
     level: Level = "span"
 
@@ -111,7 +107,7 @@ def compare(
 def _ours(system: str, dataset: Dataset, queries: list[Query], path: Path, options: Options) -> _Found:
     name = system.partition(":")[2]
     how: Any = {"rerank": False} if name == "off" else {"reranker": name or None}
-    made: Any = {"encoder": options.encoder, "overlap": options.overlap, "reading": options.reading}
+    made: Any = {"encoder": options.encoder}
     with Engine.open(path, create=True, **made, **how) as engine:
         engine.add(dataset.documents)
         pieces = _search(engine, dataset, queries, options.level, options)
@@ -184,11 +180,9 @@ def _score(found: _Found, queries: list[Query]) -> Scores:
 
 
 def _encoder_key(options: Options) -> str:
-    """A folder name that another encoder, or the same read in another way, does not have."""
+    """A folder name that another encoder does not have."""
     folder = find_model(options.encoder)
-    overlap = choose_overlap(options.encoder) if options.overlap is None else options.overlap
-    name = f"{folder.name}-{fingerprint_model(folder, '')[:8]}{'-thorough' * (options.reading == 'thorough')}"
-    return name if overlap is None else f"{name}-overlap-{overlap:g}"
+    return f"{folder.name}-{fingerprint_model(folder, '')[:8]}"
 
 
 def _key(dataset: Dataset) -> str:

@@ -61,7 +61,7 @@ class Candidates:
         fused = self.fused.times(name, factor)
         return replace(self, fused=fused, score=fused.score)
 
-    def grow(self, *, sentences_before: int | None = None) -> Iterator[tuple[int, int, int]]:
+    def grow(self) -> Iterator[tuple[int, int, int]]:
         """Yield the spans that grow from the candidates: see :func:`lmkrag.retrieval.growth.grow_spans`."""
         return grow_spans(
             self.score,
@@ -70,7 +70,6 @@ class Candidates:
             has_content=self.has_content,
             lead_in=self.lead_in,
             record=self.record,
-            sentences_before=sentences_before,
         )
 
     def keep(self, kept: Mask) -> "Candidates":

@@ -31,7 +31,6 @@ class SearchOptions(AskOptions, total=False):
     """How to search; see :class:`SearchRequest`."""
 
     level: Level
-    sentences_before: int | None
     explain: bool
     operators: bool
 
@@ -47,8 +46,6 @@ class SearchRequest:
         level: ``"passage"`` (can be read alone), ``"span"`` (what answers, and nothing else), ``"sentence"`` or
             ``"document"``.
         filter: which documents to search, such as ``kind=pdf and path=docs/*``.
-        sentences_before: grow each hit by this many sentences before it, instead of adaptively; passages are then
-            spans.
         per_document: number of results of one document, at most; None for no limit.
         explain: give each span its explanation.
         operators: take ``-word`` and ``-"a phrase"`` at the end of the query for what to leave out.
@@ -64,7 +61,6 @@ class SearchRequest:
     mode: Mode = "hybrid"
     level: Level = "passage"
     filter: str | None = None
-    sentences_before: int | None = None
     per_document: int | None = None
     explain: bool = False
     operators: bool = False
@@ -74,7 +70,6 @@ class SearchRequest:
         """Check every value."""
         _check_count("top_k", self.top_k, least=1)
         _check_count("budget", self.budget, least=1, unit=" token", most=MAX_BUDGET)
-        _check_count("sentences_before", self.sentences_before, least=0)
         _check_count("per_document", self.per_document, least=1)
         _check_rerank(self.rerank)
         _check_choice("mode", self.mode, get_args(Mode))

@@ -28,7 +28,6 @@ def search_spans(
     top_k: int,
     mode: Mode = "hybrid",
     level: Level = "passage",
-    sentences_before: int | None = None,
     per_document: int | None = None,
     allowed: Selection | None = None,
     explain: bool = False,
@@ -44,7 +43,6 @@ def search_spans(
         top_k: how many spans, after merging.
         mode: which scores count.
         level: passages that can be read alone, grown spans, sentences, or whole documents by their best sentence.
-        sentences_before: grow a fixed number of sentences backward instead of adaptively, and add nothing else.
         per_document: how many spans of one document, at most; None for no limit.
         allowed: documents to search in; None for all.
         explain: give each span its explanation.
@@ -60,7 +58,7 @@ def search_spans(
     if candidates is None or not len(candidates.sentences):
         return []
     results = Results(snapshot, candidates, explain=explain)
-    found = _find(results, candidates, wanted, level, sentences_before, per_document, second_look)
+    found = _find(results, candidates, wanted, level, per_document, second_look)
     return [span for span in found if not operators.excludes(span.text)][:top_k]
 
 
@@ -69,12 +67,11 @@ def _find(
     candidates: Candidates,
     top_k: int,
     level: Level,
-    sentences_before: int | None,
     per_document: int | None,
     second_look: SecondLook | None,
 ) -> list[Span]:
     """The spans of a level, best first."""
-    grown = candidates.grow(sentences_before=sentences_before)
+    grown = candidates.grow()
     if second_look is not None:
         spans = list(grown)
         reread = second_look.reread(results, candidates, spans)
@@ -91,7 +88,7 @@ def _find(
         runs: Iterator[Run] = ((hit, hit + 1, (hit,)) for hit in order)
         return _spans(results, _limit(candidates, runs, top_k, per_document))
     grown = _record(grown, results)
-    if level == "passage" and sentences_before is None:
+    if level == "passage":
         return join_passages(results, grown, top_k=top_k, per_document=per_document)
     return _spans(results, _merge(candidates, results.score, grown, top_k, per_document))
 

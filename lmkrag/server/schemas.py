@@ -51,7 +51,6 @@ class SearchFields(AskFields):
     """How to search."""
 
     level: Level = "passage"
-    sentences_before: int | None = Field(None, ge=0, le=_MAX_RESULTS, description="Grow hits by a fixed number.")
     explain: StrictBool = Field(False, description="Say of each result why it was found.")
     operators: StrictBool = Field(False, description="Take -word at the end of the query for what to leave out.")
 

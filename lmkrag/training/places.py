@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lmkrag.arrays import Ids, Mask, Scores
+from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoders import IndexEncoders
 from lmkrag.engine import Engine
 from lmkrag.evaluation.dataset import Query, load_dataset
@@ -114,7 +115,7 @@ def _mine(settings: MiningSettings, chosen: RerankerSet) -> Iterator[MinedQuesti
             characters += len(document.text)
     index = settings.resolve(settings.out) / "indexes" / chosen.path
     log.info("set %s: indexing %d documents of %d characters", chosen.path, len(documents), characters)
-    with Engine.open(index, create=True, encoder=settings.base, overlap=0.0) as engine:
+    with Engine.open(index, create=True, encoder=LandmarkEncoder.load(settings.base, overlap=0.0)) as engine:
         engine.add(documents)
     known = {document.doc_id for document in documents}
     queries = [query for query in dataset.queries if query.spans and query.doc_id in known]

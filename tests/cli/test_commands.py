@@ -118,21 +118,6 @@ def test_progress_on_a_terminal_and_none_in_a_pipe(lmkrag, corpus, tmp_path):
     assert "12 added" in piped.stderr
 
 
-def test_the_overlap_of_an_index(lmkrag, corpus, tmp_path):
-    path = tmp_path / "index"
-    assert lmkrag("index", corpus, "--index", path, "--overlap", "0.25").returncode == 0
-    again = lmkrag("index", corpus, "--index", path)
-    assert "5 unchanged" in again.stderr
-    found = json.loads(lmkrag("search", "who keeps the lamp?", "--index", path, "--json").stdout)
-    assert found["spans"]
-    other = lmkrag("index", corpus, "--index", path, "--overlap", "0.5")
-    assert other.returncode == 2
-    assert "made with overlap 0.25; run lmkrag reindex --overlap 0.5" in other.stderr
-    assert lmkrag("index", corpus, "--index", path, "--overlap", "1").returncode == 2
-    other = lmkrag("index", corpus, "--index", path, "--reading", "thorough")
-    assert "made with reading 'plain'; run lmkrag reindex --reading thorough" in other.stderr
-
-
 def test_manage(lmkrag, index):
     status = json.loads(lmkrag("status", "--index", index, "--json").stdout)
     assert (status["documents"], status["dead"], status["recipe"]) == (5, 0, "auto")

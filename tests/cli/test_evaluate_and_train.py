@@ -37,12 +37,12 @@ def test_eval_runs_again_from_what_it_kept(lmkrag, sample_set, tmp_path):
     assert json.loads(again.stdout)["systems"]["lmkrag"]["macro"]["recall"]["4000"] > 0.9
 
 
-def test_eval_keeps_an_index_for_each_reading(lmkrag, sample_set, tmp_path):
-    for reading in ("plain", "thorough"):
-        result = lmkrag("eval", sample_set, "--queries", 2, "--out", tmp_path, "--reading", reading)
+def test_eval_keeps_an_index_for_each_encoder(lmkrag, sample_set, tmp_path):
+    for encoder in ("landmark-mini", "landmark-tiny"):
+        result = lmkrag("eval", sample_set, "--queries", 2, "--out", tmp_path, "--encoder", encoder)
         assert result.returncode == 0, result.stderr
     made = [read_meta(path, "encoder") for path in tmp_path.glob("index/*/*")]
-    assert sorted(json.loads(spec)["reading"] for spec in made) == ["plain", "thorough"]
+    assert sorted(json.loads(spec)["name"] for spec in made) == ["landmark-mini", "landmark-tiny"]
 
 
 def read_meta(index, key):

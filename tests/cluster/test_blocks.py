@@ -14,6 +14,7 @@ from lmkrag import Document, Engine
 from lmkrag.cluster import indexing, processes
 from lmkrag.cluster.blocks import Block, find_blocks
 from lmkrag.corpus.walk import Found
+from lmkrag.encoders import load_new_encoder
 from lmkrag.errors import IndexCorrupt, IndexMismatch, UsageError
 from lmkrag.index.working import WorkingFolder
 
@@ -65,8 +66,8 @@ def kill_a_worker() -> int:
     return worker
 
 
-def test_workers_make_the_same_index_though_one_is_killed(folder, plain, tmp_path, small_blocks):
-    with Engine.open(tmp_path / "index", create=True, overlap=0.5) as engine:
+def test_workers_make_the_same_index_though_one_is_killed(folder, plain, tmp_path, encoder, small_blocks):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         seen, killed = [], []
 
         def follow(*step):
@@ -147,16 +148,18 @@ def test_what_an_interrupted_run_has_encoded_is_adopted(folder, plain, tmp_path,
         assert not engine.verify()
 
 
-def test_encode_and_adopt(lmkrag, folder, plain, tmp_path, encoder):
-    made = lmkrag("encode", folder, "--out", tmp_path / "blocks", "--block-size", "0.02", "--overlap", "0.5")
+def test_encode_and_adopt(lmkrag, folder, tmp_path):
+    made = lmkrag("encode", folder, "--out", tmp_path / "blocks", "--block-size", "0.02")
     assert made.returncode == 0, made.stderr
     assert "7 added, 1 skipped" in made.stderr and "skipped broken.pdf" in made.stderr
-    again = indexing.encode_sources([folder], tmp_path / "blocks", encoder.spec, block_bytes=20_000)
+    once = load_new_encoder(None)
+    again = indexing.encode_sources([folder], tmp_path / "blocks", once.spec, block_bytes=20_000)
     assert (again.added, again.unchanged, len(again.skipped)) == (0, 7, 1)
     index = tmp_path / "adopting"
     adopted = json.loads(lmkrag("adopt", tmp_path / "blocks", "--index", index, "--json").stdout)
     assert (adopted["added"], adopted["skipped"][0]["path"]) == (7, "broken.pdf")
-    with Engine.open(index) as engine:
+    with Engine.open(index) as engine, Engine.open(tmp_path / "at-once", create=True, encoder=once) as plain:
+        plain.add(folder)
         assert facts(engine) == facts(plain)
         assert found(engine) == found(plain)
         assert not engine.verify()

@@ -351,28 +351,6 @@ def test_the_shipped_encoder_is_whole():
     assert LandmarkEncoder.load().spec.name == "landmark-mini"
 
 
-def test_a_thorough_reading_is_the_mean_of_three(encoder):
-    thorough = LandmarkEncoder.load(window=120, overlap=0.0, reading="thorough")
-    text = " ".join(f"Pump {number} of the old yard is oiled every {number + 3} days." for number in range(40))
-    sentences = list(split_sentences(text))
-    fitted, vectors = thorough.encode(text, sentences, title="Pumps")
-    assert [one.start for one in fitted] == [one.start for one in sentences]
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
-    first = next(iter(thorough.windows(text, sentences, taken=len(thorough.tokens.title("Pumps")))))[0]
-    inside = slice(sentences[first.first].start, sentences[first.stop - 1].end)
-    section, total = text[inside], np.zeros((first.stop, 384), np.float32)
-    for window in (120, 60, 30):  # each length reads the first window by itself
-        one = LandmarkEncoder.load(window=window, overlap=0.0)
-        total += one.encode(section, split_sentences(section), title="Pumps")[1]
-    total /= np.linalg.norm(total, axis=1, keepdims=True)
-    np.testing.assert_allclose(vectors[: first.stop], total, atol=2e-3)
-    assert thorough.spec.fingerprint != LandmarkEncoder.load(window=120, overlap=0.0).spec.fingerprint
-    np.testing.assert_allclose(thorough.encode_query("pumps"), encoder.encode_query("pumps"), atol=1e-5)
-    assert LandmarkEncoder.load(reading="thorough").spec.window == 510
-    with pytest.raises(UsageError, match="plain or thorough"):
-        LandmarkEncoder.load(reading="twice")
-
-
 def test_the_smaller_encoder_reads_the_words_of_the_other(encoder):
     tiny = LandmarkEncoder.load("landmark-tiny", overlap=0.0, precision="float32")
     assert tiny.spec.fingerprint != encoder.spec.fingerprint

@@ -188,7 +188,7 @@ def test_an_index_that_is_replaced_or_gone_is_noticed(index, tmp_path, encoder):
 
 def test_an_index_of_another_encoder_in_its_place_is_refused(index, tmp_path, encoder):
     other = tmp_path / "other"
-    Engine.open(other, create=True, overlap=0.0).close()
+    Engine.open(other, create=True).close()
     with Engine.open(index, encoder=encoder, rerank=False) as engine:
         engine.search("ferry")
         shutil.rmtree(index)

@@ -17,7 +17,7 @@ from lmkrag.retrieval.request import DEFAULT_TOP_K, SearchRequest
         ({"top_k": 2.5}, "top_k must be a whole number, not 2.5"),
         ({"budget": 0}, "budget must be at least 1 token, not 0"),
         ({"budget": "many"}, "budget must be a whole number, not 'many'"),
-        ({"sentences_before": -1}, "sentences_before must be at least 0, not -1"),
+        ({"per_document": -1}, "per_document must be at least 1, not -1"),
         ({"mode": "fuzzy"}, "mode 'fuzzy': use 'hybrid', 'dense' or 'lexical'"),
         ({"level": "page"}, "level 'page': use 'passage', 'span', 'sentence' or 'document'"),
         ({"filter": "kind"}, "filter 'kind': it ends too early"),

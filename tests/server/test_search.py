@@ -33,7 +33,7 @@ def same(found: list, expected: list) -> bool:
         {"mode": "lexical", "level": "sentence"},
         {"mode": "dense", "level": "document"},
         {"filter": "kind=pdf", "per_document": 1},
-        {"sentences_before": 2, "index": "demo"},
+        {"level": "sentence", "index": "demo"},
         {"rerank": True, "top_k": 3},
         {"rerank": 30_000, "level": "span"},
     ],

@@ -176,14 +176,13 @@ def test_an_encoder_can_be_named_where_the_index_can_not_say(lmkrag, index):
         assert engine.search("which stones moved?")[0].doc_id == "reports/viaduct-inspection.pdf"
 
 
-@pytest.mark.parametrize("reading", ["plain", "thorough"])
-def test_a_named_encoder_is_that_of_new_indexes(lmkrag, corpus, tmp_path, reading):
+def test_a_named_encoder_is_that_of_new_indexes(lmkrag, corpus, tmp_path):
     index = tmp_path / "index"
-    lmkrag("index", corpus / "glass-river.txt", "--index", index, "--reading", reading)
+    lmkrag("index", corpus / "glass-river.txt", "--index", index)
     with Engine.open(index) as engine:
         made = engine._store.encoder
     sql(index, "UPDATE meta SET value = '{' WHERE key = 'encoder'")
-    done = lmkrag("repair", "--index", index, "--encoder", "landmark-mini", "--reading", reading)
+    done = lmkrag("repair", "--index", index, "--encoder", "landmark-mini")
     assert (done.returncode, "1 kept" in done.stderr) == (0, True), done.stderr
     with Engine.open(index) as engine:
         assert engine._store.encoder == made
