@@ -185,6 +185,8 @@ def test_searches_go_on_while_indexes_are_exchanged(index):
             try:
                 with Engine.open(index, rerank=False) as engine:
                     assert engine.search("how is leave accrued?", mode="lexical")
+            except IndexMismatch:  # another encoder's index took its place between the two calls
+                continue
             except Exception as error:
                 failures.append(error)
                 return

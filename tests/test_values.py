@@ -12,8 +12,9 @@ from hypothesis import strategies as st
 
 from lmkrag import Document, Engine
 from lmkrag.errors import IndexCorrupt, UsageError
-from lmkrag.index import catalog
+from lmkrag.index import catalog, codec
 from lmkrag.json_values import MAX_DEPTH, replace_surrogates, to_json_value
+from lmkrag.reindexing import reindex
 from lmkrag.serialization import answer_to_json, info_to_json, span_to_json
 
 FRONT_MATTER = {
@@ -273,3 +274,25 @@ def test_an_engine_made_of_a_path_says_what_to_do(index):
     for path in (index, str(index)):
         with pytest.raises(UsageError, match=r"an engine is opened from a directory by Engine\.open\("):
             Engine(path)
+
+
+def test_texts_of_an_earlier_version_are_given_back_without_lone_surrogates(tmp_path, encoder):
+    """As they were stored then, under checksums that fit."""
+    text = "The valve \ud800 opens at four bar. The gate is red."
+    path = tmp_path / "index"
+    with Engine.open(path, create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(Document("a", "", text))
+        with engine._reading() as snapshot:
+            row = snapshot.find_document("a")
+            ends = catalog.read_borders(snapshot.connection, row, 0, row.sentences)[1:]
+    with closing(sqlite3.connect(path / "catalog.sqlite")) as connection, connection:
+        connection.execute("UPDATE text_block SET data = ?", (codec.pack_text(text, row.id, 0),))
+        checksum = codec.checksum_content("a", text, ends)
+        connection.execute("UPDATE document SET content_checksum = ?", (checksum,))
+        catalog._set_checksum(connection, connection.execute(f"SELECT {catalog._COLUMNS} FROM document").fetchone())
+    with Engine.open(path, encoder=encoder, rerank=False) as engine:
+        give_everything_back(engine)
+        assert engine.show("a") == text.replace("\ud800", "\ufffd")
+        reindex(path, encoder=encoder)
+    with Engine.open(path, encoder=encoder, rerank=False) as engine:
+        give_everything_back(engine)

@@ -7,7 +7,6 @@ from xxhash import xxh3_64_digest, xxh3_128
 
 from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.errors import IndexCorrupt
-from lmkrag.json_values import replace_surrogates
 from lmkrag.types import Text
 
 _CHECKSUM = 8  # bytes
@@ -51,18 +50,12 @@ def pack_text(text: str, document: int, start: int) -> bytes:
 
 
 def unpack_text(packed: bytes, document: int, start: int) -> str:
-    """Return what :func:`pack_text` was given.
-
-    Earlier versions stored lone surrogates, which come back as U+FFFD.
+    """Return what :func:`pack_text` was given, lone surrogates of earlier versions too.
 
     Raises:
         IndexCorrupt: it is damaged.
     """
-    data = unpack(packed, f"text {document} {start}")
-    try:
-        return data.decode("utf-8")
-    except UnicodeDecodeError:
-        return replace_surrogates(data.decode("utf-8", "surrogatepass"))
+    return unpack(packed, f"text {document} {start}").decode("utf-8", "surrogatepass")
 
 
 def pack_sentences(starts: Ids, ends: Ids, kinds: Bytes, document: int, first: int) -> bytes:

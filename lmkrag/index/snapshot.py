@@ -296,7 +296,8 @@ class Snapshot:
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
         """Return characters ``[start, end)`` of a document, as far as there are such; all of them by default."""
-        return catalog.read_text(self.connection, row, start, row.length if end is None else end)
+        stored = catalog.read_text(self.connection, row, start, row.length if end is None else end)
+        return replace_surrogates(stored)  # earlier versions let them pass
 
     # The parts of a search
 

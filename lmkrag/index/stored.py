@@ -28,6 +28,7 @@ def read_stored(connection: sqlite3.Connection, row: DocumentRow) -> Staged:
         )
     except UsageError as error:  # stored by an earlier version, which checked less
         raise IndexCorrupt(f"{error}; run lmkrag repair") from error
+    text = document.text
     sentences = SentenceTable(borders[1:].tolist(), kinds.tolist())
     windows = WindowTable(hashes.tolist(), ordinals.tolist())
     return Staged(document, text, sentences, row.root, (row.size, row.mtime_ns), windows)

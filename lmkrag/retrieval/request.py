@@ -1,7 +1,7 @@
 """What is asked of an index, checked once for Python, the command line and the adapters."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from numbers import Integral, Real
 from typing import TypedDict, get_args
@@ -107,7 +107,7 @@ def check_queries(queries: object) -> list[str]:
     Raises:
         UsageError: it is a single string or no sequence, or one of them is not a question.
     """
-    if isinstance(queries, str | bytes) or not isinstance(queries, Iterable):
+    if isinstance(queries, str | bytes | Mapping) or not isinstance(queries, Iterable):
         raise UsageError(f"several questions must be a list of strings, not {type(queries).__name__}")
     return [check_query(query) for query in queries]
 

@@ -124,7 +124,7 @@ TEXTS = st.lists(
             "beta two!",
             "gamma — three?",
             "日本語。",
-            "\ud800 x.",
+            "\ufffd x.",
             "a\0b.",
             "\n\n",
             "\nWe say:\n\n",

@@ -113,7 +113,7 @@ def test_the_strip_leads_to_sentences(page, server):
 
 
 def test_why_feedback_and_keys(page, serve, index, tmp_path):
-    with serve(tmp_path, "--index", f"demo={index}") as running:
+    with serve(tmp_path, "--index", f"demo={index}", "--writable") as running:
         ask(page, running.url, MARKDOWN)
         result = page.locator(".result").first
         result.get_by_text("Why this passage").click()

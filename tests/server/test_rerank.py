@@ -27,7 +27,8 @@ def test_top_n_and_documents_as_objects(client):
     [
         ({"documents": []}, 422),
         ({"documents": ["x"] * 257}, 422),
-        ({"documents": ["x" * 150_000] * 2}, 413),
+        ({"documents": ["x" * 19_000] * 11}, 413),
+        ({"documents": ["x" * 20_001]}, 422),
         ({"query": ""}, 422),
         ({"top_n": 0}, 422),
     ],
