@@ -15,6 +15,7 @@ import click
 from click.core import ParameterSource
 
 from lmkrag.errors import LmkragError, UsageError
+from lmkrag.json_values import replace_surrogates
 from lmkrag.types import Span
 
 if TYPE_CHECKING:
@@ -189,7 +190,7 @@ def search_options(command: Command) -> Command:
 
 def join_words(words: tuple[str, ...]) -> str:
     """Return a question given as words of the command line, or read from standard input where it is ``-``."""
-    return sys.stdin.read().strip() if words == ("-",) else " ".join(words)
+    return replace_surrogates(sys.stdin.read().strip() if words == ("-",) else " ".join(words))
 
 
 def batches_of_questions(lines: Iterable[str], size: int) -> Iterator[list[tuple[Any, str]]]:
@@ -256,8 +257,8 @@ def print_error(error: LmkragError) -> None:
 
 
 def print_json(value: Any) -> None:
-    """Print one line of JSON."""
-    click.echo(json.dumps(value, ensure_ascii=False, default=_plain))
+    """Print one line of JSON; names of files and questions may hold bytes that are no text."""
+    click.echo(replace_surrogates(json.dumps(value, ensure_ascii=False, default=_plain)))
 
 
 def _plain(value: Any) -> Any:

@@ -96,7 +96,6 @@ def check_globs(include: Sequence[str], exclude: Sequence[str]) -> None:
 def _parse_globs(name: str, globs: Sequence[str]) -> GitIgnoreSpec:
     for glob in globs:
         try:
-            _check_pattern(glob)
             GitIgnoreSpec.from_lines([glob])
         except ValueError:
             raise UsageError(f"{name} {glob!r}: not a glob of .gitignore form") from None

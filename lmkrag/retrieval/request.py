@@ -7,6 +7,7 @@ from numbers import Integral, Real
 from typing import TypedDict, get_args
 
 from lmkrag.errors import UsageError
+from lmkrag.json_values import replace_surrogates
 from lmkrag.retrieval.filters import parse_filter
 from lmkrag.types import Level, Mode
 
@@ -89,7 +90,7 @@ class SearchRequest:
 
 
 def check_query(query: object) -> str:
-    """Return a question if it is one.
+    """Return a question if it is one; lone surrogates become U+FFFD.
 
     Raises:
         UsageError: it is not a string, or blank.
@@ -98,7 +99,7 @@ def check_query(query: object) -> str:
         raise UsageError(f"a question must be a string, not {type(query).__name__}")
     if not query.strip():
         raise UsageError("the question is empty")
-    return query
+    return replace_surrogates(query)
 
 
 def check_queries(queries: object) -> list[str]:

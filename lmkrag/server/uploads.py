@@ -168,11 +168,12 @@ class Uploads:
         record: dict[str, Any] = {"job_id": job.job_id, "doc_id": doc_id}
         if document is not None:
             record["document"] = asdict(document)
-        target = _target(index.path, doc_id)
         with self._disk, _storing():
-            _write_record(index.path, record)
+            target = _target(index.path, doc_id)
             if received is not None:
                 target.parent.mkdir(parents=True, exist_ok=True)
+            _write_record(index.path, record)
+            if received is not None:
                 received.replace(target)
                 sync(target.parent)
             else:
@@ -248,8 +249,12 @@ class Uploads:
     def _withdraw(self, index: ServedIndex, doc_id: str) -> bool:
         """Take back the uploads of a document; return whether one was waiting."""
         with contextlib.suppress(UsageError), _storing(), self._disk:  # what was not uploaded may have any id
-            _target(index.path, doc_id).unlink(missing_ok=True)
+            target = _target(index.path, doc_id)
+            target.unlink(missing_ok=True)
             _record_file(index.path, doc_id).unlink(missing_ok=True)
+            with contextlib.suppress(OSError):  # until a folder is not empty
+                for folder in target.relative_to(uploads_folder(index.path)).parents[:-1]:
+                    (uploads_folder(index.path) / folder).rmdir()
         waiting = [job for job in self.all(index.name) if job.doc_id == doc_id and not job.ended]
         for job in waiting:
             self._put(replace(job, state="failed", error="removed before it was indexed"))
@@ -379,6 +384,9 @@ def _target(index: Path, doc_id: str) -> Path:
         raise UsageError(f"{doc_id!r} leads out of the uploads")
     if target.is_dir():
         raise UsageError(f"{doc_id!r} is a folder of uploads")
+    for parent in PurePosixPath(doc_id).parents[:-1]:
+        if (folder / parent).is_file():
+            raise UsageError(f"{str(parent)!r} is an upload, and no folder of uploads")
     return target
 
 

@@ -472,3 +472,13 @@ def test_links_out_of_a_folder_are_followed_by_a_flag(lmkrag, tmp_path):
     told = lmkrag("index", docs, "--index", tmp_path / "index")
     assert "skipped link.txt: link to a file outside the directory" in told.stderr
     assert "1 added" in lmkrag("index", docs, "--index", tmp_path / "index", "--follow-links").stderr
+
+
+def test_questions_that_are_not_utf8_are_answered_in_utf8(lmkrag, index, tmp_path):
+    odd = '{"query_id": "\\ud800", "query": "leave \\ud800"}\n'
+    for arguments in (["search", "--queries", "-", "--json"], ["ask", "--batch", "-", "--json"]):
+        done = lmkrag(*arguments, "--index", index, stdin=odd)
+        assert (done.returncode, json.loads(done.stdout)["query_id"]) == (0, "\ufffd"), done.stderr
+    for command in ("search", "ask"):
+        done = lmkrag(command, os.fsdecode(b"leave caf\xe9"), "--index", index, "--json")
+        assert "leave caf\ufffd" in json.loads(done.stdout).values()

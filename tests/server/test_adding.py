@@ -351,3 +351,18 @@ def test_page_by_page_while_the_list_changes(writable):
                 wait(client, put(client, "f.txt", content=b"The lamp is lit."))
         assert seen == sorted(seen) and len(set(seen)) == len(seen)
         assert {"a.txt", "c.txt", "e.txt", "f.txt", "g.txt", "glass-river.txt"} <= set(seen)
+
+
+async def test_files_and_folders_of_uploads_do_not_meet(accepting, index):
+    accept, served = accepting()
+    assert ended(accept, await accept.receive(served, "a/b/c.txt", pieces(b"The gate is red."))).state == "done"
+    for name, message in (
+        ("a/b", "'a/b' is a folder of uploads"),
+        ("a/b/c.txt/d", "'a/b/c.txt' is an upload, and no folder"),
+    ):
+        with pytest.raises(UsageError, match=message):
+            await accept.receive(served, name, pieces(b"The lamp is lit."))
+    assert left_over(index) == []
+    accept.remove(served, "a/b/c.txt")
+    assert ended(accept, await accept.receive(served, "a", pieces(b"The lamp is lit."))).state == "done"
+    assert served.engine.show("a") == "The lamp is lit."
