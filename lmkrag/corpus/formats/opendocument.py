@@ -1,113 +1,100 @@
-"""OpenDocument texts, by odfpy: headings, list items and tables in document order."""
+"""OpenDocument texts, by lxml: headings, list items and tables in document order."""
 
-import io
+import zipfile
+import zlib
 from collections.abc import Iterator
-from typing import Any
 
-from odf import table, teletype, text
-from odf.element import Node
-from odf.namespaces import DRAWNS, OFFICENS, TEXTNS
-from odf.opendocument import load
+from lxml import etree
 
 from lmkrag.corpus.formats.base import Loaded, open_archive, table_row
 from lmkrag.errors import DocumentError
 
-_NOTE, _COMMENT = (TEXTNS, "note"), (OFFICENS, "annotation")
-_ASIDES = (_NOTE, _COMMENT)
-_PARAGRAPHS = ((TEXTNS, "p"), (TEXTNS, "h"))
-_SPACES = ((TEXTNS, "s"), (TEXTNS, "tab"), (TEXTNS, "line-break"))
+_OASIS = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
+_DRAW, _OFFICE, _TABLE, _TEXT = (_OASIS % name for name in ("drawing", "office", "table", "text"))
+_DC = "{http://purl.org/dc/elements/1.1/}"
+_HEADING, _PARAGRAPH, _NOTE, _COMMENT = f"{_TEXT}h", f"{_TEXT}p", f"{_TEXT}note", f"{_OFFICE}annotation"
+_SPACES = (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
+_NO_TEXT = (f"{_TEXT}sequence-decls", f"{_TEXT}tracked-changes", f"{_OFFICE}forms")
+_PARSER = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
 
 
 def read(data: bytes, name: str) -> Loaded:
     """Read an .odt file: one paragraph a line, headings as ``#``, list items as ``-``, table rows between ``|``.
 
-    Notes and text boxes follow their paragraph; comments are not read.
+    Notes and text boxes follow their paragraph; comments are left out.
     """
-    open_archive(data, "OpenDocument").close()
-    try:
-        document = load(io.BytesIO(data))
-        blocks = _read(document.text)
-        title, author = _meta(document, "dc:title"), _meta(document, "dc:creator")
-    except Exception as error:  # odfpy lets errors of its XML and zip readers through
-        raise DocumentError(f"broken OpenDocument file ({type(error).__name__})") from error
-    found = "\n\n".join(block for block in blocks if block.strip())
+    with open_archive(data, "OpenDocument") as archive:
+        try:
+            content = etree.fromstring(archive.read("content.xml"), _PARSER)
+            about = etree.fromstring(archive.read("meta.xml"), _PARSER) if "meta.xml" in archive.namelist() else None
+        except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, etree.XMLSyntaxError, RuntimeError) as error:
+            raise DocumentError(f"broken OpenDocument file ({error})") from error
+    body = content.find(f"{_OFFICE}body/{_OFFICE}text")
+    found = "\n\n".join(block for block in _read(body) if block.strip()) if body is not None else ""
     if not found:
         raise DocumentError("OpenDocument text without text")
+    title, author = ("" if about is None else about.findtext(f".//{_DC}{tag}") or "" for tag in ("title", "creator"))
     return Loaded(found, "odt", title, meta={"author": author} if author else {})
 
 
-def _meta(document: Any, tag: str) -> str:
-    return next((teletype.extractText(node) for node in document.meta.childNodes if node.tagName == tag), "")
-
-
-def _read(node: Any) -> list[str]:
+def _read(node: etree._Element) -> list[str]:
     """The blocks below an element."""
     blocks: list[str] = []
-    for child in node.childNodes:
-        name = getattr(child, "qname", ("", ""))[1]
-        if name == "h":
-            level = min(6, int(child.getAttribute("outlinelevel") or 1))
-            blocks += ["#" * level + " " + _text(child), *_beside(child)]
-        elif name == "p":
-            blocks += [_text(child), *_beside(child)]
-        elif name == "list":
-            paragraphs = [item for item in child.getElementsByType(text.P) if not _is_aside(item, child)]
-            blocks.append("\n".join(f"- {_text(item)}" for item in paragraphs if _text(item)))
-            blocks += _beside(child)
-        elif name == "table":
-            rows = [
-                table_row(_text(cell) for cell in row.getElementsByType(table.TableCell))
-                for row in child.getElementsByType(table.TableRow)
-            ]
-            blocks += ["\n".join(rows), *_beside(child)]
-        elif name not in ("sequence-decls", "tracked-changes", "forms"):
+    for child in node.iterchildren("*"):
+        if child.tag == _HEADING:
+            level = child.get(f"{_TEXT}outline-level", "")
+            blocks.append("#" * min(6, int(level) if level.isdecimal() else 1) + " " + _text(child))
+        elif child.tag == _PARAGRAPH:
+            blocks.append(_text(child))
+        elif child.tag == f"{_TEXT}list":
+            items = [_text(item) for item in child.iter(_PARAGRAPH) if not _is_aside(item, child)]
+            blocks.append("\n".join(f"- {item}" for item in items if item))
+        elif child.tag == f"{_TABLE}table":
+            rows = child.iter(f"{_TABLE}table-row")
+            blocks.append("\n".join(table_row(map(_text, row.iter(f"{_TABLE}table-cell"))) for row in rows))
+        elif child.tag in _NO_TEXT:
+            continue
+        else:
             blocks += _read(child)
+            continue
+        blocks += _beside(child)
     return blocks
 
 
-def _text(node: Any) -> str:
-    """The text of an element on one line, without what stands beside it."""
+def _text(node: etree._Element) -> str:
+    """The text of an element on one line, without what is anchored in it."""
     return " ".join("".join(_pieces(node)).split())
 
 
-def _pieces(node: Any) -> Iterator[str]:
-    for child in node.childNodes:
-        if child.nodeType == Node.TEXT_NODE:
-            yield child.data
-        elif child.qname in _SPACES:
+def _pieces(node: etree._Element) -> Iterator[str]:
+    yield node.text or ""
+    for child in node.iterchildren("*"):
+        if child.tag in _SPACES:
             yield " "
-        elif not _stands_beside(child):
+        elif not _is_anchored(child):
             yield from _pieces(child)
-            if child.qname in _PARAGRAPHS:
+            if child.tag in (_HEADING, _PARAGRAPH):
                 yield " "
+        yield child.tail or ""
 
 
-def _stands_beside(node: Any) -> bool:
+def _is_anchored(node: etree._Element) -> bool:
     """Whether an element is a note, a comment or a drawing: anchored in a paragraph, and no part of its text."""
-    return node.qname in _ASIDES or (node.qname[0] == DRAWNS and node.qname[1] != "a")
+    return node.tag in (_NOTE, _COMMENT) or (node.tag.startswith(_DRAW) and node.tag != f"{_DRAW}a")
 
 
-def _is_aside(node: Any, top: Any) -> bool:
-    while node is not top:
-        if _stands_beside(node):
-            return True
-        node = node.parentNode
-    return False
+def _is_aside(node: etree._Element, top: etree._Element) -> bool:
+    """Whether an element is inside something anchored below ``top``."""
+    return node is not top and (_is_anchored(node) or _is_aside(node.getparent(), top))
 
 
-def _beside(node: Any) -> list[str]:
+def _beside(node: etree._Element) -> list[str]:
     """The notes and the text of drawings that are anchored in an element."""
     blocks: list[str] = []
-    for child in node.childNodes:
-        if child.nodeType != Node.ELEMENT_NODE or child.qname == _COMMENT:
-            continue
-        if child.qname == _NOTE:
-            mark, body = (
-                " ".join(map(_text, child.getElementsByType(kind))) for kind in (text.NoteCitation, text.NoteBody)
-            )
+    for child in node.iterchildren("*"):
+        if child.tag == _NOTE:
+            mark, body = (" ".join(map(_text, child.iter(f"{_TEXT}note-{part}"))) for part in ("citation", "body"))
             blocks.append(f"[^{mark}]: {body}")
-        elif _stands_beside(child):
-            blocks += _read(child)
-        else:
-            blocks += _beside(child)
+        elif child.tag != _COMMENT:
+            blocks += _read(child) if _is_anchored(child) else _beside(child)
     return blocks
