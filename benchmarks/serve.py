@@ -232,7 +232,7 @@ class Soak:
                     job = (await client.get(f"/api/jobs/{job['job_id']}")).json()
                 self.done[f"jobs {job['state']}"] += 1
                 if number % 20 == 0:
-                    command = [sys.executable, "-m", "lmkrag", "compact", "--index", str(self._index)]
+                    command = [sys.executable, "-m", "lmkrag", "index-tools", "compact", "--index", str(self._index)]
                     process = await asyncio.create_subprocess_exec(*command, stderr=subprocess.DEVNULL)
                     self.done[f"compactions, exit {await process.wait()}"] += 1
                 await asyncio.sleep(2)

@@ -68,7 +68,7 @@ class IndexEncoders:
         if self._spec.reading == "thorough":
             raise IndexMismatch(
                 f"{self._path}: made by reading thoroughly, which lmkrag no longer does; it can be searched, and "
-                "written to after lmkrag reindex"
+                "written to after lmkrag index-tools reindex"
             )
         with self._guard:
             if self._encoder is None:
@@ -155,8 +155,8 @@ class IndexEncoders:
         if encoder.spec.fingerprint != self._spec.fingerprint and not self._reads_thoroughly(encoder):
             raise IndexMismatch(
                 f"{self._path}: made with encoder {self._spec.name!r} ({self._spec.fingerprint[:8]}), not with "
-                f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:8]}); run lmkrag reindex, or open it with the "
-                "encoder that made it"
+                f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:8]}); run lmkrag index-tools reindex, or open "
+                "it with the encoder that made it"
             )
 
 

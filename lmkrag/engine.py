@@ -122,10 +122,12 @@ class Engine:
         if index_exists(path):
             store = open_store(path, partial=partial)
             if shards is not None and shards != len(parts_of(store)):
-                raise UsageError(f"{path}: has {len(parts_of(store))} shards; run lmkrag reshard --shards {shards}")
+                raise UsageError(
+                    f"{path}: has {len(parts_of(store))} shards; run lmkrag cluster reshard --shards {shards}"
+                )
             if recipe is not None and recipe != store.recipe.name and load_recipe(recipe) != store.recipe:
                 raise UsageError(
-                    f"{path}: made with recipe {store.recipe.name!r}; run lmkrag reindex --recipe {recipe}"
+                    f"{path}: made with recipe {store.recipe.name!r}; run lmkrag index-tools reindex --recipe {recipe}"
                 )
             spec = store.encoder
             if encoder is None:
@@ -290,7 +292,7 @@ class Engine:
         return add_documents(store, lambda: self.encoder, documents, progress=progress)
 
     def adopt(self, folders: str | Path | Iterable[str | Path]) -> IndexReport:
-        """Take the documents of blocks, which ``lmkrag encode`` made, or of other indexes; nothing is encoded.
+        """Take the documents of blocks, which ``lmkrag cluster encode`` made, or of other indexes; nothing is encoded.
 
         Args:
             folders: a block, a folder of blocks or an index; or several.

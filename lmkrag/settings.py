@@ -1,53 +1,77 @@
 """The user's own settings file: defaults < ``lmkrag.toml`` < ``LMKRAG_*`` variables < flags."""
 
 import tomllib
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+
+import click
 
 from lmkrag.errors import UsageError
 
 FILE = "lmkrag.toml"
 
-Options = Mapping[str, Mapping[str, str]]
-"""Of each command: the names of its options in a settings file, and what the command calls them."""
 
+def read_defaults(path: Path, commands: click.Group) -> dict[str, Any]:
+    """Return the option values in a settings file as click's ``default_map``; empty if there is no file.
 
-def read_defaults(path: Path, options: Options) -> dict[str, dict[str, Any]]:
-    """Return the option values in a settings file, by command; nothing if there is no file.
-
-    A top-level key is a default for all commands that have the option, a key in a table named like a command for that
-    command only. Keys are the names of the flags, such as ``top_k``.
+    A top-level key is a default for all commands that have the option, a key in a table named like a command, such as
+    ``[search]`` or ``[backup.push]``, for that command only. Keys are the names of the flags, such as ``top_k``.
 
     Args:
         path: of the file.
-        options: of every command.
+        commands: the group whose commands the file may name.
 
     Raises:
         UsageError: the file is not TOML, or names what no command has.
     """
     if not path.is_file():
         return {}
-    name = str(path)
     try:
         settings = tomllib.loads(path.read_text("utf-8-sig"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError) as error:
-        raise UsageError(f"{name}: not a TOML file ({error})") from error
+        raise UsageError(f"{path}: not a TOML file ({error})") from error
     tables = {key: value for key, value in settings.items() if isinstance(value, dict)}
     shared = {_key(key): value for key, value in settings.items() if key not in tables}
-    for key in shared:
-        if not any(key in names for names in options.values()):
-            raise UsageError(f"{name}: no command has an option {key!r}")
+    known: set[str] = set()
+    try:
+        defaults = _read_tables(tables, commands, shared, known, "")
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    for key in shared.keys() - known:
+        raise UsageError(f"{path}: no command has an option {key!r}")
+    return defaults
+
+
+def _read_tables(
+    tables: dict[str, Any], group: click.Group, shared: dict[str, Any], known: set[str], above: str
+) -> dict[str, Any]:
+    """The values of every command below a group; ``known`` takes the names of their options."""
     defaults = {}
-    for command, names in options.items():
-        own = {_key(key): value for key, value in tables.pop(command, {}).items()}
-        unknown = sorted(own.keys() - names.keys())
-        if unknown:
-            raise UsageError(f"{name}: lmkrag {command} has no option {unknown[0]!r}")
-        values = {**{key: value for key, value in shared.items() if key in names}, **own}
-        defaults[command] = {names[key]: value for key, value in values.items()}
-    if tables:
-        raise UsageError(f"{name}: [{min(tables)}] is not a command")
+    for name, command in group.commands.items():
+        table = tables.pop(name, {})
+        if not isinstance(table, dict):
+            raise UsageError(f"{above}{name} is not a table")
+        if isinstance(command, click.Group):
+            defaults[name] = _read_tables(table, command, shared, known, f"{above}{name}.")
+            continue
+        options = {
+            _key(flag.removeprefix("--")): option
+            for option in command.params
+            if isinstance(option, click.Option)
+            for flag in (*option.opts, *option.secondary_opts)
+            if flag.startswith("--")
+        }
+        known.update(options)
+        own = {_key(key): value for key, value in table.items()}
+        for key in own.keys() - options.keys():
+            raise UsageError(f"lmkrag {above.replace('.', ' ')}{name} has no option {key!r}")
+        values = {**{key: value for key, value in shared.items() if key in options}, **own}
+        defaults[name] = {
+            str(options[key].name): [value] if options[key].multiple and isinstance(value, str) else value
+            for key, value in values.items()
+        }
+    for name in tables:
+        raise UsageError(f"[{above}{name}] is not a command")
     return defaults
 
 

@@ -70,7 +70,7 @@ def test_an_index_that_was_read_thoroughly_is_searched_and_made_anew(index, enco
     with Engine.open(index) as engine:
         assert contents(engine) == before[0]
         assert "accrued" in engine.search("how is leave accrued?", top_k=1)[0].text
-        with pytest.raises(IndexMismatch, match="it can be searched, and written to after lmkrag reindex"):
+        with pytest.raises(IndexMismatch, match="it can be searched, and written to after lmkrag index-tools reindex"):
             engine.add(Document(doc_id="a.txt", path="a.txt", text="A pump."))
     reindex(index)
     with Engine.open(index) as engine:
@@ -106,7 +106,7 @@ def test_another_encoder_and_what_an_index_of_old_weights_says(index, tmp_path):
     (other / "landmark.json").write_text(
         (other / "landmark.json").read_text().replace('"overlap": 0.5', '"overlap": 0.4')
     )
-    with Engine.open(index) as engine, pytest.raises(IndexMismatch, match="run lmkrag reindex"):
+    with Engine.open(index) as engine, pytest.raises(IndexMismatch, match="run lmkrag index-tools reindex"):
         engine.search("how is leave accrued?")
     reindex(index)
     with Engine.open(index) as engine:
@@ -226,7 +226,7 @@ def test_a_strangers_folder_in_the_way_is_refused(index, before):
 
 def test_the_index_may_be_the_working_directory(index, before, monkeypatch):
     monkeypatch.chdir(index)
-    for command in (["reindex"], ["repair"], ["status"]):
+    for command in (["index-tools", "reindex"], ["index-tools", "repair"], ["status"]):
         result = CliRunner().invoke(main, [*command, "--index", "."])
         assert result.exit_code == 0, result.output
         os.chdir(index)
@@ -244,7 +244,7 @@ def test_an_index_whose_vectors_were_in_a_database(index, before):
     for file in (index / "segments").glob("*.faiss"):
         file.unlink()
     with pytest.raises(
-        IndexMismatch, match="in a database, which lmkrag no longer reads; run lmkrag reindex --recipe auto"
+        IndexMismatch, match="in a database, which lmkrag no longer reads; run lmkrag index-tools reindex --recipe auto"
     ):
         Engine.open(index)
     reindex(index, recipe="auto")
@@ -258,7 +258,7 @@ def test_no_index(tmp_path):
 
 
 def test_on_the_command_line(index):
-    result = CliRunner().invoke(main, ["reindex", "--index", str(index), "--encoder", "landmark-mini"])
+    result = CliRunner().invoke(main, ["index-tools", "reindex", "--index", str(index), "--encoder", "landmark-mini"])
     assert result.exit_code == 0, result.output
     assert "5 added" in result.output
     with Engine.open(index) as engine:

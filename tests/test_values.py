@@ -213,7 +213,7 @@ def test_repair_takes_a_row_that_can_not_be_decoded_for_damaged(lmkrag, index, e
     good = (column, stored) in {("page_starts", "[]"), ("meta", "{}")}
     with Engine.open(index, encoder=encoder, rerank=False) as engine:
         if not good:
-            with pytest.raises(IndexCorrupt, match=r"can't be read .*; run lmkrag repair"):
+            with pytest.raises(IndexCorrupt, match=r"can't be read .*; run lmkrag index-tools repair"):
                 engine.documents()
         report = engine.repair()
         assert report.unknown == (0 if good else 1)

@@ -3,85 +3,79 @@
 from pathlib import Path
 
 import click
+from click.shell_completion import get_completion_class
 
 from lmkrag.cli.ask import ask, chat
-from lmkrag.cli.blocks import adopt, encode, reindex, reshard
-from lmkrag.cli.completion import completion
+from lmkrag.cli.backup import backup
+from lmkrag.cli.cluster import cluster
 from lmkrag.cli.doctor import doctor
 from lmkrag.cli.evaluate import evaluate
-from lmkrag.cli.feedback import feedback
 from lmkrag.cli.index import index
-from lmkrag.cli.manage import compact, list_command, recipes, remove, repair, show, status, verify
+from lmkrag.cli.index_tools import index_tools
+from lmkrag.cli.manage import list_command, remove, show, status, verify
 from lmkrag.cli.output import ErrorHandlingGroup, logging_options
+from lmkrag.cli.questions import questions
 from lmkrag.cli.search import search
 from lmkrag.cli.serve import mcp, serve
-from lmkrag.cli.snapshots import pull, push, snapshots
-from lmkrag.cli.synth import synth
 from lmkrag.cli.train import train
 from lmkrag.settings import FILE, read_defaults
 from lmkrag.system import set_wait_policy
 from lmkrag.version import __version__
 
 
+def _print_completion(context: click.Context, parameter: click.Parameter, shell: str | None) -> None:
+    if shell is not None:
+        completion = get_completion_class(shell)
+        assert completion is not None  # the choices are click's own
+        click.echo(completion(main, {}, "lmkrag", "_LMKRAG_COMPLETE").source())
+        context.exit()
+
+
 @click.group(cls=ErrorHandlingGroup, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(__version__, prog_name="lmkrag")
+@click.option(
+    "--completion",
+    type=click.Choice(["bash", "zsh", "fish"]),
+    is_eager=True,
+    expose_value=False,
+    callback=_print_completion,
+    help="Print the completion script of a shell and exit.",
+)
 @click.pass_context
 def main(context: click.Context) -> None:
     """Find exact evidence in your documents, without chunks.
 
     \b
-    lmkrag index docs/                  read a directory
-    lmkrag search "sick leave"          find spans of it
-    lmkrag ask "who approves leave?"    answer from it, with citations
-    lmkrag chat                         ask on, follow-up questions included
-    lmkrag serve                        a page, an API and MCP
+    lmkrag index docs/                  index a directory
+    lmkrag search "sick leave"          find passages about something
+    lmkrag ask "who approves leave?"    answer a question, with citations
+    lmkrag chat                         ask follow-up questions
+    lmkrag serve                        serve a page, an API and MCP
 
     Settings come from flags, else LMKRAG_INDEX and other LMKRAG_* variables, else lmkrag.toml in your configuration
     folder, else the defaults shown.
     """  # noqa: D301  # click wants the character itself
     set_wait_policy()
-    command = context.invoked_subcommand
-    if command is not None and command in main.commands:
-        defaults = read_defaults(Path(click.get_app_dir("lmkrag")) / FILE, _options()).get(command, {})
-        several = {str(option.name) for option in main.commands[command].params if getattr(option, "multiple", False)}
-        values = {
-            name: [value] if name in several and isinstance(value, str) else value for name, value in defaults.items()
-        }
-        context.default_map = {command: values}
-
-
-def _options() -> dict[str, dict[str, str]]:
-    """Of each command: the names of its options in a settings file, and what click calls them."""
-    return {
-        name: {
-            flag.lstrip("-").replace("-", "_"): str(parameter.name)
-            for parameter in command.params
-            if isinstance(parameter, click.Option)
-            for flag in (*parameter.opts, *parameter.secondary_opts)
-            if flag.startswith("--")
-        }
-        for name, command in main.commands.items()
-    }
+    context.default_map = read_defaults(Path(click.get_app_dir("lmkrag")) / FILE, main)
 
 
 logging_options(main)
-for command in (index, search, ask, chat, list_command, show, status, remove, compact, verify, repair, recipes):
-    main.add_command(command)
 for command in (
-    encode,
-    adopt,
-    reshard,
-    reindex,
-    push,
-    pull,
-    snapshots,
+    index,
+    search,
+    ask,
+    chat,
+    list_command,
+    show,
+    status,
+    remove,
+    verify,
     doctor,
-    completion,
     serve,
     mcp,
-    feedback,
     evaluate,
-    synth,
     train,
 ):
     main.add_command(command)
+for group in (questions, index_tools, cluster, backup):
+    main.add_command(group)

@@ -100,5 +100,8 @@ def _check_index(index: Path) -> tuple[bool, str]:
         problems = engine.verify()
         status = engine.status()
     if problems:
-        return False, f"{problems[0]} ({len(problems)} problems; lmkrag verify lists them, lmkrag repair fixes them)"
+        return (
+            False,
+            f"{problems[0]} ({len(problems)} problems; lmkrag verify lists them, lmkrag index-tools repair fixes them)",
+        )
     return True, f"{index}: {status.documents:,} documents, {status.sentences:,} sentences, whole"

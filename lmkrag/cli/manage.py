@@ -1,9 +1,7 @@
-"""``lmkrag list``, ``show``, ``status``, ``remove``, ``compact``, ``verify``, ``repair`` and ``recipes``."""
+"""``lmkrag list``, ``show``, ``status``, ``remove`` and ``verify``."""
 
 import sys
 from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -21,9 +19,6 @@ from lmkrag.errors import UsageError
 from lmkrag.retrieval.filters import explain_filter
 from lmkrag.serialization import info_to_json
 from lmkrag.types import Document
-
-if TYPE_CHECKING:
-    from lmkrag.encoder.landmark import LandmarkEncoder
 
 _LINES_AROUND = 10
 
@@ -128,24 +123,6 @@ def remove(doc_ids: tuple[str, ...], index_path: str, filter_expression: str | N
         click.echo(f"{index_path}: {count} removed", err=True)
 
 
-@click.command(epilog="Example: lmkrag compact --index indexes/handbook")
-@index_option
-@json_option
-def compact(index_path: str, as_json: bool) -> None:
-    """Rewrite the index without what was deleted.
-
-    Its vectors are stored as its recipe says for its size.
-    """
-    with Engine.open(index_path) as engine:
-        before = engine.status().bytes
-        engine.compact()
-        after = engine.status().bytes
-    if as_json:
-        print_json({"bytes_before": before, "bytes_after": after})
-    else:
-        click.echo(f"{index_path}: {before:,} bytes before, {after:,} after", err=True)
-
-
 @click.command(epilog="Example: lmkrag verify && echo whole")
 @index_option
 @json_option
@@ -164,55 +141,3 @@ def verify(index_path: str, as_json: bool) -> None:
         click.echo(f"{index_path}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}", err=True)
     if problems:
         sys.exit(1)
-
-
-@click.command(epilog="Example: lmkrag repair --index indexes/handbook")
-@index_option
-@click.option("--encoder", metavar="NAME|DIR", help="That made the index, where its own record is damaged.")
-@click.option("--recipe", metavar="NAME|FILE", help="How vectors are stored, where the index's own record is damaged.")
-@json_option
-def repair(
-    index_path: str,
-    encoder: str | None,
-    recipe: str | None,
-    as_json: bool,
-) -> None:
-    """Rebuild a damaged index.
-
-    What is whole is kept, the rest is read from its files again.
-    """
-    from lmkrag.repairing import repair_index
-
-    def load_encoder() -> "LandmarkEncoder":
-        from lmkrag.encoders import load_new_encoder
-
-        return load_new_encoder(encoder)
-
-    report = repair_index(Path(index_path), encoder=load_encoder if encoder else None, recipe=recipe)
-    if as_json:
-        print_json(asdict(report))
-    elif not report.damaged:
-        click.echo(f"{index_path}: nothing to repair, {report.kept} documents are whole", err=True)
-    else:
-        for doc_id in report.lost:
-            click.echo(f"lost: {one_line(doc_id)}")
-        unknown = f", {report.unknown} of unknown name lost: index the sources again" if report.unknown else ""
-        lost = f", {len(report.lost)} lost" if report.lost else ""
-        click.echo(f"{index_path}: {report.kept} kept, {report.restored} read again{lost}{unknown}", err=True)
-        click.echo(f"the damaged index is kept in {report.damaged}", err=True)
-    if report.lost or report.unknown:
-        sys.exit(1)
-
-
-@click.command(epilog="Example: lmkrag recipes")
-@json_option
-def recipes(as_json: bool) -> None:
-    """List the ways an index can store its vectors."""
-    from lmkrag.index.recipes import list_recipes
-
-    found = list_recipes()
-    if as_json:
-        print_json([asdict(recipe) for recipe in found])
-        return
-    for recipe in found:
-        click.echo(f"{recipe.name:12} {recipe.description}")

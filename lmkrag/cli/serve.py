@@ -123,7 +123,7 @@ def _refuse_urls(indexes: Mapping[str, Path | str]) -> None:
     for place in indexes.values():
         if isinstance(place, str):
             raise UsageError(
-                f"{place}: only served on Ray (--ray); else pull it first: lmkrag pull {place} --index DIR"
+                f"{place}: only served on Ray (--ray); else pull it first: lmkrag backup pull {place} --index DIR"
             )
 
 

@@ -141,7 +141,7 @@ def find_blocks(path: Path) -> list[Path]:
         return [path]
     found = sorted(folder for folder in path.iterdir() if is_block(folder)) if path.is_dir() else []
     if not found:
-        raise UsageError(f"{path}: no blocks here; make some with: lmkrag encode PATH... --out {path}")
+        raise UsageError(f"{path}: no blocks here; make some with: lmkrag cluster encode PATH... --out {path}")
     return found
 
 

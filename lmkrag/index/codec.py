@@ -33,14 +33,14 @@ def unpack(packed: bytes, place: str) -> bytes:
     """
     body = packed[_CHECKSUM:]
     if packed[:_CHECKSUM] != checksum(place, body):
-        raise IndexCorrupt(f"the catalog is damaged at {place} (checksum); run lmkrag repair")
+        raise IndexCorrupt(f"the catalog is damaged at {place} (checksum); run lmkrag index-tools repair")
     decompressor = zlib.decompressobj()
     try:
         data = decompressor.decompress(body, _MAX_UNPACKED)
     except zlib.error as error:
-        raise IndexCorrupt(f"the catalog is damaged at {place} ({error}); run lmkrag repair") from error
+        raise IndexCorrupt(f"the catalog is damaged at {place} ({error}); run lmkrag index-tools repair") from error
     if not decompressor.eof:
-        raise IndexCorrupt(f"the catalog is damaged at {place} (it has no end); run lmkrag repair")
+        raise IndexCorrupt(f"the catalog is damaged at {place} (it has no end); run lmkrag index-tools repair")
     return data
 
 

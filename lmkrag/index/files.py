@@ -44,11 +44,11 @@ def read_file(path: Path, file: File) -> memoryview:
     try:
         data = _map(path)
     except FileNotFoundError as error:
-        raise IndexCorrupt(f"{path}: this file is gone; run lmkrag repair") from error
+        raise IndexCorrupt(f"{path}: this file is gone; run lmkrag index-tools repair") from error
     except OSError as error:
-        raise IndexCorrupt(f"{path}: this file can't be read ({error}); run lmkrag repair") from error
+        raise IndexCorrupt(f"{path}: this file can't be read ({error}); run lmkrag index-tools repair") from error
     if len(data) != file.bytes or xxh3_128_hexdigest(data) != file.checksum:
-        raise IndexCorrupt(f"{path}: this file is damaged (checksum); run lmkrag repair")
+        raise IndexCorrupt(f"{path}: this file is damaged (checksum); run lmkrag index-tools repair")
     return data
 
 

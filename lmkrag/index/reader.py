@@ -280,7 +280,9 @@ class IndexReader:
                     raise
                 continue
             if sum(part.alive for part in live) != documents.sentences:
-                raise IndexCorrupt(f"{self.path}: the segments do not hold each sentence once; run lmkrag repair")
+                raise IndexCorrupt(
+                    f"{self.path}: the segments do not hold each sentence once; run lmkrag index-tools repair"
+                )
             names = {part.segment.file.name for part in live}
             state = _State(generation, documents, live)
             with self._guard:
@@ -306,8 +308,8 @@ def _remove_folder(folder: Path, process: int) -> None:
 def wrap_error(path: Path, error: sqlite3.DatabaseError) -> StorageError:
     """Return what to raise for an error of SQLite."""
     if getattr(error, "sqlite_errorname", "") == "SQLITE_FULL":
-        room = "free some room elsewhere, then lmkrag remove and lmkrag compact can make more"
+        room = "free some room elsewhere, then lmkrag remove and lmkrag index-tools compact can make more"
         return StorageError(f"{path}: the disk is full; what was committed before is kept; {room}")
     if isinstance(error, sqlite3.OperationalError):
         return StorageError(f"{path}: the catalog can't be used ({error}); what was committed before is kept")
-    return IndexCorrupt(f"{path / CATALOG}: the catalog is damaged ({error}); run lmkrag repair")
+    return IndexCorrupt(f"{path / CATALOG}: the catalog is damaged ({error}); run lmkrag index-tools repair")

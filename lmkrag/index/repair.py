@@ -100,7 +100,7 @@ def _salvage(
             spec, how = encoder(), recipe
         else:
             raise IndexCorrupt(
-                f"{path / CATALOG}: the record of the encoder is damaged; run lmkrag repair --encoder NAME"
+                f"{path / CATALOG}: the record of the encoder is damaged; run lmkrag index-tools repair --encoder NAME"
             )
         for leftover in repaired.iterdir():
             leftover.unlink()  # the open connection still reads the copy

@@ -414,7 +414,7 @@ class Snapshot:
         """
         vectors = gather_vectors([(live.segment.vectors, live.by_sentence) for live in self.segments], sentences)
         if vectors is None:
-            raise IndexCorrupt("no segment holds one of the sentences asked for; run lmkrag repair")
+            raise IndexCorrupt("no segment holds one of the sentences asked for; run lmkrag index-tools repair")
         return vectors
 
 

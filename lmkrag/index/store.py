@@ -101,7 +101,9 @@ class IndexStore:
         except sqlite3.OperationalError as error:
             raise wrap_error(path, error) from error
         except (sqlite3.Error, KeyError, ValueError, TypeError, IndexCorrupt) as error:
-            raise IndexCorrupt(f"{path / CATALOG}: the catalog can't be read ({error}); run lmkrag repair") from error
+            raise IndexCorrupt(
+                f"{path / CATALOG}: the catalog can't be read ({error}); run lmkrag index-tools repair"
+            ) from error
         finally:
             reader.close()
 
@@ -331,6 +333,7 @@ def read_recorded(path: Path, meta: dict[str, str], recipe: Recipe | None = None
         raise IndexMismatch(f"{path}: format {version} of an older lmkrag: index the sources again, elsewhere")
     if recipe is None and json.loads(meta["recipe"]).get("store", "faiss") != "faiss":
         raise IndexMismatch(
-            f"{path}: its vectors are in a database, which lmkrag no longer reads; run lmkrag reindex --recipe auto"
+            f"{path}: its vectors are in a database, which lmkrag no longer reads; "
+            "run lmkrag index-tools reindex --recipe auto"
         )
     return EncoderSpec(**json.loads(meta["encoder"])), recipe or recipe_from_json(meta["recipe"])

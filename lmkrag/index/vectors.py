@@ -150,7 +150,9 @@ class VectorFile:
             try:
                 self._index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
             except RuntimeError as error:
-                raise IndexCorrupt(f"{path}: FAISS can't read this file ({error}); run lmkrag repair") from error
+                raise IndexCorrupt(
+                    f"{path}: FAISS can't read this file ({error}); run lmkrag index-tools repair"
+                ) from error
             finally:
                 faiss.set_deserialization_vector_byte_limit(before)
         self.rows = rows

@@ -125,7 +125,7 @@ def test_manage(lmkrag, index):
     assert lmkrag("remove", "glass-river.txt", "--index", index).returncode == 0
     assert json.loads(lmkrag("status", "--index", index, "--json").stdout)["documents"] == 4
     assert lmkrag("verify", "--index", index).returncode == 0
-    assert json.loads(lmkrag("compact", "--index", index, "--json").stdout)["bytes_after"] > 0
+    assert json.loads(lmkrag("index-tools", "compact", "--index", index, "--json").stdout)["bytes_after"] > 0
     assert json.loads(lmkrag("verify", "--index", index, "--json").stdout) == {"problems": []}
 
 
@@ -204,22 +204,34 @@ def test_settings_come_from_flags_then_variables_then_the_file(lmkrag, index, tm
         ("colour = 1", "no command has an option 'colour'"),
         ("[search]\ncolour = 1", "lmkrag search has no option 'colour'"),
         ("[fly]\ntop = 1", "[fly] is not a command"),
+        ("[backup]\ntag = 'x'", "[backup.tag] is not a command"),
+        ("[backup]\npush = 'x'", "backup.push is not a table"),
+        ("[backup.push]\ncolour = 1", "lmkrag backup push has no option 'colour'"),
+        ("[push]", "[push] is not a command"),
         ("index_path = 'x'", "no command has an option 'index_path'"),
     ],
 )
 def test_a_bad_settings_file(lmkrag, content, message, tmp_path):
     (tmp_path / "lmkrag").mkdir()
     (tmp_path / "lmkrag" / "lmkrag.toml").write_text(content)
-    result = lmkrag("recipes", env={"XDG_CONFIG_HOME": str(tmp_path)})
+    result = lmkrag("index-tools", "recipes", env={"XDG_CONFIG_HOME": str(tmp_path)})
     assert result.returncode == 2
     assert message in result.stderr
 
 
-@pytest.mark.parametrize("command", main.commands)
+def command_lines(group):
+    """Every command and group with the names that lead to it."""
+    for name, command in group.commands.items():
+        yield [name]
+        if hasattr(command, "commands"):
+            yield from ([name, *names] for names in command_lines(command))
+
+
+@pytest.mark.parametrize("command", list(command_lines(main)), ids=" ".join)
 def test_every_command_has_help_with_an_example(lmkrag, command):
-    result = lmkrag(command, "--help")
+    result = lmkrag(*command, "--help")
     assert result.returncode == 0
-    assert f"Example: lmkrag {command}" in result.stdout
+    assert f"Example: lmkrag {' '.join(command)}" in result.stdout
     assert "--debug" in result.stdout
 
 
@@ -228,7 +240,7 @@ def test_help_shows_its_examples_as_lines(lmkrag):
     assert "..." not in result.stdout.split("Commands:")[1]  # every summary is whole
     assert "\b" not in result.stdout
     assert "\\b" not in result.stdout
-    assert '\n  lmkrag search "sick leave"          find spans of it\n' in result.stdout
+    assert '\n  lmkrag search "sick leave"          find passages about something\n' in result.stdout
 
 
 def test_list_gives_ids_that_can_be_removed(lmkrag, index):
@@ -256,7 +268,7 @@ def test_debug_tells_what_failed_where(lmkrag, tmp_path):
 
 
 def test_recipes(lmkrag):
-    assert [recipe["name"] for recipe in json.loads(lmkrag("recipes", "--json").stdout)] == [
+    assert [recipe["name"] for recipe in json.loads(lmkrag("index-tools", "recipes", "--json").stdout)] == [
         "auto",
         "flat",
         "hnsw",
@@ -460,7 +472,7 @@ def test_an_index_in_the_environment_may_be_a_url(lmkrag, index, tmp_path):
 
 
 def test_feedback_on_the_index_of_the_working_directory(lmkrag, index, tmp_path):
-    told = lmkrag("feedback", "export", "--index", ".", "--out", tmp_path / "set", cwd=index)
+    told = lmkrag("questions", "export", "--index", ".", "--out", tmp_path / "set", cwd=index)
     assert (told.returncode, "no feedback yet" in told.stderr) == (2, True)
 
 

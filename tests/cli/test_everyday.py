@@ -64,13 +64,13 @@ def test_doctor(lmkrag, index, tmp_path):
     segment = next((index / "segments").iterdir())
     segment.write_bytes(segment.read_bytes()[:-100] + b"\0" * 100)
     sick = lmkrag("doctor", "--index", index)
-    assert sick.returncode == 1 and "WRONG  index" in sick.stdout and "lmkrag repair" in sick.stdout
+    assert sick.returncode == 1 and "WRONG  index" in sick.stdout and "lmkrag index-tools repair" in sick.stdout
     assert "there is none at" in lmkrag("doctor", "--index", tmp_path / "none").stdout
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(lmkrag, shell):
-    script = lmkrag("completion", shell).stdout
+    script = lmkrag("--completion", shell).stdout
     assert "_LMKRAG_COMPLETE" in script
     if shell == "bash" and shutil.which("bash"):
         assert subprocess.run(["bash", "-n"], input=script, text=True).returncode == 0

@@ -149,14 +149,14 @@ def test_what_an_interrupted_run_has_encoded_is_adopted(folder, plain, tmp_path,
 
 
 def test_encode_and_adopt(lmkrag, folder, tmp_path):
-    made = lmkrag("encode", folder, "--out", tmp_path / "blocks", "--block-size", "0.02")
+    made = lmkrag("cluster", "encode", folder, "--out", tmp_path / "blocks", "--block-size", "0.02")
     assert made.returncode == 0, made.stderr
     assert "7 added, 1 skipped" in made.stderr and "skipped broken.pdf" in made.stderr
     once = load_new_encoder(None)
     again = indexing.encode_sources([folder], tmp_path / "blocks", once.spec, block_bytes=20_000)
     assert (again.added, again.unchanged, len(again.skipped)) == (0, 7, 1)
     index = tmp_path / "adopting"
-    adopted = json.loads(lmkrag("adopt", tmp_path / "blocks", "--index", index, "--json").stdout)
+    adopted = json.loads(lmkrag("cluster", "adopt", tmp_path / "blocks", "--index", index, "--json").stdout)
     assert (adopted["added"], adopted["skipped"][0]["path"]) == (7, "broken.pdf")
     with Engine.open(index) as engine, Engine.open(tmp_path / "at-once", create=True, encoder=once) as plain:
         plain.add(folder)
@@ -166,7 +166,7 @@ def test_encode_and_adopt(lmkrag, folder, tmp_path):
         assert engine.adopt(tmp_path / "blocks").unchanged == 7
         report = engine.add(folder)
         assert (report.added, report.updated, report.unchanged) == (0, 0, 6)
-    refused = lmkrag("adopt", tmp_path / "docs", "--index", index)
+    refused = lmkrag("cluster", "adopt", tmp_path / "docs", "--index", index)
     assert refused.returncode == 2 and "no blocks here" in refused.stderr
 
 

@@ -113,7 +113,7 @@ def test_a_cluster_that_is_not_there_or_has_no_cards(cluster, texts, encoder, tm
     assert "only served on Ray" in done.stderr
     (tmp_path / "ray.py").write_text("raise ImportError('not here')")
     hidden = {"PYTHONPATH": str(tmp_path)}
-    done = lmkrag("encode", texts, "--out", tmp_path / "blocks", "--ray", "local", env=hidden)
+    done = lmkrag("cluster", "encode", texts, "--out", tmp_path / "blocks", "--ray", "local", env=hidden)
     assert (done.returncode, done.stderr) == (1, "lmkrag: ray is not installed: pip install 'lmkrag[ray]'\n")
 
 

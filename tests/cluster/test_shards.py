@@ -94,10 +94,10 @@ def test_the_life_of_a_sharded_index(corpus, tmp_path, lmkrag):
     found = json.loads(lmkrag("search", "the gate", "--filter", "year=2024", "--index", index, "--json").stdout)
     assert [span["doc_id"] for span in found["spans"]] == ["note.md"]
     assert "The harbour master approves leave" in lmkrag("ask", "who approves leave?", "--index", index).stdout
-    moved = lmkrag("reshard", "--shards", "2", "--index", index)
+    moved = lmkrag("cluster", "reshard", "--shards", "2", "--index", index)
     assert (moved.returncode, moved.stderr) == (0, f"{index}: 5 documents in 2 shards\n")
-    assert "has 2 shards already" in lmkrag("reshard", "--shards", "2", "--index", index).stderr
-    assert "has 2 shards; run lmkrag reshard" in lmkrag("index", docs, "--index", index, "--shards", "4").stderr
+    assert "has 2 shards already" in lmkrag("cluster", "reshard", "--shards", "2", "--index", index).stderr
+    assert "has 2 shards; run lmkrag cluster reshard" in lmkrag("index", docs, "--index", index, "--shards", "4").stderr
     with Engine.open(index) as engine:
         assert "green" in engine.show("note.md")
         assert engine.add(docs).unchanged == 5

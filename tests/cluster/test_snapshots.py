@@ -303,14 +303,14 @@ def test_what_is_refused(engine, tmp_path, s3):
 
 def test_on_the_command_line(lmkrag, index, tmp_path, s3):
     url = "s3://bucket/command-line"
-    pushed = lmkrag("push", url, "--index", index, "--tag", "monday")
-    assert pushed.returncode == 0 and "snapshot 1; 4 files" in pushed.stderr, pushed.stderr
-    pulled = lmkrag("pull", url, "--index", tmp_path / "pulled")
-    assert pulled.returncode == 0 and "snapshot 1; 4 files" in pulled.stderr
+    pushed = lmkrag("backup", "push", url, "--index", index, "--tag", "monday")
+    assert pushed.returncode == 0 and "backup 1; 4 files" in pushed.stderr, pushed.stderr
+    pulled = lmkrag("backup", "pull", url, "--index", tmp_path / "pulled")
+    assert pulled.returncode == 0 and "backup 1; 4 files" in pulled.stderr
     assert "approves leave" in lmkrag("search", "who approves leave?", "--index", tmp_path / "pulled").stdout
-    listed = lmkrag("snapshots", url, "--verify", "--keep", "3")
+    listed = lmkrag("backup", "list", url, "--verify", "--keep", "3")
     assert listed.returncode == 0 and "monday" in listed.stdout and "no problems" in listed.stderr
-    assert json.loads(lmkrag("snapshots", url, "--json").stdout)["snapshots"][0]["documents"] == 5
+    assert json.loads(lmkrag("backup", "list", url, "--json").stdout)["backups"][0]["documents"] == 5
 
 
 @pytest.fixture

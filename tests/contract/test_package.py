@@ -182,7 +182,7 @@ def test_the_systems_it_says_it_supports(monkeypatch, tmp_path):
 @pytest.mark.parametrize(("given", "expected"), [(None, "PASSIVE"), ("ACTIVE", "ACTIVE")])
 def test_threads_that_wait_sleep_unless_the_user_says_otherwise(given, expected, tmp_path):
     code = (
-        "import os, sys\nfrom lmkrag.cli import main\ntry: main(['recipes'])\nexcept SystemExit: pass\n"
+        "import os, sys\nfrom lmkrag.cli import main\ntry: main(['index-tools', 'recipes'])\nexcept SystemExit: pass\n"
         "assert 'torch' not in sys.modules\nprint(os.environ['OMP_WAIT_POLICY'])"
     )
     environment = {key: value for key, value in os.environ.items() if key != "OMP_WAIT_POLICY"}

@@ -40,7 +40,7 @@ def test_an_empty_catalog_is_damaged(index):
     for path in index.glob("catalog.sqlite*"):
         path.unlink()
     (index / "catalog.sqlite").touch()
-    with pytest.raises(StorageError, match=r"no table of what the index is made with.*run lmkrag repair"):
+    with pytest.raises(StorageError, match=r"no table of what the index is made with.*run lmkrag index-tools repair"):
         Engine.open(index)
 
 

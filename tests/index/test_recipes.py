@@ -97,5 +97,5 @@ def test_a_recipe_file_can_be_given_again(tmp_path, encoder):
             engine.add(Document("a", "a", "The bridge is closed."))
             assert engine.status().recipe == "mine"
     path.write_text('factory = "SQ4"\n')
-    with pytest.raises(UsageError, match="made with recipe 'mine'; run lmkrag reindex"):
+    with pytest.raises(UsageError, match="made with recipe 'mine'; run lmkrag index-tools reindex"):
         Engine.open(tmp_path / "index", recipe=str(path))

@@ -36,7 +36,7 @@ def test_from_the_page_to_eval(serve, lmkrag, index, tmp_path):
         assert give(client, {**good, "doc_id": "none"}, "up").status_code == 404
         assert give(client, {**good, "end": good["start"]}, "up").status_code in (400, 422)
         assert give(client, good, "sideways").status_code == 422
-    exported = lmkrag("feedback", "export", "--index", index, "--out", tmp_path / "set")
+    exported = lmkrag("questions", "export", "--index", index, "--out", tmp_path / "set")
     assert exported.returncode == 0, exported.stderr
     assert "1 questions with 1 spans, 1 found bad" in exported.stderr
     dataset = load_dataset(tmp_path / "set")
@@ -71,10 +71,10 @@ def test_changed_documents(encoder, tmp_path):
 
 
 def test_without_feedback_and_with_a_damaged_file(lmkrag, index, tmp_path):
-    missing = lmkrag("feedback", "export", "--index", index, "--out", tmp_path / "set")
+    missing = lmkrag("questions", "export", "--index", index, "--out", tmp_path / "set")
     assert missing.returncode == 2 and "no feedback yet" in missing.stderr
     feedback_file(index).write_text('{"question": "x"}\n')
-    damaged = lmkrag("feedback", "export", "--index", index, "--out", tmp_path / "set")
+    damaged = lmkrag("questions", "export", "--index", index, "--out", tmp_path / "set")
     assert damaged.returncode == 1 and "line 1: not a verdict" in damaged.stderr
 
 

@@ -62,17 +62,17 @@ def test_nothing_to_ask_about(reader, tmp_path, text):
 def test_the_command_line(lmkrag, corpus, causal_model, tmp_path):
     out = tmp_path / "set"
     arguments = [corpus / "glass-river.txt", "--out", out, "--questions", 3]
-    refused = lmkrag("synth", *arguments)
+    refused = lmkrag("questions", "generate", *arguments)
     assert (refused.returncode, "questions are written by a language model" in refused.stderr) == (2, True)
     options = ["--reader", "transformers", "--model", causal_model, "--max-tokens", 30]
-    result = lmkrag("synth", *arguments, *options)
+    result = lmkrag("questions", "generate", *arguments, *options)
     assert result.returncode == 0
     assert f"{out}: " in result.stderr
     assert [json.loads(line)["number"] for line in (out / "questions.jsonl").read_text().splitlines()] == [0, 1, 2]
 
 
 def test_files_are_read_in_the_limited_process(tmp_path, monkeypatch):
-    from lmkrag.cli.synth import _load
+    from lmkrag.cli.questions import _load
     from lmkrag.corpus import isolated
 
     (tmp_path / "a.html").write_text("<p>Ten bees.</p>")

@@ -116,7 +116,7 @@ def test_what_has_no_source_is_named(lmkrag, encoder, tmp_path):
             [Document("memo:1", "notion://1", "The first memo is about bees."), Document("memo:2", "x", "Wasps.")]
         )
     sql(index, "UPDATE text_block SET data = x'00' WHERE document = 1")
-    done = lmkrag("repair", "--index", index)
+    done = lmkrag("index-tools", "repair", "--index", index)
     assert done.returncode == 1
     assert "lost: memo:1" in done.stdout
     assert "1 kept, 0 read again, 1 lost" in done.stderr
@@ -128,7 +128,7 @@ def test_what_has_no_source_is_named(lmkrag, encoder, tmp_path):
 def test_a_catalog_that_is_wholly_gone_says_what_to_do(lmkrag, index):
     for path in index.glob("catalog.sqlite*"):
         path.write_bytes(b"\0" * 4096)
-    for name in ("search x", "verify", "repair"):
+    for name in ("search x", "verify", "index-tools repair"):
         done = lmkrag(*name.split(), "--index", index)
         assert done.returncode == 1
         assert "the catalog can't be read" in done.stderr
@@ -154,8 +154,8 @@ def test_a_damaged_header_costs_no_document(lmkrag, index, encoder, corpus, size
             engine.compact()
         right = engine.search(question)
     damage_header(index, size)
-    assert "run lmkrag repair" in lmkrag("search", question, "--index", index).stderr
-    done = lmkrag("repair", "--index", index)
+    assert "run lmkrag index-tools repair" in lmkrag("search", question, "--index", index).stderr
+    done = lmkrag("index-tools", "repair", "--index", index)
     assert (done.returncode, "6 kept, 0 read again" in done.stderr) == (0, True), done.stderr
     with Engine.open(index, encoder=encoder, rerank=False) as engine:
         assert engine.verify() == ()
@@ -165,11 +165,11 @@ def test_a_damaged_header_costs_no_document(lmkrag, index, encoder, corpus, size
 
 def test_an_encoder_can_be_named_where_the_index_can_not_say(lmkrag, index):
     sql(index, "UPDATE meta SET value = '{' WHERE key = 'encoder'")
-    refused = lmkrag("repair", "--index", index)
+    refused = lmkrag("index-tools", "repair", "--index", index)
     assert refused.returncode == 1
-    assert "the record of the encoder is damaged; run lmkrag repair --encoder NAME" in refused.stderr
+    assert "the record of the encoder is damaged; run lmkrag index-tools repair --encoder NAME" in refused.stderr
     assert not WorkingFolder(index, "repair").path.exists()
-    done = lmkrag("repair", "--index", index, "--encoder", "landmark-mini", "--recipe", "flat")
+    done = lmkrag("index-tools", "repair", "--index", index, "--encoder", "landmark-mini", "--recipe", "flat")
     assert (done.returncode, "5 kept" in done.stderr) == (0, True), done.stderr
     with Engine.open(index, rerank=False) as engine:
         assert (engine.verify(), engine.status().recipe) == ((), "flat")
@@ -182,7 +182,7 @@ def test_a_named_encoder_is_that_of_new_indexes(lmkrag, corpus, tmp_path):
     with Engine.open(index) as engine:
         made = engine._store.encoder
     sql(index, "UPDATE meta SET value = '{' WHERE key = 'encoder'")
-    done = lmkrag("repair", "--index", index, "--encoder", "landmark-mini")
+    done = lmkrag("index-tools", "repair", "--index", index, "--encoder", "landmark-mini")
     assert (done.returncode, "1 kept" in done.stderr) == (0, True), done.stderr
     with Engine.open(index) as engine:
         assert engine._store.encoder == made
@@ -190,7 +190,7 @@ def test_a_named_encoder_is_that_of_new_indexes(lmkrag, corpus, tmp_path):
 
 def test_an_index_that_is_whole_is_not_copied(lmkrag, index):
     before = (index / "catalog.sqlite").stat().st_ino
-    done = lmkrag("repair", "--index", index)
+    done = lmkrag("index-tools", "repair", "--index", index)
     assert (done.returncode, "nothing to repair, 5 documents are whole" in done.stderr) == (0, True)
     assert (index / "catalog.sqlite").stat().st_ino == before
     assert [path.name for path in index.parent.iterdir() if path.name.startswith("index")] == ["index"]
@@ -202,11 +202,11 @@ def test_a_repair_that_was_killed_is_done_again_or_finished(lmkrag, index, tmp_p
     work.new.mkdir()
     (work.new / "copy.sqlite").write_bytes(b"half")
     flip(next((index / "segments").glob("*.words")))
-    assert "5 kept" in lmkrag("repair", "--index", index).stderr
+    assert "5 kept" in lmkrag("index-tools", "repair", "--index", index).stderr
     assert not work.path.exists()
     work.claim()  # killed once the indexes were exchanged: the damaged one is kept all the same
     shutil.copytree(index, work.old)
-    done = lmkrag("repair", "--index", index)
+    done = lmkrag("index-tools", "repair", "--index", index)
     assert "nothing to repair" in done.stderr
     assert not work.path.exists()
     assert index.with_name("index.damaged1").is_dir()

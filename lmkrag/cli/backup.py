@@ -1,4 +1,4 @@
-"""``lmkrag push``, ``lmkrag pull`` and ``lmkrag snapshots``."""
+"""``lmkrag backup``: copies of an index in a directory or in object storage."""
 
 import sys
 from dataclasses import asdict
@@ -8,22 +8,27 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lmkrag.cli.output import index_option, json_option, one_line, print_json
+from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, one_line, print_json
 
 if TYPE_CHECKING:
     from lmkrag.cluster.snapshots import Transfer
 
 
-@click.command(epilog="Example: lmkrag push s3://bucket/handbook --tag before-the-move")
+@click.group(cls=ErrorHandlingGroup, epilog="Example: lmkrag backup push s3://bucket/handbook")
+def backup() -> None:
+    """Keep backups of an index in a directory or in object storage."""
+
+
+@backup.command(epilog="Example: lmkrag backup push s3://bucket/handbook --tag before-the-move")
 @click.argument("url")
 @index_option
-@click.option("--tag", default="", metavar="NAME", help="Keep this snapshot by a name.")
+@click.option("--tag", default="", metavar="NAME", help="Keep this backup under a name.")
 @json_option
 def push(url: str, index_path: str, tag: str, as_json: bool) -> None:
-    """Store a snapshot of an index elsewhere.
+    """Back up an index.
 
-    URL is a directory, or a place in object storage such as s3://bucket/handbook. Only what no snapshot there has
-    travels. Killed at any instant, there is no snapshot.
+    URL is a directory, or a location in object storage such as s3://bucket/handbook. Only files that no earlier backup
+    holds are sent. If the command is killed, no incomplete backup appears.
     """
     from lmkrag.cluster.snapshots import Remote
 
@@ -31,16 +36,16 @@ def push(url: str, index_path: str, tag: str, as_json: bool) -> None:
     _print_transfer(done, url, "sent", as_json=as_json)
 
 
-@click.command(epilog="Example: lmkrag pull s3://bucket/handbook --index indexes/handbook")
+@backup.command(epilog="Example: lmkrag backup pull s3://bucket/handbook --index indexes/handbook")
 @click.argument("url")
 @partial(index_option, existing=False)
-@click.option("--tag", default="", metavar="NAME", help="The snapshot of this name.")
-@click.option("--number", type=click.IntRange(min=1), metavar="N", help="The snapshot of this number.")
+@click.option("--tag", default="", metavar="NAME", help="The backup with this name.")
+@click.option("--number", type=click.IntRange(min=1), metavar="N", help="The backup with this number.")
 @json_option
 def pull(url: str, index_path: str, tag: str, number: int | None, as_json: bool) -> None:
-    """Make an index of a snapshot, the newest unless one is named.
+    """Restore an index from a backup, the newest by default.
 
-    An index that was pulled before is replaced in one step, and only what it lacks travels.
+    An index that was pulled before is replaced in one step, and only the files that it lacks are fetched.
     """
     from lmkrag.cluster.snapshots import Remote
 
@@ -52,18 +57,18 @@ def _print_transfer(done: "Transfer", place: str, verb: str, *, as_json: bool) -
     if as_json:
         print_json(asdict(done))
     else:
-        click.echo(f"{place}: snapshot {done.number}; {done.files} files, {done.bytes:,} bytes {verb}", err=True)
+        click.echo(f"{place}: backup {done.number}; {done.files} files, {done.bytes:,} bytes {verb}", err=True)
 
 
-@click.command(epilog="Example: lmkrag snapshots s3://bucket/handbook --keep 7")
+@backup.command("list", epilog="Example: lmkrag backup list s3://bucket/handbook --keep 7")
 @click.argument("url")
 @click.option(
     "--keep", type=click.IntRange(min=1), metavar="N", help="Remove all but the newest N and those with tags."
 )
 @click.option("--verify", is_flag=True, help="Read every file of the newest and compare it with its checksum.")
 @json_option
-def snapshots(url: str, keep: int | None, verify: bool, as_json: bool) -> None:
-    """List the snapshots in a place, remove old ones, or check one."""
+def list_backups(url: str, keep: int | None, verify: bool, as_json: bool) -> None:
+    """List backups, remove old ones, or check the newest."""
     from lmkrag.cluster.snapshots import Remote
 
     remote = Remote(url)
@@ -72,7 +77,7 @@ def snapshots(url: str, keep: int | None, verify: bool, as_json: bool) -> None:
     found = remote.snapshots()
     if as_json:
         listed = [{**asdict(one), "bytes": one.bytes, "files": len(one.files)} for one in found]
-        print_json({"snapshots": listed, "removed": removed, "problems": problems})
+        print_json({"backups": listed, "removed": removed, "problems": problems})
     else:
         for one in found:
             facts = f"{one.documents:,} documents, {one.sentences:,} sentences, {one.bytes:,} bytes"

@@ -1,4 +1,4 @@
-"""``lmkrag encode``, ``adopt``, ``reshard`` and ``reindex``: what is in an index, made elsewhere or anew."""
+"""``lmkrag cluster``: indexes of several machines, processes and shards."""
 
 from dataclasses import replace
 from functools import partial
@@ -15,10 +15,17 @@ from lmkrag.cli.index import (
     model_options,
     worker_options,
 )
-from lmkrag.cli.output import index_option, json_option, print_json
+from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, print_json
 
 
-@click.command(epilog="Example: lmkrag encode docs/ --out blocks/ --workers 4 && lmkrag adopt blocks/")
+@click.group(cls=ErrorHandlingGroup, epilog="Example: lmkrag cluster reshard --shards 16 --index indexes/handbook")
+def cluster() -> None:
+    """Encode on several machines, and change the number of shards."""
+
+
+@cluster.command(
+    epilog="Example: lmkrag cluster encode docs/ --out blocks/ --workers 4 && lmkrag cluster adopt blocks/"
+)
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Where blocks are written.")
 @worker_options
@@ -78,7 +85,7 @@ def encode(
     finish(report, str(out), strict=strict, as_json=as_json)
 
 
-@click.command(epilog="Example: lmkrag adopt blocks/ --index indexes/handbook")
+@cluster.command(epilog="Example: lmkrag cluster adopt blocks/ --index indexes/handbook")
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
 @partial(index_option, existing=False)
 @click.option("--strict", is_flag=True, help="Exit with 1 when a document was refused or a file skipped.")
@@ -100,15 +107,15 @@ def adopt(folders: tuple[Path, ...], index_path: str, strict: bool, as_json: boo
     finish(report, index_path, strict=strict, as_json=as_json)
 
 
-@click.command(epilog="Example: lmkrag reshard --shards 16 --index indexes/handbook")
+@cluster.command(epilog="Example: lmkrag cluster reshard --shards 16 --index indexes/handbook")
 @click.option("--shards", type=click.IntRange(min=1), required=True, metavar="N", help="The number of shards to have.")
 @index_option
 @json_option
 def reshard(shards: int, index_path: str, as_json: bool) -> None:
-    """Divide an index among another number of shards.
+    """Change the number of shards without re-encoding.
 
-    Documents move with their vectors and words: nothing is encoded. Killed at any instant, the index is as it was or as
-    it is to be. Restart the servers that have it open.
+    Documents move with their vectors and words. If the command is killed, the index is unchanged or fully resharded.
+    Restart the servers that have it open.
     """
     from lmkrag.cluster.resharding import reshard_index
 
@@ -117,33 +124,3 @@ def reshard(shards: int, index_path: str, as_json: bool) -> None:
         print_json({"shards": shards, "documents": documents})
     else:
         click.echo(f"{index_path}: {documents} documents in {shards} shards", err=True)
-
-
-@click.command(epilog="Example: lmkrag reindex --index indexes/handbook --encoder landmark-tiny")
-@index_option
-@partial(model_options, existing=False)
-@click.option("--shards", type=click.IntRange(min=1), metavar="N", help="Number of shards; as before without.")
-@json_option
-def reindex(
-    index_path: str,
-    recipe: str | None,
-    encoder: str | None,
-    shards: int | None,
-    as_json: bool,
-) -> None:
-    """Encode an index's own texts again.
-
-    With another --encoder or --recipe, or after an upgrade of lmkrag's weights. No source file is read. The old index
-    is searched meanwhile and goes when the new one is whole; after an interruption, run the same again.
-    """
-    from lmkrag.reindexing import reindex as run
-
-    with following_progress() as progress:
-        report = run(
-            Path(index_path),
-            encoder=encoder,
-            recipe=recipe,
-            shards=shards,
-            progress=progress,
-        )
-    finish(report, index_path, strict=False, as_json=as_json)

@@ -1,0 +1,121 @@
+"""``lmkrag index-tools``: maintenance of an index."""
+
+import sys
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from lmkrag.cli.index import finish, following_progress, model_options
+from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, one_line, print_json
+from lmkrag.engine import Engine
+
+if TYPE_CHECKING:
+    from lmkrag.encoder.landmark import LandmarkEncoder
+
+
+@click.group(cls=ErrorHandlingGroup, epilog="Example: lmkrag index-tools compact --index indexes/handbook")
+def index_tools() -> None:
+    """Compact, re-encode or repair an index."""
+
+
+@index_tools.command(epilog="Example: lmkrag index-tools compact --index indexes/handbook")
+@index_option
+@json_option
+def compact(index_path: str, as_json: bool) -> None:
+    """Rewrite the index without what was deleted.
+
+    Its vectors are stored as its recipe says for its size.
+    """
+    with Engine.open(index_path) as engine:
+        before = engine.status().bytes
+        engine.compact()
+        after = engine.status().bytes
+    if as_json:
+        print_json({"bytes_before": before, "bytes_after": after})
+    else:
+        click.echo(f"{index_path}: {before:,} bytes before, {after:,} after", err=True)
+
+
+@index_tools.command(epilog="Example: lmkrag index-tools reindex --index indexes/handbook --encoder landmark-tiny")
+@index_option
+@partial(model_options, existing=False)
+@click.option("--shards", type=click.IntRange(min=1), metavar="N", help="Number of shards; as before without.")
+@json_option
+def reindex(
+    index_path: str,
+    recipe: str | None,
+    encoder: str | None,
+    shards: int | None,
+    as_json: bool,
+) -> None:
+    """Encode an index's own texts again.
+
+    With another --encoder or --recipe, or after an upgrade of lmkrag's weights. No source file is read. The old index
+    is searched meanwhile and goes when the new one is whole; after an interruption, run the same again.
+    """
+    from lmkrag.reindexing import reindex as run
+
+    with following_progress() as progress:
+        report = run(
+            Path(index_path),
+            encoder=encoder,
+            recipe=recipe,
+            shards=shards,
+            progress=progress,
+        )
+    finish(report, index_path, strict=False, as_json=as_json)
+
+
+@index_tools.command(epilog="Example: lmkrag index-tools repair --index indexes/handbook")
+@index_option
+@click.option("--encoder", metavar="NAME|DIR", help="That made the index, where its own record is damaged.")
+@click.option("--recipe", metavar="NAME|FILE", help="How vectors are stored, where the index's own record is damaged.")
+@json_option
+def repair(
+    index_path: str,
+    encoder: str | None,
+    recipe: str | None,
+    as_json: bool,
+) -> None:
+    """Rebuild a damaged index.
+
+    What is whole is kept, the rest is read from its files again.
+    """
+    from lmkrag.repairing import repair_index
+
+    def load_encoder() -> "LandmarkEncoder":
+        from lmkrag.encoders import load_new_encoder
+
+        return load_new_encoder(encoder)
+
+    report = repair_index(Path(index_path), encoder=load_encoder if encoder else None, recipe=recipe)
+    if as_json:
+        print_json(asdict(report))
+    elif not report.damaged:
+        click.echo(f"{index_path}: nothing to repair, {report.kept} documents are whole", err=True)
+    else:
+        for doc_id in report.lost:
+            click.echo(f"lost: {one_line(doc_id)}")
+        unknown = f", {report.unknown} of unknown name lost: index the sources again" if report.unknown else ""
+        lost = f", {len(report.lost)} lost" if report.lost else ""
+        click.echo(f"{index_path}: {report.kept} kept, {report.restored} read again{lost}{unknown}", err=True)
+        click.echo(f"the damaged index is kept in {report.damaged}", err=True)
+    if report.lost or report.unknown:
+        sys.exit(1)
+
+
+@index_tools.command(epilog="Example: lmkrag index-tools recipes")
+@json_option
+def recipes(as_json: bool) -> None:
+    """List the ways an index can store its vectors."""
+    from lmkrag.index.recipes import list_recipes
+
+    found = list_recipes()
+    if as_json:
+        print_json([asdict(recipe) for recipe in found])
+        return
+    for recipe in found:
+        click.echo(f"{recipe.name:12} {recipe.description}")

@@ -1,0 +1,96 @@
+"""``lmkrag questions``: labelled questions for ``lmkrag eval`` and ``lmkrag train``."""
+
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import click
+
+from lmkrag.cli.ask import reader_options, take_reader
+from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, one_line, print_json
+from lmkrag.errors import DocumentError, UsageError
+from lmkrag.types import Document
+
+
+@click.group(cls=ErrorHandlingGroup, epilog="Example: lmkrag questions export --out sets/handbook")
+def questions() -> None:
+    """Make labelled questions for eval and train."""
+
+
+@questions.command(
+    epilog="Example: lmkrag questions generate docs/ --out data/mine --reader openai --base-url http://localhost:8000/v1"
+)
+@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The set to write.")
+@click.option(
+    "--questions",
+    "count",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    metavar="N",
+    help="Passages asked about.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the choice of passages.")
+@reader_options
+def generate(paths: tuple[str, ...], out: Path, count: int, seed: int, **options: Any) -> None:
+    """Let a language model write questions about documents.
+
+    lmkrag train and lmkrag eval read them.
+    """
+    from tqdm import tqdm
+
+    from lmkrag.readers.base import LanguageModelReader
+    from lmkrag.training.synthetic import synthesise
+
+    reader = take_reader(options)
+    if not isinstance(reader, LanguageModelReader):
+        raise UsageError("questions are written by a language model: choose --reader openai, vllm or transformers")
+    documents = _load(paths)
+    with tqdm(total=count, unit="question", disable=None, file=sys.stderr, leave=False) as bar:
+
+        def progress(done: int) -> None:
+            bar.update(done - bar.n)
+
+        found = synthesise(documents, reader, out, count=count, seed=seed, progress=progress)
+    click.echo(f"{out}: {found} questions about {len(documents)} documents", err=True)
+
+
+def _load(paths: tuple[str, ...]) -> list[Document]:
+    from lmkrag.corpus.isolated import IsolatedLoader
+    from lmkrag.corpus.walk import Found, walk
+
+    documents = []
+    with IsolatedLoader() as loader:
+        for item in (item for path in paths for item in walk(Path(path))):
+            try:
+                if not isinstance(item, Found):
+                    raise DocumentError(item.reason)
+                documents.append(loader.load(item.path, item.doc_id))
+            except DocumentError as error:
+                name = item.doc_id if isinstance(item, Found) else item.path
+                click.echo(f"skipped {one_line(name)}: {one_line(str(error))}", err=True)
+    return documents
+
+
+@questions.command(epilog="Example: lmkrag questions export --out sets/handbook && lmkrag eval sets/handbook")
+@index_option
+@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The set to write.")
+@json_option
+def export(index_path: str, out: Path, as_json: bool) -> None:
+    """Write feedback from the page as a labelled set.
+
+    It holds the questions and the spans that people marked as good. lmkrag eval and lmkrag train read it.
+    """
+    from lmkrag.engine import Engine
+    from lmkrag.server.export import export_feedback
+
+    with Engine.open(index_path) as engine:
+        report = export_feedback(engine, out)
+    if as_json:
+        print_json(asdict(report))
+        return
+    lost = f", {report.lost} left out: their documents have changed or are gone" if report.lost else ""
+    rejected = f", {report.rejected} found bad" if report.rejected else ""
+    click.echo(f"{out}: {report.queries} questions with {report.spans} spans{rejected}{lost}", err=True)
