@@ -2,9 +2,12 @@
 
 import json
 import os
+import re
 import shutil
+from collections import Counter
 from pathlib import Path
 
+import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, given, settings
@@ -66,6 +69,11 @@ def schema(serve, built_index, tmp_path_factory):
     shutil.copytree(built_index, folder / "index")
     with serve(folder, "--index", f"demo={folder / 'index'}", "--writable") as running:
         yield schemathesis.openapi.from_url(f"{running.url}/openapi.json")
+        counts = Counter()
+        for line in httpx.get(f"{running.url}/metrics").text.splitlines():
+            if line.startswith("lmkrag_requests_total{"):
+                counts[re.search(r'status="(\d+)"', line)[1]] += int(float(line.rsplit(" ", 1)[1]))
+        print(f"{counts.total()} requests, by status: {dict(sorted(counts.items()))}")
 
 
 @pytest.mark.parametrize("operation", operations())
