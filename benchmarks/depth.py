@@ -17,11 +17,11 @@ from pathlib import Path
 import numpy as np
 from sets import WITHIN
 
-from lmkrag import Engine, Place
+from lmkrag import Engine
 from lmkrag.evaluation.dataset import choose_queries, load_dataset
 from lmkrag.evaluation.metrics import overlap_at
 from lmkrag.evaluation.significance import macro_interval, paired_interval
-from lmkrag.reranker.base import Reading, ReadSentences
+from lmkrag.reranker.base import Place, Reading, ReadSentences
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.retrieval import reranking
 from lmkrag.retrieval.filters import quote

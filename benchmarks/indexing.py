@@ -114,7 +114,8 @@ def run_lmkrag(
     precision: str | None = None,
 ) -> dict:
     """Index, and count what the model computes."""
-    from lmkrag import Engine, LandmarkEncoder, split_sentences
+    from lmkrag import Engine, LandmarkEncoder
+    from lmkrag.corpus.sentences import split_sentences
     from lmkrag.encoder.spec import find_model
 
     encoder = LandmarkEncoder.load(name, overlap=overlap, runtime=runtime, precision=precision)

@@ -14,9 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from lmkrag import Engine, Place, split_sentences
+from lmkrag import Engine
+from lmkrag.corpus.sentences import split_sentences
 from lmkrag.evaluation.dataset import load_dataset
-from lmkrag.reranker.base import PLACE_LENGTH
+from lmkrag.reranker.base import PLACE_LENGTH, Place
 from lmkrag.reranker.landmark import LandmarkReranker
 
 DEPTHS = (1, 2, 4, 8, 12, 16)

@@ -9,7 +9,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmkrag import LandmarkEncoder, split_sentences
+from lmkrag import LandmarkEncoder
+from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder import landmark
 from lmkrag.encoder.landmark import EncoderInput
 from lmkrag.encoder.pooling import POOLINGS, build_pooling

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmkrag import Engine, LandmarkEncoder, split_sentences
+from lmkrag import Engine, LandmarkEncoder
+from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder import precision
 from lmkrag.encoder.bert import Bert, group_texts, read_weights
 from lmkrag.encoder.loading import prefers_torch, runs_without_torch

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmkrag import plan_windows
+from lmkrag.encoder.windows import plan_windows
 
 COUNTS = st.lists(st.integers(1, 40), max_size=60)
 

@@ -1,8 +1,7 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmkrag import highlight
-from lmkrag.reranker.highlights import prune
+from lmkrag.reranker.highlights import highlight, prune
 
 ORCHARD = "Pears ripen in October. Apples are picked in May. Nobody eats quinces."
 FERRY = "The ferry leaves at nine. It carries forty people."

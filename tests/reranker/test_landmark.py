@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmkrag import split_sentences
+from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.precision import PRECISION, multiplies_int8
 from lmkrag.encoder.quantization import RANGES
 from lmkrag.encoder.spec import find_model

@@ -3,8 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
-from lmkrag import grow_spans
-from lmkrag.retrieval.growth import REACH
+from lmkrag.retrieval.growth import REACH, grow_spans
 
 
 def grown(scores, ids=None, documents=None, **how):
