@@ -50,7 +50,7 @@ def main() -> None:
         engine.add(FOLDER / "corpus")
         found = {level: _search(engine, answered, level) for level in options.levels.split(",")}
         found |= {name: _chunks(engine, answered, name) for name in filter(None, options.against.split(","))}
-        answers = engine.ask_batch([question["question"] for question in questions])
+        answers = list(engine.ask_many([question["question"] for question in questions]))
         followed = _converse(engine)
     _print_found(answered, found)
     if options.by_kind:
@@ -62,7 +62,7 @@ def main() -> None:
 
 
 def _search(engine: Engine, questions: list[dict[str, Any]], level: Any) -> list[list[Piece]]:
-    found = engine.search_batch([question["question"] for question in questions], level=level, top_k=RESULTS)
+    found = engine.search_many([question["question"] for question in questions], level=level, top_k=RESULTS)
     return [[Piece(span.doc_id, span.text) for span in spans] for spans in found]
 
 

@@ -65,10 +65,10 @@ def main() -> None:
         "hybrid, re-ranked": {},
     }.items():
         print(f"| {name} | {clock.measure(lambda question, how=how: engine.search(question, **how), questions)} |")
-    engine.search_batch(questions[:256], rerank=False)  # loads what encodes batches
+    engine.search_many(questions[:256], rerank=False)  # loads what encodes batches
     began = time.perf_counter()
     for start in range(0, 256 * 2, 256):
-        engine.search_batch([questions[i % len(questions)] for i in range(start, start + 256)], rerank=False)
+        engine.search_many([questions[i % len(questions)] for i in range(start, start + 256)], rerank=False)
     print(f"\nbatches of 256, hybrid: {1e3 * (time.perf_counter() - began) / 512:.2f} ms per question")
 
 

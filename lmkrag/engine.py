@@ -10,7 +10,7 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from lmkrag.errors import DocumentNotFound, IndexClosed, IndexNotFound, LmkragError, ReaderError, UsageError
+from lmkrag.errors import DocumentNotFound, IndexClosed, IndexNotFound, ReaderError, UsageError
 from lmkrag.json_values import replace_surrogates
 from lmkrag.retrieval.request import AskOptions, SearchOptions, SearchRequest, check_queries
 from lmkrag.system import renew_in_forks
@@ -420,7 +420,7 @@ class Engine:
         """Like :meth:`search`, without blocking the event loop."""
         return (await asyncio.to_thread(self._searcher.search, [query], SearchRequest(**options)))[0]
 
-    def search_batch(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
+    def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
         """Like :meth:`search` for many queries, encoded together and searched in one snapshot."""
         return self._searcher.search(check_queries(queries), SearchRequest(**options))
 
@@ -461,30 +461,32 @@ class Engine:
             "per_document": per_document,
             "rerank": rerank,
         }
-        return self.ask_batch([question], reader=reader, **options)[0]
+        answer = next(iter(self.ask_many([question], reader=reader, **options)))
+        if isinstance(answer, ReaderError):
+            raise answer
+        return answer
 
-    def ask_batch(
-        self, questions: Sequence[str], *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
-    ) -> list[Answer]:
-        """Like :meth:`ask` for many questions, searched together and read as many at a time as the reader can."""
-        answers = []
-        for answer in self.ask_each(questions, reader=reader, **options):
-            if isinstance(answer, LmkragError):
-                raise answer
-            answers.append(answer)
-        return answers
-
-    def ask_each(
+    def ask_many(
         self, questions: Sequence[str], *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
     ) -> Iterator[Answer | ReaderError]:
-        """Like :meth:`ask_batch`, but yield answers as they come, and the error of a question the reader fails at."""
+        """Like :meth:`ask` for many questions, searched together and read as many at a time as the reader can.
+
+        Yields the answers in the order of the questions, and the error instead of an answer where the reader fails.
+        """
         from lmkrag.readers.base import LanguageModelReader
 
         reader, questions = reader or _default_reader(), check_queries(questions)
         spans = self.search_for(reader, questions, **options)
         if isinstance(reader, LanguageModelReader):
             return reader.answer_each(questions, spans)
-        return (reader.answer(question, its_spans) for question, its_spans in zip(questions, spans, strict=True))
+
+        def answer(question: str, spans: list[Span]) -> Answer | ReaderError:
+            try:
+                return reader.answer(question, spans)
+            except ReaderError as error:
+                return error
+
+        return map(answer, questions, spans)
 
     def ask_stream(
         self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
@@ -569,7 +571,7 @@ class Engine:
             return describe_row(_find(snapshot, doc_id, self._store.path))
 
     def read(self, doc_id: str, start: int = 0, end: int | None = None) -> str:
-        """Return characters ``[start, end)`` of a document, as far as there are such; nothing else of it is read.
+        """Return the text of a document, or its characters ``[start, end)``, exactly as indexed.
 
         Raises:
             DocumentNotFound: it is not in the index. UsageError: ``start`` is negative.
@@ -599,14 +601,6 @@ class Engine:
                 meta=row.meta,
                 fingerprint=row.fingerprint,
             )
-
-    def show(self, doc_id: str) -> str:
-        """Return a document's text exactly as indexed.
-
-        Raises:
-            DocumentNotFound: it is not in the index.
-        """
-        return self.document(doc_id).text
 
     @property
     def path(self) -> Path:

@@ -84,7 +84,7 @@ class RemoteEngine:
         """Like :meth:`search`, without blocking the event loop."""
         return _to_spans(await self._apost("/api/search", self._search_body(query, options)))
 
-    def search_batch(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
+    def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
         """Like :meth:`search` for many queries; up to 64 of them are searched in one state of the index."""
         SearchRequest(**options)
         found, asked = [], check_queries(queries)
@@ -99,7 +99,7 @@ class RemoteEngine:
 
         The budget is counted by the server, in tokens of the index's encoder.
         """
-        return self.search_batch(questions, **_within_budget(options))
+        return self.search_many(questions, **_within_budget(options))
 
     def explain(self, query: str, doc_id: str) -> list[SentenceScore]:
         """Return how well every sentence of a document fits ``query``: see :meth:`lmkrag.Engine.explain`."""
@@ -113,21 +113,18 @@ class RemoteEngine:
         """Answer a question, with citations: by the server's reader, or here by a ``reader`` of your own."""
         return self.ask_stream(question, reader=reader, **options).answer()
 
-    def ask_batch(
-        self, questions: Sequence[str], *, reader: Reader | None = None, **options: Unpack[AskOptions]
-    ) -> list[Answer]:
-        """Like :meth:`ask` for many questions, one after the other."""
-        return [self.ask(question, reader=reader, **options) for question in questions]
-
-    def ask_each(
+    def ask_many(
         self, questions: Sequence[str], *, reader: Reader | None = None, **options: Unpack[AskOptions]
     ) -> Iterator[Answer | ReaderError]:
-        """Like :meth:`ask_batch`, but yield answers as they come, and the error of a question the reader fails at."""
-        for question in questions:
+        """Like :meth:`ask` for many questions, one after the other: see :meth:`lmkrag.Engine.ask_many`."""
+
+        def ask(question: str) -> Answer | ReaderError:
             try:
-                yield self.ask(question, reader=reader, **options)
+                return self.ask(question, reader=reader, **options)
             except ReaderError as error:
-                yield error
+                return error
+
+        return map(ask, check_queries(questions))
 
     def ask_stream(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> AnswerStream:
         """Like :meth:`ask`, piece by piece: iterate over the text, then call ``.answer()``."""
@@ -191,7 +188,7 @@ class RemoteEngine:
         return info_from_json(self._get(_document(doc_id)))
 
     def read(self, doc_id: str, start: int = 0, end: int | None = None) -> str:
-        """Return characters ``[start, end)`` of a document: see :meth:`lmkrag.Engine.read`."""
+        """Return the text of a document, or its characters ``[start, end)``: see :meth:`lmkrag.Engine.read`."""
         parts: list[str] = []
         while end is None or start < end:
             most = start + _PIECE if end is None else min(end, start + _PIECE)
@@ -209,10 +206,6 @@ class RemoteEngine:
             text = self.read(doc_id)
             if self._get(_document(doc_id)) == info:  # else it was replaced meanwhile
                 return document_from_json(info, text)
-
-    def show(self, doc_id: str) -> str:
-        """Return a document's text exactly as indexed."""
-        return self.document(doc_id).text
 
     def status(self) -> IndexStatus:
         """Return what the index holds."""

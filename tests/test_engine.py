@@ -6,7 +6,8 @@ import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.errors import IndexMismatch, IndexNotFound, UsageError
+from lmkrag.errors import IndexMismatch, IndexNotFound, ReaderError, UsageError
+from lmkrag.readers.extractive import ExtractiveReader
 
 QUESTIONS = {
     "How long must the lamp burn before the wick is trimmed?": ("lighthouse-handbook.md", "burned for four hours"),
@@ -32,7 +33,7 @@ def test_spans_are_exact_ordered_and_apart(engine, question, mode, level):
     spans = engine.search(question, top_k=6, mode=mode, level=level)
     assert 1 <= len(spans) <= 6
     for span in spans:
-        assert engine.show(span.doc_id)[span.start : span.end] == span.text
+        assert engine.read(span.doc_id)[span.start : span.end] == span.text
         assert span.text.strip()
         assert level == "document" or span.text == span.text.strip()
         assert span.hits
@@ -45,7 +46,7 @@ def test_spans_are_exact_ordered_and_apart(engine, question, mode, level):
 
 def test_pages_are_those_of_the_pdf(engine):
     spans = engine.search("coping stones moved by frost, cost of resetting them", top_k=8, filter="kind=pdf")
-    text = engine.show("reports/viaduct-inspection.pdf")
+    text = engine.read("reports/viaduct-inspection.pdf")
     for span in spans:
         later = [text.index("Findings"), text.index("Recommendations and cost")]
         assert span.page == 1 + sum(span.start >= start for start in later)
@@ -98,7 +99,7 @@ def test_a_context_without_room_is_wrong_usage(engine):
 def test_a_document_is_cut_to_what_was_found_in_it(engine):
     (span,) = engine.search("What comes first if the money is not enough?", level="document", budget=60)
     assert "scour protection comes first" in " ".join(span.text.split())
-    assert engine.show(span.doc_id)[span.start : span.end] == span.text
+    assert engine.read(span.doc_id)[span.start : span.end] == span.text
     assert span.hits[0].start >= span.start
 
 
@@ -143,7 +144,7 @@ def test_odd_queries(engine, query):
     spans = engine.search(query, top_k=2)
     assert len(spans) == 2  # the nearest there are
     for span in spans:
-        assert engine.show(span.doc_id)[span.start : span.end] == span.text
+        assert engine.read(span.doc_id)[span.start : span.end] == span.text
 
 
 @pytest.mark.parametrize(
@@ -165,7 +166,7 @@ def test_ask_cites_exact_places(engine):
     assert answer.found
     assert "62 turns" in answer.text
     for citation in answer.citations:
-        assert engine.show(citation.span.doc_id)[citation.start : citation.end] == citation.quote
+        assert engine.read(citation.span.doc_id)[citation.start : citation.end] == citation.quote
         assert answer.spans[citation.number - 1] == citation.span
 
 
@@ -190,6 +191,24 @@ def test_words_alone_need_no_encoder_but_an_answer_does(index):
         assert all(hit.lexical > 0 == hit.dense for hit in spans[0].hits)
         assert engine.ask("How long must the lamp burn before the wick is trimmed?", mode="lexical").found
         assert not engine.ask("Who won the league of the burning lamp in basketball?", mode="lexical").found
+
+
+class Fussy(ExtractiveReader):
+    """A reader of somebody's own, which fails at one question."""
+
+    def answer(self, question, spans):
+        if "lamp" in question:
+            raise ReaderError("no lamps")
+        return super().answer(question, spans)
+
+
+def test_ask_many_goes_on_after_a_question_that_the_reader_fails_at(engine):
+    questions = ["who approves leave?", "what does the lamp show?", "who approves leave?"]
+    first, failed, last = engine.ask_many(questions, reader=Fussy())
+    assert isinstance(failed, ReaderError) and str(failed) == "no lamps"
+    assert first == last == engine.ask(questions[0])
+    with pytest.raises(ReaderError, match="no lamps"):
+        engine.ask(questions[1], reader=Fussy())
 
 
 def test_ask_says_when_nothing_answers(engine):
@@ -303,7 +322,7 @@ def test_documents_as_values(engine):
     twice = [Document("memo:3", "x", "One text."), Document("memo:3", "y", "Another text.")]
     report = engine.add(twice)
     assert (report.added, report.skipped[0].reason) == (1, "another document of this run has this doc_id")
-    assert engine.show("memo:3") == "One text."
+    assert engine.read("memo:3") == "One text."
     assert engine.verify() == ()
 
 
@@ -321,11 +340,11 @@ def test_incremental_indexing(tmp_path, encoder):
         (docs / "c.md").write_text("The church has two bells.")
         report = engine.add(docs)
         assert (report.added, report.updated, report.removed) == (1, 1, 0)
-        assert "1803" in engine.show("a.md")
+        assert "1803" in engine.read("a.md")
         assert engine.search("bridge", top_k=1)[0].doc_id == "b.md"
         assert engine.add(docs, prune=True).removed == 1
         with pytest.raises(UsageError, match=r"no document 'b\.md'"):
-            engine.show("b.md")
+            engine.read("b.md")
         assert {span.doc_id for span in engine.search("painted green bridge", top_k=5)} == {"a.md", "c.md"}
         engine.compact()
         assert engine.status().dead == 0
@@ -346,8 +365,8 @@ def test_two_files_of_one_name(tmp_path, encoder):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         report = engine.add([tmp_path / "one", tmp_path / "two"])
         assert (report.added, report.skipped) == (2, ())
-        assert engine.show("README.md") == "This is one."
-        assert engine.show("two/README.md") == "This is two."
+        assert engine.read("README.md") == "This is one."
+        assert engine.read("two/README.md") == "This is two."
         again = engine.add([tmp_path / "two", tmp_path / "one"])
         assert (again.added, again.unchanged) == (0, 2)
         assert engine.add(tmp_path).unchanged == 2
@@ -495,7 +514,7 @@ def test_an_edit_encodes_only_the_windows_near_it(encoder, corpus, tmp_path, mon
         with Engine.open(tmp_path / "fresh", create=True, encoder=encoder) as fresh:
             fresh.add(path)
             with engine._store.reader.snapshot() as ours, fresh._store.reader.snapshot() as theirs:
-                assert engine.show("long.txt") == fresh.show("long.txt")
+                assert engine.read("long.txt") == fresh.read("long.txt")
                 assert ours.documents.sentences == theirs.documents.sentences
                 mine = ours.read_vectors(np.arange(ours.documents.first[0], ours.documents.stop[0]))
                 other = theirs.read_vectors(np.arange(theirs.documents.first[0], theirs.documents.stop[0]))

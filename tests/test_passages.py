@@ -78,7 +78,7 @@ def test_a_copy_is_told_and_not_listed(manual):
 def test_exact_and_apart_at_every_level(manual, question, level):
     spans = manual.search(question, level=level, top_k=20)
     for span in spans:
-        text = manual.show(span.doc_id)
+        text = manual.read(span.doc_id)
         assert text[span.start : span.end] == span.text == span.text.strip()
         assert text.count("\n", 0, span.start) + 1 == span.line
         assert span.last_line == span.line + span.text.count("\n")

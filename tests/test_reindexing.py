@@ -24,7 +24,7 @@ from lmkrag.reindexing import reindex
 
 def contents(engine):
     return {
-        (one.doc_id, one.path, one.root, one.title, one.kind, repr(sorted(one.meta.items())), engine.show(one.doc_id))
+        (one.doc_id, one.path, one.root, one.title, one.kind, repr(sorted(one.meta.items())), engine.read(one.doc_id))
         for one in engine.documents()
     }
 

@@ -56,7 +56,7 @@ def give_everything_back(engine):
     for info in engine.documents():
         json.dumps(info_to_json(info, whole=True), allow_nan=False).encode("utf-8")
         document = engine.document(info.doc_id)
-        assert document.text == engine.show(info.doc_id) == engine.read(info.doc_id)
+        assert document.text == engine.read(info.doc_id)
         document.text.encode("utf-8")
         assert len(document.text) == info.characters
         for sentence in engine.explain("what opens?", info.doc_id):
@@ -167,7 +167,7 @@ def test_lone_surrogates_in_files_are_replaced_one_for_one(tmp_path, encoder, su
     (docs / f"odd.{suffix}").write_text(text)
     with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
         assert engine.add(docs).added == 1
-        assert "The valve \ufffd opens" in engine.show(f"odd.{suffix}")
+        assert "The valve \ufffd opens" in engine.read(f"odd.{suffix}")
         give_everything_back(engine)
 
 
@@ -242,17 +242,16 @@ CALLS = {
     "search mode": lambda engine, value: engine.search("x", mode=value),
     "search level": lambda engine, value: engine.search("x", level=value),
     "search explain": lambda engine, value: engine.search("x", explain=value),
-    "search_batch": lambda engine, value: engine.search_batch(value if value != {} else "a string"),
-    "search_batch of": lambda engine, value: engine.search_batch([value]),
+    "search_many": lambda engine, value: engine.search_many(value if value != {} else "a string"),
+    "search_many of": lambda engine, value: engine.search_many([value]),
     "ask": lambda engine, value: engine.ask(value),
-    "ask_batch": lambda engine, value: engine.ask_batch(value if value != {} else "a string"),
+    "ask_many": lambda engine, value: engine.ask_many(value if value != {} else "a string"),
     "explain": lambda engine, value: engine.explain(value, "glass-river.txt"),
     "explain document": lambda engine, value: engine.explain("x", value),
     "documents filter": lambda engine, value: engine.documents(filter=value if value is not None else 1),
     "remove": lambda engine, value: engine.remove(value if value != {} else [1]),
     "read": lambda engine, value: engine.read(value),
     "read start": lambda engine, value: engine.read("glass-river.txt", value if value != 1 else "1"),
-    "show": lambda engine, value: engine.show(value),
     "describe": lambda engine, value: engine.describe(value),
     "add": lambda engine, value: engine.add(value if value != {} else [1]),
     "open": lambda engine, value: Engine.open(value),
@@ -292,7 +291,7 @@ def test_texts_of_an_earlier_version_are_given_back_without_lone_surrogates(tmp_
         catalog._set_checksum(connection, connection.execute(f"SELECT {catalog._COLUMNS} FROM document").fetchone())
     with Engine.open(path, encoder=encoder, rerank=False) as engine:
         give_everything_back(engine)
-        assert engine.show("a") == text.replace("\ud800", "\ufffd")
+        assert engine.read("a") == text.replace("\ud800", "\ufffd")
         reindex(path, encoder=encoder)
     with Engine.open(path, encoder=encoder, rerank=False) as engine:
         give_everything_back(engine)

@@ -158,7 +158,7 @@ def _answer_batch(engine: "Engine | RemoteEngine", lines: Any, reader: "Reader |
     """Print each answer as it comes; a question that the reader fails at gets a line with the error."""
     failed = 0
     for questions in batches_of_questions(lines, _BATCH):
-        answers = engine.ask_each([text for _, text in questions], reader=reader, **how)
+        answers = engine.ask_many([text for _, text in questions], reader=reader, **how)
         for (query_id, text), answer in zip(questions, answers, strict=True):
             if isinstance(answer, Answer):
                 print_json({"query_id": query_id, **answer_to_json(text, answer)})

@@ -78,7 +78,7 @@ def search(
     with open_engine(index_path, server, rerank_model=rerank_model, partial=partial) as engine:
         if queries is not None:
             for batch in batches_of_questions(queries, _BATCH):
-                found = engine.search_batch([text for _, text in batch], filter=filter_expression, **how)
+                found = engine.search_many([text for _, text in batch], filter=filter_expression, **how)
                 for (query_id, _), spans in zip(batch, found, strict=True):
                     print_json({"query_id": query_id, "spans": [span_to_json(span) for span in spans]})
             return
@@ -100,6 +100,6 @@ def search(
 
 def _read_around(engine: "Engine | RemoteEngine", span: "Span", lines: int) -> tuple[str, str]:
     """Return what stands before a span and after it, so many lines."""
-    text = engine.show(span.doc_id)
+    text = engine.document(span.doc_id).text
     start, end = find_lines_around(text, span.start, span.end, lines)
     return text[start : span.start].strip("\r\n"), text[span.end : end].strip("\r\n")

@@ -134,7 +134,7 @@ def _search(
     if dataset.name in options.within:
         found = [engine.search(query.query, filter=f"doc_id={quote(query.doc_id)}", **how) for query in queries]
     else:
-        found = engine.search_batch([query.query for query in queries], **how)
+        found = engine.search_many([query.query for query in queries], **how)
     return [[(span.doc_id, span.start, span.end) for span in spans] for spans in found]
 
 

@@ -35,7 +35,7 @@ def export_feedback(engine: Engine, out: Path) -> FeedbackReport:
     verdicts = read_verdicts(engine.path)
     documents = engine.documents()
     judged = {verdict.doc_id for verdict in verdicts}
-    texts = {info.doc_id: engine.show(info.doc_id) for info in documents if info.doc_id in judged}
+    texts = {info.doc_id: engine.read(info.doc_id) for info in documents if info.doc_id in judged}
     placed = [(verdict, _place(verdict, texts.get(verdict.doc_id, ""))) for verdict in verdicts]
     lost = sum(place is None for _, place in placed)
     good = _group(placed, "up")
@@ -80,4 +80,4 @@ def _records(grouped: dict[tuple[str, str], list[tuple[int, int]]]) -> Iterable[
 
 def _documents(engine: Engine, documents: Iterable[DocumentInfo]) -> Iterable[dict[str, Any]]:
     for info in documents:
-        yield {"doc_id": info.doc_id, "title": info.title, "text": engine.show(info.doc_id)}
+        yield {"doc_id": info.doc_id, "title": info.title, "text": engine.read(info.doc_id)}

@@ -276,7 +276,7 @@ def _add_resources(server: MCPServer[Any], indexes: ServedIndexes) -> None:
     )
     async def document(index: str, doc_id: str) -> str:
         try:
-            return await indexes.run(index, lambda engine: engine.show(doc_id))
+            return await indexes.run(index, lambda engine: engine.read(doc_id))
         except Problem as problem:
             raise ResourceError(str(problem)) from problem
 

@@ -155,6 +155,6 @@ def test_the_short_answer_comes_first(lmkrag, engine, index):
     assert result.stdout.splitlines()[0] == "four hours"
     answer = json.loads(lmkrag("ask", question, "--index", index, "--json", "--rerank", "on").stdout)
     (short,) = answer["short"]
-    text = engine.show(answer["citations"][0]["doc_id"])
+    text = engine.read(answer["citations"][0]["doc_id"])
     assert text[short["start"] : short["end"]] == short["text"] == "four hours"
     assert answer["confidence"] > 0.5

@@ -144,7 +144,7 @@ def test_what_an_interrupted_run_has_encoded_is_adopted(folder, plain, tmp_path,
                 engine.add(folder, workers=2)
         assert len(engine.documents()) == 6
         assert engine.add(folder, workers=2).added == 1
-        assert "of glass" in engine.show("glass-river.txt")
+        assert "of glass" in engine.read("glass-river.txt")
         assert not engine.verify()
 
 

@@ -71,7 +71,7 @@ def texts(tmp_path):
 def test_workers_and_a_machine_die_while_it_indexes(cluster, texts, encoder, tmp_path, monkeypatch):
     with Engine.open(tmp_path / "one", create=True, encoder=encoder, rerank=False) as engine:
         engine.add(texts)
-        sentences, shown = engine.count().sentences, engine.show("07.txt")
+        sentences, shown = engine.count().sentences, engine.read("07.txt")
     monkeypatch.setattr(indexing, "_LEAST", 1)
     doomed = cluster.add_node(num_cpus=2)
     killed = []
@@ -93,7 +93,7 @@ def test_workers_and_a_machine_die_while_it_indexes(cluster, texts, encoder, tmp
         killer.join()
         assert len(killed) == 3
         assert (report.added, report.skipped) == (24, ())
-        assert (engine.count().sentences, engine.show("07.txt")) == (sentences, shown)
+        assert (engine.count().sentences, engine.read("07.txt")) == (sentences, shown)
         assert engine.search("pump 7 of yard 59", mode="lexical")[0].doc_id == "07.txt"
         assert engine.add("texts", workers=4, ray=cluster.address).unchanged == 24
         assert not engine.verify()

@@ -99,7 +99,7 @@ def test_the_life_of_a_sharded_index(corpus, tmp_path, lmkrag):
     assert "has 2 shards already" in lmkrag("cluster", "reshard", "--shards", "2", "--index", index).stderr
     assert "has 2 shards; run lmkrag cluster reshard" in lmkrag("index", docs, "--index", index, "--shards", "4").stderr
     with Engine.open(index) as engine:
-        assert "green" in engine.show("note.md")
+        assert "green" in engine.read("note.md")
         assert engine.add(docs).unchanged == 5
         engine.add([Document("memo", "", "A memo about the winch.", meta={"year": 2023})])
         assert engine.search("winch")[0].doc_id == "memo"
@@ -207,7 +207,7 @@ def test_a_shard_that_is_not_there_is_told_and_left_out(sharded, lmkrag):
         others = {info.doc_id for info in part.documents()}
         assert lost not in others
         assert {span.doc_id for span in part.search(question, top_k=30)} <= others
-        assert part.show(next(iter(others)))
+        assert part.read(next(iter(others)))
         with pytest.raises(UsageError, match="opened in partial form"):
             part.remove(next(iter(others)))
     told = lmkrag("search", question, "--index", sharded, "--partial")

@@ -74,7 +74,7 @@ def test_an_index_of_a_long_file_is_that_of_a_short_one(tmp_path, encoder, monke
         with Engine.open(tmp_path / f"index-{limit}", create=True, encoder=encoder) as engine:
             assert engine.add(path).characters == len(path.read_text())
             assert engine.verify() == ()
-            assert engine.show("notes.txt") == path.read_text()
+            assert engine.read("notes.txt") == path.read_text()
             found.append(engine.search("Who lit the lamp as keeper number 41?"))
             assert engine.add(path).unchanged == 1
 

@@ -60,12 +60,12 @@ def test_everything_that_goes_wrong(mess, tmp_path, encoder):
         assert report.added == len(list(mess.iterdir())) - len(skipped)
         assert engine.verify() == ()
         for name in ("with space.txt", "quote\"'.txt", "emoji 😀.txt", "new\nline.txt", "good.md"):
-            assert engine.show(name) == GOOD
-        assert "\0" in engine.show("nul.txt")
-        assert engine.show("latin.txt").startswith("Ærø")
+            assert engine.read(name) == GOOD
+        assert "\0" in engine.read("nul.txt")
+        assert engine.read("latin.txt").startswith("Ærø")
         spans = engine.search("how many steps do visitors climb?", top_k=5)
         assert "forty steps" in spans[0].text
-        assert len(engine.show("line.txt")) == 17 * 15_000
+        assert len(engine.read("line.txt")) == 17 * 15_000
 
 
 def test_the_command_line_lists_what_was_skipped(mess, tmp_path):

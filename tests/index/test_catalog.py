@@ -61,7 +61,7 @@ def test_a_name_that_is_not_there_is_compared_with_its_neighbours_only(tmp_path,
             near = snapshot.nearby_ids("notes/0350.mdd")
         assert len(near) == 500 and "notes/0350.md" in near
         with pytest.raises(ValueError, match=r"did you mean 'notes/0350.md'\?"):
-            engine.show("notes/0350.mdd")
+            engine.read("notes/0350.mdd")
         assert [info.doc_id for info in engine.documents(after="notes/0010.md", limit=2)] == [
             "notes/0011.md",
             "notes/0012.md",

@@ -47,7 +47,7 @@ def test_a_closed_engine_refuses_with_one_clear_error(index):
     assert engine.search("lamp", mode="lexical")
     engine.close()
     engine.close()
-    for refused in (lambda: engine.search("lamp", mode="lexical"), lambda: engine.show("a"), engine.status):
+    for refused in (lambda: engine.search("lamp", mode="lexical"), lambda: engine.read("a"), engine.status):
         with pytest.raises(IndexClosed, match="this index was closed; open it again"):
             refused()
 

@@ -49,7 +49,7 @@ def test_what_a_document_carries(engine):
     assert (document.metadata["kind"], document.metadata["title"]) == (span.kind, span.title)
     (paged,) = LandmarkRetriever(engine=engine, k=1, filter="kind=pdf").invoke("Reset the coping stones")
     assert paged.metadata["page"] == 3
-    assert engine.show(span.doc_id)[document.metadata["start"] : document.metadata["end"]] == document.page_content
+    assert engine.read(span.doc_id)[document.metadata["start"] : document.metadata["end"]] == document.page_content
     assert document.id == f"{span.doc_id}:{span.start}-{span.end}"
 
 
@@ -95,7 +95,7 @@ def test_documents_of_its_loaders(encoder, tmp_path):
         assert engine.add(pages[:3]).added == 3
         assert engine.add(iter(pages[3:])).added == 2
         assert engine.add(pages).unchanged == 5
-        texts = {document.doc_id: engine.show(document.doc_id) for document in engine.documents()}
+        texts = {document.doc_id: engine.read(document.doc_id) for document in engine.documents()}
         assert sorted(texts.values()) == sorted(page.page_content for page in pages)
         assert texts["note-1"] == "Notes without a source."
         found = engine.search("when does the last boat leave?", filter="year>=2025")

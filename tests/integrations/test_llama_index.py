@@ -31,7 +31,7 @@ def test_nodes_are_exact_spans(engine):
     for found, span in zip(nodes, spans, strict=True):
         node = found.node
         assert (node.text, node.start_char_idx, node.end_char_idx) == (span.text, span.start, span.end)
-        assert engine.show(span.doc_id)[node.start_char_idx : node.end_char_idx] == node.text
+        assert engine.read(span.doc_id)[node.start_char_idx : node.end_char_idx] == node.text
         assert found.score == span.score
         assert node.relationships[NodeRelationship.SOURCE].node_id == span.doc_id
         assert node.metadata["start"] == span.start
@@ -58,7 +58,7 @@ def test_query_engines_with_a_real_client(engine, model):
         response = query_engine.query(QUESTION)
         assert str(response).strip().startswith("bonfires are allowed")
         node = response.source_nodes[0].node
-        text = engine.show(node.metadata["doc_id"])
+        text = engine.read(node.metadata["doc_id"])
         assert text[node.metadata["start"] : node.metadata["end"]]
 
 
@@ -71,7 +71,7 @@ def test_documents_of_its_readers(encoder, tmp_path):
         retriever = LandmarkRetriever(engine, similarity_top_k=1)
         assert retriever.index_documents(documents).added == 2
         assert retriever.retrieve("when does the last boat leave?")[0].node.metadata["doc_id"] == "boats"
-        assert engine.show(documents[0].id_) == "The ferry leaves at seven."
+        assert engine.read(documents[0].id_) == "The ferry leaves at seven."
         assert engine.document(documents[0].id_).path == "timetable.txt"
         again = Document(text="The ferry leaves at eight.", metadata={"file_path": "timetable.txt"})
         assert retriever.index_documents([again]).added == 1

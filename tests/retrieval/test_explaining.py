@@ -61,7 +61,7 @@ def test_without_explanations(engine):
 
 def test_sentences_of_a_document(engine):
     scores = engine.explain("how is leave accrued?", "lighthouse-handbook.md")
-    text = engine.show("lighthouse-handbook.md")
+    text = engine.read("lighthouse-handbook.md")
     assert scores[0].start == 0 and scores[-1].end == len(text)
     assert "".join(text[score.start : score.end] for score in scores) == text
     best = max(scores, key=lambda score: score.score)

@@ -92,7 +92,7 @@ def test_options_of_commands_exclude_nothing_unless_operators_are_asked_for(tmp_
     with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
         engine.add(Document("a", "", f"The option {option} of the command prints, unpacks and compiles."))
         assert [span.doc_id for span in engine.search(query)] == ["a"]
-        assert engine.search_batch([query])[0] and engine.ask(query).spans
+        assert engine.search_many([query])[0] and engine.ask(query).spans
         assert engine.build_context(query).spans
         assert engine.search(query, operators=True) == []
         with pytest.raises(UsageError, match="operators must be true or false"):

@@ -37,10 +37,9 @@ def test_the_count_is_limited_unless_only_a_budget_is_given(top_k, budget):
 
 CALLS = {
     "search": lambda engine, **how: engine.search("lamp", **how),
-    "search_batch": lambda engine, **how: engine.search_batch(["lamp"], **how),
+    "search_many": lambda engine, **how: engine.search_many(["lamp"], **how),
     "ask": lambda engine, **how: engine.ask("lamp", **how),
-    "ask_batch": lambda engine, **how: engine.ask_batch(["lamp"], **how),
-    "ask_each": lambda engine, **how: engine.ask_each(["lamp"], **how),
+    "ask_many": lambda engine, **how: engine.ask_many(["lamp"], **how),
     "ask_stream": lambda engine, **how: engine.ask_stream("lamp", **how),
     "build_context": lambda engine, **how: engine.build_context("lamp", **how),
     "documents": lambda engine, **how: engine.documents(**how),
@@ -60,7 +59,7 @@ async def test_misspelt_keywords_are_refused_by_async_calls(engine, call):
         await getattr(engine, call)("lamp", filtr="kind=pdf")
 
 
-@pytest.mark.parametrize("call", ["ask", "ask_batch", "ask_stream", "build_context", "conversation"])
+@pytest.mark.parametrize("call", ["ask", "ask_many", "ask_stream", "build_context", "conversation"])
 @pytest.mark.parametrize("options", [{"top_k": 0}, {"budget": 0}])
 def test_zero_is_not_the_default(engine, call, options):
     with pytest.raises(UsageError, match="must be at least 1"):

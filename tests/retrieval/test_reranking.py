@@ -178,7 +178,7 @@ def test_a_deadline_compares_what_was_read(ship):
 
 def test_the_shipped_one_and_the_explanation(engine):
     (span, *_) = engine.search("how is leave accrued?", rerank=True, explain=True)
-    assert engine.show(span.doc_id)[span.start : span.end] == span.text
+    assert engine.read(span.doc_id)[span.start : span.end] == span.text
     assert "second look" in span.explain()
     assert span.explanation.score == pytest.approx(span.score)
 
@@ -216,7 +216,7 @@ def test_when_places_are_read(ship, default, options, read):
         engine.search("What is checked every week?", **options)
         assert bool(reranker.read) == read
         reranker.read.clear()
-        engine.search_batch(["What is checked every week?"], **options)
+        engine.search_many(["What is checked every week?"], **options)
         assert bool(reranker.read) == read
 
 

@@ -221,7 +221,7 @@ async def test_a_job_that_failed_is_told_once_and_never_overwrites_a_newer_docum
     accept.close()
     again, served = accepting()
     assert again.all("demo") == []
-    assert served.engine.show("a.txt") == "The gate is green."
+    assert served.engine.read("a.txt") == "The gate is green."
 
 
 def full_disk(*_, **__):
@@ -237,8 +237,8 @@ async def test_of_two_uploads_of_one_document_the_later_is_indexed(accepting, in
         time.sleep(0.3)
         assert not accept.find(second.job_id).ended
     assert [ended(accept, job).state for job in (first, second, third)] == ["done"] * 3
-    assert served.engine.show("a.txt") == "The gate is green."
-    assert served.engine.show("b") == "The lamp is lit."
+    assert served.engine.read("a.txt") == "The gate is green."
+    assert served.engine.read("b") == "The lamp is lit."
 
 
 async def test_removing_a_document_that_waits(accepting, index):
@@ -365,4 +365,4 @@ async def test_files_and_folders_of_uploads_do_not_meet(accepting, index):
     assert left_over(index) == []
     accept.remove(served, "a/b/c.txt")
     assert ended(accept, await accept.receive(served, "a", pieces(b"The lamp is lit."))).state == "done"
-    assert served.engine.show("a") == "The lamp is lit."
+    assert served.engine.read("a") == "The lamp is lit."

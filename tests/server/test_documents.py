@@ -34,7 +34,7 @@ def test_ids_with_slashes(client, local, written):
     reply = client.get(f"/api/documents/{written}").raise_for_status().json()
     assert reply["doc_id"] == PDF
     assert reply["pages"] == 3 and len(reply["page_starts"]) == 3
-    assert client.get(f"/api/documents/{written}/text").json()["text"] == local.show(PDF)
+    assert client.get(f"/api/documents/{written}/text").json()["text"] == local.read(PDF)
 
 
 def test_unknown_document(client):
@@ -50,7 +50,7 @@ def test_unknown_document(client):
 @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(start=st.integers(0, 6_000), length=st.integers(0, 6_000))
 def test_any_range_of_a_text(client, local, start, length):
-    text = local.show("glass-river.txt")
+    text = local.read("glass-river.txt")
     asked = {"start": start, "end": start + length}
     reply = client.get("/api/documents/glass-river.txt/text", params=asked).raise_for_status().json()
     assert reply["text"] == text[start : start + length]
@@ -63,10 +63,10 @@ def test_relevance_covers_the_document(client, local):
     reply = client.get("/api/documents/lighthouse-handbook.md/relevance", params=asked).raise_for_status().json()
     sentences = reply["sentences"]
     assert sentences[0]["start"] == 0
-    assert sentences[-1]["end"] == len(local.show("lighthouse-handbook.md"))
+    assert sentences[-1]["end"] == len(local.read("lighthouse-handbook.md"))
     assert all(one["end"] == other["start"] for one, other in pairwise(sentences))
     best = max(sentences, key=lambda sentence: sentence["score"])
-    text = local.show("lighthouse-handbook.md")[best["start"] : best["end"]]
+    text = local.read("lighthouse-handbook.md")[best["start"] : best["end"]]
     assert text.startswith("Leave is accrued by the month")
     few = client.get("/api/documents/lighthouse-handbook.md/relevance", params={**asked, "points": 5}).json()
     assert len(few["sentences"]) == 5 and few["total"] == len(sentences)
@@ -75,7 +75,7 @@ def test_relevance_covers_the_document(client, local):
 
 def test_page_and_place_of_a_quotation(client, local):
     quote = "Eleven coping stones on the north side have moved outward by up to 22 millimetres."
-    start = local.show(PDF).index(quote)
+    start = local.read(PDF).index(quote)
     asked = {"start": start, "end": start + len(quote)}
     places = client.get(f"/api/documents/{PDF}/places", params=asked).raise_for_status().json()["places"]
     assert [place["page"] for place in places] == [2]

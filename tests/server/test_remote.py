@@ -50,7 +50,7 @@ def test_same_spans(local, remote):
     assert [hit.ordinal for hit in found.hits] == [hit.ordinal for hit in expected.hits]
     assert found.score == pytest.approx(expected.score, abs=1e-4)
     queries = [QUESTION, "When are bonfires allowed?"] * 40
-    batch = remote.search_batch(queries, top_k=1, rerank=False)
+    batch = remote.search_many(queries, top_k=1, rerank=False)
     expected = [rounded(local.search(query, top_k=1, rerank=False)) for query in queries[:2]]
     assert list(map(rounded, batch)) == expected * 40
 
@@ -72,7 +72,7 @@ def test_same_answers(local, remote):
     ]
     here = remote.ask("who approves leave?", reader=ExtractiveReader())
     assert here.text == expected.text
-    assert [answer.text for answer in remote.ask_batch(["who approves leave?"] * 2)] == [expected.text] * 2
+    assert [answer.text for answer in remote.ask_many(["who approves leave?"] * 2)] == [expected.text] * 2
     stream = remote.ask_stream("who approves leave?")
     assert "".join(stream) == stream.answer().text == expected.text
 
@@ -93,13 +93,13 @@ def test_same_documents(local, remote):
     for info in local.documents():
         assert remote.document(info.doc_id) == local.document(info.doc_id)
         assert remote.describe(info.doc_id) == local.describe(info.doc_id)
-    assert remote.read("glass-river.txt", 10, 20) == local.show("glass-river.txt")[10:20]
+    assert remote.read("glass-river.txt", 10, 20) == local.read("glass-river.txt")[10:20]
     assert remote.status() == local.status()
 
 
 def test_errors(remote, server):
     with pytest.raises(DocumentNotFound, match=r"no document 'x\.md' in demo"):
-        remote.show("x.md")
+        remote.read("x.md")
     with pytest.raises(UsageError, match="top_k must be at least 1"):
         remote.search("x", top_k=0)
     with pytest.raises(UsageError, match="filter"):
@@ -199,7 +199,7 @@ def every_error():
             yield make_error(name, f"what went wrong in /place/index ({name})", LmkragError)
 
 
-@pytest.mark.parametrize("error", every_error(), ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("error", list(every_error()), ids=lambda error: type(error).__name__)
 def test_every_error_of_a_server_is_raised_as_itself(error):
     problem = from_error(error, "handbook", "/place/index")
     assert 400 <= problem.status < 600 and "/place/index" not in str(problem)
@@ -222,7 +222,7 @@ def test_lines_of_unicode_do_not_end_an_event(writable):
         while client.get(f"/api/jobs/{job['job_id']}").json()["state"] not in ("done", "failed"):
             time.sleep(0.05)
     with Engine.connect(f"{writable.url}/demo") as engine:
-        assert engine.show("ferry.txt") == odd
+        assert engine.read("ferry.txt") == odd
         answer = engine.ask("when does the ferry leave?")
         assert "ferry\u2028leaves" in answer.spans[0].text
         stream = engine.ask_stream("when does the ferry leave?")
@@ -253,4 +253,4 @@ def test_documents_page_by_page(server, built_index, monkeypatch):
             with pytest.raises(UsageError):
                 there.documents(filter=wrong)
             with pytest.raises(UsageError):
-                there.search_batch(wrong)
+                there.search_many(wrong)

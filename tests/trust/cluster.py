@@ -123,7 +123,7 @@ def check(index: Path, texts: Path, said: str) -> None:
         wanted = sorted(path.name for path in texts.iterdir())
         if said.split() != [str(DOCUMENTS), "0"] or names != wanted:
             problems.append(f"the run said {said!r}; there are {len(names)} documents")
-        problems += [name for name in names if engine.show(name) != (texts / name).read_text()]
+        problems += [name for name in names if engine.read(name) != (texts / name).read_text()]
     if problems:
         sys.exit("\n".join(problems))
 

@@ -210,7 +210,7 @@ def soak(work: Path, minutes: float, clients: int) -> list[str]:
             server.wait(60)
     with Engine.open(work / "index") as engine:
         wrong += engine.verify()
-        held = {info.doc_id: engine.show(info.doc_id) for info in engine.documents(filter="path=c*")}
+        held = {info.doc_id: engine.read(info.doc_id) for info in engine.documents(filter="path=c*")}
     expected = {doc_id: text for one in people for doc_id, text in one.texts.items()}
     if held != expected:
         wrong.append(f"{len(held)} documents, {len(expected)} expected; differ: {held.keys() ^ expected.keys()}")

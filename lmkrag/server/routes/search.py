@@ -31,7 +31,7 @@ async def search_batch(body: BatchBody, service: TheService) -> Any:
         for number, item in enumerate(body.queries)
     ]
     queries = [query for _, query in named]
-    found = await index.run(lambda engine: engine.search_batch(queries, **body.options()))
+    found = await index.run(lambda engine: engine.search_many(queries, **body.options()))
     results = zip(named, found, strict=True)
     return {
         "results": [{"query_id": name, "spans": [span_to_json(span) for span in spans]} for (name, _), spans in results]
