@@ -63,21 +63,18 @@ def reader_options(command: Command) -> Command:
         click.option(
             "--max-tokens",
             type=click.IntRange(min=1),
-            envvar="LMKRAG_MAX_TOKENS",
             metavar="N",
             help="Maximum number of tokens to generate.",
         ),
         click.option(
             "--temperature",
             type=click.FloatRange(min=0),
-            envvar="LMKRAG_TEMPERATURE",
             metavar="T",
             help="Of sampling; 0 always takes the likeliest token.",
         ),
         click.option(
             "--prompts",
             type=click.Path(path_type=Path),
-            envvar="LMKRAG_PROMPTS",
             metavar="DIR",
             help="Your own prompt templates.",
         ),

@@ -37,7 +37,7 @@ def model_options(command: Command, *, existing: bool) -> Command:
     """Add ``--recipe`` and ``--encoder``, which an ``existing`` index knows by itself."""
     note = "; new indexes only" if existing else ""
     options = [
-        click.option("--recipe", metavar="NAME|FILE", envvar="LMKRAG_RECIPE", help=f"How vectors are stored{note}."),
+        click.option("--recipe", metavar="NAME|FILE", help=f"How vectors are stored{note}."),
         click.option("--encoder", metavar="NAME|DIR", envvar="LMKRAG_ENCODER", help=f"The model{note}."),
     ]
     for option in reversed(options):
@@ -60,7 +60,6 @@ def worker_options(command: Command) -> Command:
         click.option(
             "--ray",
             metavar="ADDRESS|local",
-            envvar="LMKRAG_RAY",
             help="A Ray cluster for the workers; its machines see all paths as this one does.",
         ),
         click.option(
@@ -80,7 +79,6 @@ def worker_options(command: Command) -> Command:
     "--shards",
     type=click.IntRange(min=1),
     metavar="N",
-    envvar="LMKRAG_SHARDS",
     help="Divide the documents among N indexes that are searched as one; new indexes only.",
 )
 @glob_options

@@ -107,7 +107,6 @@ def mode_option(command: Command) -> Command:
         type=click.Choice(["hybrid", "dense", "lexical"]),
         default="hybrid",
         show_default=True,
-        envvar="LMKRAG_MODE",
         help="Which scores count.",
     )(command)
 
@@ -134,7 +133,6 @@ def rerank_model_option(command: Command) -> Command:
     return click.option(
         "--rerank-model",
         metavar="NAME",
-        envvar="LMKRAG_RERANK_MODEL",
         help="What reads the best places again: a folder, or a cross-encoder of the hub; defaults to our own.",
     )(command)
 
@@ -156,7 +154,6 @@ def search_options(command: Command) -> Command:
             "--budget",
             type=click.IntRange(min=1),
             metavar="TOKENS",
-            envvar="LMKRAG_BUDGET",
             help="Tokens the results may add up to.",
         ),
         mode_option,

@@ -165,6 +165,14 @@ def test_changelog_and_version_agree():
     assert f"## {lmkrag.__version__}" in changelog
 
 
+def test_variables_of_the_environment_are_few_and_in_the_readme():
+    sources = "".join(path.read_text() for path in (ROOT / "lmkrag").rglob("*.py"))
+    names = set(re.findall(r"\bLMKRAG_[A-Z_]*[A-Z]\b", sources)) - {"LMKRAG_COMPLETE"}
+    readme = (ROOT / "README.md").read_text()
+    assert len(names) <= 12
+    assert [name for name in sorted(names) if f"`{name}`" not in readme] == []
+
+
 def test_the_systems_it_says_it_supports(monkeypatch, tmp_path):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     named = [line.rpartition(" :: ")[2] for line in project["classifiers"] if "Operating System" in line]
