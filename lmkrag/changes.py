@@ -44,7 +44,7 @@ def find_changes(
         remembered: the files that were skipped before, by path.
         include: globs; only files that match.
         exclude: globs; no files that match.
-        follow_links: follow links to files outside the directories, too.
+        follow_links: also follow links to files outside the directories.
 
     Raises:
         UsageError: a source does not exist, or a glob can't be parsed.

@@ -242,7 +242,7 @@ class Engine:
             include: globs of ``.gitignore`` form; only files that match one.
             exclude: globs; no files that match one.
             prune: remove documents whose files are gone from a directory in ``source``.
-            follow_links: follow links to files outside the directories in ``source``, too.
+            follow_links: also follow links to files outside the directories in ``source``.
             workers: number of processes that read and encode files; each loads the encoder.
             ray: address of a Ray cluster whose machines those processes are on, and see all paths as this one does:
                 ``HOST:PORT``, ``auto``, or ``local`` to start one here.

@@ -57,7 +57,7 @@ def test_another_encoder_and_recipe(index, before):
 
 
 def test_an_index_that_was_read_thoroughly_is_searched_and_made_anew(index, encoder, before):
-    """As an earlier version made it, by reading each window in halves and quarters, too."""
+    """As an earlier version made it, by reading each window also in halves and quarters."""
     with closing(sqlite3.connect(index / "catalog.sqlite")) as connection, connection:
         meta = dict(connection.execute("SELECT key, value FROM meta"))
         spec = json.loads(meta["encoder"])

@@ -34,7 +34,7 @@ def glob_options(command: Command) -> Command:
 
 
 def model_options(command: Command, *, existing: bool) -> Command:
-    """Add ``--recipe`` and ``--encoder``, which an ``existing`` index knows by itself."""
+    """Add ``--recipe`` and ``--encoder``, which an ``existing`` index has recorded."""
     note = "; new indexes only" if existing else ""
     options = [
         click.option("--recipe", metavar="NAME|FILE", help=f"How vectors are stored{note}."),
@@ -83,7 +83,7 @@ def worker_options(command: Command) -> Command:
 )
 @glob_options
 @worker_options
-@click.option("--follow-links", is_flag=True, help="Follow links to files outside the directories, too.")
+@click.option("--follow-links", is_flag=True, help="Also follow links to files outside the directories.")
 @click.option("--prune", is_flag=True, help="Remove documents whose files are gone from the directories given.")
 @click.option("--watch", is_flag=True, help="Then follow every change until Ctrl-C; implies --prune.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")

@@ -282,7 +282,7 @@ class HeldShard:
             return self._snapshot.nearby_ids(doc_id)
 
     def all_documents(self, after: str = "", limit: int | None = None) -> list[DocumentRow]:
-        """Return the rows of documents, by ``doc_id``: all, or at most so many after one."""
+        """Return the rows of documents, by ``doc_id``: all, or at most ``limit`` after one."""
         with self._guard:
             return list(self._snapshot.all_documents(after, limit))
 

@@ -57,7 +57,7 @@ def add_files_by_workers(
         include: globs; only files that match.
         exclude: globs; no files that match.
         prune: remove documents whose files are gone from the directories in ``sources``.
-        follow_links: follow links to files outside the directories, too.
+        follow_links: also follow links to files outside the directories.
         progress: called as documents are encoded.
 
     Raises:

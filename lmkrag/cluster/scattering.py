@@ -452,7 +452,7 @@ class ScatteredSnapshot:
         return [name for names in self.ask("nearby_ids", doc_id).values() for name in names]
 
     def all_documents(self, after: str = "", limit: int | None = None) -> Iterable[DocumentRow]:
-        """Return the rows of documents, by ``doc_id``: all, or at most so many after one."""
+        """Return the rows of documents, by ``doc_id``: all, or at most ``limit`` after one."""
         found = self.ask("all_documents", after, limit)
         rows = (widen(row, shard) for shard, rows in found.items() for row in rows)
         return sorted(rows, key=lambda row: row.doc_id)[:limit]

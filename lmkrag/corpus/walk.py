@@ -50,7 +50,7 @@ def walk(
         source: a file or a directory.
         include: globs (of ``.gitignore`` form); when given, only files that match one.
         exclude: globs; files and directories that match one are left out.
-        follow_links: follow links to files that are not below ``source``, too.
+        follow_links: also follow links to files outside ``source``.
 
     Yields:
         ``Found`` for each file, ``Skipped`` for what can't be one.

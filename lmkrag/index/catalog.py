@@ -298,7 +298,7 @@ def nearby_ids(connection: sqlite3.Connection, doc_id: str) -> list[str]:
 
 
 def all_documents(connection: sqlite3.Connection, after: str = "", limit: int | None = None) -> Iterator[DocumentRow]:
-    """Yield documents by ``doc_id``: all, or at most so many after one."""
+    """Yield documents by ``doc_id``: all, or at most ``limit`` after one."""
     return _documents(connection, "WHERE doc_id > ? ORDER BY doc_id LIMIT ?", (after, -1 if limit is None else limit))
 
 

@@ -259,7 +259,7 @@ class ShardedSnapshot(Snapshot):
         return [name for part in self.parts.values() for name in part.nearby_ids(doc_id)]
 
     def all_documents(self, after: str = "", limit: int | None = None) -> Iterable[DocumentRow]:
-        """Yield the rows of documents, by ``doc_id``: all, or at most so many after one."""
+        """Yield the rows of documents, by ``doc_id``: all, or at most ``limit`` after one."""
         rows = (widen(row, shard) for shard, part in self.parts.items() for row in part.all_documents(after, limit))
         return sorted(rows, key=lambda row: row.doc_id)[:limit]
 

@@ -156,7 +156,7 @@ class Searchable(Protocol):
         """Return the names of some documents that are like a name which is not there."""
 
     def all_documents(self, after: str = "", limit: int | None = None) -> Iterable[DocumentRow]:
-        """Yield the rows of documents, by ``doc_id``: all, or at most so many after one."""
+        """Yield the rows of documents, by ``doc_id``: all, or at most ``limit`` after one."""
 
     def select_documents(self, keep: Callable[[DocumentRow], bool]) -> list[int]:
         """Return the row ids of the documents that ``keep`` is true of; it has to be picklable."""
@@ -266,7 +266,7 @@ class Snapshot:
         return catalog.nearby_ids(self.connection, replace_surrogates(doc_id))
 
     def all_documents(self, after: str = "", limit: int | None = None) -> Iterable[DocumentRow]:
-        """Yield the catalog's rows of documents, by ``doc_id``: all, or at most so many after one."""
+        """Yield the catalog's rows of documents, by ``doc_id``: all, or at most ``limit`` after one."""
         return catalog.all_documents(self.connection, after, limit)
 
     def select_documents(self, keep: Callable[[DocumentRow], bool]) -> list[int]:

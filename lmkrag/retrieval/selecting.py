@@ -54,7 +54,7 @@ class FilterCache:
 def list_documents(
     snapshot: Searchable, expression: str | None, after: str = "", limit: int | None = None
 ) -> list[DocumentInfo]:
-    """Return the documents that a filter keeps, or all, by ``doc_id``: at most so many after one."""
+    """Return the documents that a filter keeps, or all, by ``doc_id``: at most ``limit`` after one."""
     if expression is None:
         return [describe_row(row) for row in snapshot.all_documents(after, limit)]
     kept = filter(_Filter(expression), snapshot.all_documents(after))

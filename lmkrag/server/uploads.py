@@ -271,7 +271,7 @@ class Uploads:
                     batch.append(waiting.get_nowait())
             try:
                 self._index(index, [job_id for job_id in batch if job_id is not None])
-            except Exception as error:  # the thread must not end: later uploads would wait for ever
+            except Exception as error:  # the thread must not end: later uploads would never be indexed
                 _logger.error("%s: uploads could not be indexed", index.name, exc_info=error)
 
     def _index(self, index: ServedIndex, job_ids: list[str]) -> None:

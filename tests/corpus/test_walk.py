@@ -88,7 +88,7 @@ def test_indexes_are_no_corpus_but_files_that_are_called_alike_are(tmp_path):
 
 @pytest.mark.parametrize("where", ["root", "below"])
 def test_a_gitignore_that_is_no_file_is_left_aside(tree, where):
-    """A pipe waits for ever, and a link to /dev/zero never ends."""
+    """A pipe never returns, and a link to /dev/zero never ends."""
     folder = tree if where == "root" else tree / "b"
     for make in (os.mkfifo, lambda path: path.symlink_to("/dev/zero")):
         (folder / ".gitignore").unlink()

@@ -144,7 +144,7 @@ def test_a_body_that_never_comes(impatient):
 
 
 def test_a_body_that_trickles(impatient):
-    """A byte at a time never pauses for long; the whole of a body has its time, too."""
+    """A byte at a time never pauses for long; the whole body has a limit as well."""
     host, port = impatient.url.removeprefix("http://").split(":")
     began = time.monotonic()
     with socket.create_connection((host, int(port)), timeout=30) as slow:
