@@ -58,7 +58,7 @@ def reader_options(command: Command) -> Command:
             type=click.FloatRange(min=0, min_open=True),
             envvar="LMKRAG_TIMEOUT",
             metavar="SECONDS",
-            help="Wait for the reader's next piece this long.",
+            help="Maximum time to wait for the next piece of the reader's answer.",
         ),
         click.option(
             "--max-tokens",
@@ -70,7 +70,7 @@ def reader_options(command: Command) -> Command:
             "--temperature",
             type=click.FloatRange(min=0),
             metavar="T",
-            help="Of sampling; 0 always takes the likeliest token.",
+            help="Sampling temperature; 0 always takes the most likely token.",
         ),
         click.option(
             "--prompts",
@@ -118,7 +118,7 @@ def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Read
     metavar="FILE.jsonl",
     help='Many questions, one {"query_id", "query"} a line; JSON lines out.',
 )
-@click.option("--no-stream", is_flag=True, help="Print the answer when it is whole.")
+@click.option("--no-stream", is_flag=True, help="Print the answer only when it is complete.")
 @json_option
 def ask(
     words: tuple[str, ...],
@@ -180,9 +180,9 @@ def chat(
     partial: bool,
     **options: Any,
 ) -> None:
-    """Ask question after question; each may follow from the others.
+    """Ask questions in a conversation.
 
-    /help lists what else can be typed, /quit ends it.
+    Follow-up questions are understood from those before. /help lists the commands, /quit ends the conversation.
     """
     from lmkrag.conversation import Conversation
 

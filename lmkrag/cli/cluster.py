@@ -27,7 +27,7 @@ def cluster() -> None:
     epilog="Example: lmkrag cluster encode docs/ --out blocks/ --workers 4 && lmkrag cluster adopt blocks/"
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Where blocks are written.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Directory of the blocks.")
 @worker_options
 @click.option(
     "--block-size",
@@ -35,7 +35,7 @@ def cluster() -> None:
     default=4.0,
     show_default=True,
     metavar="MB",
-    help="Megabytes of files in a block.",
+    help="Megabytes of files per block.",
 )
 @partial(model_options, existing=False)
 @glob_options
@@ -55,7 +55,7 @@ def encode(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Encode files into blocks, for an index to adopt.
+    """Encode files into blocks that an index can adopt.
 
     A block is a small index of some files. Blocks that are there already are not made again, so after an interruption
     run the same again; several machines that see the files under the same paths may make blocks of different folders.
@@ -91,9 +91,9 @@ def encode(
 @click.option("--strict", is_flag=True, help="Exit with 1 when a document was refused or a file skipped.")
 @json_option
 def adopt(folders: tuple[Path, ...], index_path: str, strict: bool, as_json: bool) -> None:
-    """Take the documents of blocks or of other indexes.
+    """Add the documents of blocks or of other indexes.
 
-    Nothing is encoded, and each block is taken in one step: all of it or nothing. DIR is a block, a folder of blocks,
+    Nothing is re-encoded, and each block is added in one step. DIR is a block, a folder of blocks,
     or an index.
     """
     from lmkrag.cluster.indexing import create_for

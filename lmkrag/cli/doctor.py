@@ -35,7 +35,7 @@ Check = tuple[str, bool, str]
 @index_option
 @json_option
 def doctor(index_path: str, as_json: bool) -> None:
-    """Check the installation, the encoder, the index, the machine.
+    """Check the installation, the encoder and the index.
 
     Exits with 1 when something is wrong.
     """

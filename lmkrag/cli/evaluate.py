@@ -19,9 +19,9 @@ from lmkrag.cli.output import json_option, mode_option, print_json
     "re-ranking, rerank:MODEL with another model.",
 )
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("report"), show_default=True)
-@click.option("--within", default="", metavar="SETS", help="Sets whose questions are asked of their own document only.")
-@click.option("--queries", type=click.IntRange(min=1), metavar="N", help="Questions of each set, at most.")
-@click.option("--encoder", metavar="NAME|DIR", help="The encoder to measure, the default one without.")
+@click.option("--within", default="", metavar="SETS", help="Sets whose questions are only asked of their own document.")
+@click.option("--queries", type=click.IntRange(min=1), metavar="N", help="Maximum number of questions per set.")
+@click.option("--encoder", metavar="NAME|DIR", help="The encoder to measure; defaults to the built-in one.")
 @mode_option
 @click.option(
     "--level",

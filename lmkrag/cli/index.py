@@ -25,8 +25,8 @@ _LISTED = 20  # skipped files shown one by one
 def glob_options(command: Command) -> Command:
     """Add ``--include`` and ``--exclude``."""
     options = [
-        click.option("--include", multiple=True, metavar="GLOB", help="Only files that match; may be repeated."),
-        click.option("--exclude", multiple=True, metavar="GLOB", help="No files that match; may be repeated."),
+        click.option("--include", multiple=True, metavar="GLOB", help="Only index files that match; repeatable."),
+        click.option("--exclude", multiple=True, metavar="GLOB", help="Skip files that match; repeatable."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -55,15 +55,15 @@ def worker_options(command: Command) -> Command:
             show_default=True,
             metavar="N",
             envvar="LMKRAG_WORKERS",
-            help="Processes that read and encode; the cores are divided between them.",
+            help="Number of processes that parse and encode; they share the cores.",
         ),
         click.option(
             "--ray",
             metavar="ADDRESS|local",
-            help="A Ray cluster for the workers; its machines see all paths as this one does.",
+            help="A Ray cluster for the workers; all machines must see the same paths.",
         ),
         click.option(
-            "--gpus", type=click.FloatRange(0), default=0.0, metavar="SHARE", help="Of a card, for each worker on Ray."
+            "--gpus", type=click.FloatRange(0), default=0.0, metavar="SHARE", help="Share of a GPU per worker on Ray."
         ),
     ]
     for option in reversed(options):
@@ -85,7 +85,7 @@ def worker_options(command: Command) -> Command:
 @worker_options
 @click.option("--follow-links", is_flag=True, help="Also follow links to files outside the directories.")
 @click.option("--prune", is_flag=True, help="Remove documents whose files are gone from the directories given.")
-@click.option("--watch", is_flag=True, help="Then follow every change until Ctrl-C; implies --prune.")
+@click.option("--watch", is_flag=True, help="Keep following changes until Ctrl-C; implies --prune.")
 @click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
 @json_option
 def index(
@@ -105,9 +105,9 @@ def index(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Read files and directories into an index.
+    """Add files and directories to an index.
 
-    Unchanged files are not read again. URLs such as s3://bucket/docs are mirrored first (pip install 'lmkrag[s3]').
+    Unchanged files are skipped. URLs such as s3://bucket/docs are mirrored first (pip install 'lmkrag[s3]').
     """
     from lmkrag.engine import Engine
 

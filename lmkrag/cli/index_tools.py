@@ -25,9 +25,9 @@ def index_tools() -> None:
 @index_option
 @json_option
 def compact(index_path: str, as_json: bool) -> None:
-    """Rewrite the index without what was deleted.
+    """Free the space of removed documents.
 
-    Its vectors are stored as its recipe says for its size.
+    All segments are merged into one, whose vectors are stored as the recipe says for its size.
     """
     with Engine.open(index_path) as engine:
         before = engine.status().bytes
@@ -42,7 +42,9 @@ def compact(index_path: str, as_json: bool) -> None:
 @index_tools.command(epilog="Example: lmkrag index-tools reindex --index indexes/handbook --encoder landmark-tiny")
 @index_option
 @partial(model_options, existing=False)
-@click.option("--shards", type=click.IntRange(min=1), metavar="N", help="Number of shards; as before without.")
+@click.option(
+    "--shards", type=click.IntRange(min=1), metavar="N", help="Number of shards; defaults to the current number."
+)
 @json_option
 def reindex(
     index_path: str,
@@ -51,7 +53,7 @@ def reindex(
     shards: int | None,
     as_json: bool,
 ) -> None:
-    """Encode an index's own texts again.
+    """Re-encode an index from its own texts.
 
     With another --encoder or --recipe, or after an upgrade of lmkrag's weights. No source file is read. The old index
     is searched meanwhile and goes when the new one is whole; after an interruption, run the same again.
@@ -71,8 +73,8 @@ def reindex(
 
 @index_tools.command(epilog="Example: lmkrag index-tools repair --index indexes/handbook")
 @index_option
-@click.option("--encoder", metavar="NAME|DIR", help="That made the index, where its own record is damaged.")
-@click.option("--recipe", metavar="NAME|FILE", help="How vectors are stored, where the index's own record is damaged.")
+@click.option("--encoder", metavar="NAME|DIR", help="The encoder of the index, if its record is damaged.")
+@click.option("--recipe", metavar="NAME|FILE", help="The recipe of the index, if its record is damaged.")
 @json_option
 def repair(
     index_path: str,
@@ -82,7 +84,7 @@ def repair(
 ) -> None:
     """Rebuild a damaged index.
 
-    What is whole is kept, the rest is read from its files again.
+    Undamaged documents are kept, the others are parsed from their files again.
     """
     from lmkrag.repairing import repair_index
 
@@ -110,7 +112,7 @@ def repair(
 @index_tools.command(epilog="Example: lmkrag index-tools recipes")
 @json_option
 def recipes(as_json: bool) -> None:
-    """List the ways an index can store its vectors."""
+    """List the ways to store vectors."""
     from lmkrag.index.recipes import list_recipes
 
     found = list_recipes()

@@ -26,10 +26,15 @@ _LINES_AROUND = 10
 @click.command("list", epilog="Example: lmkrag list --filter 'kind=pdf'")
 @index_option
 @server_option
-@click.option("--filter", "filter_expression", metavar="EXPR", help="Which, such as 'kind=pdf and path=docs/*'.")
+@click.option(
+    "--filter",
+    "filter_expression",
+    metavar="EXPR",
+    help="Only list matching documents, such as 'kind=pdf and path=docs/*'.",
+)
 @json_option
 def list_command(index_path: str, server: str | None, filter_expression: str | None, as_json: bool) -> None:
-    """List documents by the ids that show and remove take."""
+    """List the documents of an index."""
     with open_engine(index_path, server) as engine:
         documents = engine.documents(filter=filter_expression)
         if filter_expression and not documents:
@@ -43,13 +48,15 @@ def list_command(index_path: str, server: str | None, filter_expression: str | N
 
 @click.command(epilog="Example: lmkrag show handbook.md --around 1219")
 @click.argument("doc_id")
-@click.option("--around", type=click.IntRange(min=0), metavar="CHARACTER", help="Only the lines around one character.")
-@click.option("--page", type=click.IntRange(min=1), metavar="N", help="Only one page, counted from 1.")
+@click.option(
+    "--around", type=click.IntRange(min=0), metavar="CHARACTER", help="Only print the lines around a character."
+)
+@click.option("--page", type=click.IntRange(min=1), metavar="N", help="Only print one page, counted from 1.")
 @index_option
 @server_option
 @json_option
 def show(doc_id: str, around: int | None, page: int | None, index_path: str, server: str | None, as_json: bool) -> None:
-    """Print a document's text exactly as indexed, or a part of it."""
+    """Print the text of a document, exactly as indexed."""
     if around is not None and page is not None:
         raise UsageError("give --around or --page, not both")
     with open_engine(index_path, server) as engine:
@@ -85,7 +92,7 @@ def _part_to_show(document: Document, around: int | None, page: int | None) -> t
 @server_option
 @json_option
 def status(index_path: str, server: str | None, as_json: bool) -> None:
-    """Say what the index holds."""
+    """Show the size and the settings of an index."""
     with open_engine(index_path, server) as engine:
         found = asdict(engine.status())
     if as_json:
@@ -102,12 +109,14 @@ def status(index_path: str, server: str | None, as_json: bool) -> None:
 @click.command(epilog="Example: lmkrag remove docs/old.md docs/older.md")
 @click.argument("doc_ids", nargs=-1, metavar="[DOC_ID]...")
 @index_option
-@click.option("--filter", "filter_expression", metavar="EXPR", help="Those that match, such as 'path=drafts/*'.")
+@click.option(
+    "--filter", "filter_expression", metavar="EXPR", help="Remove all matching documents, such as 'path=drafts/*'."
+)
 @json_option
 def remove(doc_ids: tuple[str, ...], index_path: str, filter_expression: str | None, as_json: bool) -> None:
-    """Remove documents, with what is attached to them.
+    """Remove documents and their attachments.
 
-    All of them are removed or, if one is not there, none.
+    If one of them is not in the index, none is removed.
     """
     if bool(doc_ids) == (filter_expression is not None):
         raise UsageError("give ids of documents, or --filter EXPR")

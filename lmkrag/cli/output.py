@@ -67,7 +67,7 @@ def server_option(command: Command) -> Command:
         "--server",
         envvar="LMKRAG_SERVER",
         metavar="URL",
-        help="Read the index behind lmkrag serve instead, such as http://localhost:8700/handbook.",
+        help="Use the index of a server instead, such as http://localhost:8700/handbook.",
     )(cast(Command, with_server))
 
 
@@ -97,7 +97,7 @@ def open_engine(
 
 def json_option(command: Command) -> Command:
     """Add ``--json``."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON and nothing else.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print JSON only.")(command)
 
 
 def mode_option(command: Command) -> Command:
@@ -107,7 +107,7 @@ def mode_option(command: Command) -> Command:
         type=click.Choice(["hybrid", "dense", "lexical"]),
         default="hybrid",
         show_default=True,
-        help="Which scores count.",
+        help="Search by meaning and words, by meaning only, or by words only.",
     )(command)
 
 
@@ -133,7 +133,7 @@ def rerank_model_option(command: Command) -> Command:
     return click.option(
         "--rerank-model",
         metavar="NAME",
-        help="What reads the best places again: a folder, or a cross-encoder of the hub; defaults to our own.",
+        help="The re-ranker: a folder, or a cross-encoder of the hub; defaults to the built-in one.",
     )(command)
 
 
@@ -148,37 +148,36 @@ def search_options(command: Command) -> Command:
             type=click.IntRange(min=1),
             metavar="N",
             envvar="LMKRAG_TOP_K",
-            help="Number of results; defaults to 8, or to as many as fit the budget.",
+            help="Number of results; defaults to 8, or to as many as fit into --budget.",
         ),
         click.option(
             "--budget",
             type=click.IntRange(min=1),
             metavar="TOKENS",
-            help="Tokens the results may add up to.",
+            help="Maximum number of tokens in all results together.",
         ),
         mode_option,
         click.option(
             "--filter",
             "filter_expression",
             metavar="EXPR",
-            help="Documents to search, such as 'kind=pdf and path=docs/*'.",
+            help="Only search matching documents, such as 'kind=pdf and path=docs/*'.",
         ),
         click.option(
             "--per-document",
             type=click.IntRange(min=1),
             metavar="N",
-            help="Number of results of one document, at most.",
+            help="Maximum number of results per document.",
         ),
         click.option(
             "--rerank",
             type=Rerank(),
             metavar="on|off|MS",
             envvar="LMKRAG_RERANK",
-            help="Read the best places with the question and order them anew, for MS milliseconds at most; on except "
-            "in lexical mode.",
+            help="Re-rank the top 16 passages, for at most MS milliseconds if given; on except in lexical mode.",
         ),
         rerank_model_option,
-        click.option("--partial", is_flag=True, help="Search whatever shards there are, and say which are missing."),
+        click.option("--partial", is_flag=True, help="Search the available shards and report the missing ones."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -221,8 +220,8 @@ def logging_options(command: click.Command) -> None:
         return callback
 
     levels = {
-        "verbose": (logging.INFO, ["-v", "--verbose"], "Say what is done, on standard error."),
-        "debug": (logging.DEBUG, ["--debug"], "Say more, with tracebacks and what parsers printed."),
+        "verbose": (logging.INFO, ["-v", "--verbose"], "Log what is done to standard error."),
+        "debug": (logging.DEBUG, ["--debug"], "Log more, with tracebacks and the output of parsers."),
     }
     for level, names, text in levels.values():
         command.params.append(

@@ -22,7 +22,9 @@ def questions() -> None:
     epilog="Example: lmkrag questions generate docs/ --out data/mine --reader openai --base-url http://localhost:8000/v1"
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The set to write.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Directory of the set to write."
+)
 @click.option(
     "--questions",
     "count",
@@ -30,12 +32,12 @@ def questions() -> None:
     default=200,
     show_default=True,
     metavar="N",
-    help="Passages asked about.",
+    help="Number of passages to ask about.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the choice of passages.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the choice of passages.")
 @reader_options
 def generate(paths: tuple[str, ...], out: Path, count: int, seed: int, **options: Any) -> None:
-    """Let a language model write questions about documents.
+    """Write questions about documents with a language model.
 
     lmkrag train and lmkrag eval read them.
     """
@@ -76,7 +78,9 @@ def _load(paths: tuple[str, ...]) -> list[Document]:
 
 @questions.command(epilog="Example: lmkrag questions export --out sets/handbook && lmkrag eval sets/handbook")
 @index_option
-@click.option("--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="The set to write.")
+@click.option(
+    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Directory of the set to write."
+)
 @json_option
 def export(index_path: str, out: Path, as_json: bool) -> None:
     """Write feedback from the page as a labelled set.

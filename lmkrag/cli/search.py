@@ -48,8 +48,15 @@ _BATCH = 256  # queries encoded together
     show_default=True,
     help="What to return: passages can be read alone, spans are what answers and nothing else.",
 )
-@click.option("-C", "--context", type=click.IntRange(min=0), default=0, metavar="N", help="Print N lines around each.")
-@click.option("--explain", is_flag=True, help="Say of each result why it was found.")
+@click.option(
+    "-C",
+    "--context",
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Print N lines of context around each result.",
+)
+@click.option("--explain", is_flag=True, help="Explain why each result was found.")
 @json_option
 def search(
     words: tuple[str, ...],

@@ -31,30 +31,38 @@ def _indexes_option(command: Any) -> Any:
         default=lambda: (find_default_index(),),
         show_default=f"{DEFAULT_INDEX}, here or in a folder above",
         metavar="[NAME=]DIR",
-        help="An index to serve; may be given several times.",
+        help="An index to serve; repeatable.",
     )(command)
 
 
 @click.command(epilog="Example: lmkrag serve --index handbook=indexes/handbook")
 @_indexes_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=8700, show_default=True, help="0 for any that is free.")
-@click.option("--writable", is_flag=True, help="Let documents be added and removed.")
+@click.option(
+    "--port",
+    type=click.IntRange(0, 65_535),
+    default=8700,
+    show_default=True,
+    help="Port to listen on; 0 takes a free one.",
+)
+@click.option("--writable", is_flag=True, help="Allow adding and removing documents.")
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
     help="Holds the token that requests must carry; else LMKRAG_TOKEN.",
 )
-@click.option("--no-auth", is_flag=True, help="Let anybody in who reaches the address.")
-@click.option("--allow-host", "allowed_hosts", multiple=True, metavar="NAME", help="A name this server is called by.")
+@click.option("--no-auth", is_flag=True, help="Serve anybody who reaches the address.")
+@click.option(
+    "--allow-host", "allowed_hosts", multiple=True, metavar="NAME", help="A host name that clients use for this server."
+)
 @click.option(
     "--rerank",
     type=Rerank(),
     metavar="on|off|MS",
     default="100",
     show_default=True,
-    help="Default of searches: read the best places with the question and order them anew, for MS milliseconds.",
+    help="Default of searches: re-rank the top 16 passages, for at most MS milliseconds if given.",
 )
 @rerank_model_option
 @click.option(
@@ -83,9 +91,9 @@ def serve(
     replicas: int,
     **options: Any,
 ) -> None:
-    """Serve indexes to people, programs and assistants.
+    """Serve a web page, an HTTP API and MCP.
 
-    There is a page, a REST API, OpenAI's and Dify's APIs, and MCP.
+    The API has REST routes and those of OpenAI and Dify.
     """
     _use_one_thread_each()
     try:
@@ -129,10 +137,10 @@ def _refuse_urls(indexes: Mapping[str, Path | str]) -> None:
 
 @click.command(epilog="Example: lmkrag mcp --index indexes/handbook")
 @_indexes_option
-@click.option("--writable", is_flag=True, help="Let the assistant add and remove documents.")
+@click.option("--writable", is_flag=True, help="Allow the assistant to add and remove documents.")
 @reader_options
 def mcp(indexes: tuple[str, ...], writable: bool, **options: Any) -> None:
-    """Serve indexes to an assistant on this machine.
+    """Serve indexes to an assistant over MCP.
 
     It speaks the Model Context Protocol (MCP) on standard input and output.
     """

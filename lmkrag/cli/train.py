@@ -20,7 +20,7 @@ import click
 def train(config: Path, report_to: str) -> None:
     """Train an encoder or a re-ranker.
 
-    CONFIG.toml describes it. After an interruption, run the same again to go on.
+    CONFIG.toml is the recipe. After an interruption, run the same command again to resume.
     """
     from lmkrag.training.reranker_settings import find_kind, load_listwise_settings, load_reranker_settings
     from lmkrag.training.settings import load_settings
