@@ -57,8 +57,8 @@ def encode(
 ) -> None:
     """Encode files into blocks that an index can adopt.
 
-    A block is a small index of some files. Blocks that are there already are not made again, so after an interruption
-    run the same again; several machines that see the files under the same paths may make blocks of different folders.
+    A block is a small index of some files. Existing blocks are skipped, so after an interruption run the same command
+    again to resume. Several machines that see the files under the same paths may encode different folders.
     """
     from lmkrag.cluster.indexing import encode_sources
     from lmkrag.cluster.processes import Workers

@@ -55,8 +55,8 @@ def reindex(
 ) -> None:
     """Re-encode an index from its own texts.
 
-    With another --encoder or --recipe, or after an upgrade of lmkrag's weights. No source file is read. The old index
-    is searched meanwhile and goes when the new one is whole; after an interruption, run the same again.
+    Use it for another --encoder or --recipe, or after an upgrade of lmkrag's weights. No source file is parsed. The old
+    index answers searches until the new one replaces it. After an interruption, run the same command again to resume.
     """
     from lmkrag.reindexing import reindex as run
 
