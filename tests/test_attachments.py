@@ -151,6 +151,15 @@ def test_a_mailbox_has_the_attachments_of_its_messages(mail, folder):
     assert ids(mail) == ["box.mbox", "box.mbox/valves (2).csv", "box.mbox/valves.csv"]
 
 
+def test_a_mail_in_a_folder_whose_name_is_not_utf8(mail, folder):
+    inner = folder / os.fsdecode(b"bad\xff")
+    inner.mkdir()
+    (inner / "leave.eml").write_bytes(message("Leave", days_csv=b"Code,Days\nA-1,12\n").as_bytes())
+    report = mail.add(inner)
+    assert report.skipped == ()
+    assert ids(mail) == ["leave.eml", "leave.eml/days.csv"]
+
+
 def test_front_matter_is_no_attachment(mail, folder):
     (folder / "notes").mkdir()
     (folder / "notes" / "a.md").write_text("---\nattached_to: notes\n---\nA note on rotors.")

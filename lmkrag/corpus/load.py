@@ -144,14 +144,10 @@ def load_with_attachments(path: Path, doc_id: str) -> tuple[Document, list[Docum
             name = _free_name(f"{owner}/{printable(attachment.name)}", attached)
             if len(attached) + len(skipped) == _MOST_ATTACHMENTS:
                 skipped.append(Skipped(name, f"more than {_MOST_ATTACHMENTS:,} attachments: the rest is left out"))
-                return (
-                    _document(loaded, data, path.name, doc_id, printable(str(path))),
-                    list(attached.values()),
-                    skipped,
-                )
+                return _document(loaded, data, path.name, doc_id, place), list(attached.values()), skipped
             try:
                 inner = _parse(attachment.data, attachment.name, name)
-                document = _document(inner, attachment.data, attachment.name, name, str(path))
+                document = _document(inner, attachment.data, attachment.name, name, place)
             except DocumentError as error:
                 skipped.append(Skipped(name, str(error)))
                 continue
