@@ -6,6 +6,7 @@ import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -461,7 +462,7 @@ class Engine:
             "per_document": per_document,
             "rerank": rerank,
         }
-        answer = next(iter(self.ask_many([question], reader=reader, **options)))
+        answer = next(self.ask_many([question], reader=reader, **options))
         if isinstance(answer, ReaderError):
             raise answer
         return answer
@@ -473,20 +474,13 @@ class Engine:
 
         Yields the answers in the order of the questions, and the error instead of an answer where the reader fails.
         """
-        from lmkrag.readers.base import LanguageModelReader
+        from lmkrag.readers.base import LanguageModelReader, answer_or_error
 
         reader, questions = reader or _default_reader(), check_queries(questions)
         spans = self.search_for(reader, questions, **options)
         if isinstance(reader, LanguageModelReader):
             return reader.answer_each(questions, spans)
-
-        def answer(question: str, spans: list[Span]) -> Answer | ReaderError:
-            try:
-                return reader.answer(question, spans)
-            except ReaderError as error:
-                return error
-
-        return map(answer, questions, spans)
+        return map(partial(answer_or_error, reader.answer), questions, spans)
 
     def ask_stream(
         self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]

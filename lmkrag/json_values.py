@@ -14,7 +14,7 @@ MAX_VALUES = 10_000
 """Values inside one."""
 
 _MAX_INTEGER = 1 << 63
-_MAX_DIGITS_BITS = 13_000  # Python refuses to write integers of more than 4,300 digits
+_MAX_DECIMAL_BITS = 13_000  # Python refuses to write integers of more than 4,300 digits
 
 
 def to_json_value(value: Any) -> Any:
@@ -64,7 +64,7 @@ class _Conversion:
     def _integer(value: int) -> int | str:
         if -_MAX_INTEGER <= value < _MAX_INTEGER:
             return value
-        return str(value) if value.bit_length() < _MAX_DIGITS_BITS else hex(value)
+        return str(value) if value.bit_length() < _MAX_DECIMAL_BITS else hex(value)
 
 
 def replace_surrogates(text: str) -> str:

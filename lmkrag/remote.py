@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
+from functools import partial
 from typing import Any, Self, Unpack
 from urllib.parse import quote, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
@@ -11,7 +12,7 @@ from weakref import WeakKeyDictionary
 import httpx
 
 from lmkrag.errors import DocumentNotFound, LmkragError, ReaderError, ServerError, UsageError, make_error
-from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
+from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader, answer_or_error
 from lmkrag.retrieval.filters import parse_filter
 from lmkrag.retrieval.request import AskOptions, SearchOptions, SearchRequest, check_queries, check_query
 from lmkrag.searching import DEFAULT_BUDGET
@@ -117,14 +118,8 @@ class RemoteEngine:
         self, questions: Sequence[str], *, reader: Reader | None = None, **options: Unpack[AskOptions]
     ) -> Iterator[Answer | ReaderError]:
         """Like :meth:`ask` for many questions, one after the other: see :meth:`lmkrag.Engine.ask_many`."""
-
-        def ask(question: str) -> Answer | ReaderError:
-            try:
-                return self.ask(question, reader=reader, **options)
-            except ReaderError as error:
-                return error
-
-        return map(ask, check_queries(questions))
+        ask = partial(self.ask, reader=reader, **options)
+        return map(partial(answer_or_error, ask), check_queries(questions))
 
     def ask_stream(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> AnswerStream:
         """Like :meth:`ask`, piece by piece: iterate over the text, then call ``.answer()``."""

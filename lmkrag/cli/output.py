@@ -241,11 +241,10 @@ class ErrorHandlingGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command. The error for a command of a group that was called without the group names both."""
-        if ctx.resilient_parsing or args[0] in self.commands:
-            return super().resolve_command(ctx, args)
-        for name, group in self.commands.items():
-            if isinstance(group, click.Group) and args[0] in group.commands:
-                ctx.fail(f"No such command '{args[0]}'. Did you mean 'lmkrag {name} {args[0]}'?")
+        if args[0] not in self.commands and not ctx.resilient_parsing:
+            for name, group in self.commands.items():
+                if isinstance(group, click.Group) and args[0] in group.commands:
+                    ctx.fail(f"No such command '{args[0]}'. Did you mean 'lmkrag {name} {args[0]}'?")
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:

@@ -266,12 +266,12 @@ class IndexReader:
                     for file, runs in catalog.read_segments(connection)
                 )
             except IndexCorrupt:
-                # A compaction may have replaced the file after this snapshot was taken: then there is a newer one.
                 found = self._stat()
                 if (found.st_dev, found.st_ino) != self._identity and self._copy is None:
                     raise SnapshotExpired(
                         f"{self.path}: another index has taken this one's place; read again"
                     ) from None
+                # A compaction may have replaced the file after this snapshot was taken: then there is a newer one.
                 if nested:
                     raise
                 connection.execute("ROLLBACK")

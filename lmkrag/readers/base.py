@@ -6,7 +6,7 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from functools import partial
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
 from lmkrag.errors import ReaderError
 from lmkrag.readers.citations import check_answer
@@ -116,6 +116,14 @@ class Reader(Protocol):
         """Answer piece by piece without blocking the event loop."""
 
 
+def answer_or_error(answer: Callable[..., Answer], *question: Any) -> Answer | ReaderError:
+    """Return an answer, or the error of a reader that fails, so that other questions are still answered."""
+    try:
+        return answer(*question)
+    except ReaderError as error:
+        return error
+
+
 class LanguageModelReader(ABC):
     """A reader that prompts a language model and checks what it cites."""
 
@@ -179,13 +187,7 @@ class LanguageModelReader(ABC):
         A question that the model fails at yields the error, and the others are answered.
         """
         for question, its_spans in zip(questions, spans, strict=True):
-            yield self._try(question, its_spans)
-
-    def _try(self, question: str, spans: Sequence[Span]) -> Answer | ReaderError:
-        try:
-            return self.answer(question, spans)
-        except ReaderError as error:
-            return error
+            yield answer_or_error(self.answer, question, its_spans)
 
     def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
         """Answer piece by piece. Without spans the model is not asked."""

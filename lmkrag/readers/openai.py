@@ -5,10 +5,11 @@ import os
 from collections.abc import AsyncIterator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from lmkrag.errors import LmkragError, MissingExtra, ReaderError, UsageError
-from lmkrag.readers.base import LanguageModelReader
+from lmkrag.readers.base import LanguageModelReader, answer_or_error
 from lmkrag.readers.citations import CUT
 from lmkrag.readers.prompt import Messages, Prompts
 from lmkrag.types import Answer, Span
@@ -125,7 +126,7 @@ class OpenAIReader(LanguageModelReader):
     def answer_each(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> Iterator[Answer | ReaderError]:
         """Answer several questions, some of them at the same time."""
         with ThreadPoolExecutor(_TOGETHER) as pool:
-            yield from pool.map(self._try, questions, spans)
+            yield from pool.map(partial(answer_or_error, self.answer), questions, spans)
 
     def _request(self, messages: Messages, model: str) -> dict[str, Any]:
         return {"model": model, "messages": messages, "stream": True, **self._settings}

@@ -57,7 +57,7 @@ class Guard:
         self._app, self._settings, self._metrics = app, settings, metrics
         self._secret = secrets.token_bytes(32)  # sessions end with the process
         self._hosts = {"localhost", settings.host, *settings.allowed_hosts}
-        self._admitted = self._unknown = 0  # requests in flight of those who may ask, and of the public paths
+        self._in_flight = {True: 0, False: 0}  # requests, by whether their path is public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -93,26 +93,18 @@ class Guard:
 
     @contextlib.contextmanager
     def _admit(self, path: str) -> Iterator[None]:
-        """Count a request that is answered: those of the public paths by themselves, so that they crowd nobody out."""
-        limits = self._settings.limits
+        """Count a request while it is answered. Public paths are counted separately, so that they crowd nobody out."""
         if path in _HEALTH:
             yield
-        elif _is_public(path):
-            if self._unknown >= limits.unknown:
-                raise busy("too many requests are in flight; try again in a few seconds")
-            self._unknown += 1
-            try:
-                yield
-            finally:
-                self._unknown -= 1
-        else:
-            if self._admitted >= limits.requests:
-                raise busy("too many requests are in flight; try again in a few seconds")
-            self._admitted += 1
-            try:
-                yield
-            finally:
-                self._admitted -= 1
+            return
+        public, limits = _is_public(path), self._settings.limits
+        if self._in_flight[public] >= (limits.public_requests if public else limits.requests):
+            raise busy("too many requests are in flight; try again in a few seconds")
+        self._in_flight[public] += 1
+        try:
+            yield
+        finally:
+            self._in_flight[public] -= 1
 
     def _check(self, scope: Scope, headers: Headers) -> None:
         host = _PORT.sub("", headers.get("host", "").lower())

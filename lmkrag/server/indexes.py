@@ -27,8 +27,7 @@ class ServedIndex:
         Raises:
             IndexNotFound: there is none. StorageError: it can't be used.
         """
-        self.name, self._place = name, place if isinstance(place, str) else str(Path(place).resolve())
-        self.path = Path(self._place)
+        self.name, self.path, self._place = name, Path(place), str(place)
         self._workers = workers
         self._guard = threading.Lock()
         self._open = partial(open_engine, name)

@@ -22,7 +22,7 @@ class Limits:
         threads: searches at once.
         waiting: searches that wait for one of them; further requests get status 429.
         requests: in flight at once, streams included; further requests get status 429.
-        unknown: the same for the public paths, such as that of the token.
+        public_requests: the same for the paths that need no token, such as that of the login.
         seconds: a search may take, waiting included.
         arrival: seconds that the body of a request may take, and one more for each 10,000 bytes of it.
         stall: seconds without a byte from or to a client, after which it is given up.
@@ -36,7 +36,7 @@ class Limits:
     threads: int = field(default_factory=lambda: max(2, os.cpu_count() or 1))
     waiting: int = 256
     requests: int = 512
-    unknown: int = 128
+    public_requests: int = 128
     seconds: float = 30.0
     arrival: float = 30.0
     stall: float = 20.0

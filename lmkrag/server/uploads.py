@@ -12,7 +12,6 @@ import contextlib
 import hashlib
 import json
 import logging
-import os
 import queue
 import shutil
 import threading
@@ -21,7 +20,7 @@ from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import IO, Any
+from typing import Any
 
 from lmkrag.errors import DocumentNotFound, IndexLocked, LmkragError, StorageError, UsageError
 from lmkrag.index.files import sync
@@ -137,7 +136,7 @@ class Uploads:
                         with self._guard:
                             self._receiving += len(piece)
                         self._check_room()
-                    await asyncio.to_thread(_flush, file)
+                await asyncio.to_thread(sync, received)
             return await asyncio.to_thread(self._accept, index, doc_id, size, received=received)
         finally:
             received.unlink(missing_ok=True)
@@ -399,16 +398,10 @@ def _write_record(index: Path, record: dict[str, Any]) -> None:
     path = _record_file(index, record["doc_id"])
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
-    with partial.open("w", encoding="utf-8") as file:
-        json.dump(record, file)
-        _flush(file)
+    partial.write_text(json.dumps(record), "utf-8")
+    sync(partial)
     partial.replace(path)
     sync(path.parent)
-
-
-def _flush(file: IO[Any]) -> None:
-    file.flush()
-    os.fsync(file.fileno())
 
 
 def _read_records(index: Path) -> list[dict[str, Any]]:
