@@ -10,6 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 
 from lmkrag.errors import ReaderError, UsageError
+from lmkrag.readers.base import answer_or_error
 from lmkrag.readers.openai import OpenAIReader
 from lmkrag.types import Span
 
@@ -236,7 +237,7 @@ def test_a_refusal_of_something_else_is_an_error(misbehaving):
 def test_one_failure_of_a_batch_costs_one_answer(misbehaving):
     reader = misbehaving(WHOLE, 404, WHOLE)
     spans = [[SPAN]] * 3
-    answers = [reader._try("When?", its_spans) for its_spans in spans]
+    answers = [answer_or_error(reader.answer, "When?", its_spans) for its_spans in spans]
     assert [isinstance(answer, ReaderError) for answer in answers] == [False, True, False]
     assert len(list(misbehaving(404).answer_each(["a", "b"], spans[:2]))) == 2
 
