@@ -22,6 +22,9 @@ LmkragError
 
 import re
 
+REPAIR = "run lmkrag index-tools repair"
+"""What to do about a damaged index, at the end of a message."""
+
 
 class LmkragError(Exception):
     """Base class of every error lmkrag raises on purpose."""

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from lmkrag.arrays import Bytes, Hashes, Ids
-from lmkrag.errors import IndexCorrupt
+from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import codec
 from lmkrag.index.codec import checksum
 from lmkrag.index.files import File
@@ -153,7 +153,7 @@ def _number(connection: sqlite3.Connection, key: str) -> int:
     try:
         return int(row[0])
     except (TypeError, ValueError) as error:
-        raise IndexCorrupt(f"the catalog's {key!r} is damaged; run lmkrag index-tools repair") from error
+        raise IndexCorrupt(f"the catalog's {key!r} is damaged; {REPAIR}") from error
 
 
 # Documents
@@ -168,7 +168,7 @@ def read_ranges(connection: sqlite3.Connection) -> DocumentRanges:
     rows = connection.execute("SELECT id, first_sentence, sentences FROM document ORDER BY first_sentence").fetchall()
     table = np.array(rows, np.int64).reshape(len(rows), 3)
     if _sum(table) != _number(connection, "live_documents"):
-        raise IndexCorrupt("the catalog's list of documents is damaged (checksum); run lmkrag index-tools repair")
+        raise IndexCorrupt(f"the catalog's list of documents is damaged (checksum); {REPAIR}")
     return DocumentRanges(table[:, 0], table[:, 1], table[:, 1] + table[:, 2])
 
 
@@ -188,7 +188,7 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
     first = _number(connection, "next_sentence")
     last = connection.execute("SELECT first_sentence + sentences FROM document ORDER BY id DESC LIMIT 1").fetchone()
     if first < (last or (1,))[0]:
-        raise IndexCorrupt("the catalog's next sentence id is damaged; run lmkrag index-tools repair")
+        raise IndexCorrupt(f"the catalog's next sentence id is damaged; {REPAIR}")
     connection.execute("UPDATE meta SET value = ? WHERE key = 'next_sentence'", (str(first + len(ends)),))
     values: tuple[Any, ...] = (
         document.doc_id,
@@ -313,7 +313,7 @@ def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[
     rows = {row.id: row for row in _documents(connection, clause, (json.dumps(wanted),))}
     for key in wanted:
         if key not in rows:
-            raise IndexCorrupt(f"the catalog has lost document {key}; run lmkrag index-tools repair")
+            raise IndexCorrupt(f"the catalog has lost document {key}; {REPAIR}")
     return rows
 
 
@@ -325,15 +325,13 @@ def document_keys(connection: sqlite3.Connection) -> Iterator[int]:
 def _documents(connection: sqlite3.Connection, clause: str, values: tuple[Any, ...]) -> Iterator[DocumentRow]:
     for *columns, recorded in connection.execute(f"SELECT {_COLUMNS}, row_checksum FROM document {clause}", values):
         if recorded != _checksum_row(tuple(columns)):
-            raise IndexCorrupt(
-                f"the catalog's row of document {columns[1]!r} is damaged (checksum); run lmkrag index-tools repair"
-            )
+            raise IndexCorrupt(f"the catalog's row of document {columns[1]!r} is damaged (checksum); {REPAIR}")
         try:
             columns[6] = _read_meta(columns[6])
             columns[7] = _read_page_starts(columns[7])
         except (ValueError, TypeError, RecursionError) as error:
             raise IndexCorrupt(
-                f"the catalog's row of document {columns[1]!r} can't be read ({error}); run lmkrag index-tools repair"
+                f"the catalog's row of document {columns[1]!r} can't be read ({error}); {REPAIR}"
             ) from error
         yield DocumentRow(*columns)
 
@@ -382,7 +380,7 @@ def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end:
     text = "".join(codec.unpack_text(data, row.id, block) for block, data in blocks.fetchall())
     piece = text[start - first : end - first]
     if len(piece) != max(0, end - start):
-        raise IndexCorrupt(f"the stored text of {row.doc_id!r} is not whole; run lmkrag index-tools repair")
+        raise IndexCorrupt(f"the stored text of {row.doc_id!r} is not whole; {REPAIR}")
     return piece
 
 
@@ -405,7 +403,7 @@ def read_borders(connection: sqlite3.Connection, row: DocumentRow, first: int, s
         borders = np.concatenate([borders[:-1], codec.unpack_sentences(packed, row.id, number)[0]])
     wanted = borders[first - low : stop - low + 1]
     if len(wanted) != stop - first + 1:
-        raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; run lmkrag index-tools repair")
+        raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; {REPAIR}")
     return wanted
 
 
@@ -418,7 +416,7 @@ def read_sentences(connection: sqlite3.Connection, row: DocumentRow, first: int)
     query = "SELECT data FROM sentence_block WHERE document = ? AND first = ?"
     found = connection.execute(query, (row.id, first)).fetchone()
     if found is None:
-        raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; run lmkrag index-tools repair")
+        raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; {REPAIR}")
     return codec.unpack_sentences(found[0], row.id, first)
 
 
@@ -473,9 +471,7 @@ def read_segments(connection: sqlite3.Connection, key: int | None = None) -> lis
     query = "SELECT name, facts, runs, row_checksum FROM segment WHERE ? IN (id, 0) ORDER BY id"
     for name, text, packed, recorded in connection.execute(query, (key or 0,)):
         if recorded != checksum(name, text.encode()) or not _SEGMENT.fullmatch(name):
-            raise IndexCorrupt(
-                f"the catalog's row of segment {name!r} is damaged (checksum); run lmkrag index-tools repair"
-            )
+            raise IndexCorrupt(f"the catalog's row of segment {name!r} is damaged (checksum); {REPAIR}")
         facts = json.loads(text)
         recipe = recipe_from_json(json.dumps(facts["recipe"]))
         parts = (File(**facts[part]) for part in ("vectors", "words", "structure"))

@@ -6,7 +6,7 @@ import numpy as np
 from xxhash import xxh3_64_digest, xxh3_128
 
 from lmkrag.arrays import Bytes, Hashes, Ids
-from lmkrag.errors import IndexCorrupt
+from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.types import Text
 
 _CHECKSUM = 8  # bytes
@@ -33,14 +33,14 @@ def unpack(packed: bytes, place: str) -> bytes:
     """
     body = packed[_CHECKSUM:]
     if packed[:_CHECKSUM] != checksum(place, body):
-        raise IndexCorrupt(f"the catalog is damaged at {place} (checksum); run lmkrag index-tools repair")
+        raise IndexCorrupt(f"the catalog is damaged at {place} (checksum); {REPAIR}")
     decompressor = zlib.decompressobj()
     try:
         data = decompressor.decompress(body, _MAX_UNPACKED)
     except zlib.error as error:
-        raise IndexCorrupt(f"the catalog is damaged at {place} ({error}); run lmkrag index-tools repair") from error
+        raise IndexCorrupt(f"the catalog is damaged at {place} ({error}); {REPAIR}") from error
     if not decompressor.eof:
-        raise IndexCorrupt(f"the catalog is damaged at {place} (it has no end); run lmkrag index-tools repair")
+        raise IndexCorrupt(f"the catalog is damaged at {place} (it has no end); {REPAIR}")
     return data
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from safetensors.numpy import save
 from xxhash import xxh3_128_hexdigest
 
-from lmkrag.errors import IndexCorrupt
+from lmkrag.errors import REPAIR, IndexCorrupt
 
 Tables = dict[str, NDArray[Any]]
 """Named arrays, the content of a safetensors file."""
@@ -44,11 +44,11 @@ def read_file(path: Path, file: File) -> memoryview:
     try:
         data = _map(path)
     except FileNotFoundError as error:
-        raise IndexCorrupt(f"{path}: this file is gone; run lmkrag index-tools repair") from error
+        raise IndexCorrupt(f"{path}: this file is gone; {REPAIR}") from error
     except OSError as error:
-        raise IndexCorrupt(f"{path}: this file can't be read ({error}); run lmkrag index-tools repair") from error
+        raise IndexCorrupt(f"{path}: this file can't be read ({error}); {REPAIR}") from error
     if len(data) != file.bytes or xxh3_128_hexdigest(data) != file.checksum:
-        raise IndexCorrupt(f"{path}: this file is damaged (checksum); run lmkrag index-tools repair")
+        raise IndexCorrupt(f"{path}: this file is damaged (checksum); {REPAIR}")
     return data
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from lmkrag.errors import IndexClosed, IndexCorrupt, IndexMismatch, IndexNotFound, SnapshotExpired, StorageError
+from lmkrag.errors import REPAIR, IndexClosed, IndexCorrupt, IndexMismatch, IndexNotFound, SnapshotExpired, StorageError
 from lmkrag.index import catalog
 from lmkrag.index.live import LiveSegment
 from lmkrag.index.ranges import NO_DOCUMENTS, DocumentRanges
@@ -280,9 +280,7 @@ class IndexReader:
                     raise
                 continue
             if sum(part.alive for part in live) != documents.sentences:
-                raise IndexCorrupt(
-                    f"{self.path}: the segments do not hold each sentence once; run lmkrag index-tools repair"
-                )
+                raise IndexCorrupt(f"{self.path}: the segments do not hold each sentence once; {REPAIR}")
             names = {part.segment.file.name for part in live}
             state = _State(generation, documents, live)
             with self._guard:
@@ -312,4 +310,4 @@ def wrap_error(path: Path, error: sqlite3.DatabaseError) -> StorageError:
         return StorageError(f"{path}: the disk is full; what was committed before is kept; {room}")
     if isinstance(error, sqlite3.OperationalError):
         return StorageError(f"{path}: the catalog can't be used ({error}); what was committed before is kept")
-    return IndexCorrupt(f"{path / CATALOG}: the catalog is damaged ({error}); run lmkrag index-tools repair")
+    return IndexCorrupt(f"{path / CATALOG}: the catalog is damaged ({error}); {REPAIR}")

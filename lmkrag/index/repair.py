@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from lmkrag.arrays import Ids, Vectors
-from lmkrag.errors import IndexCorrupt
+from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.files import Tables, sync
@@ -99,9 +99,7 @@ def _salvage(
         elif encoder is not None:
             spec, how = encoder(), recipe
         else:
-            raise IndexCorrupt(
-                f"{path / CATALOG}: the record of the encoder is damaged; run lmkrag index-tools repair --encoder NAME"
-            )
+            raise IndexCorrupt(f"{path / CATALOG}: the record of the encoder is damaged; {REPAIR} --encoder NAME")
         for leftover in repaired.iterdir():
             leftover.unlink()  # the open connection still reads the copy
         with contextlib.closing(IndexStore.create(repaired, encoder=spec, recipe=how)) as new, new.writing():

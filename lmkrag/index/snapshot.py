@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from lmkrag.arrays import Bytes, Hashes, Ids, Mask, Scores, Vectors
-from lmkrag.errors import IndexCorrupt, SnapshotExpired
+from lmkrag.errors import REPAIR, IndexCorrupt, SnapshotExpired
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.lexical import (
@@ -414,7 +414,7 @@ class Snapshot:
         """
         vectors = gather_vectors([(live.segment.vectors, live.by_sentence) for live in self.segments], sentences)
         if vectors is None:
-            raise IndexCorrupt("no segment holds one of the sentences asked for; run lmkrag index-tools repair")
+            raise IndexCorrupt(f"no segment holds one of the sentences asked for; {REPAIR}")
         return vectors
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Self
 
 from lmkrag.arrays import Ids, Vectors
-from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
+from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import SkippedFile
 from lmkrag.index.files import Tables, sync
@@ -101,9 +101,7 @@ class IndexStore:
         except sqlite3.OperationalError as error:
             raise wrap_error(path, error) from error
         except (sqlite3.Error, KeyError, ValueError, TypeError, IndexCorrupt) as error:
-            raise IndexCorrupt(
-                f"{path / CATALOG}: the catalog can't be read ({error}); run lmkrag index-tools repair"
-            ) from error
+            raise IndexCorrupt(f"{path / CATALOG}: the catalog can't be read ({error}); {REPAIR}") from error
         finally:
             reader.close()
 

@@ -2,7 +2,7 @@
 
 import sqlite3
 
-from lmkrag.errors import IndexCorrupt, UsageError
+from lmkrag.errors import REPAIR, IndexCorrupt, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.codec import checksum_content
@@ -21,13 +21,13 @@ def read_stored(connection: sqlite3.Connection, row: DocumentRow) -> Staged:
     kinds = catalog.read_kinds(connection, row)
     hashes, ordinals = catalog.read_windows(connection, row)
     if checksum_content(row.doc_id, text, borders[1:]) != row.content_checksum:
-        raise IndexCorrupt(f"the stored text of {row.doc_id!r} is damaged (checksum); run lmkrag index-tools repair")
+        raise IndexCorrupt(f"the stored text of {row.doc_id!r} is damaged (checksum); {REPAIR}")
     try:
         document = Document(
             row.doc_id, row.path, text, row.title, row.kind, row.page_starts, row.meta, fingerprint=row.fingerprint
         )
     except UsageError as error:  # stored by an earlier version, which checked less
-        raise IndexCorrupt(f"{error}; run lmkrag index-tools repair") from error
+        raise IndexCorrupt(f"{error}; {REPAIR}") from error
     text = document.text
     sentences = SentenceTable(borders[1:].tolist(), kinds.tolist())
     windows = WindowTable(hashes.tolist(), ordinals.tolist())

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from lmkrag.arrays import Ids, Mask, Scores, Vectors
-from lmkrag.errors import IndexCorrupt, UsageError
+from lmkrag.errors import REPAIR, IndexCorrupt, UsageError
 from lmkrag.index.files import File, read_file, sync
 from lmkrag.system import renew_in_forks
 from lmkrag.types import Recipe
@@ -150,9 +150,7 @@ class VectorFile:
             try:
                 self._index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
             except RuntimeError as error:
-                raise IndexCorrupt(
-                    f"{path}: FAISS can't read this file ({error}); run lmkrag index-tools repair"
-                ) from error
+                raise IndexCorrupt(f"{path}: FAISS can't read this file ({error}); {REPAIR}") from error
             finally:
                 faiss.set_deserialization_vector_byte_limit(before)
         self.rows = rows
