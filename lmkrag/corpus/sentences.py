@@ -1,8 +1,8 @@
 """Split text into sentences that tile it: joined in order, they are the text, to the last character.
 
 Block structure first (headings, list items, table rows, code, speaker turns, blank lines), which no sentence
-splitter understands; then sentences inside running prose, by NLTK's Punkt and the full stops of Chinese and Japanese;
-last, which of them are headings that no markup shows.
+splitter understands; then sentences inside running prose, by NLTK's Punkt, the full stops of other scripts, and the
+spaces of Thai and Lao, which have no full stop; last, which of them are headings that no markup shows.
 """
 
 import re
@@ -45,14 +45,20 @@ _LOGGED = re.compile(
     r"|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s"
 )
 _TURN = re.compile(r"\s*[A-Z][\w.'’ -]{0,40}:\s+\S")
-_ENDS_SENTENCE = re.compile(r"[.!?…:;。！？][\"'”’)\]]*\s*$")
+_ENDS_SENTENCE = re.compile(r"[.!?…:;。！？｡؟۔।॥։።៕။][\"'”’)\]]*\s*$")
 _STARTS_SENTENCE = re.compile(r"\s*[\"'“‘(\[]?[A-Z0-9]")
 _NOTHING_TO_SAY = re.compile(r"\W*((\d{1,3}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W*)?$")
 # Not ends: "no." before a figure is an abbreviation, a quotation goes on after its own question mark, "![" is an image.
 _NOT_ENDS = re.compile(r"\b[Nn]os?\.\s+(?=\d)|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)")
-_BREAKS = tuple(re.compile(pattern) for pattern in (r"\n+", r"[.;!?。！？]\s+|[。！？]", r"[,:)\]}|]\s+", r"\s+"))
+_BREAKS = tuple(re.compile(pattern) for pattern in (r"\n+", r"[.;!?؟؛۔।]\s+|[。！？]", r"[,:)\]}|،、，]\s+|[、，]", r"\s+"))
 
-_CJK_STOP = re.compile(r"[。！？｡]+[」』”’）】]*\s*")
+# The characters of Unicode's Sentence_Terminal property that are in wide use, beside those of Latin script:
+# Chinese and Japanese, Arabic and Urdu, the languages of India, Armenian, Ethiopic, Khmer, Burmese.
+_FULL_STOPS = "。！？｡؟۔।॥։።៕។။"
+_FULL_STOP = re.compile(rf"[{_FULL_STOPS}]+[」』”’»）】)\]\"']*\s*")
+_THAI_LAO = "\u0e01-\u0e4e\u0e81-\u0ece"
+_THAI_LAO_SPACE = re.compile(rf"(?<=[{_THAI_LAO}])[ \xa0]+(?=[\"“(]?[{_THAI_LAO}])")
+_THAI_LAO_SENTENCE = 80  # characters: a space ends a clause or a sentence, and shorter pieces say little
 
 Part = tuple[int, str, SentenceKind]
 """Where a piece of the text starts, and the piece."""
@@ -287,7 +293,12 @@ def _sentence_ends(splitter: Splitter, language: str) -> Callable[[str], list[in
     def find_ends(text: str) -> list[int]:
         starts = {start for start, _ in tokenizer.span_tokenize(text)}
         starts -= {match.end() for match in _NOT_ENDS.finditer(text)}
-        starts.update(match.end() for match in _CJK_STOP.finditer(text))
+        if not text.isascii():
+            starts.update(match.end() for match in _FULL_STOP.finditer(text))
+            start = 0
+            for match in _THAI_LAO_SPACE.finditer(text):
+                if match.start() - start >= _THAI_LAO_SENTENCE:
+                    starts.add(start := match.end())
         return sorted(starts - {0})
 
     return find_ends

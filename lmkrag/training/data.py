@@ -61,8 +61,8 @@ class TrainingSet:
         for index, question in enumerate(self.questions):
             self.by_document[question.document].append(index)
             self.documents_of[question.text].add(question.document)
-        self.document = lru_cache(maxsize=4_096)(self._read)
-        self.evidence = lru_cache(maxsize=65_536)(self._locate)
+        self.document = lru_cache(maxsize=256)(self._read)
+        self.evidence = lru_cache(maxsize=8_192)(self._locate)
 
     def _read(self, number: int) -> TokenDocument:
         text = self._texts[number]
