@@ -21,8 +21,8 @@ from lmkrag import Engine, Span
 from lmkrag.evaluation.dataset import Dataset, Query, draw_sample, load_dataset
 from lmkrag.evaluation.metrics import BUDGETS, overlap_at
 from lmkrag.evaluation.significance import paired_interval
-from lmkrag.retrieval import gather
-from lmkrag.retrieval.filters import quote
+from lmkrag.search import candidates as gather
+from lmkrag.search.filters import quote
 
 _ROLE = re.compile(
     r"(the )?(company|distributor|licensee|licensor|sponsor|consultant|employer|executive|client|fund"
@@ -43,7 +43,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, Engine.open(options.work or folder, create=True) as engine:
         engine.add(dataset.documents)
         whole = [engine.search(text, level="span", top_k=60) for _, text in asked]
-        with patch.object(gather, "find_named", _names_nothing()):
+        with patch.object(gather, "match_document", _names_nothing()):
             without = [engine.search(text, level="span", top_k=60) for _, text in asked]
         inside = [
             engine.search(query.query, level="span", top_k=60, filter=f"doc_id={quote(query.doc_id)}")

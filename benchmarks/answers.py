@@ -25,7 +25,7 @@ from lmkrag import Answer, Engine
 from lmkrag.evaluation.dataset import draw_sample, load_dataset
 from lmkrag.evaluation.significance import paired_interval
 from lmkrag.readers.extractive import FOUND, LEAST, weigh_evidence
-from lmkrag.retrieval.filters import quote
+from lmkrag.search.filters import quote
 
 ANSWERED, UNANSWERABLE = "squad", "squad_unanswerable"
 

@@ -13,7 +13,8 @@ import time
 from pathlib import Path
 
 from lmkrag import Engine, LandmarkEncoder
-from lmkrag.cluster.blocks import encode_block, find_blocks, plan_blocks
+from lmkrag.cluster.batches import encode_block, find_blocks, plan_blocks
+from lmkrag.cluster.parallel import adopt_blocks
 from lmkrag.corpus.walk import Found, walk
 from lmkrag.evaluation.dataset import iter_documents
 
@@ -43,7 +44,7 @@ def main() -> None:
             stored = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
             with Engine.open(Path(work) / f"index-{size}", create=True, encoder=encoder) as engine:
                 began = time.perf_counter()
-                engine.adopt(find_blocks(out))
+                adopt_blocks(engine._store, find_blocks(out))
                 adopted = time.perf_counter() - began
             cells = (len(blocks), encoded, adopted, 1_000 * adopted / len(blocks), stored / 1e6)
             print("| {} | {} | {:.1f} | {:.2f} | {:.0f} | {:.1f} |".format(size, *cells), flush=True)

@@ -26,7 +26,7 @@ from lmkrag.evaluation.dataset import Query, choose_queries, load_dataset
 from lmkrag.readers import extractive
 from lmkrag.readers.short_answers import read_spans
 from lmkrag.reranker.loading import load_landmark_reranker
-from lmkrag.retrieval.filters import quote
+from lmkrag.search.filters import quote
 
 NEARLY = "squad_unanswerable"
 OWN, OTHER, NEAR = "answered", "asked of another set", "nearly answered"
@@ -54,7 +54,7 @@ def main() -> None:
     asked: list[Asked] = []
     for place, name in enumerate(names):
         with Engine.open(options.work / name, create=True) as engine:
-            if not engine.count().documents:
+            if not engine.status().documents:
                 engine.add(sets[name].documents)
             if name == NEARLY:
                 asked += ask(engine, NEAR, sets[name].queries, within=True)

@@ -1,17 +1,18 @@
-"""How many places are worth reading again? Recall against the milliseconds it takes, by depth.
+"""How many passages are worth reading again? Recall against the milliseconds it takes, by depth.
 
     python benchmarks/depth.py DATA --work DIR [--queries 60] [--depths 0,4,8,10,12,16] [--sets NAMES]
         [--reranker NAME] [--apart] [--plot FILE]
 
-Searches the sets below DATA for spans, overlap 0, some questions of each, with so many places read again and only the
+Searches the sets below DATA for spans, overlap 0, some questions of each, with so many passages read again and only the
 order changed. Prints recall at 500 to 4,000 characters and the paired bootstrap of the difference from not reading,
-each set of the same weight; then the sets that are significantly better or worse. A place is read once for all depths,
-so the time is what reading so many takes, measured by itself on every tenth question.
+each set of the same weight; then the sets that are significantly better or worse. A passage is read once for all
+depths, so the time is what reading so many takes, measured by itself on every tenth question.
 """
 
 import argparse
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -21,51 +22,52 @@ from lmkrag import Engine
 from lmkrag.evaluation.dataset import choose_queries, load_dataset
 from lmkrag.evaluation.metrics import overlap_at
 from lmkrag.evaluation.significance import macro_interval, paired_interval
-from lmkrag.reranker.base import Place, Reading, ReadSentences
+from lmkrag.index.opening import open_store
+from lmkrag.reranker.base import PassageScores, RerankPassage, ScoredSentences
 from lmkrag.reranker.landmark import LandmarkReranker
-from lmkrag.retrieval import reranking
-from lmkrag.retrieval.filters import quote
+from lmkrag.search.filters import quote
+from lmkrag.search.weights import WEIGHTS
 
 BUDGETS = (500, 1_000, 2_000, 4_000)
 TIMED = 10  # one of so many questions is timed
 
 
 class Remembering:
-    """Reads each place once, and times readings when told to."""
+    """Reads each passage once, and times readings when told to."""
 
     def __init__(self, inner: LandmarkReranker) -> None:
         self.name, self.weight, self._inner = inner.name, inner.weight, inner
-        self._known: dict[tuple[str, Place], Reading] = {}
-        self.asked: list[tuple[str, list[Place]]] = []
+        self._known: dict[tuple[str, RerankPassage], PassageScores] = {}
+        self.asked: list[tuple[str, list[RerankPassage]]] = []
 
-    def score(self, question: str, places: Sequence[Place]) -> list[np.ndarray]:
-        return [reading.rank for reading in self.read(question, places)]
+    def score(self, question: str, passages: Sequence[RerankPassage]) -> list[np.ndarray]:
+        return [reading.rank for reading in self.read(question, passages)]
 
-    def read(self, question: str, places: Sequence[Place]) -> list[Reading]:
-        new = [place for place in places if (question, place) not in self._known]
-        for place, reading in zip(new, self._inner.read(question, new), strict=True):
-            self._known[question, place] = reading
-        self.asked.append((question, list(places)))
-        return [self._known[question, place] for place in places]
+    def read(self, question: str, passages: Sequence[RerankPassage]) -> list[PassageScores]:
+        new = [passage for passage in passages if (question, passage) not in self._known]
+        for passage, reading in zip(new, self._inner.read(question, new), strict=True):
+            self._known[question, passage] = reading
+        self.asked.append((question, list(passages)))
+        return [self._known[question, passage] for passage in passages]
 
-    def compare(self, read: ReadSentences) -> np.ndarray:
+    def compare(self, read: ScoredSentences) -> np.ndarray:
         return self._inner.compare(read)
 
     def measure(self, questions: int) -> float:
         """Median milliseconds of reading what was asked since the last time, of some questions."""
         times = []
-        for question, places in self.asked[:: max(1, len(self.asked) // questions)]:
+        for question, passages in self.asked[:: max(1, len(self.asked) // questions)]:
             began = time.perf_counter()
-            self._inner.read(question, places)
+            self._inner.read(question, passages)
             times.append(1_000 * (time.perf_counter() - began))
         self.asked.clear()
         return float(np.median(times)) if times else 0.0
 
 
 class Apart(Remembering):
-    """The same, each place by itself: what was read is not compared."""
+    """The same, each passage by itself: what was read is not compared."""
 
-    def compare(self, read: ReadSentences) -> np.ndarray:
+    def compare(self, read: ScoredSentences) -> np.ndarray:
         return read.rank
 
 
@@ -79,7 +81,7 @@ def main() -> None:
     parser.add_argument("--sets", default="", help="names, all without")
     parser.add_argument("--reranker")
     parser.add_argument("--weight", type=float)
-    parser.add_argument("--apart", action="store_true", help="each place by itself, without the listwise model")
+    parser.add_argument("--apart", action="store_true", help="each passage by itself, without the listwise model")
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     depths = [int(depth) for depth in options.depths.split(",")]
@@ -95,10 +97,11 @@ def main() -> None:
         if not queries:
             continue
         with Engine.open(options.work / folder.name, create=True, reranker=reranker) as engine:
-            if not engine.count().documents:
+            if not engine.status().documents:
                 engine.add(dataset.documents)
-            for depth in depths:
-                reranking.PLACES = depth
+        for depth in depths:
+            weights = replace(WEIGHTS, reranked=max(1, depth))
+            with Engine(open_store(options.work / folder.name), reranker=reranker, weights=weights) as engine:
                 rows = []
                 for query in queries:
                     only = f"doc_id={quote(query.doc_id)}" if folder.name in WITHIN else None
@@ -118,13 +121,13 @@ def main() -> None:
 
 def report(depths: list[int], recall: dict[int, dict[str, np.ndarray]], times: dict[int, list[float]]) -> None:
     """Print the table, and the sets that differ significantly at 500 characters."""
-    print("\n| places read | ms | recall | difference |\n|---|---|---|---|")
+    print("\n| passages read | ms | recall | difference |\n|---|---|---|---|")
     base = recall[depths[0]]
     for depth in depths:
         means = " / ".join(f"{mean:.1f}" for mean in macro(recall[depth]))
         cells = []
-        for place in range(len(BUDGETS)):
-            mean, low, high = macro_interval([recall[depth][name][:, place] - base[name][:, place] for name in base])
+        for number in range(len(BUDGETS)):
+            mean, low, high = macro_interval([recall[depth][name][:, number] - base[name][:, number] for name in base])
             cells.append(f"{mean:+.1f} [{low:+.1f}, {high:+.1f}]")
         print(
             f"| {depth} | {np.mean(times[depth]):.0f} | {means} | {' / '.join(cells) if depth != depths[0] else ''} |"
@@ -132,11 +135,11 @@ def report(depths: list[int], recall: dict[int, dict[str, np.ndarray]], times: d
     for depth in depths[1:]:
         told = []
         for name in base:
-            for place, budget in enumerate(BUDGETS):
-                mean, low, high = paired_interval(recall[depth][name][:, place] - base[name][:, place])
+            for passage, budget in enumerate(BUDGETS):
+                mean, low, high = paired_interval(recall[depth][name][:, passage] - base[name][:, passage])
                 if low > 0 or high < 0:
                     told.append(f"{name} at {budget:,}: {mean:+.1f}")
-        print(f"\n{depth} places, significant: {'; '.join(told) or 'none'}")
+        print(f"\n{depth} passages, significant: {'; '.join(told) or 'none'}")
 
 
 def macro(recall: dict[str, np.ndarray]) -> np.ndarray:
@@ -154,12 +157,12 @@ def plot(
     figure = Figure(figsize=(7, 4.2), layout="constrained")
     axes = figure.add_subplot()
     spent = [float(np.mean(times[depth])) for depth in depths]
-    for place, budget in enumerate(BUDGETS):
-        gained = [macro(recall[depth])[place] - macro(recall[depths[0]])[place] for depth in depths]
+    for passage, budget in enumerate(BUDGETS):
+        gained = [macro(recall[depth])[passage] - macro(recall[depths[0]])[passage] for depth in depths]
         axes.plot(spent, gained, marker="o", label=f"{budget:,} characters")
     for depth, milliseconds in zip(depths, spent, strict=True):
         axes.annotate(f"{depth}", (milliseconds, axes.get_ylim()[0]), ha="center", fontsize=8)
-    axes.set(xlabel="ms to read so many places again", ylabel="points of recall gained")
+    axes.set(xlabel="ms to read so many passages again", ylabel="points of recall gained")
     axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(path, dpi=110)

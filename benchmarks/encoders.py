@@ -24,8 +24,8 @@ from lmkrag.corpus.sentences import Sentence
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import overlap_at
 from lmkrag.evaluation.significance import macro_interval, paired_interval
-from lmkrag.retrieval.filters import quote
-from lmkrag.training.watch import sample_dataset
+from lmkrag.search.filters import quote
+from lmkrag.training.validation import sample_dataset
 
 BUDGETS = (500, 1_000, 2_000, 4_000)
 _VARIANT = re.compile(r"(?P<encoder>[^@:]+)(?:@(?P<overlap>[\d.]+))?(?::(?P<precision>\w+))?")

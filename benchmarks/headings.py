@@ -22,7 +22,7 @@ from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import overlap_at
 from lmkrag.evaluation.significance import macro_interval
 from lmkrag.index.snapshot import Description, Snapshot
-from lmkrag.training.watch import sample_dataset
+from lmkrag.training.validation import sample_dataset
 
 
 def without_roles(*asked, describe: Callable[..., Description] = Snapshot.describe) -> Description:

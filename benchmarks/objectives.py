@@ -25,7 +25,7 @@ from lmkrag.evaluation.metrics import rank_queries
 from lmkrag.evaluation.significance import macro_interval
 from lmkrag.training.settings import ModelSettings, SetSettings, StageSettings, TrainSettings
 from lmkrag.training.trainer import train
-from lmkrag.training.watch import rank_sentences, recall_rows, sample_dataset
+from lmkrag.training.validation import rank_sentences, recall_rows, sample_dataset
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

@@ -17,9 +17,9 @@ import numpy as np
 
 from lmkrag import LandmarkEncoder
 from lmkrag.evaluation.dataset import draw_sample, load_dataset
-from lmkrag.index.recipes import list_recipes
 from lmkrag.index.store import IndexStore
-from lmkrag.index.vectors import VectorFile, write_vectors
+from lmkrag.index.vectors.recipes import list_recipes
+from lmkrag.index.vectors.vector_set import VectorFile, write_vectors
 
 QUERIES = 1_000
 

@@ -20,12 +20,12 @@ from lmkrag import Engine
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.evaluation.dataset import iter_documents, load_dataset
-from lmkrag.index.postings import PostingsBuilder
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
-from lmkrag.index.vectors import VectorFile
-from lmkrag.repairing import read_structure
+from lmkrag.index.vectors.vector_set import VectorFile
+from lmkrag.index.words.postings import PostingsBuilder
+from lmkrag.ingest.repair import read_structure
 from lmkrag.types import Document
 
 BATCH = 65_536

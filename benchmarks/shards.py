@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from lmkrag import Engine
+from lmkrag.cluster.resharding import reshard_index
 from lmkrag.evaluation.dataset import load_dataset
 
 
@@ -45,7 +46,7 @@ def main() -> None:
             shutil.copytree(options.index, Path(work) / "index")
             with Engine.open(Path(work) / "index", rerank=False) as engine:
                 began = time.perf_counter()
-                engine.reshard(int(count))
+                reshard_index(Path(engine.status().path), int(count))
                 seconds = time.perf_counter() - began
                 found, times = _search(engine, questions)
                 differ = sum(one != other for one, other in zip(found, expected, strict=True))

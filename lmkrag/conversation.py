@@ -1,14 +1,13 @@
 """A conversation about documents: follow-up questions are understood from what was asked before."""
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Any, Unpack
 
 from lmkrag.engine import Engine
 from lmkrag.readers.base import AnswerStream, Exchange, LanguageModelReader, Reader
 from lmkrag.readers.extractive import ExtractiveReader, weigh_evidence
 from lmkrag.remote import RemoteEngine
-from lmkrag.retrieval.request import AskOptions, SearchRequest
-from lmkrag.searching import DEFAULT_BUDGET
+from lmkrag.search.request import DEFAULT_CONTEXT, AskOptions, SearchRequest
 from lmkrag.types import Answer
 
 _REMEMBERED = 6  # exchanges a follow-up is rewritten from
@@ -54,8 +53,9 @@ class Conversation:
         return max((about, question), key=self._weigh)
 
     def _weigh(self, question: str) -> float:
-        options = self._options | {"budget": self._options.get("budget") or DEFAULT_BUDGET}
-        return weigh_evidence(self._engine.search(question, **options))
+        options: dict[str, Any] = dict(self._options)
+        most = options.pop("context_tokens", None) or DEFAULT_CONTEXT
+        return weigh_evidence(self._engine.search(question, max_tokens=most, **options))
 
     def ask(self, question: str) -> Answer:
         """Answer the next question, and remember it."""

@@ -3,9 +3,9 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from functools import partial
-from typing import Any, Self, Unpack
+from typing import Any, Self, Unpack, cast
 from urllib.parse import quote, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
@@ -13,10 +13,16 @@ import httpx
 
 from lmkrag.errors import DocumentNotFound, LmkragError, ReaderError, ServerError, UsageError, make_error
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader, answer_or_error
-from lmkrag.retrieval.filters import parse_filter
-from lmkrag.retrieval.request import AskOptions, SearchOptions, SearchRequest, check_queries, check_query
-from lmkrag.searching import DEFAULT_BUDGET
-from lmkrag.serialization import answer_from_json, document_from_json, info_from_json, span_from_json
+from lmkrag.search.filters import parse_filter
+from lmkrag.search.request import (
+    DEFAULT_CONTEXT,
+    AskOptions,
+    SearchOptions,
+    SearchRequest,
+    check_queries,
+    check_query,
+)
+from lmkrag.serialization import answer_from_json, from_json
 from lmkrag.types import Answer, Document, DocumentInfo, IndexStatus, SentenceScore, Span
 
 _PIECE = 200_000  # characters of a text that are asked for at a time
@@ -95,18 +101,11 @@ class RemoteEngine:
             found += [_to_spans(result) for result in reply["results"]]
         return found
 
-    def search_for(self, reader: Reader, questions: Sequence[str], **options: Unpack[AskOptions]) -> list[list[Span]]:
-        """Return the spans that a reader of this process gets for each question.
-
-        The budget is counted by the server, in tokens of the index's encoder.
-        """
-        return self.search_many(questions, **_within_budget(options))
-
-    def explain(self, query: str, doc_id: str) -> list[SentenceScore]:
-        """Return how well every sentence of a document fits ``query``: see :meth:`lmkrag.Engine.explain`."""
+    def score_sentences(self, query: str, doc_id: str) -> list[SentenceScore]:
+        """Return how well every sentence of a document fits ``query``: see :meth:`lmkrag.Engine.score_sentences`."""
         query = check_query(query)
         reply = self._get(f"{_document(doc_id)}/relevance", query=query, points=0)
-        return [SentenceScore(**sentence) for sentence in reply["sentences"]]
+        return [from_json(SentenceScore, sentence) for sentence in reply["sentences"]]
 
     # Asking
 
@@ -124,7 +123,7 @@ class RemoteEngine:
     def ask_stream(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> AnswerStream:
         """Like :meth:`ask`, piece by piece: iterate over the text, then call ``.answer()``."""
         if reader is not None:
-            return reader.stream(question, self.search_for(reader, [question], **options)[0])
+            return reader.stream(question, self.search(question, **_to_search(options)))
         events = _AnswerEvents()
         return AnswerStream(self._pieces(self._ask_body(question, options), events), lambda _: events.answer())
 
@@ -138,7 +137,7 @@ class RemoteEngine:
     ) -> AsyncAnswerStream:
         """Like :meth:`ask_stream`, for ``async for``."""
         if reader is not None:
-            return reader.astream(question, await self.asearch(question, **_within_budget(options)))
+            return reader.astream(question, await self.asearch(question, **_to_search(options)))
         events = _AnswerEvents()
         return AsyncAnswerStream(self._apieces(self._ask_body(question, options), events), lambda _: events.answer())
 
@@ -163,24 +162,27 @@ class RemoteEngine:
     # Documents
 
     def documents(
-        self, *, filter: str | None = None, after: str | None = None, limit: int | None = None
+        self,
+        *,
+        filter: str | None = None,
+        after: str | None = None,
+        limit: int | None = None,
+        doc_ids: Iterable[str] | None = None,
     ) -> list[DocumentInfo]:
         """Return what the index knows of its documents, by ``doc_id``: see :meth:`lmkrag.Engine.documents`."""
+        if doc_ids is not None:
+            return [from_json(DocumentInfo, self._get(_document(doc_id))) for doc_id in doc_ids]
         if filter is not None:
             parse_filter(filter)
         found: list[DocumentInfo] = []
         while limit is None or len(found) < limit:
             wanted = _LISTED if limit is None else min(_LISTED, limit - len(found))
             reply = self._get("/api/documents", filter=filter, after=after, limit=wanted)
-            found += map(info_from_json, reply["documents"])
+            found += [from_json(DocumentInfo, info) for info in reply["documents"]]
             if len(reply["documents"]) < wanted:
                 break
             after = found[-1].doc_id
         return found
-
-    def describe(self, doc_id: str) -> DocumentInfo:
-        """Return what the index knows of one document, its text aside."""
-        return info_from_json(self._get(_document(doc_id)))
 
     def read(self, doc_id: str, start: int = 0, end: int | None = None) -> str:
         """Return the text of a document, or its characters ``[start, end)``: see :meth:`lmkrag.Engine.read`."""
@@ -200,12 +202,12 @@ class RemoteEngine:
             info = self._get(_document(doc_id))
             text = self.read(doc_id)
             if self._get(_document(doc_id)) == info:  # else it was replaced meanwhile
-                return document_from_json(info, text)
+                return from_json(Document, info | {"text": text})
 
     def status(self) -> IndexStatus:
         """Return what the index holds."""
         reply = self._get("/api/status")
-        return IndexStatus(**{name: reply[name] for name in IndexStatus.__dataclass_fields__})
+        return from_json(IndexStatus, reply)
 
     # Requests
 
@@ -255,7 +257,7 @@ def _document(doc_id: str) -> str:
 
 
 def _to_spans(reply: dict[str, Any]) -> list[Span]:
-    return [span_from_json(span) for span in reply["spans"]]
+    return [from_json(Span, span) for span in reply["spans"]]
 
 
 def _check(response: httpx.Response) -> httpx.Response:
@@ -318,5 +320,7 @@ class _AnswerEvents:
         return self._answer
 
 
-def _within_budget(options: AskOptions) -> AskOptions:
-    return {**options, "budget": options.get("budget") or DEFAULT_BUDGET}
+def _to_search(options: AskOptions) -> SearchOptions:
+    """The options of a search for a reader of this process; the server counts tokens with the index's encoder."""
+    found = dict(options)
+    return cast(SearchOptions, found | {"max_tokens": found.pop("context_tokens", None) or DEFAULT_CONTEXT})

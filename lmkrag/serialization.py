@@ -1,139 +1,81 @@
-"""Values as JSON: what ``--json`` prints and the server sends, and back."""
+"""Values as JSON: the one form that ``--json`` prints, the server sends and a remote engine reads."""
 
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any
+from dataclasses import fields, is_dataclass
+from types import UnionType
+from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from lmkrag.types import Answer, Citation, Document, DocumentInfo, Explanation, Hit, ScorePart, ShortAnswer, Span
+from lmkrag.types import Answer, Citation, ShortAnswer, Span
 
-_SPAN_FIELDS = (
-    "doc_id",
-    "path",
-    "title",
-    "kind",
-    "headings",
-    "start",
-    "end",
-    "line",
-    "last_line",
-    "page",
-    "score",
-    "text",
-    "also_in",
-    "header",
-    "coverage",
-    "meta",
-)
+Value = TypeVar("Value")
 
 
-def span_to_json(span: Span) -> dict[str, Any]:
-    """Return a span as JSON has it."""
-    record = {name: getattr(span, name) for name in _SPAN_FIELDS}
-    record |= {"meta": dict(span.meta), "hits": [asdict(hit) for hit in span.hits]}
-    if span.explanation is not None:
-        record["explanation"] = explanation_to_json(span.explanation)
+def to_json(value: Any) -> Any:
+    """Return a dataclass as an object with its fields, a tuple as an array, and so on within."""
+    if is_dataclass(value):
+        return {one.name: to_json(getattr(value, one.name)) for one in fields(value)}
+    if isinstance(value, Mapping):
+        return {key: to_json(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    return value
+
+
+def from_json(kind: type[Value], record: Any) -> Value:
+    """Return the dataclass that :func:`to_json` made an object of; fields that it does not know are left out."""
+    return cast(Value, _from_json(kind, record))
+
+
+def _from_json(kind: Any, record: Any) -> Any:
+    if record is None or kind is Any:
+        return record
+    if isinstance(kind, UnionType):
+        kind = next(one for one in get_args(kind) if one is not type(None))
+    if is_dataclass(kind):
+        known = get_type_hints(kind)
+        return cast(Any, kind)(
+            **{name: _from_json(hint, record[name]) for name, hint in known.items() if name in record}
+        )
+    if get_origin(kind) is tuple:
+        return tuple(_from_json(get_args(kind)[0], item) for item in record)
     return record
 
 
-def explanation_to_json(explanation: Explanation) -> dict[str, Any]:
-    """Return an explanation as JSON has it."""
-    return asdict(explanation) | {"factors": [{"name": name, "value": value} for name, value in explanation.factors]}
-
-
-def span_from_json(record: Mapping[str, Any]) -> Span:
-    """Return the span that JSON describes."""
-    explanation = record.get("explanation")
-    return Span(
-        **{name: record[name] for name in _SPAN_FIELDS if name not in ("headings", "also_in")},
-        headings=tuple(record["headings"]),
-        also_in=tuple(record["also_in"]),
-        hits=tuple(Hit(**hit) for hit in record["hits"]),
-        explanation=None if explanation is None else _explanation_from_json(explanation),
-    )
-
-
-def _explanation_from_json(record: Mapping[str, Any]) -> Explanation:
-    return Explanation(
-        **{
-            **record,
-            "parts": tuple(ScorePart(**part) for part in record["parts"]),
-            "factors": tuple((factor["name"], factor["value"]) for factor in record["factors"]),
-            "words": tuple(record["words"]),
-        }
-    )
-
-
 def answer_to_json(question: str, answer: Answer) -> dict[str, Any]:
-    """Return an answer to a question as JSON has it."""
-    return {
-        "question": question,
-        "answer": answer.text,
-        "found": answer.found,
-        "reader": answer.reader,
-        "citations": [
-            {
-                "number": citation.number,
-                "doc_id": citation.span.doc_id,
-                "path": citation.span.path,
-                "start": citation.start,
-                "end": citation.end,
-                "page": citation.span.page,
-                "place": citation.place,
-                "quote": citation.quote,
-            }
-            for citation in answer.citations
-        ],
-        "short": [asdict(short) for short in answer.short],
-        "confidence": answer.confidence,
-        "warnings": list(answer.warnings),
-        "spans": [span_to_json(span) for span in answer.spans],
-    }
+    """Return an answer to a question as JSON has it: citations name their spans by number.
+
+    ``answer`` repeats ``text`` for programs that were written before version 0.1.0.
+    """
+    citations = [
+        {
+            "number": citation.number,
+            "doc_id": citation.span.doc_id,
+            "path": citation.span.path,
+            "start": citation.start,
+            "end": citation.end,
+            "page": citation.span.page,
+            "place": citation.place,
+            "quote": citation.quote,
+        }
+        for citation in answer.citations
+    ]
+    return {"question": question, "answer": answer.text, **to_json(answer), "citations": citations}
 
 
 def answer_from_json(record: Mapping[str, Any]) -> Answer:
-    """Return the answer that JSON describes; citations name their spans by number, from 1."""
-    spans = tuple(map(span_from_json, record["spans"]))
+    """Return the answer that JSON describes."""
+    spans = tuple(from_json(Span, span) for span in record["spans"])
+    citations = tuple(
+        Citation(one["number"], spans[one["number"] - 1], one["quote"], one["start"], one["end"])
+        for one in record["citations"]
+    )
     return Answer(
-        text=record["answer"],
-        citations=tuple(
-            Citation(
-                number=citation["number"],
-                span=spans[citation["number"] - 1],
-                quote=citation["quote"],
-                start=citation["start"],
-                end=citation["end"],
-            )
-            for citation in record["citations"]
-        ),
+        text=record["text"],
+        citations=citations,
         spans=spans,
         reader=record["reader"],
         found=record["found"],
         warnings=tuple(record["warnings"]),
-        short=tuple(ShortAnswer(**short) for short in record.get("short", ())),
-        confidence=record.get("confidence"),
-    )
-
-
-def info_to_json(info: DocumentInfo, *, whole: bool = False) -> dict[str, Any]:
-    """Return what an index knows of a document as JSON has it; ``whole`` with its fingerprint and where pages begin."""
-    record = asdict(info) | {"meta": dict(info.meta)}
-    return record if whole else {name: record[name] for name in record if name not in ("page_starts", "fingerprint")}
-
-
-def info_from_json(record: Mapping[str, Any]) -> DocumentInfo:
-    """Return the description of a document that JSON holds."""
-    return DocumentInfo(**{**record, "page_starts": tuple(record.get("page_starts", ()))})
-
-
-def document_from_json(info: Mapping[str, Any], text: str) -> Document:
-    """Return the document whose description and text a server sent."""
-    return Document(
-        doc_id=info["doc_id"],
-        path=info["path"],
-        text=text,
-        title=info["title"],
-        kind=info["kind"],
-        page_starts=tuple(info["page_starts"]),
-        meta=info["meta"],
-        fingerprint=info["fingerprint"],
+        short=tuple(ShortAnswer(**short) for short in record["short"]),
+        confidence=record["confidence"],
     )

@@ -97,6 +97,17 @@ class Document:
         return UsageError(f"document {self.doc_id!r}: its {name} {why}")
 
 
+def check_doc_id(doc_id: object) -> str:
+    """Return a ``doc_id`` if it is a string.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if not isinstance(doc_id, str):
+        raise UsageError(f"a doc_id is a string, not {doc_id!r}")
+    return doc_id
+
+
 def _shorten(value: object) -> str:
     try:
         text = repr(value)
@@ -176,6 +187,14 @@ class ScorePart:
 
 
 @dataclass(frozen=True, slots=True)
+class ScoreFactor:
+    """A factor of a fused score."""
+
+    name: str
+    value: float
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """Why a span was found: how its best sentence scored, and how far the span grew from it.
 
@@ -187,7 +206,7 @@ class Explanation:
 
     score: float
     parts: tuple[ScorePart, ...]
-    factors: tuple[tuple[str, float], ...] = ()
+    factors: tuple[ScoreFactor, ...] = ()
     words: tuple[str, ...] = ()
     sentences_before: int = 0
     sentences_after: int = 0
@@ -200,7 +219,7 @@ class Explanation:
         """Return it in lines."""
         lines = [f"score {self.score:.3f}"]
         lines += [f"  {part.value * part.weight:.3f}  {part.name} ({part.value:.3f})" for part in self.parts]
-        lines += [f"  x {factor:.3f}  {name}" for name, factor in self.factors]
+        lines += [f"  x {factor.value:.3f}  {factor.name}" for factor in self.factors]
         if self.words:
             lines.append(f"words of the question: {', '.join(self.words)}")
         sides = (
@@ -396,20 +415,12 @@ class RepairReport:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexCounts:
-    """How many documents and sentences an index has, after how many commits."""
-
-    generation: int
-    documents: int
-    sentences: int
-
-
-@dataclass(frozen=True, slots=True)
 class IndexStatus:
     """What an index holds. ``bytes`` is its size on disk, ``dead`` the sentences deleted but not compacted.
 
-    ``skipped`` counts the files that could not be indexed when they were last read, ``changed`` is the time (ISO 8601)
-    of the last write, ``roots`` how many documents came from each directory, ``shards`` is 0 where there are none.
+    ``generation`` counts commits, ``skipped`` the files that could not be indexed when they were last read. ``changed``
+    is the time (ISO 8601) of the last write, ``roots`` how many documents came from each directory, ``shards`` is 0
+    where documents are not divided.
     """
 
     path: str
@@ -424,6 +435,7 @@ class IndexStatus:
     fingerprint: str
     dimensions: int
     version: int
+    generation: int = 0
     skipped: int = 0
     changed: str = ""
     kinds: Mapping[str, int] = field(default_factory=dict)

@@ -53,15 +53,15 @@ async def test_the_engine_asks_without_blocking(engine, chat_server, causal_mode
 @pytest.mark.parametrize("budget", [300, 900])
 def test_the_budget_is_counted_by_the_readers_own_tokenizer(engine, causal_model, budget):
     reader = TransformersReader(str(causal_model), max_tokens=5)
-    answer = engine.ask("Where are bonfires allowed?", reader=reader, budget=budget)
+    answer = engine.ask("Where are bonfires allowed?", reader=reader, context_tokens=budget)
     shown = lay_out(answer.spans, "0" * 12)
     assert 0.5 * budget < reader.count_tokens(shown) <= 1.1 * budget
-    with pytest.raises(UsageError, match="a budget of 20 tokens holds no span with its source: give at least"):
-        engine.ask("Where are bonfires allowed?", reader=reader, budget=20)
+    with pytest.raises(UsageError, match="20 tokens hold no span with its source: give at least"):
+        engine.ask("Where are bonfires allowed?", reader=reader, context_tokens=20)
 
 
 def test_context_for_a_prompt_of_ones_own(engine):
-    context = engine.build_context("Where are bonfires allowed?", budget=200)
+    context = engine.build_context("Where are bonfires allowed?", context_tokens=200)
     assert context.tokens == engine.encoder.count_tokens(context.text)
     assert 100 < context.tokens <= 200
     for number, span in enumerate(context.spans, 1):

@@ -60,20 +60,20 @@ def test_top_is_the_number_of_spans_after_merging(engine):
 
 def test_a_budget_is_kept_and_used(engine):
     for budget in (5, 50, 500, 2_000):
-        spans = engine.search("the water of the river", budget=budget)
+        spans = engine.search("the water of the river", max_tokens=budget)
         used = sum(engine.encoder.count_tokens(span.text) for span in spans)
         assert budget * (0.5 if budget < 500 else 0.9) <= used <= budget
 
 
 def test_a_budget_alone_means_as_many_spans_as_fit(engine):
-    every = engine.search("the water of the river", budget=100_000)
+    every = engine.search("the water of the river", max_tokens=100_000)
     assert len(every) > 64
     assert {span.doc_id for span in every} == {document.doc_id for document in engine.documents()}
-    assert len(engine.search("the water of the river", budget=100_000, top_k=70)) == 70
+    assert len(engine.search("the water of the river", max_tokens=100_000, top_k=70)) == 70
 
 
 def test_a_reader_gets_what_the_budget_holds(engine):
-    few, many = (engine.ask("Who keeps the lamp?", budget=budget).spans for budget in (300, 1_500))
+    few, many = (engine.ask("Who keeps the lamp?", context_tokens=budget).spans for budget in (300, 1_500))
     count = engine.encoder.count_tokens
     assert 250 <= sum(count(span.text) for span in few) <= 300
     assert 1_350 <= sum(count(span.text) for span in many) <= 1_500
@@ -83,21 +83,21 @@ def test_a_reader_gets_what_the_budget_holds(engine):
 
 @pytest.mark.parametrize("budget", [150, 200, 1_000, 2_000, 4_000])
 def test_a_context_counts_the_frames_of_its_spans(engine, budget):
-    context = engine.build_context("Who keeps the lamp?", budget=budget)
+    context = engine.build_context("Who keeps the lamp?", context_tokens=budget)
     assert context.tokens == engine.encoder.count_tokens(context.text)
     assert (0.8 if budget > 500 else 0.3) * budget < context.tokens <= budget
     assert len(context.spans) == context.text.count("<<<SPAN ")
 
 
 def test_a_context_without_room_is_wrong_usage(engine):
-    with pytest.raises(UsageError, match="a budget of 10 tokens holds no span with its source: give at least"):
-        engine.build_context("Who keeps the lamp?", budget=10)
+    with pytest.raises(UsageError, match="10 tokens hold no span with its source: give at least"):
+        engine.build_context("Who keeps the lamp?", context_tokens=10)
     nothing = engine.build_context("Who keeps the lamp?", filter="kind=epub")
     assert (nothing.text, nothing.spans, nothing.tokens) == ("", (), 0)
 
 
 def test_a_document_is_cut_to_what_was_found_in_it(engine):
-    (span,) = engine.search("What comes first if the money is not enough?", level="document", budget=60)
+    (span,) = engine.search("What comes first if the money is not enough?", level="document", max_tokens=60)
     assert "scour protection comes first" in " ".join(span.text.split())
     assert engine.read(span.doc_id)[span.start : span.end] == span.text
     assert span.hits[0].start >= span.start
@@ -151,7 +151,7 @@ def test_odd_queries(engine, query):
     ("how", "message"),
     [
         ({"top_k": 0}, "top_k must be at least 1, not 0"),
-        ({"budget": 0}, "budget must be at least 1 token, not 0"),
+        ({"max_tokens": 0}, "max_tokens must be at least 1, not 0"),
         ({"mode": "fuzzy"}, "mode 'fuzzy': use 'hybrid', 'dense' or 'lexical'"),
         ({"level": "page"}, "level 'page': use 'passage', 'span', 'sentence' or 'document'"),
     ],

@@ -112,7 +112,10 @@ def test_a_row_far_below_its_header(encoder, tmp_path):
         span = next(s for s in engine.search("What does lamp18 cost?", top_k=20) if "| lamp18 |" in s.text)
         assert span.header == "| Part | Crowns |"
         assert table[span.start : span.end] == span.text
-        assert f"{span.header}\n[…]\n{span.text}" in engine.build_context("What does lamp18 cost?", budget=900).text
+        assert (
+            f"{span.header}\n[…]\n{span.text}"
+            in engine.build_context("What does lamp18 cost?", context_tokens=900).text
+        )
 
 
 def test_what_a_colon_announces_is_answered(manual):

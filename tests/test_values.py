@@ -5,6 +5,7 @@ import math
 import sqlite3
 from contextlib import closing
 from datetime import date, datetime
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,9 +14,10 @@ from hypothesis import strategies as st
 from lmkrag import Document, Engine
 from lmkrag.errors import IndexCorrupt, UsageError
 from lmkrag.index import catalog, codec
+from lmkrag.ingest.reindex import reindex
+from lmkrag.ingest.repair import repair_index
 from lmkrag.json_values import MAX_DEPTH, replace_surrogates, to_json_value
-from lmkrag.reindexing import reindex
-from lmkrag.serialization import answer_to_json, info_to_json, span_to_json
+from lmkrag.serialization import answer_to_json, to_json
 
 FRONT_MATTER = {
     "dates as keys": "releases:\n  2024-01-15: first\n  2024-02-01: second",
@@ -54,17 +56,17 @@ def test_no_front_matter_ends_a_run(tmp_path, encoder, front_matter):
 def give_everything_back(engine):
     """Read all there is of an index in every way, as JSON would send it."""
     for info in engine.documents():
-        json.dumps(info_to_json(info, whole=True), allow_nan=False).encode("utf-8")
+        json.dumps(to_json(info), allow_nan=False).encode("utf-8")
         document = engine.document(info.doc_id)
         assert document.text == engine.read(info.doc_id)
         document.text.encode("utf-8")
         assert len(document.text) == info.characters
-        for sentence in engine.explain("what opens?", info.doc_id):
+        for sentence in engine.score_sentences("what opens?", info.doc_id):
             assert document.text[sentence.start : sentence.end]
     for level in ("passage", "span", "sentence", "document"):
         for span in engine.search("what opens?", level=level, explain=True):
             assert engine.document(span.doc_id).text[span.start : span.end] == span.text
-            json.dumps(span_to_json(span), allow_nan=False).encode("utf-8")
+            json.dumps(to_json(span), allow_nan=False).encode("utf-8")
     json.dumps(answer_to_json("what?", engine.ask("what opens?")), allow_nan=False).encode("utf-8")
     engine.build_context("what opens?").text.encode("utf-8")
     assert engine.verify() == ()
@@ -120,7 +122,7 @@ def test_what_add_accepts_everything_gives_back(encoder, tmp_path_factory, **val
             assert engine.add(document).unchanged == 1
         segment = next((path / "segments").glob("*.words"))
         segment.write_bytes(segment.read_bytes()[:-1] + b"!")
-        assert engine.repair().kept == report.added
+        assert repair_index(Path(engine.status().path)).kept == report.added
 
 
 def test_what_json_can_not_hold_is_written_out():
@@ -215,7 +217,7 @@ def test_repair_takes_a_row_that_can_not_be_decoded_for_damaged(lmkrag, index, e
         if not good:
             with pytest.raises(IndexCorrupt, match=r"can't be read .*; run lmkrag index-tools repair"):
                 engine.documents()
-        report = engine.repair()
+        report = repair_index(Path(engine.status().path))
         assert report.unknown == (0 if good else 1)
         assert engine.verify() == ()
         assert len(engine.documents()) == (5 if good else 4)
@@ -230,7 +232,7 @@ def test_metadata_of_an_earlier_version_are_given_back_as_json_can_hold_them(ind
             connection, connection.execute(f"SELECT {catalog._COLUMNS} FROM document WHERE id = ?", (key,)).fetchone()
         )
     with Engine.open(index, encoder=encoder, rerank=False) as engine:
-        assert engine.describe("glass-river.txt").meta == {"a": "NaN", "b": "\ufffd", "c": "-Infinity"}
+        assert engine.documents(doc_ids=["glass-river.txt"])[0].meta == {"a": "NaN", "b": "\ufffd", "c": "-Infinity"}
         give_everything_back(engine)
 
 
@@ -246,18 +248,22 @@ CALLS = {
     "search_many of": lambda engine, value: engine.search_many([value]),
     "ask": lambda engine, value: engine.ask(value),
     "ask_many": lambda engine, value: engine.ask_many(value if value != {} else "a string"),
-    "explain": lambda engine, value: engine.explain(value, "glass-river.txt"),
-    "explain document": lambda engine, value: engine.explain("x", value),
+    "explain": lambda engine, value: engine.score_sentences(value, "glass-river.txt"),
+    "explain document": lambda engine, value: engine.score_sentences("x", value),
     "documents filter": lambda engine, value: engine.documents(filter=value if value is not None else 1),
     "remove": lambda engine, value: engine.remove(value if value != {} else [1]),
     "read": lambda engine, value: engine.read(value),
     "read start": lambda engine, value: engine.read("glass-river.txt", value if value != 1 else "1"),
-    "describe": lambda engine, value: engine.describe(value),
+    "describe": lambda engine, value: engine.documents(doc_ids=[value])[0],
     "add": lambda engine, value: engine.add(value if value != {} else [1]),
     "open": lambda engine, value: Engine.open(value),
-    "open recipe": lambda engine, value: Engine.open(engine.path, recipe=value if value is not None else 1),
-    "open encoder": lambda engine, value: Engine.open(engine.path, encoder=value if value is not None else 1),
-    "open create": lambda engine, value: Engine.open(engine.path, create=value),
+    "open recipe": lambda engine, value: Engine.open(
+        Path(engine.status().path), recipe=value if value is not None else 1
+    ),
+    "open encoder": lambda engine, value: Engine.open(
+        Path(engine.status().path), encoder=value if value is not None else 1
+    ),
+    "open create": lambda engine, value: Engine.open(engine.status().path, create=value),
 }
 
 
@@ -281,7 +287,7 @@ def test_texts_of_an_earlier_version_are_given_back_without_lone_surrogates(tmp_
     path = tmp_path / "index"
     with Engine.open(path, create=True, encoder=encoder, rerank=False) as engine:
         engine.add(Document("a", "", text))
-        with engine._reading() as snapshot:
+        with engine._reading(segments=True) as snapshot:
             row = snapshot.find_document("a")
             ends = catalog.read_borders(snapshot.connection, row, 0, row.sentences)[1:]
     with closing(sqlite3.connect(path / "catalog.sqlite")) as connection, connection:

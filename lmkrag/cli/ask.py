@@ -109,7 +109,7 @@ def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Read
 @click.argument("words", nargs=-1, metavar="[QUESTION]")
 @index_option
 @server_option
-@search_options
+@search_options("context_tokens")
 @reader_options
 @click.option(
     "--batch",
@@ -124,12 +124,10 @@ def ask(
     words: tuple[str, ...],
     index_path: str,
     server: str | None,
-    filter_expression: str | None,
     batch: Any,
     no_stream: bool,
     as_json: bool,
     rerank_model: str | None,
-    partial: bool,
     **options: Any,
 ) -> None:
     """Answer a question from the documents, with citations.
@@ -140,14 +138,13 @@ def ask(
     if bool(words) == (batch is not None):
         raise UsageError("give a question, or --batch FILE.jsonl")
     reader = _take_reader_if_chosen(options, server)
-    how: dict[str, Any] = {"filter": filter_expression, **options}
-    with open_engine(index_path, server, rerank_model=rerank_model, partial=partial) as engine:
+    with open_engine(index_path, server, rerank_model=rerank_model) as engine:
         if batch is not None:
-            _answer_batch(engine, batch, reader, how)
+            _answer_batch(engine, batch, reader, options)
         elif as_json:
-            print_json(answer_to_json(question, engine.ask(question, reader=reader, **how)))
+            print_json(answer_to_json(question, engine.ask(question, reader=reader, **options)))
         else:
-            stream = engine.ask_stream(question, reader=reader, **how)
+            stream = engine.ask_stream(question, reader=reader, **options)
             _print_answer(stream, live=not no_stream and sys.stdout.isatty())
 
 
@@ -170,14 +167,12 @@ def _answer_batch(engine: "Engine | RemoteEngine", lines: Any, reader: "Reader |
 @click.command(epilog="Example: lmkrag chat --reader openai --base-url http://localhost:8000/v1")
 @index_option
 @server_option
-@search_options
+@search_options("context_tokens")
 @reader_options
 def chat(
     index_path: str,
     server: str | None,
-    filter_expression: str | None,
     rerank_model: str | None,
-    partial: bool,
     **options: Any,
 ) -> None:
     """Ask questions in a conversation.
@@ -187,8 +182,8 @@ def chat(
     from lmkrag.conversation import Conversation
 
     reader = _take_reader_if_chosen(options, server)
-    with open_engine(index_path, server, rerank_model=rerank_model, partial=partial) as engine:
-        conversation = Conversation(engine, reader=reader, filter=filter_expression, **options)
+    with open_engine(index_path, server, rerank_model=rerank_model) as engine:
+        conversation = Conversation(engine, reader=reader, **options)
         failed = False
         last: Answer | None = None
         for question in _typed():

@@ -11,7 +11,7 @@ import click
 from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, one_line, print_json
 
 if TYPE_CHECKING:
-    from lmkrag.cluster.snapshots import Transfer
+    from lmkrag.cluster.backups import Transfer
 
 
 @click.group(cls=ErrorHandlingGroup, epilog="Example: lmkrag backup push s3://bucket/handbook")
@@ -30,7 +30,7 @@ def push(url: str, index_path: str, tag: str, as_json: bool) -> None:
     URL is a directory, or a location in object storage such as s3://bucket/handbook. Only files that no earlier backup
     holds are sent. If the command is killed, no incomplete backup appears.
     """
-    from lmkrag.cluster.snapshots import Remote
+    from lmkrag.cluster.backups import Remote
 
     done = Remote(url).push(Path(index_path), tag=tag)
     _print_transfer(done, url, "sent", as_json=as_json)
@@ -47,7 +47,7 @@ def pull(url: str, index_path: str, tag: str, number: int | None, as_json: bool)
 
     An index that was pulled before is replaced in one step, and only the files that it lacks are fetched.
     """
-    from lmkrag.cluster.snapshots import Remote
+    from lmkrag.cluster.backups import Remote
 
     done = Remote(url).pull(Path(index_path), tag=tag, number=number)
     _print_transfer(done, index_path, "fetched", as_json=as_json)
@@ -69,7 +69,7 @@ def _print_transfer(done: "Transfer", place: str, verb: str, *, as_json: bool) -
 @json_option
 def list_backups(url: str, keep: int | None, verify: bool, as_json: bool) -> None:
     """List backups, remove old ones, or check the newest."""
-    from lmkrag.cluster.snapshots import Remote
+    from lmkrag.cluster.backups import Remote
 
     remote = Remote(url)
     removed = remote.collect(keep) if keep is not None else None

@@ -1,5 +1,6 @@
 """``lmkrag cluster``: indexes of several machines, processes and shards."""
 
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -60,11 +61,11 @@ def encode(
     A block is a small index of some files. Existing blocks are skipped, so after an interruption run the same command
     again to resume. Several machines that see the files under the same paths may encode different folders.
     """
-    from lmkrag.cluster.indexing import encode_sources
+    from lmkrag.cluster.parallel import encode_sources
     from lmkrag.cluster.processes import Workers
-    from lmkrag.corpus.mirror import localize
-    from lmkrag.encoders import load_new_encoder
-    from lmkrag.index.recipes import load_recipe
+    from lmkrag.corpus.remote_files import localize
+    from lmkrag.encoder.index_encoder import load_new_encoder
+    from lmkrag.index.vectors.recipes import load_recipe
 
     check_paths(paths)
     spec = load_new_encoder(encoder).spec
@@ -96,14 +97,13 @@ def adopt(folders: tuple[Path, ...], index_path: str, strict: bool, as_json: boo
     Nothing is re-encoded, and each block is added in one step. DIR is a block, a folder of blocks,
     or an index.
     """
-    from lmkrag.cluster.indexing import create_for
-    from lmkrag.engine import Engine
-    from lmkrag.index.shards import index_exists
+    from lmkrag.cluster.parallel import adopt_blocks, create_for
+    from lmkrag.index.opening import index_exists, open_store
 
     if not index_exists(Path(index_path)):
         create_for(Path(index_path), folders[0])
-    with Engine.open(index_path) as engine:
-        report = engine.adopt(folders)
+    with closing(open_store(Path(index_path))) as store:
+        report = adopt_blocks(store, folders)
     finish(report, index_path, strict=strict, as_json=as_json)
 
 

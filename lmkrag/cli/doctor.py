@@ -50,7 +50,7 @@ def doctor(index_path: str, as_json: bool) -> None:
 
 
 def _checks(index: Path) -> Iterator[Check]:
-    from lmkrag.index.shards import index_exists
+    from lmkrag.index.opening import index_exists
 
     yield "lmkrag", True, f"{__version__}, Python {platform.python_version()} on {platform.system()}"
     for name in _PACKAGES:

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from lmkrag.cli.output import json_option, mode_option, print_json
+from lmkrag.cli.output import json_option, print_json, to_click
 
 
 @click.command("eval", epilog="Example: lmkrag eval data/dev/* --against recursive:200,sentence:3 --out report")
@@ -22,7 +22,7 @@ from lmkrag.cli.output import json_option, mode_option, print_json
 @click.option("--within", default="", metavar="SETS", help="Sets whose questions are only asked of their own document.")
 @click.option("--queries", type=click.IntRange(min=1), metavar="N", help="Maximum number of questions per set.")
 @click.option("--encoder", metavar="NAME|DIR", help="The encoder to measure; defaults to the built-in one.")
-@mode_option
+@to_click("mode")
 @click.option(
     "--level",
     type=click.Choice(["passage", "span", "sentence"]),

@@ -16,7 +16,7 @@ from lmkrag.types import IndexReport
 
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
-    from lmkrag.indexing import Progress
+    from lmkrag.ingest.report import Progress
 
 _PAUSE = 1_000  # milliseconds in which changes are gathered
 _LISTED = 20  # skipped files shown one by one
@@ -133,7 +133,7 @@ def _follow(engine: "Engine", paths: tuple[str, ...], how: dict[str, Any]) -> No
     for path in paths:
         if not Path(path).is_dir():
             raise UsageError(f"{path}: not a directory; --watch follows directories")
-    index = engine.path.resolve()
+    index = Path(engine.status().path).resolve()
     own = (str(index), str(index.with_name(f".{index.name}.")))  # and what jobs and uploads put beside it
 
     class Source(watchfiles.DefaultFilter):
@@ -147,7 +147,7 @@ def _follow(engine: "Engine", paths: tuple[str, ...], how: dict[str, Any]) -> No
         for number, changes in enumerate(seen):
             if changes or number == 0:  # the first turn comes once changes are watched for
                 try:
-                    explain_report(engine.add(list(paths), **how), str(engine.path))
+                    explain_report(engine.add(list(paths), **how), str(index))
                 except LmkragError as error:  # such as another writer: the next change tries again
                     print_error(error)
     except KeyboardInterrupt:
@@ -163,7 +163,7 @@ def keeping_output() -> Iterator[None]:
 
 def check_paths(paths: tuple[str, ...]) -> None:
     """Refuse paths that do not exist, before anything is loaded; of URLs nobody knows yet."""
-    from lmkrag.corpus.mirror import is_url
+    from lmkrag.corpus.remote_files import is_url
 
     for path in paths:
         if not is_url(path) and not Path(path).exists():

@@ -58,7 +58,7 @@ def reindex(
     Use it for another --encoder or --recipe, or after an upgrade of lmkrag's weights. No source file is parsed. The old
     index answers searches until the new one replaces it. After an interruption, run the same command again to resume.
     """
-    from lmkrag.reindexing import reindex as run
+    from lmkrag.ingest.reindex import reindex as run
 
     with following_progress() as progress:
         report = run(
@@ -86,10 +86,10 @@ def repair(
 
     Undamaged documents are kept, the others are parsed from their files again.
     """
-    from lmkrag.repairing import repair_index
+    from lmkrag.ingest.repair import repair_index
 
     def load_encoder() -> "LandmarkEncoder":
-        from lmkrag.encoders import load_new_encoder
+        from lmkrag.encoder.index_encoder import load_new_encoder
 
         return load_new_encoder(encoder)
 
@@ -113,7 +113,7 @@ def repair(
 @json_option
 def recipes(as_json: bool) -> None:
     """List the ways to store vectors."""
-    from lmkrag.index.recipes import list_recipes
+    from lmkrag.index.vectors.recipes import list_recipes
 
     found = list_recipes()
     if as_json:

@@ -16,8 +16,8 @@ from lmkrag.cli.output import (
 )
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
-from lmkrag.retrieval.filters import explain_filter
-from lmkrag.serialization import info_to_json
+from lmkrag.search.filters import explain_filter
+from lmkrag.serialization import to_json
 from lmkrag.types import Document
 
 _LINES_AROUND = 10
@@ -41,7 +41,7 @@ def list_command(index_path: str, server: str | None, filter_expression: str | N
             click.echo(one_line(explain_filter(engine.documents, filter_expression)), err=True)
     for document in documents:
         if as_json:
-            print_json(info_to_json(document))
+            print_json(to_json(document))
         else:
             click.echo(one_line(document.doc_id))
 

@@ -16,6 +16,7 @@ from click.core import ParameterSource
 
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.json_values import replace_surrogates
+from lmkrag.search.request import find_options, option_of
 from lmkrag.types import Span
 
 if TYPE_CHECKING:
@@ -73,9 +74,9 @@ def server_option(command: Command) -> Command:
 
 @contextlib.contextmanager
 def open_engine(
-    index_path: str, server: str | None, *, rerank_model: str | None = None, partial: bool = False
+    index_path: str, server: str | None, *, rerank_model: str | None = None
 ) -> "Iterator[Engine | RemoteEngine]":
-    """Open the index of a command: the directory, or the one behind a server. Shards that were missing are told.
+    """Open the index of a command: the directory, or the one behind a server.
 
     Raises:
         UsageError: an option is only for an index on this machine.
@@ -83,14 +84,11 @@ def open_engine(
     from lmkrag.engine import Engine
 
     if server is None:
-        with Engine.open(index_path, reranker=rerank_model, partial=partial) as engine:
+        with Engine.open(index_path, reranker=rerank_model) as engine:
             yield engine
-            for line in engine.missing:
-                click.echo(f"lmkrag: {line}", err=True)
         return
-    if rerank_model is not None or partial:
-        option = "--partial" if partial else "--rerank-model"
-        raise UsageError(f"{option} is for an index on this machine")
+    if rerank_model is not None:
+        raise UsageError("--rerank-model is for an index on this machine")
     with Engine.connect(server, token=os.environ.get("LMKRAG_TOKEN") or "") as remote:
         yield remote
 
@@ -100,32 +98,37 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON only.")(command)
 
 
-def mode_option(command: Command) -> Command:
-    """Add ``--mode``."""
-    return click.option(
-        "--mode",
-        type=click.Choice(["hybrid", "dense", "lexical"]),
-        default="hybrid",
-        show_default=True,
-        help="Search by meaning and words, by meaning only, or by words only.",
-    )(command)
+class Switch(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions
+    """``on`` or ``off``."""
+
+    name = "switch"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
+        """Return true or false."""
+        if value not in (True, False, "on", "off"):
+            self.fail(f"{value!r} is not on or off", param, ctx)
+        return value in (True, "on")
 
 
-class Rerank(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions
-    """``on``, ``off``, or a number of milliseconds."""
+def to_click(*names: str) -> Callable[[Command], Command]:
+    """Add options of a search: see :class:`lmkrag.search.request.SearchRequest`."""
+    types: dict[str, Any] = {"count": click.IntRange(min=1), "number": click.FloatRange(min=0, min_open=True)}
 
-    name = "rerank"
+    def add(command: Command) -> Command:
+        for name, declared in reversed(find_options(names).items()):
+            option = option_of(declared)
+            kind: dict[str, Any] = {"type": types.get(option.kind), "metavar": option.metavar}
+            if option.kind == "choice":
+                kind = {"type": click.Choice(option.choices), "default": declared.default, "show_default": True}
+            elif option.kind == "switch":
+                kind = {"type": Switch(), "metavar": "on|off"}
+            elif option.kind == "flag":
+                kind = {"is_flag": True}
+            flags = option.flags or (f"--{name.replace('_', '-')}",)
+            command = click.option(*flags, name, envvar=option.variable, help=option.help, **kind)(command)
+        return command
 
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool | float:
-        """Return true, false or the number."""
-        if isinstance(value, bool):
-            return value
-        if value in ("on", "off"):
-            return bool(value == "on")
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value!r} is not on, off or a number of milliseconds", param, ctx)
+    return add
 
 
 def rerank_model_option(command: Command) -> Command:
@@ -137,51 +140,10 @@ def rerank_model_option(command: Command) -> Command:
     )(command)
 
 
-def search_options(command: Command) -> Command:
-    """Add the options that say how to search."""
-    options = [
-        click.option(
-            "-k",
-            "--top-k",
-            "--top",
-            "top_k",
-            type=click.IntRange(min=1),
-            metavar="N",
-            envvar="LMKRAG_TOP_K",
-            help="Number of results; defaults to 8, or to as many as fit into --budget.",
-        ),
-        click.option(
-            "--budget",
-            type=click.IntRange(min=1),
-            metavar="TOKENS",
-            help="Maximum number of tokens in all results together.",
-        ),
-        mode_option,
-        click.option(
-            "--filter",
-            "filter_expression",
-            metavar="EXPR",
-            help="Only search matching documents, such as 'kind=pdf and path=docs/*'.",
-        ),
-        click.option(
-            "--per-document",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Maximum number of results per document.",
-        ),
-        click.option(
-            "--rerank",
-            type=Rerank(),
-            metavar="on|off|MS",
-            envvar="LMKRAG_RERANK",
-            help="Re-rank the top 16 passages, for at most MS milliseconds if given; on except in lexical mode.",
-        ),
-        rerank_model_option,
-        click.option("--partial", is_flag=True, help="Search the available shards and report the missing ones."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+def search_options(*names: str) -> Callable[[Command], Command]:
+    """Add the options that every search has, and some that only some have."""
+    add = to_click("top_k", "mode", "filter", "per_document", "rerank", "rerank_timeout_ms", *names)
+    return lambda command: add(rerank_model_option(command))
 
 
 def join_words(words: tuple[str, ...]) -> str:

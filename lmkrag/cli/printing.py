@@ -121,7 +121,7 @@ def _goes_on(text: str, line_end: int) -> bool:
 
 def _find_words(text: str, query: str) -> Marks:
     """The words of a text that are, by their stems, among those of a question."""
-    from lmkrag.index.words import find_words, query_words
+    from lmkrag.index.words.terms import find_words, query_words
 
     return [(start, end, "underline") for start, end in find_words(text, query_words(query).tolist())]
 

@@ -19,8 +19,8 @@ from lmkrag.cli.output import (
 )
 from lmkrag.cli.printing import indented, print_span
 from lmkrag.errors import UsageError
-from lmkrag.retrieval.filters import explain_filter
-from lmkrag.serialization import span_to_json
+from lmkrag.search.filters import explain_filter
+from lmkrag.serialization import to_json
 
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
@@ -40,14 +40,7 @@ _BATCH = 256  # queries encoded together
 )
 @index_option
 @server_option
-@search_options
-@click.option(
-    "--level",
-    type=click.Choice(["passage", "span", "sentence", "document"]),
-    default="passage",
-    show_default=True,
-    help="What to return: passages can be read alone, spans are what answers and nothing else.",
-)
+@search_options("max_tokens", "level", "explain")
 @click.option(
     "-C",
     "--context",
@@ -56,18 +49,15 @@ _BATCH = 256  # queries encoded together
     metavar="N",
     help="Print N lines of context around each result.",
 )
-@click.option("--explain", is_flag=True, help="Explain why each result was found.")
 @json_option
 def search(
     words: tuple[str, ...],
     queries: Any,
     index_path: str,
     server: str | None,
-    filter_expression: str | None,
     context: int,
     as_json: bool,
     rerank_model: str | None,
-    partial: bool,
     **how: Any,
 ) -> None:
     """Find the passages that answer a question, best first.
@@ -82,23 +72,21 @@ def search(
     how["operators"] = True
     if queries is not None and not as_json:
         raise UsageError("--queries prints JSON lines: add --json")
-    with open_engine(index_path, server, rerank_model=rerank_model, partial=partial) as engine:
+    with open_engine(index_path, server, rerank_model=rerank_model) as engine:
         if queries is not None:
             for batch in batches_of_questions(queries, _BATCH):
-                found = engine.search_many([text for _, text in batch], filter=filter_expression, **how)
+                found = engine.search_many([text for _, text in batch], **how)
                 for (query_id, _), spans in zip(batch, found, strict=True):
-                    print_json({"query_id": query_id, "spans": [span_to_json(span) for span in spans]})
+                    print_json({"query_id": query_id, "spans": to_json(spans)})
             return
-        spans = engine.search(query, filter=filter_expression, **how)
-        none_match = (
-            one_line(explain_filter(engine.documents, filter_expression)) if filter_expression and not spans else ""
-        )
+        spans = engine.search(query, **how)
+        why = explain_filter(engine.documents, how["filter"]) if how["filter"] and not spans else ""
         around = [_read_around(engine, span, context) if context and not as_json else ("", "") for span in spans]
     if as_json:
-        print_json({"query": query, "spans": [span_to_json(span) for span in spans]})
+        print_json({"query": query, "spans": to_json(spans)})
         return
     if not spans:
-        click.echo(none_match or "nothing found", err=True)
+        click.echo(one_line(why) or "nothing found", err=True)
     for number, (span, shown) in enumerate(zip(spans, around, strict=True), 1):
         print_span(number, span, query, level=how["level"], around=shown)
         if span.explanation is not None:

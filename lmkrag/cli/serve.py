@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from lmkrag.cli.ask import choose_reader, reader_options, take_reader
-from lmkrag.cli.output import DEFAULT_INDEX, Rerank, find_default_index, rerank_model_option
+from lmkrag.cli.output import DEFAULT_INDEX, Switch, find_default_index, rerank_model_option
 from lmkrag.errors import MissingExtra, UsageError
 
 
@@ -58,11 +58,19 @@ def _indexes_option(command: Any) -> Any:
 )
 @click.option(
     "--rerank",
-    type=Rerank(),
-    metavar="on|off|MS",
-    default="100",
+    type=Switch(),
+    metavar="on|off",
+    default="on",
     show_default=True,
-    help="Default of searches: re-rank the top 16 passages, for at most MS milliseconds if given.",
+    help="Default of searches: re-rank the top 16 passages.",
+)
+@click.option(
+    "--rerank-timeout-ms",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="MS",
+    default=100,
+    show_default=True,
+    help="Default of searches: maximum time for re-ranking, in milliseconds.",
 )
 @rerank_model_option
 @click.option(
@@ -85,7 +93,8 @@ def serve(
     token_file: Path | None,
     no_auth: bool,
     allowed_hosts: tuple[str, ...],
-    rerank: bool | float,
+    rerank: bool,
+    rerank_timeout_ms: float,
     rerank_model: str | None,
     ray: str | None,
     replicas: int,
@@ -112,6 +121,7 @@ def serve(
         allowed_hosts=frozenset(name.lower() for name in allowed_hosts),
         reader=load_reader() if ray is None else None,
         rerank=rerank,
+        rerank_timeout_ms=rerank_timeout_ms,
         rerank_model=rerank_model,
     )
 

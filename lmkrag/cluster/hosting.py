@@ -18,18 +18,17 @@ import numpy as np
 from filelock import FileLock, Timeout
 
 from lmkrag.arrays import Bytes, Hashes, Ids, Mask, Scores, Vectors
+from lmkrag.cluster.backups import Remote
 from lmkrag.cluster.memory import Memory
-from lmkrag.cluster.snapshots import Remote
 from lmkrag.errors import IndexNotFound, SnapshotExpired, UsageError
 from lmkrag.index.catalog import SENTENCES_PER_BLOCK, DocumentRow
-from lmkrag.index.lexical import Terms, Totals, count_matches, find_first, find_postings
 from lmkrag.index.live import Selection
-from lmkrag.index.postings import Posting
+from lmkrag.index.pool import CATALOG
 from lmkrag.index.ranges import DocumentRanges
-from lmkrag.index.reader import CATALOG
 from lmkrag.index.snapshot import NOTHING_NEAR, Description, Matches, Nearest, Snapshot
 from lmkrag.index.store import IndexStore
-from lmkrag.index.verify import read_status
+from lmkrag.index.words.lexical import Terms, Totals, count_matches, find_first, find_postings
+from lmkrag.index.words.postings import Posting
 from lmkrag.types import EncoderSpec, IndexStatus, Recipe
 
 KEPT = 60.0
@@ -313,7 +312,7 @@ class HeldShard:
 
     def status(self) -> IndexStatus:
         """Return what the shard holds."""
-        return read_status(self._store)
+        return self._store.status()
 
     def _terms(self, words: Hashes, weights: list[float], totals: Totals) -> Terms:
         return Terms(words, self._find_postings(words), weights, totals)

@@ -13,11 +13,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lmkrag.cluster.blocks import Block
+from lmkrag.cluster.batches import Block
 from lmkrag.cluster.worker import write_found
 from lmkrag.corpus.isolated import module_folders
 from lmkrag.errors import UsageError
-from lmkrag.index.recipes import recipe_to_json
+from lmkrag.index.vectors.recipes import recipe_to_json
 from lmkrag.system import count_cpus
 from lmkrag.types import EncoderSpec, Recipe
 
@@ -61,7 +61,7 @@ class Workers:
             raise UsageError("gpus is the share of a card that each worker on a Ray cluster takes, 0 or more")
 
     @property
-    def elsewhere(self) -> bool:
+    def is_parallel(self) -> bool:
         """Whether others than this process encode."""
         return self.count > 1 or self.ray is not None
 

@@ -10,14 +10,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lmkrag.cluster.blocks import Block, encode_block, is_block
+from lmkrag.cluster.batches import Block, encode_block, is_block
 from lmkrag.cluster.processes import Outcome, Progress
 from lmkrag.cluster.ray_cluster import connected, first_line
 from lmkrag.cluster.worker import read_found, write_found
-from lmkrag.encoders import IndexEncoders
+from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import LmkragError, StorageError, UsageError
-from lmkrag.index.recipes import recipe_from_json, recipe_to_json
 from lmkrag.index.store import IndexStore
+from lmkrag.index.vectors.recipes import recipe_from_json, recipe_to_json
 from lmkrag.types import EncoderSpec, Recipe
 
 _TRIES = 3  # of a block whose worker dies or can't write

@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from lmkrag.cluster.backups import Remote
 from lmkrag.cluster.hosting import PulledShard, ShardDirectory, ShardHost, ShardSource
-from lmkrag.cluster.snapshots import Remote
-from lmkrag.corpus.mirror import is_url
+from lmkrag.corpus.remote_files import is_url
 from lmkrag.errors import LmkragError, ShardUnreachable
 from lmkrag.index.shards import ShardedStore, shard_folders
 

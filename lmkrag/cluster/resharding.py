@@ -8,17 +8,15 @@ from pathlib import Path
 from lmkrag.errors import UsageError
 from lmkrag.index.adopting import adopt_index
 from lmkrag.index.catalog import DocumentRow
-from lmkrag.index.reader import CATALOG
+from lmkrag.index.opening import open_store
+from lmkrag.index.pool import CATALOG
 from lmkrag.index.shards import (
     RECORD,
-    ShardedStore,
     check_shards,
     choose_shard,
     create_shards,
     folder_name,
-    open_store,
     owner_or_self,
-    parts_of,
     read_record,
     write_record,
 )
@@ -38,7 +36,7 @@ def reshard_index(path: Path, shards: int) -> int:
     check_shards(shards)
     store = open_store(path)
     with contextlib.closing(store), store.writing():
-        if isinstance(store, ShardedStore) and len(store.shards) == shards:
+        if store.shards == shards:
             _remove_leftovers(path)
             raise UsageError(f"{path}: has {shards} shards already")
         _remove_leftovers(path)
@@ -47,7 +45,7 @@ def reshard_index(path: Path, shards: int) -> int:
         for number, shard in enumerate(create_shards(folder, shards, encoder=store.encoder, recipe=store.recipe)):
             wanted = partial(_belongs, number, shards)
             with contextlib.closing(shard), shard.writing():
-                for part in parts_of(store):
+                for part in store.parts:
                     documents += adopt_index(shard, part.path, wanted=wanted).added
                 shard.drop_dead()
                 shard.merge_small()

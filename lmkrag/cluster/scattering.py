@@ -7,7 +7,7 @@ the same scores as :class:`lmkrag.index.shards.ShardedStore` finds in one proces
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,19 +18,28 @@ import numpy as np
 from lmkrag.arrays import Bytes, Hashes, Ids, Mask, Scores, Vectors
 from lmkrag.cluster.hosting import Lookup, Opened, WholeDocument, pack_documents
 from lmkrag.cluster.memory import Memory
-from lmkrag.errors import IndexClosed, IndexMismatch, ShardUnreachable, SnapshotExpired, StorageError
+from lmkrag.errors import IndexClosed, IndexMismatch, SnapshotExpired, UsageError
 from lmkrag.index.catalog import DocumentRow
-from lmkrag.index.lexical import COMMON, Terms, Totals, weigh_words
 from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
-from lmkrag.index.shards import choose_shard, combine_ranges, first_id, narrow, narrow_id, narrow_ids, widen
+from lmkrag.index.shards import (
+    choose_shard,
+    combine_ranges,
+    first_id,
+    narrow,
+    narrow_id,
+    narrow_ids,
+    owner_or_self,
+    widen,
+)
 from lmkrag.index.snapshot import NOTHING_NEAR, Description, Matches, Nearest, spread_scores
-from lmkrag.index.verify import combine_status
+from lmkrag.index.status import combine_status
+from lmkrag.index.store import IndexStore
 from lmkrag.index.view import DocumentView
+from lmkrag.index.words.lexical import COMMON, Terms, Totals, weigh_words
 from lmkrag.types import EncoderSpec, IndexStatus, Mode, Recipe
 
 _FRESH = 1.0  # seconds that a state is taken for the newest
-_AGAIN = 10.0  # seconds after which a shard that did not answer is asked again
 _WORDS = 256  # questions whose words are remembered
 _VIEWS = 256  # documents that are remembered
 _LENGTHS = 2  # states whose documents' lengths are
@@ -52,9 +61,9 @@ class Shards(Protocol):
 
 
 class _State(NamedTuple):
-    """One state of each shard that answers, by their ``names``, and what they are together.
+    """One state of each shard, by their ``names``, and what they are together.
 
-    There are no names once a shard has failed, so that all are asked again before the next search.
+    There are no names once a state has expired, so that all shards are asked again before the next search.
     """
 
     number: int
@@ -66,28 +75,60 @@ class _State(NamedTuple):
 
 
 class ScatteredStore:
-    """An index in other processes, for reading.
+    """An index in other processes, for reading."""
 
-    State: of an index that was opened in ``partial`` form, which shards are ``missing`` and why.
-    """
-
-    def __init__(self, path: Path, shards: Shards, *, partial: bool = False) -> None:
+    def __init__(self, path: Path, shards: Shards) -> None:
         """Ask every shard for its newest state.
 
         Args:
             path: of the index, or where files beside it are to be, such as those of feedback.
             shards: the processes.
-            partial: search the shards that answer, whatever becomes of the others.
 
         Raises:
             ShardUnreachable: one does not answer. IndexMismatch: one was made with another encoder.
         """
         self.path = path
-        self.missing: dict[int, str] | None = {} if partial else None
-        self.reader = ScatteredReader(str(path), shards, self.missing)
+        self.shards = shards.count
+        self.reader = ScatteredReader(str(path), shards)
         first = self.reader.first
         self.encoder: EncoderSpec = first.encoder
         self.recipe: Recipe = first.recipe
+
+    @property
+    def parts(self) -> tuple[IndexStore, ...]:
+        """Refuse: the shards are in other processes.
+
+        Raises:
+            UsageError: always.
+        """
+        raise self._refusal()
+
+    def number_of(self, doc_id: str, meta: Mapping[str, object] | None = None) -> int:
+        """Return the shard that a document belongs to."""
+        return choose_shard(owner_or_self(doc_id, meta or {}), self.shards)
+
+    def to_local(self, key: int) -> tuple[int, int]:
+        """Return the shard of a row id of a snapshot, and the row id there."""
+        return narrow_id(key)
+
+    def to_global(self, part: int, key: int) -> int:
+        """Return the row id in snapshots of the whole index of a row of a shard."""
+        return key + first_id(part)
+
+    def writing(self) -> AbstractContextManager[None]:
+        """Refuse, as :attr:`parts` does."""
+        raise self._refusal()
+
+    def commit_removed(self, doc_ids: Iterable[str]) -> None:
+        """Refuse, as :attr:`parts` does."""
+        raise self._refusal()
+
+    def compact(self) -> None:
+        """Refuse, as :attr:`parts` does."""
+        raise self._refusal()
+
+    def _refusal(self) -> UsageError:
+        return UsageError(f"{self.path}: is read from other processes; work on the index itself")
 
     def status(self) -> IndexStatus:
         """Return what the index holds."""
@@ -103,17 +144,16 @@ class ScatteredStore:
 class ScatteredReader:
     """Snapshots of the shards that other processes hold. State: the newest one."""
 
-    def __init__(self, name: str, shards: Shards, missing: dict[int, str] | None) -> None:
-        """Take the processes, and where to note which fail; None where all have to answer."""
-        self._name, self._shards, self._missing = name, shards, missing
+    def __init__(self, name: str, shards: Shards) -> None:
+        """Take the processes."""
+        self._name, self._shards = name, shards
         self._guard = threading.Lock()
         self._closed = False
         self._numbered = 0
         self._checked = 0.0
-        self._asked_again = 0.0
         self._state: _State | None = None
         self._known = _Answers(Memory(_WORDS), Memory(_LENGTHS), Memory(_VIEWS))
-        self.first = next(iter(self._newest().opened.values()))
+        self.first = self._newest().opened[0]
 
     @contextmanager
     def snapshot(self, *, segments: bool = True) -> "Iterator[ScatteredSnapshot]":
@@ -153,7 +193,7 @@ class ScatteredReader:
         try:
             now = time.monotonic()
             if self._state is None or not self._state.names or now - self._checked >= _FRESH:
-                names = self._find_names(now)
+                names = self._find_names()
                 self._checked = time.monotonic()
                 if self._state is None or names != self._state.names:
                     self._state = self._open(names)
@@ -161,18 +201,11 @@ class ScatteredReader:
         finally:
             self._guard.release()
 
-    def _find_names(self, now: float) -> dict[int, str]:
-        wanted = [number for number in range(self._shards.count) if not self._waits(number, now)]
-        if len(wanted) == self._shards.count:
-            self._asked_again = now
-        names = self._gather({number: ("newest",) for number in wanted})
-        if self._shards.joint and names:
+    def _find_names(self) -> dict[int, str]:
+        names: dict[int, str] = self._gather({shard: ("newest",) for shard in range(self._shards.count)})
+        if self._shards.joint:
             names = dict.fromkeys(names, min(names.values(), key=int))  # all of them have that
         return names
-
-    def _waits(self, number: int, now: float) -> bool:
-        """Whether a shard that did not answer is left alone for now."""
-        return number in (self._missing or ()) and now - self._asked_again < _AGAIN
 
     def _open(self, names: dict[int, str]) -> _State:
         known = {} if self._state is None else self._state.opened
@@ -181,9 +214,7 @@ class ScatteredReader:
         opened = {shard: known[shard] for shard in names if shard not in fresh}
         opened |= self._gather({shard: ("call", name, "open", ()) for shard, name in fresh.items()})
         opened = dict(sorted(opened.items()))
-        if not opened:
-            raise ShardUnreachable(f"{self._name}: no shard answers")
-        encoder = self.first.encoder if self._state is not None else next(iter(opened.values())).encoder
+        encoder = self.first.encoder if self._state is not None else opened[0].encoder
         for shard, one in opened.items():
             if one.encoder != encoder:
                 raise IndexMismatch(f"{self._name}: shard {shard} was made with another encoder: {one.encoder.name!r}")
@@ -192,21 +223,15 @@ class ScatteredReader:
         places = {shard: (stop - len(one.keys), stop) for (shard, one), stop in zip(ranges.items(), stops, strict=True)}
         totals = Totals(*(sum(values) for values in zip(*(one.totals for one in opened.values()), strict=True)))
         self._numbered += 1
-        kept = {shard: names[shard] for shard in opened}
-        return _State(self._numbered, kept, opened, combine_ranges(ranges), places, totals)
+        return _State(self._numbered, names, opened, combine_ranges(ranges), places, totals)
 
     def _scatter(self, state: _State, asked: Mapping[int, tuple[str, tuple[Any, ...]]]) -> dict[int, Any]:
         """Ask some shards at once; raises SnapshotExpired where it is worth the while to search again."""
-        calls = {shard: ("call", state.names[shard], *what) for shard, what in asked.items()}
         try:
-            found = self._gather(calls)
+            return self._gather({shard: ("call", state.names[shard], *what) for shard, what in asked.items()})
         except SnapshotExpired:
             self._forget(state)
             raise
-        if len(found) < len(calls):
-            self._forget(state)
-            raise SnapshotExpired(f"{self._name}: a shard failed; search again")
-        return found
 
     def _forget(self, state: _State) -> None:
         """Ask for the newest state before the next search."""
@@ -215,28 +240,9 @@ class ScatteredReader:
                 self._state = state._replace(names={})
 
     def _gather(self, calls: Mapping[int, tuple[Any, ...]]) -> dict[int, Any]:
-        """What shards answer; without those that fail, in partial form.
-
-        Raises:
-            StorageError: one fails, and none may.
-        """
+        """Ask some shards at once, and return what they answer."""
         waiting = {shard: self._shards.start(shard, *call) for shard, call in calls.items()}
-        found: dict[int, Any] = {}
-        failed: StorageError | None = None
-        for shard, wait in waiting.items():
-            try:
-                found[shard] = wait()
-                if self._missing is not None:
-                    self._missing.pop(shard, None)
-            except SnapshotExpired:
-                raise
-            except StorageError as error:
-                if self._missing is None:
-                    raise
-                self._missing[shard], failed = str(error), error
-        if failed is not None and not found:
-            raise failed
-        return found
+        return {shard: wait() for shard, wait in waiting.items()}
 
 
 class _Places(NamedTuple):
@@ -256,7 +262,7 @@ class _Answers(NamedTuple):
 
 @dataclass(frozen=True)
 class ScatteredSnapshot:
-    """One state of every shard that answers: what :class:`lmkrag.index.snapshot.Snapshot` is to one index.
+    """One state of every shard: what :class:`lmkrag.index.snapshot.Snapshot` is to one index.
 
     ``places`` are the positions ``[first, stop)`` of each shard's documents in ``documents``; ``count`` is how many
     shards there should be; ``scatter`` asks some of them at once.
@@ -269,11 +275,6 @@ class ScatteredSnapshot:
     count: int
     known: _Answers
     scatter: Callable[[Mapping[int, tuple[str, tuple[Any, ...]]]], dict[int, Any]]
-
-    @property
-    def state(self) -> int:
-        """What no other state of this index has."""
-        return self.generation
 
     def ask(self, operation: str, *arguments: Any, shards: Iterable[int] | None = None) -> dict[int, Any]:
         """Ask all shards the same, or some."""

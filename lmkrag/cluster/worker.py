@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lmkrag.cluster.blocks import Block, encode_block
+from lmkrag.cluster.batches import Block, encode_block
 from lmkrag.corpus.walk import Found
-from lmkrag.encoders import IndexEncoders
+from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import LmkragError
-from lmkrag.index.recipes import recipe_from_json
 from lmkrag.index.store import IndexStore
+from lmkrag.index.vectors.recipes import recipe_from_json
 from lmkrag.types import EncoderSpec
 
 

@@ -105,7 +105,7 @@ class IsolatedLoader:
     def find_rectangles(
         self, path: Path, fingerprint: str, number: int, start: int, end: int
     ) -> list[tuple[float, float, float, float]]:
-        """Find where characters of a page stand: see :func:`lmkrag.corpus.formats.pdf.find_rectangles`.
+        """Find where characters of a page stand: see :func:`lmkrag.corpus.parsers.pdf.find_rectangles`.
 
         Raises:
             DocumentError: the file has changed, can't be read, or reading it went past a limit.
@@ -256,13 +256,13 @@ def _load(path: Path, doc_id: str) -> dict[str, Any]:
 
 
 def _render_page(path: Path, fingerprint: str, number: int, scale: float) -> dict[str, Any]:
-    from lmkrag.corpus.formats.pdf import render_page
+    from lmkrag.corpus.parsers.pdf import render_page
 
     return {"image": base64.b64encode(render_page(_read_unchanged(path, fingerprint), number, scale)).decode()}
 
 
 def _find_rectangles(path: Path, fingerprint: str, number: int, start: int, end: int) -> dict[str, Any]:
-    from lmkrag.corpus.formats.pdf import find_rectangles
+    from lmkrag.corpus.parsers.pdf import find_rectangles
 
     return {"rectangles": find_rectangles(_read_unchanged(path, fingerprint), number, start, end)}
 

@@ -8,8 +8,8 @@ from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
-from lmkrag.corpus.formats.base import OLD_OFFICE, Loaded
-from lmkrag.corpus.formats.text import SAMPLE, read_mark
+from lmkrag.corpus.parsers.base import OLD_OFFICE, Loaded
+from lmkrag.corpus.parsers.text import SAMPLE, read_mark
 from lmkrag.corpus.walk import printable
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.types import ATTACHED_TO, BYTE_ORDER_MARK, Document, Skipped
@@ -224,5 +224,5 @@ def is_long(path: Path, size: int) -> bool:
 
 def _reader(suffix: str) -> Callable[[bytes, str], Loaded]:
     module, function = _BY_SUFFIX.get(suffix, ("text", "read"))
-    reader: Callable[[bytes, str], Loaded] = getattr(import_module(f"lmkrag.corpus.formats.{module}"), function)
+    reader: Callable[[bytes, str], Loaded] = getattr(import_module(f"lmkrag.corpus.parsers.{module}"), function)
     return reader

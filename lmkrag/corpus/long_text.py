@@ -8,7 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from lmkrag.corpus.formats.text import SAMPLE, describe, guess_encoding, read_mark
+from lmkrag.corpus.parsers.text import SAMPLE, describe, guess_encoding, read_mark
 from lmkrag.corpus.walk import printable
 from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.types import BYTE_ORDER_MARK, Document

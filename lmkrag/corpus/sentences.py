@@ -50,7 +50,9 @@ _STARTS_SENTENCE = re.compile(r"\s*[\"'“‘(\[]?[A-Z0-9]")
 _NOTHING_TO_SAY = re.compile(r"\W*((\d{1,3}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W*)?$")
 # Not ends: "no." before a figure is an abbreviation, a quotation goes on after its own question mark, "![" is an image.
 _NOT_ENDS = re.compile(r"\b[Nn]os?\.\s+(?=\d)|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)")
-_BREAKS = tuple(re.compile(pattern) for pattern in (r"\n+", r"[.;!?؟؛۔।]\s+|[。！？]", r"[,:)\]}|،、，]\s+|[、，]", r"\s+"))
+_BREAKS = tuple(
+    re.compile(pattern) for pattern in (r"\n+", r"[.;!?؟؛۔।]\s+|[。！？]", r"[,:)\]}|،、，]\s+|[、，]", r"\s+")
+)
 
 # The characters of Unicode's Sentence_Terminal property that are in wide use, beside those of Latin script:
 # Chinese and Japanese, Arabic and Urdu, the languages of India, Armenian, Ethiopic, Khmer, Burmese.

@@ -10,10 +10,7 @@ from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 
 from lmkrag.arrays import Vectors
-from lmkrag.encoder.bert import Bert, expected_names, is_plain_bert, read_weights
-from lmkrag.encoder.device import choose_device, choose_dtype, has_amx, has_card
 from lmkrag.encoder.onnx_model import POOLINGS, OnnxModel
-from lmkrag.encoder.precision import Precision, choose_ranges, find_precision
 from lmkrag.encoder.spec import (
     DEFAULT_ENCODER,
     DEFAULT_OVERLAP,
@@ -28,6 +25,9 @@ from lmkrag.encoder.spec import (
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.encoder.window_model import WindowModel
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
+from lmkrag.models.bert import Bert, expected_names, is_plain_bert, read_weights
+from lmkrag.models.device import choose_device, choose_dtype, has_amx, has_card
+from lmkrag.models.precision import Precision, choose_ranges, find_precision
 from lmkrag.types import EncoderSpec
 
 if TYPE_CHECKING:

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from lmkrag.arrays import Ids, Vectors
-from lmkrag.encoder.bert import Bert
 from lmkrag.encoder.tokens import SentenceTokenizer
+from lmkrag.models.bert import Bert
 
 POOLINGS = ("mean", "lmk", "lmk+mean")
 """Those that need no weights."""

@@ -4,12 +4,11 @@ import hashlib
 import importlib.util
 import json
 import os
-import shutil
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
+from lmkrag.models.files import hash_weights, make_readable, write_json
 
 DEFAULT_ENCODER = "landmark-mini"
 """Of new indexes."""
@@ -106,22 +105,6 @@ def find_words(folder: Path) -> Path | None:
     return None if words is None else find_model(words) / "model.safetensors"
 
 
-def hash_weights(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of each weights file of a model folder."""
-    found = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        facts = path.stat()
-        found[path.name] = _hash_file(path, facts.st_size, facts.st_mtime_ns)
-    return found
-
-
-@lru_cache(64)
-def _hash_file(path: Path, size: int, mtime_ns: int) -> str:
-    """The SHA-256 of a file, worked out once for each of its states."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
 def fingerprint_model(folder: Path, reading: str) -> str:
     """Return a hash of a model's weights, tokenizer and settings, and of how it is read."""
     digest = hashlib.sha256(reading.encode())
@@ -148,11 +131,6 @@ def check_weights(folder: Path, settings: dict[str, Any]) -> None:
         raise EncoderError(f"{folder}: its weights are not those that landmark.json names: get the folder again")
 
 
-def encodable(text: str) -> str:
-    """Return text of the same length that UTF-8 can hold: tokenizers refuse lone surrogates."""
-    return text.encode("utf-8", "replace").decode("utf-8")
-
-
 def write_encoder(folder: Path, *, model: Any, pooling: Any, tokenizer: Any, settings: dict[str, Any]) -> None:
     """Write an encoder folder, which lmkrag and sentence-transformers both load.
 
@@ -173,15 +151,3 @@ def write_encoder(folder: Path, *, model: Any, pooling: Any, tokenizer: Any, set
     write_json(folder / "modules.json", _MODULES)
     write_json(folder / "landmark.json", {**settings, "weights": hash_weights(folder)})
     make_readable(folder)
-
-
-def make_readable(folder: Path) -> None:
-    """Give weights the mode of the JSON in their folder: safetensors writes files that only their owner can read."""
-    like = next(folder.glob("*.json"))
-    for path in folder.glob("*.safetensors"):
-        shutil.copymode(like, path)
-
-
-def write_json(path: Path, value: Any) -> None:
-    """Write JSON for people to read."""
-    path.write_text(json.dumps(value, indent=2) + "\n", "utf-8")

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from tokenizers import Tokenizer
 
-from lmkrag.encoder.spec import encodable
+from lmkrag.models.files import encodable
 from lmkrag.types import Sentence, Text
 
 _BATCH = 256  # sentences

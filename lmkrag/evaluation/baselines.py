@@ -12,10 +12,10 @@ import numpy as np
 
 from lmkrag.arrays import Vectors
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.encoder.device import choose_device, choose_dtype
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.spec import BASE_ENCODER, find_model
 from lmkrag.errors import MissingExtra, UsageError
+from lmkrag.models.device import choose_device, choose_dtype
 from lmkrag.types import Document, Sentence
 
 _NAME = re.compile(r"(?P<kind>recursive|sentence|late):(?P<size>\d+)(?P<title>\+title)?")

@@ -15,7 +15,9 @@ from lmkrag.errors import UsageError
 from lmkrag.evaluation.baselines import Baseline
 from lmkrag.evaluation.dataset import Dataset, Query, choose_queries, load_dataset
 from lmkrag.evaluation.metrics import BUDGETS, Overlap, Piece, Ranks, is_relevant, overlap_at, rank_queries
-from lmkrag.retrieval.filters import quote
+from lmkrag.ingest.opening import open_index
+from lmkrag.search.filters import quote
+from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.types import Document, Level, Mode, Sentence
 
 OURS = "lmkrag"
@@ -50,6 +52,7 @@ class Options:
 
     ``within``: sets whose questions are asked of their own document only. ``queries``: of each set at most, 0 for all.
     ``level``: what a reader gets from us. ``encoder``: of the index, see :meth:`lmkrag.Engine.open`.
+    ``weights``: of the search.
     """
 
     against: Sequence[str] = ()
@@ -58,6 +61,7 @@ class Options:
     encoder: str | None = None
     mode: Mode = "hybrid"
     level: Level = "span"
+    weights: Weights = WEIGHTS
 
 
 class _Found(NamedTuple):
@@ -107,8 +111,8 @@ def compare(
 def _ours(system: str, dataset: Dataset, queries: list[Query], path: Path, options: Options) -> _Found:
     name = system.partition(":")[2]
     how: Any = {"rerank": False} if name == "off" else {"reranker": name or None}
-    made: Any = {"encoder": options.encoder}
-    with Engine.open(path, create=True, **made, **how) as engine:
+    store, encoder = open_index(path, create=True, encoder=options.encoder)
+    with Engine(store, encoder, weights=options.weights, **how) as engine:
         engine.add(dataset.documents)
         pieces = _search(engine, dataset, queries, options.level, options)
         units = _search(engine, dataset, queries, "sentence", options)

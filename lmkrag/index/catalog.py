@@ -17,9 +17,9 @@ from lmkrag.index import codec
 from lmkrag.index.codec import checksum
 from lmkrag.index.files import File
 from lmkrag.index.ranges import DocumentRanges
-from lmkrag.index.recipes import recipe_from_json, recipe_to_json
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import Staged
+from lmkrag.index.vectors.recipes import recipe_from_json, recipe_to_json
 from lmkrag.json_values import replace_surrogates, to_json_value
 from lmkrag.types import ATTACHED_TO
 

@@ -81,11 +81,12 @@ class LiveSegment:
 class Selection:
     """Documents to search in: what a filter keeps. Each segment's rows are worked out once.
 
-    ``kept`` ``[documents]``: which of the snapshot's documents they are.
+    ``documents`` are all of the snapshot, ``kept`` ``[documents]`` which of them may be found.
     """
 
     def __init__(self, documents: DocumentRanges, keys: Sequence[int]) -> None:
         """Take the documents of a snapshot and the row ids of those to keep."""
+        self.documents = documents
         self.kept: Mask = np.isin(documents.keys, np.array(keys, np.int64))
         self._bounds: Ids = documents.bounds[self.kept]
         self._masks: dict[str, Mask] = {}

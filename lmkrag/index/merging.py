@@ -7,9 +7,9 @@ import numpy as np
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.index.files import Tables
 from lmkrag.index.live import LiveSegment
-from lmkrag.index.postings import merge_postings
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.structure import merge_structures
+from lmkrag.index.words.postings import merge_postings
 
 _MOST_SMALL = 8  # more small segments are merged: every search visits each
 _MERGED_ROWS = 131_072  # memory must not grow with the index

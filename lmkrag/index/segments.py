@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lmkrag.index.files import File, Tables, sync, write_tables
-from lmkrag.index.postings import Postings
 from lmkrag.index.structure import Structure
-from lmkrag.index.vectors import SUFFIX, Slices, VectorFile, write_vectors
+from lmkrag.index.vectors.vector_set import SUFFIX, Slices, VectorFile, write_vectors
+from lmkrag.index.words.postings import Postings
 from lmkrag.types import Recipe
 
 

@@ -10,8 +10,8 @@ computes what it computes over one index: numbers of documents, lengths and weig
 import contextlib
 import json
 import operator
-from collections.abc import Hashable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Self
 
@@ -19,17 +19,18 @@ import numpy as np
 from xxhash import xxh3_64_intdigest
 
 from lmkrag.arrays import Ids
-from lmkrag.errors import IndexCorrupt, IndexMismatch, IndexNotFound, StorageError, UsageError
+from lmkrag.errors import IndexCorrupt, IndexMismatch, IndexNotFound, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.files import sync
 from lmkrag.index.live import LiveSegment
+from lmkrag.index.pool import IndexReader
 from lmkrag.index.ranges import DocumentRanges
-from lmkrag.index.reader import IndexReader
 from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.status import combine_status
 from lmkrag.index.store import IndexStore
 from lmkrag.index.view import DocumentView
-from lmkrag.types import EncoderSpec, Recipe
+from lmkrag.types import EncoderSpec, IndexStatus, Recipe
 
 MOST_SHARDS = 1_000
 RECORD = "shards.json"
@@ -58,23 +59,23 @@ def owner_or_self(doc_id: str, meta: Mapping[str, object]) -> str:
 
 
 class ShardedStore:
-    """The shards of one index. One process writes to all of them, inside :meth:`writing`.
+    """The shards of one index. One process writes to all of them, inside :meth:`writing`."""
 
-    State: of an index that was opened in ``partial`` form, which shards are ``missing`` and why.
-    """
-
-    def __init__(self, path: Path, shards: Mapping[int, IndexStore], *, missing: dict[int, str] | None = None) -> None:
-        """Take what :meth:`open` or :meth:`create` found: shards by their numbers; ``missing`` if not all must be."""
+    def __init__(self, path: Path, parts: Sequence[IndexStore]) -> None:
+        """Take what :meth:`open` or :meth:`create` found."""
         self.path = path
-        self.shards = tuple(shards.values())
-        self.missing = missing
-        self.encoder: EncoderSpec = self.shards[0].encoder
-        self.recipe: Recipe = self.shards[0].recipe
-        readers = {number: shard.reader for number, shard in shards.items()}
-        self.reader = ShardedReader(readers, count=len(shards) + len(missing or ()), missing=missing)
+        self.parts = tuple(parts)
+        self.encoder: EncoderSpec = self.parts[0].encoder
+        self.recipe: Recipe = self.parts[0].recipe
+        self.reader = ShardedReader([part.reader for part in self.parts])
+
+    @property
+    def shards(self) -> int:
+        """How many shards there are."""
+        return len(self.parts)
 
     @classmethod
-    def create(cls, path: Path, *, encoder: EncoderSpec, recipe: Recipe | None = None, shards: int) -> Self:
+    def create(cls, path: Path, *, encoder: EncoderSpec, recipe: str | Recipe | None = None, shards: int) -> Self:
         """Make an empty sharded index in a new or empty directory.
 
         Raises:
@@ -87,37 +88,25 @@ class ShardedStore:
             raise UsageError(f"{path}: not empty and not an index; choose another directory")
         made = create_shards(folder, shards, encoder=encoder, recipe=recipe)
         write_record(path, folder.name, shards)
-        return cls(path, dict(enumerate(made)))
+        return cls(path, made)
 
     @classmethod
-    def open(cls, path: Path, *, partial: bool = False, recipe: Recipe | None = None) -> Self:
-        """Open an existing sharded index; with ``partial``, for reading, whatever shards there are.
+    def open(cls, path: Path, *, recipe: Recipe | None = None) -> Self:
+        """Open an existing sharded index.
 
         Raises:
             IndexNotFound: there is none, or one of its shards is not there. IndexMismatch: a shard was made with
                 another encoder. IndexCorrupt: the record of the shards or a shard is damaged.
         """
         folders = shard_folders(path)
-        shards: dict[int, IndexStore] = {}
-        missing: dict[int, str] = {}
-        failed: StorageError | None = None
+        parts: list[IndexStore] = []
         for number, folder in enumerate(folders):
-            try:
-                if not IndexStore.exists(folder):
-                    raise IndexNotFound(f"{folder}: shard {number} of {len(folders)} is not there")
-                shard = IndexStore.open(folder, recipe=recipe)
-            except StorageError as error:
-                if not partial:
-                    raise
-                missing[number], failed = str(error), error
-                continue
-            shards[number] = shard
-            first, other = next(iter(shards.items()))
-            if shard.encoder != other.encoder:
-                raise IndexMismatch(f"{folder}: made with another encoder than shard {first}: {shard.encoder.name!r}")
-        if failed is not None and not shards:
-            raise failed
-        return cls(path, shards, missing=missing if partial else None)
+            if not IndexStore.exists(folder):
+                raise IndexNotFound(f"{folder}: shard {number} of {len(folders)} is not there")
+            parts.append(IndexStore.open(folder, recipe=recipe))
+            if parts[-1].encoder != parts[0].encoder:
+                raise IndexMismatch(f"{folder}: made with another encoder than shard 0: {parts[-1].encoder.name!r}")
+        return cls(path, parts)
 
     @staticmethod
     def exists(path: Path) -> bool:
@@ -130,26 +119,32 @@ class ShardedStore:
 
     def number_of(self, doc_id: str, meta: Mapping[str, object] | None = None) -> int:
         """Return the shard that a document belongs to: an attachment to that of the document it is attached to."""
-        return choose_shard(owner_or_self(doc_id, meta or {}), len(self.shards))
+        return choose_shard(owner_or_self(doc_id, meta or {}), len(self.parts))
+
+    def to_local(self, key: int) -> tuple[int, int]:
+        """Return the shard of a row id of a snapshot, and the row id there."""
+        return narrow_id(key)
+
+    def to_global(self, part: int, key: int) -> int:
+        """Return the row id in snapshots of the whole index of a row of a shard."""
+        return key + first_id(part)
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
         """Be the one writer of every shard.
 
         Raises:
-            IndexLocked: somebody is writing to one. UsageError: it was opened in partial form.
+            IndexLocked: somebody is writing to one.
         """
-        if self.missing is not None:
-            raise UsageError(f"{self.path}: was opened in partial form, to be read; open it whole to write")
         with contextlib.ExitStack() as held:
-            for shard in self.shards:
+            for shard in self.parts:
                 held.enter_context(shard.writing())
             yield
 
     def commit_removed(self, doc_ids: Iterable[str]) -> None:
         """Remove documents, with what is attached to them; each shard in a step of its own."""
         wanted = list(doc_ids)
-        for shard in self.shards:
+        for shard in self.parts:
             with shard.reader.snapshot(segments=False) as snapshot:
                 own = [doc_id for doc_id in wanted if snapshot.find_document(doc_id) is not None]
             if own:
@@ -157,8 +152,12 @@ class ShardedStore:
 
     def compact(self) -> None:
         """Rewrite each shard without what was deleted."""
-        for shard in self.shards:
+        for shard in self.parts:
             shard.compact()
+
+    def status(self) -> IndexStatus:
+        """Return what the index holds."""
+        return combine_status(self.path, [shard.status() for shard in self.parts])
 
 
 @dataclass(frozen=True)
@@ -171,56 +170,37 @@ class _Combined:
 
 
 class ShardedReader:
-    """Snapshots of all shards together. State: what the newest one was made of, and which shards failed."""
+    """Snapshots of all shards together. State: what the newest one was made of."""
 
-    def __init__(self, readers: Mapping[int, IndexReader], *, count: int, missing: dict[int, str] | None) -> None:
-        """Take the readers of the shards that there are, of ``count`` shards in all, and where to note which fail.
-
-        ``missing`` is None where all have to be there.
-        """
-        self._readers, self._count, self._missing = dict(readers), count, missing
+    def __init__(self, readers: Sequence[IndexReader]) -> None:
+        """Take the readers of the shards."""
+        self._readers = tuple(readers)
         self._newest: _Combined | None = None
         self._titles: dict[int, frozenset[int]] = {}
 
     @contextlib.contextmanager
     def snapshot(self, *, segments: bool = True) -> Iterator["ShardedSnapshot"]:
-        """Hold one committed state of each shard; see :meth:`lmkrag.index.reader.IndexReader.snapshot`."""
+        """Hold one committed state of each shard; see :meth:`lmkrag.index.pool.IndexReader.snapshot`."""
         with contextlib.ExitStack() as held:
-            parts: dict[int, Snapshot] = {}
-            failed: StorageError | None = None
-            for shard, reader in self._readers.items():
-                try:
-                    parts[shard] = held.enter_context(reader.snapshot(segments=segments))
-                    if self._missing is not None:
-                        self._missing.pop(shard, None)
-                except StorageError as error:
-                    if self._missing is None:
-                        raise
-                    self._missing[shard], failed = str(error), error
-            if failed is not None and not parts:
-                raise failed
+            parts = tuple(held.enter_context(reader.snapshot(segments=segments)) for reader in self._readers)
             combined = self._combine(parts)
             yield ShardedSnapshot(
-                connection=next(iter(parts.values())).connection,
-                generation=sum(part.generation for part in parts.values()),
+                connection=parts[0].connection,
+                generation=sum(part.generation for part in parts),
                 documents=combined.documents,
                 segments=combined.segments,
                 titles=self._titles,
                 parts=parts,
-                count=self._count,
             )
 
-    def _combine(self, parts: Mapping[int, Snapshot]) -> _Combined:
-        sources = (
-            *(part.documents for part in parts.values()),
-            *(part.segments for part in parts.values()),
-        )
+    def _combine(self, parts: Sequence[Snapshot]) -> _Combined:
+        sources = (*(part.documents for part in parts), *(part.segments for part in parts))
         newest = self._newest
         if newest is not None and len(newest.parts) == len(sources) and all(map(operator.is_, newest.parts, sources)):
             return newest
-        documents = combine_ranges({shard: part.documents for shard, part in parts.items()})
+        documents = combine_ranges({shard: part.documents for shard, part in enumerate(parts)})
         segments = tuple(
-            live.renumbered(first_id(shard), documents) for shard, part in parts.items() for live in part.segments
+            live.renumbered(first_id(shard), documents) for shard, part in enumerate(parts) for live in part.segments
         )
         combined = _Combined(sources, documents, segments)
         if segments:
@@ -229,26 +209,22 @@ class ShardedReader:
 
     def close(self, *, wait: bool = False) -> None:
         """Close the readers of all shards."""
-        for reader in self._readers.values():
+        for reader in self._readers:
             reader.close(wait=wait)
 
 
 @dataclass(frozen=True)
 class ShardedSnapshot(Snapshot):
-    """One committed state of every shard, by their numbers; ``count`` is how many there should be."""
+    """One committed state of every shard."""
 
-    parts: Mapping[int, Snapshot] = field(default_factory=dict)
-    count: int = 0
-
-    @property
-    def state(self) -> Hashable:
-        """What no other state of this index has: the sum of the generations is the same in several."""
-        return tuple((shard, part.generation) for shard, part in self.parts.items())
+    parts: tuple[Snapshot, ...] = ()
 
     def find_document(self, doc_id: str) -> DocumentRow | None:
         """Return the row of a document, with ids that tell its shard."""
-        first = choose_shard(doc_id, self.count)
-        for shard in sorted(self.parts, key=lambda number: number != first):  # an attachment may be elsewhere
+        first = choose_shard(doc_id, len(self.parts))
+        for shard in sorted(
+            range(len(self.parts)), key=lambda number: number != first
+        ):  # an attachment may be elsewhere
             row = self.parts[shard].find_document(doc_id)
             if row is not None:
                 return widen(row, shard)
@@ -256,18 +232,18 @@ class ShardedSnapshot(Snapshot):
 
     def nearby_ids(self, doc_id: str) -> list[str]:
         """Return the names of some documents that are like a name which is not there."""
-        return [name for part in self.parts.values() for name in part.nearby_ids(doc_id)]
+        return [name for part in self.parts for name in part.nearby_ids(doc_id)]
 
     def all_documents(self, after: str = "", limit: int | None = None) -> Iterable[DocumentRow]:
         """Yield the rows of documents, by ``doc_id``: all, or at most ``limit`` after one."""
-        rows = (widen(row, shard) for shard, part in self.parts.items() for row in part.all_documents(after, limit))
+        rows = (widen(row, shard) for shard, part in enumerate(self.parts) for row in part.all_documents(after, limit))
         return sorted(rows, key=lambda row: row.doc_id)[:limit]
 
     def read_documents(self, keys: Iterable[int]) -> dict[int, DocumentRow]:
         """Return documents by their row ids."""
         found: dict[int, DocumentRow] = {}
         wanted = list(keys)
-        for shard, part in self.parts.items():
+        for shard, part in enumerate(self.parts):
             own = [key - first_id(shard) for key in wanted if key >> _BITS == shard]
             if own:
                 found.update(
@@ -320,11 +296,6 @@ def narrow_ids(ids: Ids) -> tuple[Ids, Ids]:
     return ids >> _BITS, ids & (first_id(1) - 1)
 
 
-def widen_id(store: "Store", part: IndexStore, key: int) -> int:
-    """Return the id that a document of a shard has in snapshots of the whole index."""
-    return key + first_id(store.shards.index(part)) if isinstance(store, ShardedStore) else key
-
-
 def check_shards(shards: int) -> None:
     """Raise UsageError unless a number of shards makes sense."""
     if isinstance(shards, bool) or not isinstance(shards, int) or not 1 <= shards <= MOST_SHARDS:
@@ -336,7 +307,9 @@ def folder_name(shards: int) -> str:
     return f"shards-{shards}"
 
 
-def create_shards(folder: Path, shards: int, *, encoder: EncoderSpec, recipe: Recipe | None = None) -> list[IndexStore]:
+def create_shards(
+    folder: Path, shards: int, *, encoder: EncoderSpec, recipe: str | Recipe | None = None
+) -> list[IndexStore]:
     """Make empty shards in a folder; those that a killed process has made are taken as they are."""
     places = _places(folder, shards)
     return [
@@ -383,33 +356,3 @@ def read_record(path: Path) -> tuple[str, int]:
     except (OSError, ValueError, KeyError, TypeError, UsageError) as error:
         raise IndexCorrupt(f"{path / RECORD}: can't be read ({error})") from error
     return folder, shards
-
-
-def open_store(path: Path, *, partial: bool = False, recipe: Recipe | None = None) -> "Store":
-    """Open an index, sharded or not.
-
-    Args:
-        path: of the index.
-        partial: open whatever shards there are.
-        recipe: takes the place of the one that the index has recorded.
-
-    Raises:
-        IndexNotFound: there is none. IndexMismatch: it can't be read by this lmkrag. IndexCorrupt: it is damaged.
-    """
-    if ShardedStore.exists(path):
-        return ShardedStore.open(path, partial=partial, recipe=recipe)
-    return IndexStore.open(path, recipe=recipe)
-
-
-Store = IndexStore | ShardedStore
-"""An index that is open."""
-
-
-def parts_of(store: Store) -> tuple[IndexStore, ...]:
-    """Return the shards of an index; one that has none is its own."""
-    return store.shards if isinstance(store, ShardedStore) else (store,)
-
-
-def index_exists(path: Path) -> bool:
-    """Return whether there is an index at ``path``, sharded or not."""
-    return ShardedStore.exists(path) or IndexStore.exists(path)

@@ -2,7 +2,7 @@
 
 import contextlib
 import sqlite3
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -14,7 +14,11 @@ from lmkrag.arrays import Bytes, Hashes, Ids, Mask, Scores, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt, SnapshotExpired
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
-from lmkrag.index.lexical import (
+from lmkrag.index.live import LiveSegment, Selection
+from lmkrag.index.ranges import DocumentRanges, find_rows
+from lmkrag.index.vectors.vector_set import VectorFile
+from lmkrag.index.view import DocumentView
+from lmkrag.index.words.lexical import (
     Terms,
     Totals,
     count_document_words,
@@ -24,11 +28,7 @@ from lmkrag.index.lexical import (
     score_documents,
     search_terms,
 )
-from lmkrag.index.live import LiveSegment, Selection
-from lmkrag.index.ranges import DocumentRanges, find_rows
-from lmkrag.index.vectors import VectorFile
-from lmkrag.index.view import DocumentView
-from lmkrag.index.words import query_words
+from lmkrag.index.words.terms import query_words
 from lmkrag.json_values import replace_surrogates
 from lmkrag.types import Mode
 
@@ -109,10 +109,6 @@ class Searchable(Protocol):
         """How many commits there were."""
 
     @property
-    def state(self) -> Hashable:
-        """What no other state of this index has, to remember answers by."""
-
-    @property
     def documents(self) -> DocumentRanges:
         """Its documents by their sentences."""
 
@@ -172,7 +168,7 @@ class SnapshotReader(Protocol):
     """What gives snapshots of an index."""
 
     def snapshot(self, *, segments: bool = True) -> AbstractContextManager[Searchable]:
-        """Hold one committed state: see :meth:`lmkrag.index.reader.IndexReader.snapshot`."""
+        """Hold one committed state: see :meth:`lmkrag.index.pool.IndexReader.snapshot`."""
 
 
 @dataclass(frozen=True)
@@ -185,11 +181,6 @@ class Snapshot:
     segments: tuple[LiveSegment, ...]
     titles: dict[int, frozenset[int]]
     """Words of documents' titles, by document; filled as they are asked for, and good for every later snapshot."""
-
-    @property
-    def state(self) -> Hashable:
-        """What no other state of this index has."""
-        return self.generation
 
     def search(
         self,
@@ -206,7 +197,7 @@ class Snapshot:
         Args:
             vector: ``[dimensions]`` of the question, of length one. In lexical mode None will do; similarities are 0
                 then.
-            words: of the question, from :func:`lmkrag.index.words.query_words`.
+            words: of the question, from :func:`lmkrag.index.words.terms.query_words`.
             mode: which of the two searches are made.
             top_k: how many sentences each of the two searches brings in, at most.
             allowed: documents to search in; None for all. Words weigh the same either way.
@@ -327,7 +318,7 @@ class Snapshot:
         return np.take_along_axis(all_scores, order, 1), np.take_along_axis(all_ids, order, 1)
 
     def find_terms(self, words: Hashes) -> Terms:
-        """Look up some words, from :func:`lmkrag.index.words.query_words`."""
+        """Look up some words, from :func:`lmkrag.index.words.terms.query_words`."""
         return find_terms(self.segments, self.totals, words)
 
     @cached_property
@@ -336,15 +327,15 @@ class Snapshot:
         return Totals(len(self.documents.keys), self.documents.sentences, count_words(self.segments))
 
     def search_lexical(self, terms: Terms, top_k: int, allowed: Selection | None = None) -> tuple[Ids, Scores]:
-        """Find sentences by BM25 over any of some words: see :func:`lmkrag.index.lexical.search_terms`."""
+        """Find sentences by BM25 over any of some words: see :func:`lmkrag.index.words.lexical.search_terms`."""
         return search_terms(self.segments, terms, top_k, allowed)
 
     def score_documents(self, positions: Ids, terms: Terms) -> Scores:
-        """Return the BM25 scores of whole documents: see :func:`lmkrag.index.lexical.score_documents`."""
+        """Return the BM25 scores of whole documents: see :func:`lmkrag.index.words.lexical.score_documents`."""
         return score_documents(self.segments, self.documents, positions, terms)
 
     def find_first(self, terms: Terms) -> list[tuple[Ids, Ids]]:
-        """Return where each word first stands in each document: see :func:`lmkrag.index.lexical.find_first`."""
+        """Return where each word first stands in each document: see :func:`lmkrag.index.words.lexical.find_first`."""
         return find_first(self.segments, terms.postings)
 
     def count_document_words(self) -> Ids:
@@ -366,7 +357,7 @@ class Snapshot:
 
         Args:
             documents: ``[k]`` their row ids.
-            words: from :func:`lmkrag.index.words.query_words`.
+            words: from :func:`lmkrag.index.words.terms.query_words`.
 
         Returns:
             ``[k]`` float32; 0 without a title.

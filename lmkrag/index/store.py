@@ -13,7 +13,7 @@ import json
 import sqlite3
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Self
@@ -26,13 +26,14 @@ from lmkrag.index.files import Tables, sync
 from lmkrag.index.live import LiveSegment
 from lmkrag.index.locking import lock_index
 from lmkrag.index.merging import choose_groups, lay_runs, lay_sentences, read_structures, read_vectors, read_words
-from lmkrag.index.reader import CATALOG, IndexReader, wrap_error
-from lmkrag.index.recipes import DEFAULT_RECIPE, choose_recipe, load_recipe, recipe_from_json, recipe_to_json
+from lmkrag.index.pool import CATALOG, IndexReader, wrap_error
 from lmkrag.index.segments import SegmentFile, write_segment
 from lmkrag.index.staged import Staged
-from lmkrag.index.vectors import Slices, check_factory
+from lmkrag.index.status import read_status
+from lmkrag.index.vectors.recipes import DEFAULT_RECIPE, choose_recipe, load_recipe, recipe_from_json, recipe_to_json
+from lmkrag.index.vectors.vector_set import Slices, check_factory
 from lmkrag.system import renew_in_forks
-from lmkrag.types import EncoderSpec, Recipe
+from lmkrag.types import EncoderSpec, IndexStatus, Recipe
 
 _NEW_CATALOG = "catalog.new"
 _LEFTOVERS = {"segments", "write.lock", *(_NEW_CATALOG + end for end in ("", "-wal", "-shm", "-journal"))}
@@ -40,6 +41,8 @@ _LEFTOVERS = {"segments", "write.lock", *(_NEW_CATALOG + end for end in ("", "-w
 
 class IndexStore:
     """An index directory. One process writes, inside :meth:`writing`; ``reader`` gives snapshots to any number."""
+
+    shards = 0
 
     def __init__(self, path: Path, encoder: EncoderSpec, recipe: Recipe) -> None:
         """Take what :meth:`open` or :meth:`create` found."""
@@ -105,6 +108,28 @@ class IndexStore:
         finally:
             reader.close()
 
+    @property
+    def parts(self) -> "tuple[IndexStore, ...]":
+        """The index itself: see :class:`lmkrag.index.opening.Store`."""
+        return (self,)
+
+    def number_of(self, doc_id: str, meta: Mapping[str, object] | None = None) -> int:
+        """Return 0: the index has one part."""
+        return 0
+
+    def to_local(self, key: int) -> tuple[int, int]:
+        """Return 0 and the row id: the index has one part."""
+        return 0, key
+
+    def to_global(self, part: int, key: int) -> int:
+        """Return the row id: the index has one part."""
+        return key
+
+    def status(self) -> IndexStatus:
+        """Return what the index holds."""
+        with self.reader.snapshot(segments=False) as snapshot:
+            return read_status(self.path, snapshot.connection, self.encoder, self.recipe)
+
     @staticmethod
     def exists(path: Path) -> bool:
         """Return whether there is an index at ``path``."""
@@ -153,7 +178,7 @@ class IndexStore:
 
         Args:
             vectors: each ``[n, dimensions]``, end to end.
-            words: of the same sentences, from :class:`lmkrag.index.postings.PostingsBuilder`.
+            words: of the same sentences, from :class:`lmkrag.index.words.postings.PostingsBuilder`.
             structure: of the same sentences: ``positions`` and ``roles``.
         """
         rows = sum(map(len, vectors))

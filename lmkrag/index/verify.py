@@ -1,10 +1,6 @@
-"""Look at a whole index: what it holds, and whether every file and row is what was written."""
+"""Check whether every file and row of an index is what was written."""
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -13,69 +9,12 @@ from lmkrag.errors import IndexCorrupt, StorageError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.codec import checksum_content
+from lmkrag.index.opening import Store
 from lmkrag.index.segments import Segment
-from lmkrag.index.shards import ShardedStore, Store
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.store import IndexStore
-from lmkrag.types import IndexStatus
 
 _TRIES = 20  # beside a writer that never rests
-
-
-def read_status(store: Store) -> IndexStatus:
-    """Return what an index holds, without reading its vectors."""
-    if not isinstance(store, ShardedStore):
-        return _read_status(store)
-    return combine_status(store.path, [_read_status(part) for part in store.shards])
-
-
-def combine_status(path: Path, parts: Sequence[IndexStatus]) -> IndexStatus:
-    """Return what shards hold together, those of the index at ``path``."""
-    numbers = ("documents", "sentences", "characters", "dead", "segments", "bytes", "skipped")
-    counts = {name: sum(getattr(part, name) for part in parts) for name in numbers}
-    kinds = sum((Counter(part.kinds) for part in parts), Counter())
-    roots = sum((Counter(part.roots) for part in parts), Counter())
-    return replace(
-        parts[0],
-        **counts,
-        path=str(path),
-        changed=max(part.changed for part in parts),
-        kinds=dict(sorted(kinds.items())),
-        roots=dict(sorted(roots.items())),
-        shards=len(parts),
-    )
-
-
-def _read_status(store: IndexStore) -> IndexStatus:
-    with store.reader.snapshot(segments=False) as snapshot:
-        documents = list(catalog.all_documents(snapshot.connection))
-        segments = catalog.read_segments(snapshot.connection)
-        version = int(catalog.read_meta(snapshot.connection)["format"])
-        skipped = len(catalog.read_skipped(snapshot.connection))
-    sentences = sum(row.sentences for row in documents)
-    return IndexStatus(
-        path=str(store.path),
-        documents=len(documents),
-        sentences=sentences,
-        characters=sum(row.length for row in documents),
-        dead=sum(file.rows for file, _ in segments) - sentences,
-        segments=len(segments),
-        bytes=sum(path.stat().st_size for path in store.path.rglob("*") if path.is_file()),
-        recipe=store.recipe.name,
-        encoder=store.encoder.name,
-        fingerprint=store.encoder.fingerprint,
-        dimensions=store.encoder.dimensions,
-        version=version,
-        skipped=skipped,
-        changed=datetime.fromtimestamp(_changed_at(store), UTC).isoformat(timespec="seconds"),
-        roots=dict(sorted(Counter(row.root for row in documents if row.root).items())),
-        kinds=dict(sorted(Counter(row.kind for row in documents).items())),
-    )
-
-
-def _changed_at(store: IndexStore) -> float:
-    """When the catalog was last written to: its log, where there is one, is written first."""
-    return max(path.stat().st_mtime for path in store.path.glob("catalog.sqlite*") if not path.name.endswith("-shm"))
 
 
 def find_problems(store: Store) -> tuple[str, ...]:
@@ -84,13 +23,18 @@ def find_problems(store: Store) -> tuple[str, ...]:
     Returns:
         One line per problem; empty when the index is whole.
     """
-    if isinstance(store, ShardedStore):
-        parts = enumerate(map(find_problems, store.shards))
+    if store.shards:
+        parts = enumerate(map(_find_stable_problems, store.parts))
         return tuple(f"shard {number}: {problem}" for number, problems in parts for problem in problems)
+    return _find_stable_problems(store.parts[0])
+
+
+def _find_stable_problems(store: IndexStore) -> tuple[str, ...]:
+    """The problems of one index, checked again where a writer has removed files meanwhile."""
     for _ in range(_TRIES):
         before, problems = _find_problems(store)
         if not problems or before == _generation(store):
-            break  # else a writer has removed files while they were being checked
+            break
     return problems
 
 

@@ -1,30 +1,35 @@
 """lmkrag as a LangChain retriever, and its re-ranker as a document compressor for any retriever."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from lmkrag.engine import Engine
 from lmkrag.errors import MissingExtra
 from lmkrag.integrations.metadata import describe_highlights, describe_span
 from lmkrag.remote import RemoteEngine
 from lmkrag.reranker.highlights import THRESHOLD, prune
-from lmkrag.retrieval.request import AskOptions
-from lmkrag.types import Mode, Span
+from lmkrag.search.request import SearchOptions, to_pydantic
+from lmkrag.types import Span
 
 try:
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun, Callbacks
     from langchain_core.documents import BaseDocumentCompressor, Document
     from langchain_core.retrievers import BaseRetriever
-    from pydantic import ConfigDict
+    from pydantic import ConfigDict, create_model
 except ImportError:
     raise MissingExtra("langchain", "langchain-core") from None
 
 
-class LandmarkRetriever(BaseRetriever):
+_NAMES = set(SearchOptions.__annotations__) - {"top_k"}
+_Options: Any = create_model("_Options", __base__=BaseRetriever, **to_pydantic(_NAMES))
+
+
+class LandmarkRetriever(_Options):  # type: ignore[misc]  # made of the options of a search
     """Exact spans as LangChain documents, best first.
 
-    The engine may be one on this machine or one behind a server (:meth:`lmkrag.Engine.connect`).
-    ``k``, ``budget``, ``mode``, ``filter`` and ``rerank`` are as in :meth:`lmkrag.Engine.search`. All but the last may
-    be given again in a call, ``retriever.invoke(question, k=3)``, or made configurable with ``configurable_fields``.
+    The engine may be one on this machine or one behind a server (:meth:`lmkrag.Engine.connect`). ``k`` is the number of
+    results; the other options are those of :meth:`lmkrag.Engine.search`. All of them may be given again in a call,
+    ``retriever.invoke(question, k=3)``, or made configurable with ``configurable_fields``.
 
     >>> retriever = LandmarkRetriever(engine=engine, k=8)  # doctest: +SKIP
     >>> retriever.invoke("how is leave accrued?")[0].metadata["start"]  # doctest: +SKIP
@@ -34,48 +39,22 @@ class LandmarkRetriever(BaseRetriever):
 
     engine: Engine | RemoteEngine
     k: int | None = None
-    budget: int | None = None
-    mode: Mode = "hybrid"
-    filter: str | None = None
-    rerank: bool | float | None = None
 
     def _get_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: CallbackManagerForRetrieverRun,
-        k: int | None = None,
-        budget: int | None = None,
-        mode: Mode | None = None,
-        filter: str | None = None,
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        """Search; LangChain refuses arguments that are not named here."""
-        options = self._options(k, budget, mode, filter)
-        return [to_document(span) for span in self.engine.search(query, **options)]
+        return [to_document(span) for span in self.engine.search(query, **self._search_options(options))]
 
     async def _aget_relevant_documents(
-        self,
-        query: str,
-        *,
-        run_manager: AsyncCallbackManagerForRetrieverRun,
-        k: int | None = None,
-        budget: int | None = None,
-        mode: Mode | None = None,
-        filter: str | None = None,
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
-        """Search without blocking the event loop."""
-        options = self._options(k, budget, mode, filter)
-        return [to_document(span) for span in await self.engine.asearch(query, **options)]
+        return [to_document(span) for span in await self.engine.asearch(query, **self._search_options(options))]
 
-    def _options(self, k: int | None, budget: int | None, mode: Mode | None, filter: str | None) -> AskOptions:
+    def _search_options(self, given: dict[str, Any]) -> Any:
         """What a call says, else what the fields say."""
-        return {
-            "top_k": self.k if k is None else k,
-            "budget": self.budget if budget is None else budget,
-            "mode": self.mode if mode is None else mode,
-            "filter": self.filter if filter is None else filter,
-            "rerank": self.rerank,
-        }
+        options = {name: getattr(self, name) for name in (*_NAMES, "k")}
+        options |= {name: value for name, value in given.items() if value is not None}
+        return options | {"top_k": options.pop("k")}
 
 
 class LandmarkCompressor(BaseDocumentCompressor):

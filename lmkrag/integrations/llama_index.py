@@ -1,15 +1,15 @@
 """lmkrag as a LlamaIndex retriever, and its re-ranker as a node postprocessor for any retriever."""
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Unpack
 
 from lmkrag.engine import Engine
 from lmkrag.errors import MissingExtra, UsageError
 from lmkrag.integrations.metadata import describe_highlights, describe_span
 from lmkrag.remote import RemoteEngine
 from lmkrag.reranker.highlights import THRESHOLD, Pruned, prune
-from lmkrag.retrieval.request import AskOptions, SearchRequest
-from lmkrag.types import IndexReport, Mode, Span
+from lmkrag.search.request import SearchOptions, SearchRequest
+from lmkrag.types import IndexReport, Span
 
 try:
     from llama_index.core.callbacks.base import CallbackManager
@@ -40,22 +40,14 @@ class LandmarkRetriever(BaseRetriever):
         engine: Engine | RemoteEngine,
         *,
         similarity_top_k: int | None = None,
-        budget: int | None = None,
-        mode: Mode = "hybrid",
-        filter: str | None = None,
-        rerank: bool | float | None = None,
         callback_manager: CallbackManager | None = None,
-        **kwargs: Any,
+        **options: Unpack[SearchOptions],
     ) -> None:
         """Take an open engine and how to search it: see :meth:`lmkrag.Engine.search`."""
-        super().__init__(callback_manager=callback_manager, **kwargs)
+        super().__init__(callback_manager=callback_manager)
         self.engine = engine
-        self.similarity_top_k = similarity_top_k
-        self.budget = budget
-        self.mode = mode
-        self.filter = filter
-        self.rerank = rerank
-        SearchRequest(**self._options())  # wrong options are refused now, not at the first question
+        self.options: SearchOptions = {"top_k": similarity_top_k, **options}
+        SearchRequest(**self.options)  # wrong options are refused now, not at the first question
 
     def index_documents(self, documents: Iterable[Any]) -> IndexReport:
         """Index LlamaIndex documents, as its readers load them; see :meth:`lmkrag.Engine.add`."""
@@ -63,20 +55,11 @@ class LandmarkRetriever(BaseRetriever):
             raise UsageError("documents can't be indexed through a connection: index where the index is")
         return self.engine.add(documents)
 
-    def _options(self) -> AskOptions:
-        return {
-            "top_k": self.similarity_top_k,
-            "budget": self.budget,
-            "mode": self.mode,
-            "filter": self.filter,
-            "rerank": self.rerank,
-        }
-
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return _to_nodes(self.engine.search(query_bundle.query_str, **self._options()))
+        return _to_nodes(self.engine.search(query_bundle.query_str, **self.options))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return _to_nodes(await self.engine.asearch(query_bundle.query_str, **self._options()))
+        return _to_nodes(await self.engine.asearch(query_bundle.query_str, **self.options))
 
 
 class LandmarkPostprocessor(BaseNodePostprocessor):

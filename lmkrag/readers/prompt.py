@@ -92,7 +92,7 @@ def build_context(question: str, spans: Sequence[Span], *, budget: int, count_to
             return Context(text, tuple(kept), tokens)
         kept.pop()
         if not kept:
-            raise UsageError(f"a budget of {budget} tokens holds no span with its source: give at least {tokens}")
+            raise UsageError(f"{budget} tokens hold no span with its source: give at least {tokens}")
 
 
 def framed_cost(count_tokens: Callable[[str], int]) -> Callable[[int, Span], int]:

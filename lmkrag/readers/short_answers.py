@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lmkrag.reranker.base import Place, Reading
-from lmkrag.reranker.highlights import split_places
+from lmkrag.reranker.base import PassageScores, RerankPassage
+from lmkrag.reranker.highlights import split_passages
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.types import Sentence, ShortAnswer, Span
 
-PLACES = 8
-"""Places that are read, at most."""
+PASSAGES = 8
+"""Passages that are read, at most."""
 
 STRENGTH = -3.0
 """The logarithm of the least probability with which words are taken for the answer."""
@@ -49,16 +49,16 @@ class ReadSentence(NamedTuple):
 
 
 def read_spans(question: str, spans: Sequence[Span], reranker: LandmarkReranker) -> list[ReadSentence]:
-    """Read the best places of spans; return their sentences, best first."""
-    places = [
-        (max(_similarity(span, sentence) for sentence in place), number, place)
+    """Read the best passages of spans; return their sentences, best first."""
+    passages = [
+        (max(_similarity(span, sentence) for sentence in passage), number, passage)
         for number, span in enumerate(spans, 1)
-        for place in split_places(span.text)
+        for passage in split_passages(span.text)
     ]
-    places.sort(key=lambda place: -place[0])
-    best = places[:PLACES]
+    passages.sort(key=lambda passage: -passage[0])
+    best = passages[:PASSAGES]
     texts = [
-        Place(spans[number - 1].title, tuple(spans[number - 1].text[one.start : one.end] for one in sentences))
+        RerankPassage(spans[number - 1].title, tuple(spans[number - 1].text[one.start : one.end] for one in sentences))
         for _, number, sentences in best
     ]
     found: list[ReadSentence] = []
@@ -68,19 +68,19 @@ def read_spans(question: str, spans: Sequence[Span], reranker: LandmarkReranker)
 
 
 def _describe(
-    question: str, number: int, span: Span, sentences: Sequence[Sentence], reading: Reading
+    question: str, number: int, span: Span, sentences: Sequence[Sentence], reading: PassageScores
 ) -> Iterator[ReadSentence]:
-    for place, sentence in enumerate(sentences):
-        start, end = (span.start + sentence.start + int(offset) for offset in reading.short[place])
+    for passage, sentence in enumerate(sentences):
+        start, end = (span.start + sentence.start + int(offset) for offset in reading.short[passage])
         text = span.text[start - span.start : end - span.start]
         short = ShortAnswer(number, text, start, end)
-        certain = reading.strength[place] >= STRENGTH and bool(_HAS_SHORT_ANSWER.match(question))
+        certain = reading.strength[passage] >= STRENGTH and bool(_HAS_SHORT_ANSWER.match(question))
         yield ReadSentence(
             number,
             span.start + sentence.start,
             span.start + sentence.end,
-            _similarity(span, sentence) + WEIGHT * float(reading.rank[place]),
-            float(reading.answers[place]),
+            _similarity(span, sentence) + WEIGHT * float(reading.rank[passage]),
+            float(reading.answers[passage]),
             short if certain and 0 < end - start <= _SHARE * (sentence.end - sentence.start) else None,
         )
 

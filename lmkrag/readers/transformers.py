@@ -75,7 +75,8 @@ class TransformersReader(LanguageModelReader):
         room = self._longest - inputs["input_ids"].shape[1]
         if room < 1:
             raise ReaderError(
-                f"the prompt has {inputs['input_ids'].shape[1]} tokens, the model reads {self._longest}: lower --budget"
+                f"the prompt has {inputs['input_ids'].shape[1]} tokens, the model reads {self._longest}: "
+                "lower --context-tokens"
             )
         streamer = TextIteratorStreamer(self._tokenizer, skip_prompt=True, skip_special_tokens=True, timeout=0.5)
         settings = {**self._sampling, "max_new_tokens": min(self._max_tokens, room)}

@@ -76,6 +76,6 @@ class VllmReader(LanguageModelReader):
         try:
             outputs = self._llm.chat(conversations, self._sampling, use_tqdm=False)
         except (RuntimeError, ValueError) as error:
-            raise ReaderError(f"vLLM failed ({error}); is the prompt too long? lower --budget") from error
+            raise ReaderError(f"vLLM failed ({error}); is the prompt too long? lower --context-tokens") from error
         completions = [output.outputs[0] for output in outputs]
         return [one.text + (CUT if one.finish_reason == "length" else "") for one in completions]

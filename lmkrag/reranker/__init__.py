@@ -1,1 +1,1 @@
-"""Reading a question and a found place together: a second look at what a search found."""
+"""Reading a question and a found passage together: a second look at what a search found."""

@@ -10,11 +10,11 @@ from lmkrag.arrays import Ids, Scores
 DEFAULT_RERANKER = "landmark-reranker"
 """Our own, in this package."""
 
-PLACE_LENGTH = 520
-"""Characters of a place, if its sentences are not longer."""
+PASSAGE_CHARS = 520
+"""Characters of a passage, if its sentences are not longer."""
 
 
-class Place(NamedTuple):
+class RerankPassage(NamedTuple):
     """Sentences of a document that follow one another, to be read together with a question."""
 
     title: str
@@ -29,20 +29,20 @@ class Reranker(Protocol):
     weight: float
     """What its scores are multiplied by before they are added to similarities."""
 
-    def score(self, question: str, places: Sequence[Place]) -> list[Scores]:
-        """Return how well the sentences of each place answer a question: ``[sentences]`` float32 each, finite.
+    def score(self, question: str, passages: Sequence[RerankPassage]) -> list[Scores]:
+        """Return how well the sentences of each passage answer a question: ``[sentences]`` float32 each, finite.
 
         Higher is better; only differences count.
         """
         ...
 
 
-class Reading(NamedTuple):
-    """What a re-ranker of ours says of the sentences of a place.
+class PassageScores(NamedTuple):
+    """What a re-ranker of ours says of the sentences of a passage.
 
     ``rank`` ``[sentences]`` is how each ranks, ``answers`` the log-odds that it answers. ``short`` ``[sentences, 2]``
     are the characters of each that would be the short answer, ``strength`` the logarithm of the probability that these,
-    of all in the place, are it. Sentences that did not fit rank as the lowest of the others, and have no short answer.
+    of all in the passage, are it. Sentences that did not fit rank as the lowest of the others and have no short answer.
     """
 
     rank: Scores
@@ -54,9 +54,9 @@ class Reading(NamedTuple):
 _NEVER = -20  # log-odds of what was not read
 
 
-def nothing_read(sentences: int) -> Reading:
-    """Return the reading of a place of so many sentences, none of which was read."""
-    return Reading(
+def unread_scores(sentences: int) -> PassageScores:
+    """Return the reading of a passage of so many sentences, none of which was read."""
+    return PassageScores(
         np.zeros(sentences, np.float32),
         np.full(sentences, _NEVER, np.float32),
         np.zeros((sentences, 2), np.int64),
@@ -64,17 +64,17 @@ def nothing_read(sentences: int) -> Reading:
     )
 
 
-class ReadSentences(NamedTuple):
+class ScoredSentences(NamedTuple):
     """Sentences that were read for a question, by increasing id; ``[n]`` each.
 
-    ``sentences`` and ``documents`` are ids, ``places`` number the place that each was read in, from 0, best first,
+    ``sentences`` and ``documents`` are ids, ``passages`` number the passage that each was read in, from 0, best first,
     ``lengths`` are characters. ``score`` and ``similarity`` are the search's, ``rank``, ``answers`` and ``strength``
-    the re-ranker's (:class:`Reading`), float32.
+    the re-ranker's (:class:`PassageScores`), float32.
     """
 
     sentences: Ids
     documents: Ids
-    places: Ids
+    passages: Ids
     lengths: Ids
     score: Scores
     similarity: Scores
@@ -85,19 +85,19 @@ class ReadSentences(NamedTuple):
 
 @runtime_checkable
 class ListwiseReranker(Protocol):
-    """A re-ranker that also compares all sentences that were read, those of different places among them."""
+    """A re-ranker that also compares all sentences that were read, those of different passages among them."""
 
     name: str
     weight: float
 
-    def score(self, question: str, places: Sequence[Place]) -> list[Scores]:
-        """Return how well the sentences of each place answer a question: see :class:`Reranker`."""
+    def score(self, question: str, passages: Sequence[RerankPassage]) -> list[Scores]:
+        """Return how well the sentences of each passage answer a question: see :class:`Reranker`."""
         ...
 
-    def read(self, question: str, places: Sequence[Place]) -> list[Reading]:
-        """Read places together with a question."""
+    def read(self, question: str, passages: Sequence[RerankPassage]) -> list[PassageScores]:
+        """Read passages together with a question."""
         ...
 
-    def compare(self, read: ReadSentences) -> Scores:
+    def compare(self, read: ScoredSentences) -> Scores:
         """Return the scores of all that was read, ``[n]`` float32, in place of their ranks."""
         ...

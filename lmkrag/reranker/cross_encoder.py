@@ -1,4 +1,4 @@
-"""Cross-encoders of sentence-transformers as re-rankers: one score for a place, which all of its sentences get."""
+"""Cross-encoders of sentence-transformers as re-rankers: one score for a passage, which all of its sentences get."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Self
@@ -7,14 +7,14 @@ import numpy as np
 
 from lmkrag.arrays import Scores
 from lmkrag.errors import EncoderError, MissingExtra
-from lmkrag.reranker.base import Place
+from lmkrag.reranker.base import RerankPassage
 
 if TYPE_CHECKING:
     from sentence_transformers import CrossEncoder
 
 
 class CrossEncoderReranker:
-    """Reads places with a ``CrossEncoder``. State: the model. May be shared by threads.
+    """Reads passages with a ``CrossEncoder``. State: the model. May be shared by threads.
 
     >>> reranker = CrossEncoderReranker.load("cross-encoder/ms-marco-MiniLM-L6-v2")  # doctest: +SKIP
     >>> engine.search("who approves leave?", rerank=True)  # doctest: +SKIP
@@ -47,13 +47,15 @@ class CrossEncoderReranker:
             raise EncoderError(f"re-ranker {name!r}: gives {model.num_labels} scores for a pair, not one")
         return cls(model, name)
 
-    def score(self, question: str, places: Sequence[Place]) -> list[Scores]:
-        """Return the score of each place, once for every sentence: see :class:`lmkrag.reranker.base.Reranker`."""
-        if not places:
+    def score(self, question: str, passages: Sequence[RerankPassage]) -> list[Scores]:
+        """Return the score of each passage, once for every sentence: see :class:`lmkrag.reranker.base.Reranker`."""
+        if not passages:
             return []
         pairs = [
-            (question, "".join([place.title, "\n\n"] * bool(place.title)) + "".join(place.sentences))
-            for place in places
+            (question, "".join([passage.title, "\n\n"] * bool(passage.title)) + "".join(passage.sentences))
+            for passage in passages
         ]
         scores = np.asarray(self._model.predict(pairs, show_progress_bar=False), np.float32)
-        return [np.full(len(place.sentences), score, np.float32) for place, score in zip(places, scores, strict=True)]
+        return [
+            np.full(len(passage.sentences), score, np.float32) for passage, score in zip(passages, scores, strict=True)
+        ]

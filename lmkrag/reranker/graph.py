@@ -6,7 +6,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from lmkrag.arrays import Ids, Scores
-from lmkrag.encoder.graph import AFTER, BEFORE, Inputs, layer_nodes, shape_nodes
+from lmkrag.models.graph import AFTER, BEFORE, Inputs, layer_nodes, shape_nodes
 
 LOGITS, WEIGHTS, ENDS = "logits", "weights", "ends"
 ALIKE = {AFTER: "alike.after", BEFORE: "alike.before"}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.reranker.base import PLACE_LENGTH, Place
+from lmkrag.reranker.base import PASSAGE_CHARS, RerankPassage
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.reranker.loading import load_landmark_reranker
 from lmkrag.types import Sentence
@@ -15,7 +15,7 @@ from lmkrag.types import Sentence
 THRESHOLD = 0.2
 """The least probability with which a sentence is kept when a text is pruned."""
 
-_AT_A_TIME = 32  # places read in one pass
+_AT_A_TIME = 32  # passages read in one pass
 
 
 class Highlight(NamedTuple):
@@ -50,14 +50,14 @@ def highlight(
     'Apples are picked in May.'
     """
     reranker = reranker or load_landmark_reranker()
-    places = list(split_places(text))
+    passages = list(split_passages(text))
     found: list[Highlight] = []
-    for start in range(0, len(places), _AT_A_TIME):
-        part = places[start : start + _AT_A_TIME]
-        read = [Place(title, tuple(text[one.start : one.end] for one in place)) for place in part]
-        for place, reading in zip(part, reranker.read(question, read), strict=True):
+    for start in range(0, len(passages), _AT_A_TIME):
+        part = passages[start : start + _AT_A_TIME]
+        read = [RerankPassage(title, tuple(text[one.start : one.end] for one in passage)) for passage in part]
+        for passage, reading in zip(part, reranker.read(question, read), strict=True):
             probabilities = 1 / (1 + np.exp(-reading.answers.astype(np.float64)))
-            found += map(Highlight, place, probabilities.tolist())
+            found += map(Highlight, passage, probabilities.tolist())
     return found
 
 
@@ -102,13 +102,13 @@ def _join(text: str, kept: Sequence[Highlight]) -> str:
     return "".join(pieces).strip()
 
 
-def split_places(text: str) -> Iterator[Sequence[Sentence]]:
+def split_passages(text: str) -> Iterator[Sequence[Sentence]]:
     """Yield the sentences of a text, as many together as are read at a time."""
-    place: list[Sentence] = []
+    passage: list[Sentence] = []
     for sentence in split_sentences(text):
-        if place and sentence.end - place[0].start > PLACE_LENGTH:
-            yield place
-            place = []
-        place.append(sentence)
-    if place:
-        yield place
+        if passage and sentence.end - passage[0].start > PASSAGE_CHARS:
+            yield passage
+            passage = []
+        passage.append(sentence)
+    if passage:
+        yield passage

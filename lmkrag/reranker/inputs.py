@@ -1,4 +1,4 @@
-"""From a question and a place to tokens: ``[CLS] question [SEP] title <LMK> sentence <LMK> sentence <LMK> [SEP]``."""
+"""From a question and a passage to tokens: ``[CLS] question [SEP] title <LMK> sentence <LMK> sentence <LMK> [SEP]``."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,16 +7,16 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from lmkrag.arrays import Ids
-from lmkrag.encoder.spec import encodable
-from lmkrag.reranker.base import Place
+from lmkrag.models.files import encodable
+from lmkrag.reranker.base import RerankPassage
 
 _QUESTION, _TITLE, _SENTENCE = 64, 16, 120  # tokens of each that are read, at most
-_PLACE = 240
+_PASSAGE = 240
 _LONGEST = 2_000  # characters of a question, title or sentence that are looked at
 
 
 class PairTokens(NamedTuple):
-    """A question and a place as tokens.
+    """A question and a passage as tokens.
 
     ``ids`` ``[tokens]``; ``question`` counts the question's, which follow the first token; ``owners`` ``[tokens]`` are
     the sentences that tokens are of, -1 for none; ``offsets`` ``[tokens, 2]`` where they stand in their sentences.
@@ -29,14 +29,14 @@ class PairTokens(NamedTuple):
 
     @property
     def types(self) -> Ids:
-        """``[tokens]``: 0 for the question, 1 for the place."""
+        """``[tokens]``: 0 for the question, 1 for the passage."""
         types = np.ones(len(self.ids), np.int64)
         types[: self.question + 2] = 0
         return types
 
 
 class PairTokenizer:
-    """Tokenizes questions with places. State: the tokenizer."""
+    """Tokenizes questions with passages. State: the tokenizer."""
 
     def __init__(self, tokenizer: Tokenizer, landmark: str) -> None:
         """Take the model's tokenizer, whose settings are changed, and its landmark."""
@@ -48,21 +48,21 @@ class PairTokenizer:
             int(tokenizer.token_to_id(token) or 0) for token in ("[CLS]", "[SEP]", landmark)
         )
 
-    def pair(self, question: str, place: Place) -> PairTokens:
-        """Tokenize a question and a place; sentences that do not fit are left out, long ones are cut."""
+    def pair(self, question: str, passage: RerankPassage) -> PairTokens:
+        """Tokenize a question and a passage; sentences that do not fit are left out, long ones are cut."""
         asked = self._encode(question, _QUESTION)[0]
-        title = self._encode(place.title, _TITLE)[0]
+        title = self._encode(passage.title, _TITLE)[0]
         ids = [self._first, *asked, self._last, *title, *([self._landmark] if title else [])]
         owners = [-1] * len(ids)
         offsets = [(0, 0)] * len(ids)
-        room = len(asked) + 2 + _PLACE
-        for number, sentence in enumerate(place.sentences):
-            tokens, places = self._encode(sentence, _SENTENCE)
+        room = len(asked) + 2 + _PASSAGE
+        for number, sentence in enumerate(passage.sentences):
+            tokens, passages = self._encode(sentence, _SENTENCE)
             if len(ids) + len(tokens) + 2 > room:
                 break
             ids += [*tokens, self._landmark]
             owners += [number] * (len(tokens) + 1)
-            offsets += [*places, (len(sentence), len(sentence))]
+            offsets += [*passages, (len(sentence), len(sentence))]
         return PairTokens(
             np.array([*ids, self._last], np.int64),
             len(asked),
@@ -70,9 +70,9 @@ class PairTokenizer:
             np.array([*offsets, (0, 0)], np.int64),
         )
 
-    def pairs(self, question: str, places: Sequence[Place]) -> list[PairTokens]:
-        """Tokenize a question with each of some places."""
-        return [self.pair(question, place) for place in places]
+    def pairs(self, question: str, passages: Sequence[RerankPassage]) -> list[PairTokens]:
+        """Tokenize a question with each of some passages."""
+        return [self.pair(question, passage) for passage in passages]
 
     def _encode(self, text: str, most: int) -> tuple[list[int], list[tuple[int, int]]]:
         encoding = self._tokens.encode(encodable(text[:_LONGEST]), add_special_tokens=False)

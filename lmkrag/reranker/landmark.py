@@ -1,9 +1,9 @@
-"""``landmark-reranker``: our own cross-encoder, which scores every sentence of a place at its landmark.
+"""``landmark-reranker``: our own cross-encoder, which scores every sentence of a passage at its landmark.
 
-Three layers of BERT read the question and the place together; a sentence's scores come from the mean of its tokens'
+Three layers of BERT read the question and the passage together; a sentence's scores come from the mean of its tokens'
 states, that of the question's, and late interaction: for each token of the question the most similar token of the
 sentence (Khattab and Zaharia, "ColBERT", 2020), in the last states and in the first. It is trained as a residual on
-the similarities of a search (``lmkrag/training/place_reader.py``).
+the similarities of a search (``lmkrag/training/passage_reader.py``).
 """
 
 import json
@@ -17,15 +17,15 @@ from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 
 from lmkrag.arrays import Ids, Scores, Vectors
-from lmkrag.encoder.bert import bert_inputs, expected_names, fuse_weights, read_weights
-from lmkrag.encoder.graph import AFTER, BEFORE, BERT_INPUTS, bert_nodes, build_model
 from lmkrag.encoder.loading import read_config
-from lmkrag.encoder.precision import choose_ranges, find_precision
-from lmkrag.encoder.quantization import check_ranges, quantize
-from lmkrag.encoder.session import Session
 from lmkrag.encoder.spec import WORDS, find_model, find_words
 from lmkrag.errors import EncoderError, UsageError
-from lmkrag.reranker.base import DEFAULT_RERANKER, Place, Reading, ReadSentences, nothing_read
+from lmkrag.models.bert import bert_inputs, expected_names, fuse_weights, read_weights
+from lmkrag.models.graph import AFTER, BEFORE, BERT_INPUTS, bert_nodes, build_model
+from lmkrag.models.precision import choose_ranges, find_precision
+from lmkrag.models.quantization import check_ranges, quantize
+from lmkrag.models.session import Session
+from lmkrag.reranker.base import DEFAULT_RERANKER, PassageScores, RerankPassage, ScoredSentences, unread_scores
 from lmkrag.reranker.graph import ALIKE, ENDS, INPUTS, LINEAR, LOGITS, OUTPUTS, WEIGHTS, head_nodes
 from lmkrag.reranker.inputs import PairTokenizer, PairTokens
 from lmkrag.reranker.listwise import SHARE, ListwiseModel
@@ -40,8 +40,8 @@ class LandmarkReranker:
     """The re-ranker. State: the model. May be shared by threads.
 
     >>> reranker = LandmarkReranker.load()
-    >>> place = Place("Fruit", ("Pears ripen in October.", "Apples are picked in May."))
-    >>> int(reranker.score("When are apples picked?", [place])[0].argmax())
+    >>> passage = RerankPassage("Fruit", ("Pears ripen in October.", "Apples are picked in May."))
+    >>> int(reranker.score("When are apples picked?", [passage])[0].argmax())
     1
     """
 
@@ -57,7 +57,7 @@ class LandmarkReranker:
     ) -> None:
         """Take the parts; :meth:`load` builds them.
 
-        ``match`` ``[2, 2]`` weighs the two late interactions; without ``listwise``, each place stands by itself.
+        ``match`` ``[2, 2]`` weighs the two late interactions; without ``listwise``, each passage stands by itself.
         """
         self.name, self.weight = name, weight
         self._session, self._match, self._tokens, self._listwise = session, match, tokens, listwise
@@ -96,29 +96,29 @@ class LandmarkReranker:
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({error})") from error
 
-    def score(self, question: str, places: Sequence[Place]) -> list[Scores]:
+    def score(self, question: str, passages: Sequence[RerankPassage]) -> list[Scores]:
         """Return how sentences rank: see :class:`lmkrag.reranker.base.Reranker`."""
-        return [reading.rank for reading in self.read(question, places)]
+        return [reading.rank for reading in self.read(question, passages)]
 
-    def read(self, question: str, places: Sequence[Place]) -> list[Reading]:
-        """Read places together with a question."""
-        readings = [nothing_read(len(place.sentences)) for place in places]
-        pairs = self._tokens.pairs(question, places)
+    def read(self, question: str, passages: Sequence[RerankPassage]) -> list[PassageScores]:
+        """Read passages together with a question."""
+        readings = [unread_scores(len(passage.sentences)) for passage in passages]
+        pairs = self._tokens.pairs(question, passages)
         readable = [number for number, pair in enumerate(pairs) if pair.question and pair.owners.max(initial=-1) >= 0]
         runs = [_inputs(pairs[number]) for number in readable]
         for number, outputs in zip(readable, self._session.run_each(OUTPUTS, runs), strict=True):
             self._judge(pairs[number], dict(zip(OUTPUTS, outputs, strict=True)), readings[number])
         return readings
 
-    def compare(self, read: ReadSentences) -> Scores:
+    def compare(self, read: ScoredSentences) -> Scores:
         """Return the scores of all that was read for a question: see :class:`lmkrag.reranker.base.ListwiseReranker`."""
         if self._listwise is None:
             return read.rank
         found: Scores = read.rank + np.float32(SHARE) * self._listwise.score(read)
         return found
 
-    def _judge(self, pair: PairTokens, found: dict[str, Vectors], reading: Reading) -> None:
-        """Fill in what the head says of one place, if it is finite: see :data:`lmkrag.reranker.graph.OUTPUTS`."""
+    def _judge(self, pair: PairTokens, found: dict[str, Vectors], reading: PassageScores) -> None:
+        """Fill in what the head says of one passage, if it is finite: see :data:`lmkrag.reranker.graph.OUTPUTS`."""
         inside = np.flatnonzero(pair.owners >= 0)
         block = slice(inside[0], inside[-1] + 1)
         starts = np.flatnonzero(np.diff(pair.owners[block], prepend=-1))
@@ -189,7 +189,7 @@ def _inputs(pair: PairTokens) -> dict[str, Any]:
     return {**bert_inputs(pair.ids[None], pair.types[None]), "members": members, "question": question}
 
 
-def _mark(ends: Vectors, starts: Ids, offsets: Ids, reading: Reading) -> None:
+def _mark(ends: Vectors, starts: Ids, offsets: Ids, reading: PassageScores) -> None:
     """Find the likeliest short answer of each sentence, from what the head says of its tokens ``[tokens, 2]``."""
     first, last = (column - np.log(np.exp(column - column.max()).sum()) - column.max() for column in ends.T)
     for number, (start, stop) in enumerate(pairwise([*starts.tolist(), len(ends)])):

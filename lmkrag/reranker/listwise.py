@@ -1,6 +1,6 @@
-"""Compares all sentences that were read for a question, those of different places and documents among them.
+"""Compares all sentences that were read for a question, those of different passages and documents among them.
 
-``landmark-reranker`` reads each place by itself. Small transformers then look at everything that was read: how each
+``landmark-reranker`` reads each passage by itself. Small transformers then look at everything that was read: how each
 sentence ranks, how it scored in the search, what stands beside it, and how good the others are (Pang et al., "SetRank",
 arXiv 1912.05891). They differ in the weights that they began with, and their mean says more than one of them
 (Lakshminarayanan et al., arXiv 1612.01474). They are trained on documents that the re-ranker was not trained on, so
@@ -16,10 +16,10 @@ import numpy as np
 from safetensors import safe_open
 
 from lmkrag.arrays import Ids, Mask, Scores, Vectors
-from lmkrag.encoder.bert import fuse_layers
-from lmkrag.encoder.graph import build_model
-from lmkrag.encoder.session import Session
-from lmkrag.reranker.base import ReadSentences
+from lmkrag.models.bert import fuse_layers
+from lmkrag.models.graph import build_model
+from lmkrag.models.session import Session
+from lmkrag.reranker.base import ScoredSentences
 from lmkrag.reranker.graph import FEATURES, LISTWISE_INPUTS, LOGITS, listwise_nodes
 
 WEIGHTS = "listwise.safetensors"
@@ -39,7 +39,7 @@ _WEAKEST = -12.0  # strength of a short answer below which all are alike
 _LIMIT = 6.0  # standard deviations
 
 
-def describe_sentences(read: ReadSentences) -> Vectors:
+def describe_sentences(read: ScoredSentences) -> Vectors:
     """Return what the model sees of each sentence, ``[n, features]`` float32.
 
     The search's scores are given as differences from the best one: what they are by themselves, or how many documents
@@ -48,7 +48,7 @@ def describe_sentences(read: ReadSentences) -> Vectors:
     return np.stack(list(_columns(read)), 1).astype(np.float32)
 
 
-def _columns(read: ReadSentences) -> Iterator[Scores]:
+def _columns(read: ScoredSentences) -> Iterator[Scores]:
     strength = np.maximum(read.strength, _WEAKEST)
     signals = (read.rank, read.score, read.answers)
     for values in (read.score, read.similarity):
@@ -60,7 +60,7 @@ def _columns(read: ReadSentences) -> Iterator[Scores]:
     yield _log_softmax(_ALONE * read.score)
     for factor in _BESIDE_RANKS:
         yield _log_softmax(read.rank + factor * read.score)
-    yield np.log1p(read.places)
+    yield np.log1p(read.passages)
     yield np.log(np.maximum(read.lengths, 1))
     for offset in _BESIDE:
         beside, known = _find_beside(read, offset)
@@ -72,7 +72,7 @@ def _columns(read: ReadSentences) -> Iterator[Scores]:
         yield near @ values / near.sum(1) - values.max()
     for values in (read.rank, read.answers):
         yield np.where(near, values, -np.inf).max(1) - values.max()
-    yield _best_of(read.rank, read.places) - read.rank.max()
+    yield _best_of(read.rank, read.passages) - read.rank.max()
     for values in (read.rank, read.score):
         yield _best_of(values, read.documents) - values.max()
 
@@ -83,11 +83,11 @@ def _log_softmax(values: Scores) -> Scores:
     return found
 
 
-def _find_beside(read: ReadSentences, offset: int) -> tuple[Ids, Mask]:
+def _find_beside(read: ScoredSentences, offset: int) -> tuple[Ids, Mask]:
     """Where the sentence so many further is among those that were read, and whether it is."""
-    places = np.minimum(np.searchsorted(read.sentences, read.sentences + offset), len(read.sentences) - 1)
-    known = (read.sentences[places] == read.sentences + offset) & (read.documents[places] == read.documents)
-    return places, known
+    passages = np.minimum(np.searchsorted(read.sentences, read.sentences + offset), len(read.sentences) - 1)
+    known = (read.sentences[passages] == read.sentences + offset) & (read.documents[passages] == read.documents)
+    return passages, known
 
 
 def _best_of(values: Scores, groups: Ids) -> Scores:
@@ -125,7 +125,7 @@ class ListwiseModel:
         sessions = [_load_member(config, weights, f"members.{member}.") for member in sorted(members, key=int)]
         return cls(sessions, mean, deviation)
 
-    def score(self, read: ReadSentences) -> Scores:
+    def score(self, read: ScoredSentences) -> Scores:
         """Return the log-odds that each sentence is evidence, ``[n]``, all of them looked at together."""
         features = normalize_features(describe_sentences(read), self._mean, self._deviation)
         said = [member.run([LOGITS], {FEATURES: features[None]})[0] for member in self._members]

@@ -57,7 +57,7 @@ def create_app(settings: ServerSettings, *, open_engine: Callable[[str], Engine]
     workers = Workers(settings.limits)
 
     def open_directory(name: str) -> Engine:
-        return Engine.open(settings.indexes[name], reranker=settings.rerank_model, rerank=settings.rerank)
+        return Engine.open(settings.indexes[name], **settings.reranking)
 
     indexes = ServedIndexes(settings.indexes, workers, open_engine or open_directory)
     service = Service(

@@ -3,10 +3,11 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
+from lmkrag.engine import search_for
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import AsyncAnswerStream, Exchange, LanguageModelReader, Reader
 from lmkrag.readers.extractive import ExtractiveReader
-from lmkrag.serialization import answer_to_json, span_to_json
+from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.indexes import ServedIndex
 from lmkrag.server.streams import Event
 from lmkrag.types import Answer, Span
@@ -18,7 +19,7 @@ async def find_spans(index: ServedIndex, reader: Reader, question: str, options:
     Raises:
         Problem: the search failed, or the server is busy.
     """
-    found = await index.run(lambda engine: engine.search_for(reader, [question], **options))
+    found = await index.run(lambda engine: search_for(engine, reader, [question], **options))
     return found[0]
 
 
@@ -38,7 +39,7 @@ async def answer_events(
     index: ServedIndex, reader: Reader, question: str, spans: Sequence[Span]
 ) -> AsyncIterator[Event]:
     """Yield an answer as events: ``spans``, ``text`` piece by piece, and ``answer``, or ``error``."""
-    yield "spans", {"spans": [span_to_json(span) for span in spans]}
+    yield "spans", {"spans": to_json(spans)}
     stream: AsyncAnswerStream = reader.astream(question, spans)
     try:
         async for piece in stream:

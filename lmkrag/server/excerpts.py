@@ -23,7 +23,7 @@ def read_excerpt(engine: Engine, doc_id: str, start: int, end: int | None, *, mo
     Raises:
         DocumentNotFound: it is not in the index.
     """
-    info = engine.describe(doc_id)
+    (info,) = engine.documents(doc_ids=[doc_id])
     first = min(start, info.characters)
     stop = min(info.characters if end is None else max(end, first), info.characters, first + most)
     text = engine.read(doc_id, first, stop)

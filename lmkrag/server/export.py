@@ -32,7 +32,7 @@ def export_feedback(engine: Engine, out: Path) -> FeedbackReport:
     Raises:
         UsageError: there is no good span. StorageError: the files can't be read or written.
     """
-    verdicts = read_verdicts(engine.path)
+    verdicts = read_verdicts(Path(engine.status().path))
     documents = engine.documents()
     judged = {verdict.doc_id for verdict in verdicts}
     texts = {info.doc_id: engine.read(info.doc_id) for info in documents if info.doc_id in judged}

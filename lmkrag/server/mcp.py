@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers.base import Reader
-from lmkrag.retrieval.filters import explain_filter
+from lmkrag.search.filters import explain_filter
 from lmkrag.server.asking import answer, find_spans
 from lmkrag.server.excerpts import read_excerpt
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
@@ -247,7 +247,7 @@ def _add_reading_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: R
 
         def read(engine: Engine) -> Listing:
             if filter is None:
-                found, total = engine.documents(limit=offset + _LISTED), engine.count().documents
+                found, total = engine.documents(limit=offset + _LISTED), engine.status().documents
             else:
                 found = engine.documents(filter=filter)
                 total = len(found)

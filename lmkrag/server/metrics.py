@@ -65,7 +65,7 @@ class _Gauges:
         }
         for name, index in self._indexes.by_name.items():
             try:
-                counts = index.call(lambda engine: engine.count())
+                counts = index.call(lambda engine: engine.status())
             except Problem:
                 names["up"].add_metric([name], 0)
                 continue

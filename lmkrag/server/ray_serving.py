@@ -14,7 +14,7 @@ from typing import Any
 from lmkrag.cluster.ray_cluster import connected
 from lmkrag.cluster.ray_shards import RayShards, ShardReplica, count_shards
 from lmkrag.cluster.scattering import ScatteredStore
-from lmkrag.corpus.mirror import is_url
+from lmkrag.corpus.remote_files import is_url
 from lmkrag.engine import Engine
 from lmkrag.errors import MissingExtra, StorageError, UsageError
 from lmkrag.readers.base import Reader
@@ -155,7 +155,7 @@ def open_scattered(settings: ServerSettings, name: str, *, cache: str = CACHE) -
     handles = [serve.get_deployment_handle(_deployment(name, number), APPLICATION) for number in numbers]
     shards = RayShards(handles, joint=is_url(place))
     path = Path(cache).expanduser() / name if is_url(place) else Path(place)
-    return Engine(ScatteredStore(path, shards), reranker=settings.rerank_model, rerank=settings.rerank)
+    return Engine(ScatteredStore(path, shards), **settings.reranking)
 
 
 def _deployment(index: str, shard: int) -> str:

@@ -2,10 +2,10 @@
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model
 
-from lmkrag.retrieval.request import MAX_BUDGET
-from lmkrag.types import Level, Mode
+from lmkrag.search.request import AskOptions, SearchOptions, to_pydantic
+from lmkrag.types import DocumentInfo, SentenceScore, ShortAnswer, Span
 
 MAX_QUERY = 10_000
 """Characters of a question."""
@@ -13,51 +13,28 @@ MAX_QUERY = 10_000
 MAX_BATCH = 64
 """Questions of one request."""
 
-_MAX_RESULTS = 1_000
-_MAX_WAIT = 60_000
-
 Question = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, examples=["how is leave accrued?"])]
 IndexName = Annotated[
     str | None, Field(max_length=200, description="Name of the index; may be left out when there is one.")
 ]
-Filter = Annotated[str | None, Field(max_length=MAX_QUERY, examples=["kind=pdf and path=docs/*"])]
 
 
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
-
-
-class AskFields(_Request):
-    """How to search for a reader."""
-
-    top_k: int | None = Field(None, ge=1, le=_MAX_RESULTS, description="Number of results; 8 without a budget.")
-    budget: int | None = Field(None, ge=1, le=MAX_BUDGET, description="Tokens that the results may add up to.")
-    mode: Mode = "hybrid"
-    filter: Filter = None
-    per_document: int | None = Field(None, ge=1, le=_MAX_RESULTS, description="Results of one document, at most.")
-    rerank: StrictBool | Annotated[float, Field(gt=0, le=_MAX_WAIT)] | None = Field(
-        None,
-        description="Read the best places with the question and order them anew; a number: milliseconds. "
-        "By default what the server was started with.",
-    )
-    index: IndexName = None
 
     def options(self) -> dict[str, Any]:
         """Return the options of a search that this asks for."""
         return self.model_dump(exclude={"query", "queries", "question", "index", "stream"})
 
 
-class SearchFields(AskFields):
-    """How to search."""
-
-    level: Level = "passage"
-    explain: StrictBool = Field(False, description="Say of each result why it was found.")
-    operators: StrictBool = Field(False, description="Take -word at the end of the query for what to leave out.")
+AskFields: Any = create_model("AskFields", __base__=_Request, **to_pydantic(AskOptions.__annotations__))
+SearchFields: Any = create_model("SearchFields", __base__=_Request, **to_pydantic(SearchOptions.__annotations__))
 
 
-class SearchBody(SearchFields):
+class SearchBody(SearchFields):  # type: ignore[misc]  # made of the options of a search
     """A search."""
 
+    index: IndexName = None
     query: Question
 
 
@@ -68,89 +45,25 @@ class NamedQuery(_Request):
     query: Question
 
 
-class BatchBody(SearchFields):
+class BatchBody(SearchFields):  # type: ignore[misc]
     """Several searches, in one state of the index."""
 
+    index: IndexName = None
     queries: list[Question | NamedQuery] = Field(min_length=1, max_length=MAX_BATCH)
 
 
-class AskBody(AskFields):
+class AskBody(AskFields):  # type: ignore[misc]
     """A question to be answered."""
 
+    index: IndexName = None
     question: Question
     stream: StrictBool = Field(False, description="Answer as server-sent events: spans, text, ..., answer (or error).")
-
-
-class HitModel(BaseModel):
-    """A sentence that was found, with the parts of its score."""
-
-    sentence_id: int
-    doc_id: str
-    ordinal: int
-    start: int
-    end: int
-    score: float
-    dense: float
-    lexical: float
-
-
-class PartModel(BaseModel):
-    """A part of a score: it adds ``value`` times ``weight``."""
-
-    name: str
-    value: float
-    weight: float
-
-
-class FactorModel(BaseModel):
-    """A factor of a score."""
-
-    name: str
-    value: float
-
-
-class ExplanationModel(BaseModel):
-    """Why a span was found."""
-
-    score: float
-    parts: list[PartModel]
-    factors: list[FactorModel]
-    words: list[str]
-    sentences_before: int
-    sentences_after: int
-    stopped_before: str
-    stopped_after: str
-    added_before: int
-    added_after: int
-
-
-class SpanModel(BaseModel):
-    """An exact piece of a document; offsets count Unicode code points."""
-
-    doc_id: str
-    path: str
-    title: str
-    kind: str
-    headings: list[str]
-    start: int
-    end: int
-    line: int | None
-    last_line: int | None
-    page: int | None
-    score: float
-    text: str
-    also_in: list[str]
-    header: str
-    coverage: float
-    meta: dict[str, Any]
-    hits: list[HitModel]
-    explanation: ExplanationModel | None = None
 
 
 class SpansReply(BaseModel):
     """Results, best first."""
 
-    spans: list[SpanModel]
+    spans: list[Span]
 
 
 class NamedSpans(SpansReply):
@@ -178,54 +91,25 @@ class CitationModel(BaseModel):
     quote: str
 
 
-class ShortAnswerModel(BaseModel):
-    """The words that answer: characters of the document of citation ``[number]``."""
-
-    number: int
-    text: str
-    start: int
-    end: int
-
-
 class AnswerReply(BaseModel):
     """An answer; ``found`` is false when the documents do not answer the question."""
 
     question: str
-    answer: str
+    answer: str = Field(description="The same as `text`, for programs that were written before version 0.1.0.")
+    text: str
     found: bool
     reader: str
     citations: list[CitationModel]
-    short: list[ShortAnswerModel]
+    short: list[ShortAnswer]
     confidence: float | None
     warnings: list[str]
-    spans: list[SpanModel]
-
-
-class DocumentModel(BaseModel):
-    """What an index knows of a document."""
-
-    doc_id: str
-    path: str
-    title: str
-    kind: str
-    root: str
-    meta: dict[str, Any]
-    characters: int
-    sentences: int
-    pages: int
-
-
-class DocumentReply(DocumentModel):
-    """All that an index knows of a document, its text aside."""
-
-    page_starts: list[int]
-    fingerprint: str
+    spans: list[Span]
 
 
 class DocumentsReply(BaseModel):
     """Some of the documents that a filter keeps, and how many there are."""
 
-    documents: list[DocumentModel]
+    documents: list[DocumentInfo]
     total: int
 
 
@@ -239,20 +123,10 @@ class TextReply(BaseModel):
     characters: int
 
 
-class SentenceModel(BaseModel):
-    """How well a sentence fits a question."""
-
-    start: int
-    end: int
-    score: float
-    dense: float
-    lexical: float
-
-
 class RelevanceReply(BaseModel):
     """Sentences of a document with their scores, in order; of ``total``, where there are too many to show."""
 
-    sentences: list[SentenceModel]
+    sentences: list[SentenceScore]
     total: int
 
 

@@ -6,8 +6,9 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-from lmkrag.corpus.mirror import is_url
+from lmkrag.corpus.remote_files import is_url
 from lmkrag.errors import UsageError
 from lmkrag.readers.base import Reader
 
@@ -60,9 +61,10 @@ class ServerSettings:
         authenticated: false to listen on other addresses than the loopback without a token.
         allowed_hosts: further names that requests may call the server by.
         reader: what answers questions; without one the passages themselves are quoted.
-        rerank: the default of ``rerank`` in searches: see :meth:`lmkrag.Engine.search`. Where it is milliseconds, fewer
-            places are read the more is asked at the same time.
-        rerank_model: what reads the best places again: a folder or hub name; our own by default.
+        rerank: the default of ``rerank`` in searches: see :meth:`lmkrag.Engine.search`.
+        rerank_timeout_ms: the default of ``rerank_timeout_ms`` in searches: the more is asked at the same time, the
+            fewer passages are re-ranked.
+        rerank_model: the re-ranker: a folder or hub name; our own by default.
         limits: how much to take on.
 
     Raises:
@@ -77,9 +79,19 @@ class ServerSettings:
     authenticated: bool = True
     allowed_hosts: frozenset[str] = frozenset()
     reader: Reader | None = None
-    rerank: bool | float = 100.0
+    rerank: bool = True
+    rerank_timeout_ms: float | None = 100.0
     rerank_model: str | None = None
     limits: Limits = field(default_factory=Limits)
+
+    @property
+    def reranking(self) -> dict[str, Any]:
+        """The arguments of :meth:`lmkrag.Engine.open` that say how searches re-rank."""
+        return {
+            "reranker": self.rerank_model,
+            "rerank": self.rerank,
+            "rerank_timeout_ms": self.rerank_timeout_ms,
+        }
 
     def __post_init__(self) -> None:
         """Check every value."""

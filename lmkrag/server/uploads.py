@@ -234,7 +234,7 @@ class Uploads:
             try:
                 waiting = self._withdraw(index, doc_id)
                 try:
-                    index.engine.describe(doc_id)
+                    index.engine.documents(doc_ids=[doc_id])
                 except DocumentNotFound:
                     if not waiting:
                         raise

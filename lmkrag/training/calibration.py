@@ -9,19 +9,19 @@ from tokenizers import Tokenizer
 
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.encoder.bert import Bert, bert_inputs
-from lmkrag.encoder.graph import AFTER, BERT_INPUTS, bert_nodes, build_model
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.loading import load_parts, read_bert, read_config
 from lmkrag.encoder.onnx_model import OnnxModel
-from lmkrag.encoder.quantization import product_names, write_ranges
-from lmkrag.encoder.session import Session
 from lmkrag.encoder.spec import find_model
 from lmkrag.evaluation.dataset import load_dataset
-from lmkrag.reranker.base import Place
+from lmkrag.models.bert import Bert, bert_inputs
+from lmkrag.models.graph import AFTER, BERT_INPUTS, bert_nodes, build_model
+from lmkrag.models.quantization import product_names, write_ranges
+from lmkrag.models.session import Session
+from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.inputs import PairTokenizer
 from lmkrag.reranker.landmark import read_body
-from lmkrag.training.places import MinedQuestion
+from lmkrag.training.mining import MinedQuestion
 
 _DOCUMENTS, _CHARACTERS = 6, 4_000  # of each set
 _QUESTIONS = 8  # of each set
@@ -71,8 +71,10 @@ def calibrate_reranker(
     meter = RangeMeter(fused, config)
     tokens = PairTokenizer(Tokenizer.from_file(str(source / "tokenizer.json")), landmark)
     for questions in mined:
-        for question, places in questions[:_QUESTIONS]:
-            for pair in tokens.pairs(question, [Place(place.title, place.sentences) for place in places]):
+        for question, passages in questions[:_QUESTIONS]:
+            for pair in tokens.pairs(
+                question, [RerankPassage(passage.title, passage.sentences) for passage in passages]
+            ):
                 meter.read(bert_inputs(pair.ids[None], pair.types[None]))
     write_ranges(folder, meter.ranges)
 
@@ -81,7 +83,7 @@ class RangeMeter:
     """Runs a BERT and notes the least and greatest values of what it multiplies. State: ``ranges``."""
 
     def __init__(self, fused: dict[str, Vectors], config: dict[str, Any]) -> None:
-        """Take the weights, as :func:`lmkrag.encoder.bert.fuse_weights` returns them, and the configuration."""
+        """Take the weights, as :func:`lmkrag.models.bert.fuse_weights` returns them, and the configuration."""
         self.ranges: dict[str, Vectors] = {}
         nodes = bert_nodes(config)
         self._given = {
@@ -92,7 +94,7 @@ class RangeMeter:
         self._session = Session(build_model(nodes, BERT_INPUTS, outputs, fused), fused)
 
     def read(self, inputs: dict[str, Any]) -> Vectors:
-        """Return the states of the last layer, of what :func:`lmkrag.encoder.bert.bert_inputs` returned."""
+        """Return the states of the last layer, of what :func:`lmkrag.models.bert.bert_inputs` returned."""
         after, *given = self._session.run([AFTER, *self._given.values()], inputs)
         for name, values in zip(self._given, given, strict=True):
             low, high = self.ranges.get(name, (0.0, 0.0))

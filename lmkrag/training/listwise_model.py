@@ -10,10 +10,10 @@ from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertEncoder
 
 from lmkrag.arrays import Vectors
-from lmkrag.encoder.spec import make_readable
+from lmkrag.models.files import make_readable
 from lmkrag.reranker.listwise import CONFIG, WEIGHTS
 from lmkrag.training.listwise_steps import ListwiseStep
-from lmkrag.training.places import ANSWERS, UNKNOWN
+from lmkrag.training.mining import ANSWERS, UNKNOWN
 from lmkrag.training.weights import save_half
 
 _HEADS = 4

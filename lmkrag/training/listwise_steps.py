@@ -10,20 +10,20 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from lmkrag.arrays import Ids, Vectors
-from lmkrag.reranker.base import ReadSentences
+from lmkrag.reranker.base import ScoredSentences
 from lmkrag.reranker.listwise import describe_sentences, normalize_features
-from lmkrag.training.places import UNKNOWN
+from lmkrag.training.mining import UNKNOWN
 from lmkrag.training.reranker_settings import ListwiseSettings, share_sets
 
 _POWER = 0.4  # a set's share of the questions grows with its size to this power
 _WHOLE = 0.5  # of the questions are given with all that was read
-_FEWEST = 4  # places of the others
+_FEWEST = 4  # passages of the others
 
 
 class LabelledList(NamedTuple):
     """What was read for a question, and what is known of each sentence, ``labels`` ``[n]``."""
 
-    read: ReadSentences
+    read: ScoredSentences
     labels: Ids
 
 
@@ -70,9 +70,9 @@ class ListwiseData(Dataset[ListwiseStep]):
         chosen = []
         for number in rng.choice(len(self._sets), self._settings.questions, p=self._shares):
             one = self._sets[number][int(rng.integers(len(self._sets[number])))]
-            places = int(one.read.places.max()) + 1
-            if rng.random() >= _WHOLE and places > _FEWEST:
-                one = keep_places(one, int(rng.integers(_FEWEST, places)))
+            passages = int(one.read.passages.max()) + 1
+            if rng.random() >= _WHOLE and passages > _FEWEST:
+                one = keep_passages(one, int(rng.integers(_FEWEST, passages)))
             chosen.append(one)
         features = [normalize_features(describe_sentences(one.read), self._mean, self._deviation) for one in chosen]
         longest = max(len(values) for values in features)
@@ -84,9 +84,9 @@ class ListwiseData(Dataset[ListwiseStep]):
         return ListwiseStep(torch.from_numpy(padded), torch.from_numpy(labels), torch.from_numpy(real))
 
 
-def keep_places(one: LabelledList, count: int) -> LabelledList:
-    """Return what would have been read if a search had stopped after so many places."""
-    kept = one.read.places < count
+def keep_passages(one: LabelledList, count: int) -> LabelledList:
+    """Return what would have been read if a search had stopped after so many passages."""
+    kept = one.read.passages < count
     arrays = {name: values[kept] for name, values in one.read._asdict().items()}
     return LabelledList(one.read._replace(**arrays), one.labels[kept])
 

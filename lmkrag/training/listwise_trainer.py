@@ -8,12 +8,12 @@ import numpy as np
 import torch
 
 from lmkrag.errors import TrainingError
-from lmkrag.reranker.base import Place, ReadSentences
+from lmkrag.reranker.base import RerankPassage, ScoredSentences
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 from lmkrag.reranker.listwise import WEIGHTS
-from lmkrag.retrieval.reranking import PLACES
+from lmkrag.search.weights import WEIGHTS as SEARCH_WEIGHTS
 from lmkrag.training.listwise_steps import LabelledList, ListwiseData, measure_features
-from lmkrag.training.places import ANSWERS, MinedQuestion, mine_places
+from lmkrag.training.mining import ANSWERS, MinedQuestion, mine_passages
 from lmkrag.training.reranker_settings import ListwiseSettings
 from lmkrag.training.settings import prepare_training
 
@@ -44,8 +44,8 @@ def train_listwise(settings: ListwiseSettings, *, report_to: str = "none") -> Pa
     reranker = LandmarkReranker.load(str(source))
     sets = []
     for chosen in settings.sets:
-        mined = mine_places(settings, chosen)
-        log.info("set %s: reading the places of %d questions", chosen.path, len(mined))
+        mined = mine_passages(settings, chosen)
+        log.info("set %s: reading the passages of %d questions", chosen.path, len(mined))
         lists = (read_list(question, reranker) for question in mined)
         sets.append([one for one in lists if ANSWERS in one.labels])
     if not all(sets):
@@ -69,26 +69,26 @@ def train_listwise(settings: ListwiseSettings, *, report_to: str = "none") -> Pa
 
 
 def read_list(question: MinedQuestion, reranker: LandmarkReranker) -> LabelledList:
-    """Let a re-ranker read the places of a question that a search reads, in its order.
+    """Let a re-ranker read the passages of a question that a search reads, in its order.
 
-    A sentence of two places is taken from the first; what the search did not score is left out, as in a search.
+    A sentence of two passages is taken from the first; what the search did not score is left out, as in a search.
     """
-    places = question.places[:PLACES]
-    readings = reranker.read(question.question, [Place(one.title, one.sentences) for one in places])
-    found: dict[int, tuple[int, int]] = {}  # a sentence's id: its place, and which sentence of the place it is
-    for number, place in enumerate(places):
-        for row in np.flatnonzero(place.scored).tolist():
-            found.setdefault(place.first + row, (number, row))
-    rows = [(places[number], readings[number], number, row) for _, (number, row) in sorted(found.items())]
-    read = ReadSentences(
+    passages = question.passages[: SEARCH_WEIGHTS.reranked]
+    readings = reranker.read(question.question, [RerankPassage(one.title, one.sentences) for one in passages])
+    found: dict[int, tuple[int, int]] = {}  # a sentence's id: its passage, and which sentence of the passage it is
+    for number, passage in enumerate(passages):
+        for row in np.flatnonzero(passage.scored).tolist():
+            found.setdefault(passage.first + row, (number, row))
+    rows = [(passages[number], readings[number], number, row) for _, (number, row) in sorted(found.items())]
+    read = ScoredSentences(
         sentences=np.array(sorted(found)),
-        documents=np.array([place.document for place, _, _, _ in rows]),
-        places=np.array([number for _, _, number, _ in rows]),
-        lengths=np.array([len(place.sentences[row]) for place, _, _, row in rows]),
-        score=np.array([place.scores[row] for place, _, _, row in rows], np.float32),
-        similarity=np.array([place.similarities[row] for place, _, _, row in rows], np.float32),
+        documents=np.array([passage.document for passage, _, _, _ in rows]),
+        passages=np.array([number for _, _, number, _ in rows]),
+        lengths=np.array([len(passage.sentences[row]) for passage, _, _, row in rows]),
+        score=np.array([passage.scores[row] for passage, _, _, row in rows], np.float32),
+        similarity=np.array([passage.similarities[row] for passage, _, _, row in rows], np.float32),
         rank=np.array([reading.rank[row] for _, reading, _, row in rows], np.float32),
         answers=np.array([reading.answers[row] for _, reading, _, row in rows], np.float32),
         strength=np.array([reading.strength[row] for _, reading, _, row in rows], np.float32),
     )
-    return LabelledList(read, np.array([place.labels[row] for place, _, _, row in rows]))
+    return LabelledList(read, np.array([passage.labels[row] for passage, _, _, row in rows]))

@@ -1,23 +1,232 @@
-"""Which sentences must not be taken for negatives."""
+"""Passages to train a re-ranker with: what a search would let it read, and which sentences of that answer."""
 
-from torch import Tensor
+import gzip
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lmkrag.arrays import Ids, Mask, Scores
+from lmkrag.encoder.index_encoder import IndexEncoders
+from lmkrag.encoder.landmark import LandmarkEncoder
+from lmkrag.engine import Engine
+from lmkrag.evaluation.dataset import Query, load_dataset
+from lmkrag.index.live import Selection
+from lmkrag.index.opening import open_store
+from lmkrag.index.snapshot import Searchable
+from lmkrag.index.view import DocumentView
+from lmkrag.index.words.terms import query_words
+from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, prefer_named_document, score_matches
+from lmkrag.search.rerank import find_passage, find_positions
+from lmkrag.search.weights import WEIGHTS
+from lmkrag.training.reranker_settings import MiningSettings, RerankerSet
+
+log = logging.getLogger(__name__)
+
+ANSWERS, NO_ANSWER, UNKNOWN = 1, 0, -1
+"""What is known of a sentence."""
+
+_AT_A_TIME = 32  # questions encoded together
+_RESULTS = 40
+_HALF = 0.5  # of a sentence or of the evidence lies in the other: the sentence answers
+_BESIDE = 2  # sentences beside a short answer's are no negatives
 
 
-def mask_near_duplicates(candidate: Tensor, weights: Tensor, teacher: Tensor, threshold: float) -> Tensor:
-    """Drop candidates that the teacher holds for near duplicates of the evidence.
+class MinedPassage(NamedTuple):
+    """A passage that a search would let the model read: its sentences, how they scored, and what is known of each.
 
-    Negatives are all sentences of the sampled windows, not the ones a model ranks first: mined negatives are biased to
-    what the miner's pooling confuses and hold the most unlabelled answers; tried, they gained nothing.
-
-    Args:
-        candidate: ``[q, n]`` bool.
-        weights: ``[q, n]``, above zero at the evidence.
-        teacher: ``[n, d]`` sentence vectors of length one, by the base model.
-        threshold: cosine.
-
-    Returns:
-        ``[q, n]`` bool.
+    ``scored`` is false for sentences that the search brought in no score of: theirs are the lowest of the passage.
+    ``answers`` are short answers: number of the sentence, start and end in it. ``document`` and ``first`` are the ids
+    of the document and of the first sentence in the index that was searched.
     """
-    alike = (teacher @ teacher.T > threshold).to(weights.dtype)
-    near = ((weights > 0).to(weights.dtype) @ alike) > 0
-    return candidate & ~near
+
+    title: str
+    sentences: tuple[str, ...]
+    scores: tuple[float, ...]
+    similarities: tuple[float, ...]
+    labels: tuple[int, ...]
+    scored: tuple[bool, ...]
+    answers: tuple[tuple[int, int, int], ...]
+    document: int
+    first: int
+
+
+class MinedQuestion(NamedTuple):
+    """A question and its passages; one holds a sentence that answers."""
+
+    question: str
+    passages: tuple[MinedPassage, ...]
+
+
+def mine_passages(settings: MiningSettings, chosen: RerankerSet) -> list[MinedQuestion]:
+    """Return the mined questions of a set; they are kept in the run's folder for the next time.
+
+    Raises:
+        UsageError: the set can't be read.
+    """
+    folder = settings.resolve(settings.out) / "mined"
+    path = folder / f"{chosen.path.replace('/', '_')}.jsonl.gz"
+    if not path.is_file():
+        folder.mkdir(parents=True, exist_ok=True)
+        partial = path.with_suffix(".partial")
+        with gzip.open(partial, "wt", encoding="utf-8") as file:
+            for question in _mine(settings, chosen):
+                file.write(json.dumps(question) + "\n")
+        partial.rename(path)
+    with gzip.open(path, "rt", encoding="utf-8") as file:
+        return [_read(json.loads(line)) for line in file]
+
+
+def _read(record: list[Any]) -> MinedQuestion:
+    question, passages = record
+    return MinedQuestion(
+        question,
+        tuple(
+            MinedPassage(
+                title,
+                tuple(sentences),
+                tuple(scores),
+                tuple(similarities),
+                tuple(labels),
+                tuple(scored),
+                tuple(map(tuple, answers)),
+                document,
+                first,
+            )
+            for title, sentences, scores, similarities, labels, scored, answers, document, first in passages
+        ),
+    )
+
+
+def _mine(settings: MiningSettings, chosen: RerankerSet) -> Iterator[MinedQuestion]:
+    dataset = load_dataset(settings.resolve(settings.data) / chosen.path)
+    rng = np.random.default_rng(settings.seed)
+    asked = {query.doc_id for query in dataset.queries if query.spans}
+    documents, characters, skipped = [], 0, 0
+    for number in rng.permutation(len(dataset.documents)):
+        document = dataset.documents[number]
+        if document.doc_id not in asked:
+            continue
+        if chosen.skip and skipped <= chosen.skip:
+            skipped += len(document.text)
+        elif characters <= chosen.characters:
+            documents.append(document)
+            characters += len(document.text)
+    index = settings.resolve(settings.out) / "indexes" / chosen.path
+    log.info("set %s: indexing %d documents of %d characters", chosen.path, len(documents), characters)
+    with Engine.open(index, create=True, encoder=LandmarkEncoder.load(settings.base, overlap=0.0)) as engine:
+        engine.add(documents)
+    known = {document.doc_id for document in documents}
+    queries = [query for query in dataset.queries if query.spans and query.doc_id in known]
+    queries = [queries[number] for number in rng.permutation(len(queries))[: chosen.questions]]
+    store = open_store(index)
+    encoders = IndexEncoders(index, store.encoder)
+    try:
+        with store.reader.snapshot() as snapshot:
+            for start in range(0, len(queries), _AT_A_TIME):
+                part = queries[start : start + _AT_A_TIME]
+                vectors = encoders.encode_questions([query.query for query in part])
+                for query, vector in zip(part, vectors, strict=True):
+                    mined = _mine_question(snapshot, query, vector, chosen)
+                    if mined is not None:
+                        yield mined
+    finally:
+        store.close()
+
+
+def _mine_question(snapshot: Searchable, query: Query, vector: np.ndarray, chosen: RerankerSet) -> MinedQuestion | None:
+    row = snapshot.find_document(query.doc_id)
+    assert row is not None
+    allowed = Selection(snapshot.documents, [row.id]) if chosen.within else None
+    asked = SearchQuery(vector, query_words(query.query), top_k=_RESULTS, allowed=allowed)
+    matches = gather_matches(snapshot, asked)
+    if not len(matches.sentences):
+        return None
+    candidates = score_matches(snapshot, asked, prefer_named_document(snapshot, asked, matches))
+    views: dict[int, DocumentView] = {}
+
+    def view(position: int) -> DocumentView:
+        key = int(candidates.documents[position])
+        if key not in views:
+            views[key] = snapshot.view_document(key)
+        return views[key]
+
+    labels = _label(candidates, snapshot.view_document(row.id), query.spans, chosen.strings)
+    good = np.flatnonzero(labels == ANSWERS)
+    if not len(good):
+        return None
+    read = np.zeros(len(labels), bool)
+    passages: list[MinedPassage] = []
+    for first, stop, hit in candidates.grow():
+        if len(passages) == WEIGHTS.reranked:
+            break
+        if not read[hit]:
+            passages.append(
+                _passage(candidates, view(hit), (first, stop, hit), labels, read, query.spans, chosen.strings)
+            )
+    if not any(ANSWERS in passage.labels for passage in passages):
+        hit = int(good[np.argmax(candidates.score[good])])
+        passages.append(_passage(candidates, view(hit), (hit, hit + 1, hit), labels, read, query.spans, chosen.strings))
+    return MinedQuestion(query.query, tuple(passages))
+
+
+def _label(candidates: Candidates, view: DocumentView, spans: Sequence[tuple[int, int]], strings: bool) -> np.ndarray:
+    """What is known of each candidate ``[n]``, from the spans of the evidence in its document."""
+    labels = np.full(len(candidates.sentences), NO_ANSWER, np.int8)
+    inside = np.flatnonzero(candidates.documents == view.row.id)
+    for position in inside:
+        low, high = view.bounds(int(candidates.sentences[position]) - view.row.first_sentence)
+        shared = [(min(high, end) - max(low, start), end - start) for start, end in spans]
+        if any(part > 0 and part >= _HALF * min(high - low, length) for part, length in shared):
+            labels[position] = ANSWERS
+        elif any(part > 0 for part, _ in shared):
+            labels[position] = UNKNOWN
+    if strings:  # a reader needs some of the paragraph
+        for position in np.flatnonzero(labels == ANSWERS):
+            near = inside[np.abs(candidates.sentences[inside] - candidates.sentences[position]) <= _BESIDE]
+            labels[near[labels[near] == NO_ANSWER]] = UNKNOWN
+    return labels
+
+
+def _passage(
+    candidates: Candidates,
+    view: DocumentView,
+    span: tuple[int, int, int],
+    labels: np.ndarray,
+    read: np.ndarray,
+    spans: Sequence[tuple[int, int]],
+    strings: bool,
+) -> MinedPassage:
+    """The passage around a span (first, stop, hit); sentences that an earlier one holds too are unknown in it."""
+    base = view.row.first_sentence
+    low, high, hit = (int(candidates.sentences[position]) - base for position in (span[0], span[1] - 1, span[2]))
+    first, stop = find_passage(view, low, high + 1, hit)
+    positions = find_positions(candidates, view, first, stop)
+    scored = positions >= 0
+    fresh = scored & ~read[positions]
+    read[positions[fresh]] = True
+    found = np.where(fresh, labels[positions], UNKNOWN)
+    answers = []
+    for number, ordinal in enumerate(range(first, stop)):
+        low, high = view.bounds(ordinal)
+        if strings and found[number] == ANSWERS:
+            answers += [(number, start - low, end - low) for start, end in spans if low <= start and end <= high]
+    return MinedPassage(
+        view.row.title,
+        tuple(view.sentence(ordinal) for ordinal in range(first, stop)),
+        _values(candidates.score, positions, scored),
+        _values(candidates.dense, positions, scored),
+        tuple(found.tolist()),
+        tuple(scored.tolist()),
+        tuple(answers),
+        view.row.id,
+        base + first,
+    )
+
+
+def _values(values: Scores, positions: Ids, scored: Mask) -> tuple[float, ...]:
+    """The values of some candidates, and for what is none the lowest of them."""
+    found = np.where(scored, values[positions], values[positions[scored]].min())
+    return tuple(np.round(found.astype(float), 5).tolist())

@@ -65,19 +65,19 @@ class MiningSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankerSettings(MiningSettings):
-    """The training of what reads places: ``lmkrag train`` reads it from the table ``[reranker]``.
+    """The training of what reads passages: ``lmkrag train`` reads it from the table ``[reranker]``.
 
     ``base``: also the encoder whose first ``layers`` layers and word embeddings the model starts from. ``start``: the
-    folder of a re-ranker to go on from, empty for a new one. A step reads ``places`` places for each of ``questions``
+    folder of a re-ranker to go on from, empty for a new one. A step reads ``passages`` for each of ``questions``
     questions. ``unanswerable``: the share of the questions of sets with short answers that are changed so that nothing
-    answers them. ``titles``: the share of places that are read with their documents' titles. ``weight``: of the scores
-    beside similarities, see :class:`lmkrag.reranker.base.Reranker`.
+    answers them. ``titles``: the share of passages that are read with their documents' titles. ``weight``: of the
+    scores beside similarities, see :class:`lmkrag.reranker.base.Reranker`.
     """
 
     start: str = ""
     layers: int = 3
     questions: int = 8
-    places: int = 4
+    passages: int = 4
     unanswerable: float = 0.2
     titles: float = 0.5
     weight: float = 0.03
@@ -123,7 +123,7 @@ def load_reranker_settings(path: Path) -> RerankerSettings:
         path,
         settings,
         {
-            "places must be above 1": settings.places > 1,
+            "passages must be above 1": settings.passages > 1,
             "unanswerable must be in [0, 1]": 0 <= settings.unanswerable <= 1,
             "titles must be in [0, 1]": 0 <= settings.titles <= 1,
             f"precision must be one of {', '.join(PRECISIONS)}": settings.precision in PRECISIONS,

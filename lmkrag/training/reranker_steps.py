@@ -1,4 +1,4 @@
-"""The steps of a re-ranker's training, by number: questions, and some places of each, one of which answers."""
+"""The steps of a re-ranker's training, by number: questions, and some passages of each, one of which answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
@@ -9,25 +9,25 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from lmkrag.reranker.base import Place
+from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.inputs import PairTokenizer, PairTokens
-from lmkrag.training.places import ANSWERS, UNKNOWN, MinedPlace, MinedQuestion
+from lmkrag.training.mining import ANSWERS, UNKNOWN, MinedPassage, MinedQuestion
 from lmkrag.training.reranker_settings import RerankerSettings, share_sets
 from lmkrag.training.unanswerable import make_unanswerable
 
 _POWER = 0.6  # a set's share of the questions grows with its size to this power
-_BATCHES = 4  # of places by their lengths, so that little is padding
-_GOOD_PLACES = 2  # that answer, of one question, at most
+_BATCHES = 4  # of passages by their lengths, so that little is padding
+_GOOD_PASSAGES = 2  # that answer, of one question, at most
 
 
 @dataclass(frozen=True, slots=True)
 class PlaceBatch:
-    """``p`` places of about the same length: ``t`` tokens with ``k`` sentences, padded.
+    """``p`` passages of about the same length: ``t`` tokens with ``k`` sentences, padded.
 
     Of tokens, each ``[p, t]``: ``ids`` and ``types``; ``mask``, what is no padding; ``asked``, the question's;
     ``owners``, the sentence each is of, -1 for none; ``starts`` and ``ends``, where a short answer may start and end.
-    Of sentences, each ``[p, k]``: ``scores``, and ``labels``, padding is unknown. ``question`` ``[p]``: that each place
-    is read with.
+    Of sentences, each ``[p, k]``: ``scores``, and ``labels``, padding is unknown. ``question`` ``[p]``: that each
+    passage is read with.
     """
 
     ids: Tensor
@@ -43,7 +43,7 @@ class PlaceBatch:
 
 
 class PlaceStep(NamedTuple):
-    """One step: ``batches`` of places, and which questions are ``answerable`` ``[questions]``, not changed."""
+    """One step: ``batches`` of passages, and which questions are ``answerable`` ``[questions]``, not changed."""
 
     batches: tuple[PlaceBatch, ...]
     answerable: Tensor
@@ -79,7 +79,7 @@ class RerankerData(Dataset[PlaceStep]):
         """Build one."""
         rng = np.random.default_rng((self._settings.seed, index))
         pairs: list[PairTokens] = []
-        places: list[MinedPlace] = []
+        passages: list[MinedPassage] = []
         question: list[int] = []
         answerable = []
         for number in range(self._settings.questions):
@@ -91,16 +91,16 @@ class RerankerData(Dataset[PlaceStep]):
             if self._settings.sets[chosen].strings and rng.random() < self._settings.unanswerable:
                 changed = make_unanswerable(text, picked[0].sentences, rng)
             answerable.append(changed is None)
-            for place in picked:
-                title = place.title if rng.random() < self._settings.titles else ""
-                pairs.append(self._tokens.pair(changed or text, Place(title, place.sentences)))
-                places.append(place)
+            for passage in picked:
+                title = passage.title if rng.random() < self._settings.titles else ""
+                pairs.append(self._tokens.pair(changed or text, RerankPassage(title, passage.sentences)))
+                passages.append(passage)
                 question.append(number)
         order = np.argsort([len(pair.ids) for pair in pairs], kind="stable")
         batches = [
             _pack(
                 [pairs[number] for number in part],
-                [places[number] for number in part],
+                [passages[number] for number in part],
                 [question[number] for number in part],
             )
             for part in np.array_split(order, _BATCHES)
@@ -108,32 +108,32 @@ class RerankerData(Dataset[PlaceStep]):
         ]
         return PlaceStep(tuple(batches), torch.tensor(answerable))
 
-    def _pick(self, mined: MinedQuestion, rng: np.random.Generator) -> list[MinedPlace]:
-        """Places that answer first, then others of the question, as many as a step reads."""
-        good = [place for place in mined.places if ANSWERS in place.labels][:_GOOD_PLACES]
-        others = [place for place in mined.places if ANSWERS not in place.labels]
-        room = max(0, self._settings.places - len(good))
+    def _pick(self, mined: MinedQuestion, rng: np.random.Generator) -> list[MinedPassage]:
+        """Passages that answer first, then others of the question, as many as a step reads."""
+        good = [passage for passage in mined.passages if ANSWERS in passage.labels][:_GOOD_PASSAGES]
+        others = [passage for passage in mined.passages if ANSWERS not in passage.labels]
+        room = max(0, self._settings.passages - len(good))
         return good + [others[number] for number in rng.permutation(len(others))[:room]]
 
 
-def _pack(pairs: Sequence[PairTokens], places: Sequence[MinedPlace], question: Sequence[int]) -> PlaceBatch:
+def _pack(pairs: Sequence[PairTokens], passages: Sequence[MinedPassage], question: Sequence[int]) -> PlaceBatch:
     shape = len(pairs), max(len(pair.ids) for pair in pairs)
-    sentences = len(pairs), max(len(place.sentences) for place in places)
+    sentences = len(pairs), max(len(passage.sentences) for passage in passages)
     arrays: dict[str, Any] = {name: np.zeros(shape, np.int64) for name in ("ids", "types")}
     arrays |= {name: np.zeros(shape, bool) for name in ("mask", "asked", "starts", "ends")}
     arrays["owners"] = np.full(shape, -1, np.int64)
     arrays["scores"] = np.zeros(sentences, np.float32)
     arrays["labels"] = np.full(sentences, UNKNOWN, np.int64)
-    for row, (pair, place) in enumerate(zip(pairs, places, strict=True)):
+    for row, (pair, passage) in enumerate(zip(pairs, passages, strict=True)):
         length = len(pair.ids)
         for name in ("ids", "types", "owners"):
             arrays[name][row, :length] = getattr(pair, name)
         arrays["mask"][row, :length] = True
         arrays["asked"][row, 1 : 1 + pair.question] = True
         read = int(pair.owners.max(initial=-1)) + 1  # what did not fit is not known
-        arrays["scores"][row, :read] = place.scores[:read]
-        arrays["labels"][row, :read] = place.labels[:read]
-        for number, start, end in place.answers:
+        arrays["scores"][row, :read] = passage.scores[:read]
+        arrays["labels"][row, :read] = passage.labels[:read]
+        for number, start, end in passage.answers:
             inside = np.flatnonzero((pair.owners == number) & (pair.offsets[:, 1] > start) & (pair.offsets[:, 0] < end))
             if len(inside):
                 arrays["starts"][row, inside[0]] = arrays["ends"][row, inside[-1]] = True

@@ -1,4 +1,4 @@
-"""Train a re-ranker: mine its places, then one stage, resumed where it was interrupted."""
+"""Train a re-ranker: mine its passages, then one stage, resumed where it was interrupted."""
 
 import logging
 from pathlib import Path
@@ -11,8 +11,8 @@ from lmkrag.encoder.spec import find_model
 from lmkrag.errors import TrainingError
 from lmkrag.reranker.inputs import PairTokenizer
 from lmkrag.training.calibration import calibrate_reranker
-from lmkrag.training.place_reader import PlaceReader, save_reranker
-from lmkrag.training.places import mine_places
+from lmkrag.training.mining import mine_passages
+from lmkrag.training.passage_reader import RerankerModel, save_reranker
 from lmkrag.training.reranker_settings import RerankerSettings
 from lmkrag.training.reranker_steps import RerankerData
 from lmkrag.training.settings import prepare_training, use_bfloat16
@@ -37,13 +37,13 @@ def train_reranker(settings: RerankerSettings, *, report_to: str = "none") -> Pa
     from lmkrag.training.step_trainer import mining_arguments, train_steps
 
     out = settings.resolve(settings.out)
-    mined = [mine_places(settings, chosen) for chosen in settings.sets]
+    mined = [mine_passages(settings, chosen) for chosen in settings.sets]
     for chosen, questions in zip(settings.sets, mined, strict=True):
         log.info("set %s: %d questions", chosen.path, len(questions))
     if not all(mined):
         raise TrainingError("a set has no question whose evidence is found")
     torch.manual_seed(settings.seed)
-    model = PlaceReader(settings)
+    model = RerankerModel(settings)
     tokenizer = Tokenizer.from_file(str(find_model(settings.base) / "tokenizer.json"))
     arguments = mining_arguments(settings, report_to, bf16=use_bfloat16(settings.precision))
     tokens = PairTokenizer(tokenizer, model.landmark)
@@ -55,7 +55,7 @@ def train_reranker(settings: RerankerSettings, *, report_to: str = "none") -> Pa
     return out / "reranker"
 
 
-def _groups(model: PlaceReader, rate: float) -> list[dict[str, Any]]:
+def _groups(model: RerankerModel, rate: float) -> list[dict[str, Any]]:
     """The parameters, each with its learning rate."""
     scales = [model.head.scale, model.head.match.weight]
     single = {id(parameter) for parameter in scales}

@@ -14,8 +14,8 @@ try:
 except ImportError:
     raise MissingExtra("train", "torch") from None
 
-from lmkrag.encoder.device import has_bfloat16
 from lmkrag.encoder.pooling import POOLINGS
+from lmkrag.models.device import has_bfloat16
 
 TASKS = ("pairs", "passages", "shuffled", "documents")
 PRECISIONS = ("auto", "float32", "bfloat16")

@@ -258,7 +258,7 @@ class StepBuilder:
     def _free_window(
         self, document: TokenDocument, target: int, taken: list[tuple[int, int]], size: int
     ) -> tuple[int, int] | None:
-        """A full window that holds the target sentence at a random place and touches none of the others."""
+        """A full window that holds the target sentence at a random passage and touches none of the others."""
         low = max((stop for first, stop in taken if stop <= target), default=0)
         high = min((first for first, stop in taken if first > target), default=len(document.ids))
         room = size - len(document.ids[target])

@@ -20,17 +20,14 @@ from lmkrag.encoder.spec import (
     WORDS,
     find_model,
     find_words,
-    hash_weights,
-    make_readable,
     read_settings,
     write_encoder,
-    write_json,
 )
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.encoder.torch_model import load_backbone, load_pooling
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
-from lmkrag.training.losses import anchor_loss, imitation_loss, landmark_loss
-from lmkrag.training.mining import mask_near_duplicates
+from lmkrag.models.files import hash_weights, make_readable, write_json
+from lmkrag.training.losses import anchor_loss, imitation_loss, landmark_loss, mask_near_duplicates
 from lmkrag.training.settings import ModelSettings, StageSettings
 from lmkrag.training.steps import Step
 

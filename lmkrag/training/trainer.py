@@ -27,7 +27,7 @@ from lmkrag.training.student import (
     take_words,
     tokenizer_of,
 )
-from lmkrag.training.watch import RecallWatch
+from lmkrag.training.validation import RecallWatch
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,8 @@ import httpx
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.cluster import indexing
-from lmkrag.cluster.snapshots import Remote
+from lmkrag.cluster import parallel as indexing
+from lmkrag.cluster.backups import Remote
 from lmkrag.errors import UsageError
 from lmkrag.server.ray_serving import RaySettings, open_scattered, serving_on_ray
 from lmkrag.server.settings import ServerSettings
@@ -71,7 +71,7 @@ def texts(tmp_path):
 def test_workers_and_a_machine_die_while_it_indexes(cluster, texts, encoder, tmp_path, monkeypatch):
     with Engine.open(tmp_path / "one", create=True, encoder=encoder, rerank=False) as engine:
         engine.add(texts)
-        sentences, shown = engine.count().sentences, engine.read("07.txt")
+        sentences, shown = engine.status().sentences, engine.read("07.txt")
     monkeypatch.setattr(indexing, "_LEAST", 1)
     doomed = cluster.add_node(num_cpus=2)
     killed = []
@@ -93,7 +93,7 @@ def test_workers_and_a_machine_die_while_it_indexes(cluster, texts, encoder, tmp
         killer.join()
         assert len(killed) == 3
         assert (report.added, report.skipped) == (24, ())
-        assert (engine.count().sentences, engine.read("07.txt")) == (sentences, shown)
+        assert (engine.status().sentences, engine.read("07.txt")) == (sentences, shown)
         assert engine.search("pump 7 of yard 59", mode="lexical")[0].doc_id == "07.txt"
         assert engine.add("texts", workers=4, ray=cluster.address).unchanged == 24
         assert not engine.verify()
@@ -129,7 +129,7 @@ def test_shards_die_and_snapshots_roll_while_it_serves(cluster, corpus, encoder,
     with Engine.open(tmp_path / "big", create=True, encoder=encoder, shards=2, rerank=False) as engine:
         engine.add(corpus)
         wanted = [span.start for span in engine.search("who approves leave?")]
-        Remote(url).push(engine.path)
+        Remote(url).push(Path(engine.status().path))
         doomed = cluster.add_node(num_cpus=2)
         settings = ServerSettings({"big": url}, port=port, rerank=False)
         stop, statuses = threading.Event(), []
@@ -157,7 +157,7 @@ def test_shards_die_and_snapshots_roll_while_it_serves(cluster, corpus, encoder,
                     wait_for(lambda: len(processes("ServeReplica:lmkrag:big-000")) == 2)
                     before = len(statuses)
                     engine.add([Document(doc_id="z.txt", path="z.txt", text="Zanzibar is an island.")])
-                    Remote(url).push(engine.path)
+                    Remote(url).push(Path(engine.status().path))
                     wait_for(lambda: find("zanzibar", mode="lexical").json()["spans"])
                     wait_for(lambda: len(statuses) > before + 10)
                     rolled = len(statuses)

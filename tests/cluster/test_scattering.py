@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from lmkrag import Document, Engine
 from lmkrag.cluster import hosting, scattering
+from lmkrag.cluster.backups import Remote
 from lmkrag.cluster.hosting import PulledShard, ShardDirectory, ShardHost
 from lmkrag.cluster.scattering import ScatteredStore
-from lmkrag.cluster.snapshots import Remote
 from lmkrag.errors import IndexMismatch, ShardUnreachable, SnapshotExpired, UsageError
 from lmkrag.index.shards import shard_folders
 
@@ -41,9 +41,9 @@ class ThreadShards:
         return self._threads.submit(call).result
 
 
-def scatter(path, encoder, **options):
+def scatter(path, encoder):
     shards = ThreadShards([ShardHost(ShardDirectory(folder)) for folder in shard_folders(path)])
-    return shards, Engine(ScatteredStore(Path("big"), shards, **options), encoder, rerank=False)
+    return shards, Engine(ScatteredStore(Path("big"), shards), encoder, rerank=False)
 
 
 @pytest.fixture
@@ -54,7 +54,7 @@ def sharded(tmp_path, encoder, corpus):
 
 
 def test_it_finds_what_one_process_finds(everything, sharded, encoder):
-    _, scattered = scatter(sharded.path, encoder)
+    _, scattered = scatter(sharded._store.path, encoder)
     assert everything(scattered) == everything(sharded)
     for question in ("who approves leave?", 'leave -manager "sick leave"'):
         one, other = (engine.search(question, filter="kind=markdown", explain=True) for engine in (sharded, scattered))
@@ -64,8 +64,8 @@ def test_it_finds_what_one_process_finds(everything, sharded, encoder):
     assert scattered.documents() == sharded.documents()
     assert scattered.document(doc_id) == sharded.document(doc_id)
     assert scattered.read(doc_id, 10, 40) == sharded.read(doc_id, 10, 40)
-    assert scattered.explain("leave", doc_id) == sharded.explain("leave", doc_id)
-    assert scattered.count().sentences == sharded.count().sentences
+    assert scattered.score_sentences("leave", doc_id) == sharded.score_sentences("leave", doc_id)
+    assert scattered.status().sentences == sharded.status().sentences
     assert scattered.status().documents == sharded.status().documents
     assert scattered.ask("who approves leave?").text == sharded.ask("who approves leave?").text
 
@@ -90,7 +90,7 @@ def test_any_texts_are_found_as_in_one_process(everything, tmp_path_factory, enc
 
 
 def test_a_search_takes_three_calls_to_each_shard_and_one_to_each_document(sharded, encoder):
-    shards, scattered = scatter(sharded.path, encoder)
+    shards, scattered = scatter(sharded._store.path, encoder)
     scattered.search("how often is the pump oiled?")
     shards.calls.clear()
     scattered.search("what is done each week?", top_k=3, level="sentence")
@@ -105,7 +105,7 @@ def test_a_search_takes_three_calls_to_each_shard_and_one_to_each_document(shard
 
 
 def test_what_is_written_meanwhile_is_found_within_a_second(sharded, encoder, monkeypatch):
-    _, scattered = scatter(sharded.path, encoder)
+    _, scattered = scatter(sharded._store.path, encoder)
     assert not scattered.search("zanzibar", mode="lexical")
     sharded.add([Document(doc_id="z.txt", path="z.txt", text="Zanzibar is an island.")])
     monkeypatch.setattr(scattering, "_FRESH", 0.0)
@@ -115,7 +115,7 @@ def test_what_is_written_meanwhile_is_found_within_a_second(sharded, encoder, mo
 def test_searches_beside_a_writer_never_fail(sharded, encoder, monkeypatch):
     monkeypatch.setattr(hosting, "KEPT", 0.5)
     monkeypatch.setattr(scattering, "_FRESH", 0.05)
-    shards, scattered = scatter(sharded.path, encoder)
+    shards, scattered = scatter(sharded._store.path, encoder)
     stop = threading.Event()
 
     def write():
@@ -137,41 +137,23 @@ def test_searches_beside_a_writer_never_fail(sharded, encoder, monkeypatch):
         assert len(host._held) <= 1
 
 
-def test_a_shard_that_does_not_answer_is_an_error_or_missing(sharded, encoder, monkeypatch):
+def test_a_shard_that_does_not_answer_is_an_error_while_it_does_not(sharded, encoder, monkeypatch):
     monkeypatch.setattr(scattering, "_FRESH", 0.0)
-    monkeypatch.setattr(scattering, "_AGAIN", 0.0)
-    shards, whole = scatter(sharded.path, encoder)
-    other, part = scatter(sharded.path, encoder, partial=True)
-    assert part.missing == ()
-    shards.down = other.down = {1}
+    shards, scattered = scatter(sharded._store.path, encoder)
+    found = scattered.search("leave", top_k=50)
+    shards.down = {1}
     with pytest.raises(ShardUnreachable, match="shard 1 does not answer"):
-        whole.search("leave")
-    left = {span.doc_id for span in part.search("leave", top_k=50)}
-    assert left and part.missing == ("shard 1 is missing: shard 1 does not answer",)
-    other.down = set()
-    assert {span.doc_id for span in part.search("leave", top_k=50)} > left
-    assert part.missing == ()
-    other.down = {0, 1, 2}
-    with pytest.raises(ShardUnreachable):
-        part.search("leave")
-
-
-def test_a_shard_that_fails_within_a_search_is_left_out_in_partial_form(sharded, encoder):
-    shards, part = scatter(sharded.path, encoder, partial=True)
-    assert part.search("leave")
-    shards.down = {2}  # the state is still taken for the newest, so that the search itself finds out
-    assert part.search("who approves leave?")
-    assert len(part.missing) == 1
+        scattered.search("leave")
+    shards.down = set()
+    assert scattered.search("leave", top_k=50) == found
 
 
 def test_it_is_not_written_to(sharded, encoder):
-    _, scattered = scatter(sharded.path, encoder)
+    _, scattered = scatter(sharded._store.path, encoder)
     for write in (
         lambda: scattered.add([Document(doc_id="a", path="a", text="A.")]),
         lambda: scattered.remove(sharded.documents()[0].doc_id),
-        lambda: scattered.reshard(2),
         scattered.compact,
-        scattered.repair,
         scattered.verify,
     ):
         with pytest.raises(UsageError, match="is read from other processes"):
@@ -180,13 +162,13 @@ def test_it_is_not_written_to(sharded, encoder):
 
 def test_pulled_snapshots_roll_to_the_newest(everything, sharded, encoder, tmp_path, monkeypatch):
     url = f"file://{tmp_path}/pushed"
-    Remote(url).push(sharded.path)
+    Remote(url).push(sharded._store.path)
     sources = [PulledShard(url, shard, tmp_path / "cache") for shard in range(3)]
     shards = ThreadShards([ShardHost(source) for source in sources], joint=True)
     scattered = Engine(ScatteredStore(Path("pulled"), shards), encoder, rerank=False)
     assert everything(scattered) == everything(sharded)
     sharded.add([Document(doc_id="z.txt", path="z.txt", text="Zanzibar is an island.")])
-    Remote(url).push(sharded.path)
+    Remote(url).push(sharded._store.path)
     assert not scattered.search("zanzibar", mode="lexical")
     monkeypatch.setattr(scattering, "_FRESH", 0.0)
     assert not scattered.search("zanzibar", mode="lexical")  # nobody waits for what has to be pulled
@@ -196,7 +178,7 @@ def test_pulled_snapshots_roll_to_the_newest(everything, sharded, encoder, tmp_p
     shards.hosts[2].follow()
     assert scattered.search("zanzibar", mode="lexical")[0].doc_id == "z.txt"
     for _ in range(4):
-        Remote(url).push(sharded.path)
+        Remote(url).push(sharded._store.path)
         for host in shards.hosts:
             host.follow()
         assert scattered.search("leave")
@@ -205,7 +187,7 @@ def test_pulled_snapshots_roll_to_the_newest(everything, sharded, encoder, tmp_p
 
 def test_each_process_has_its_own_part_of_the_cache(sharded, tmp_path):
     url = f"file://{tmp_path}/pushed"
-    Remote(url).push(sharded.path)
+    Remote(url).push(sharded._store.path)
     one, other = (PulledShard(url, 1, tmp_path / "cache") for _ in range(2))
     for source in (one, other):
         with source.hold("1") as (_, snapshot):
@@ -218,7 +200,7 @@ def test_each_process_has_its_own_part_of_the_cache(sharded, tmp_path):
 
 
 def test_a_state_that_loads_for_long_keeps_nobody_waiting(sharded):
-    source = ShardDirectory(shard_folders(sharded.path)[0])
+    source = ShardDirectory(shard_folders(sharded._store.path)[0])
     host, arrived, go = ShardHost(source), threading.Event(), threading.Event()
     state = host.newest()
     before = host.call(state, "open").totals
@@ -244,6 +226,6 @@ def test_a_state_that_loads_for_long_keeps_nobody_waiting(sharded):
 def test_shards_of_another_encoder_are_refused(sharded, tmp_path):
     with Engine.open(tmp_path / "other", create=True, encoder="all-MiniLM-L6-v2", shards=1) as engine:
         engine.add([Document(doc_id="a", path="a", text="A pump.")])
-    folders = [*shard_folders(sharded.path)[:1], *shard_folders(tmp_path / "other")]
+    folders = [*shard_folders(sharded._store.path)[:1], *shard_folders(tmp_path / "other")]
     with pytest.raises(IndexMismatch, match="shard 1 was made with another encoder"):
         ScatteredStore(Path("mixed"), ThreadShards([ShardHost(ShardDirectory(folder)) for folder in folders]))

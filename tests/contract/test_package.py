@@ -1,8 +1,6 @@
 import importlib
 import os
 import re
-import shlex
-import shutil
 import subprocess
 import sys
 import tomllib
@@ -79,7 +77,7 @@ def test_a_wheel_carries_the_recipes_and_the_schema_and_no_built_index(tmp_path)
     assert {path.name for path in (site / "lmkrag" / "recipes").iterdir()} == {
         path.name for path in (ROOT / "indexes").glob("*.toml")
     }
-    code = "import lmkrag; from lmkrag.index.recipes import *; print(lmkrag.__file__, len(list_recipes()))"
+    code = "import lmkrag; from lmkrag.index.vectors.recipes import *; print(lmkrag.__file__, len(list_recipes()))"
     environment = {**os.environ, "PYTHONPATH": str(site)}
     result = subprocess.run(
         [sys.executable, "-P", "-c", code], capture_output=True, text=True, check=True, env=environment, cwd=tmp_path
@@ -116,61 +114,17 @@ def test_an_extra_pulls_in_its_own_framework_only():
     assert not [name for name in index if "langchain" in name]
 
 
-def test_the_python_of_the_readme_runs(corpus, tmp_path, monkeypatch, chat_server, causal_model, capsys):
-    readme = (ROOT / "README.md").read_text()
-    found = re.findall(r"```python\n(.*?)```", readme, re.DOTALL)
-    snippet, highlighting, streaming, *frameworks = [
-        code for code in found if "connect(" not in code
-    ]  # see tests/server
-    (tmp_path / "docs").mkdir()
-    shutil.copy(corpus / "lighthouse-handbook.md", tmp_path / "docs")
-    monkeypatch.chdir(tmp_path)
-    names: dict = {}
-    exec(snippet, names)
-    assert "Leave is accrued by the month" in names["answer"].text
-    exec(highlighting, names)
-    assert "Apples are picked in May." in capsys.readouterr().out
-    exec(streaming.replace("http://localhost:8000/v1", chat_server).replace("MODEL", str(causal_model)), names)
-    assert "bonfires" in capsys.readouterr().out
-    assert len(frameworks) == 3
-    for snippet in frameworks:
-        exec(snippet, names)
-        assert "Leave is accrued by the month" in capsys.readouterr().out
-    names["engine"].close()
-
-
-def test_the_output_in_the_readme_is_real(lmkrag, corpus, chat_server, causal_model, tmp_path):
-    readme = (ROOT / "README.md").read_text()
-    assert lmkrag("index", corpus, "--index", tmp_path / "demo").returncode == 0
-    found = re.findall(r"\$ lmkrag ((?:ask|search) .*indexes/demo.*)\n((?:(?!\$ |```).*\n)+)", readme)
-    assert [command.split()[0] for command, _ in found] == ["ask", "search", "ask", "ask", "ask", "ask"]
-    for command, output in found:
-        command = command.replace("indexes/demo", str(tmp_path / "demo")).replace("./tiny", str(causal_model))
-        line = shlex.split(command.replace("http://localhost:8123/v1", chat_server))
-        result = lmkrag(*line, env={"LMKRAG_RERANK": ""})  # as users have it
-        assert result.returncode == 0, result.stderr
-        warnings = [line for line in result.stderr.splitlines() if line.startswith("lmkrag: ")]
-        lines = [*result.stdout.rstrip().split("\n"), *warnings]
-        shown = output.rstrip().split("\n")
-        score = re.compile(r"  (\d\.\d+)\b")
-        assert [score.sub("", line) for line in lines] == [score.sub("", line) for line in shown]
-        printed, expected = (
-            [float(value) for line in some for value in score.findall(line)] for some in (lines, shown)
-        )
-        assert printed == pytest.approx(expected, abs=0.002)  # the last digit depends on the processor
-
-
 def test_changelog_and_version_agree():
     changelog = (ROOT / "CHANGELOG.md").read_text()
     assert f"## {lmkrag.__version__}" in changelog
 
 
-def test_variables_of_the_environment_are_few_and_in_the_readme():
+def test_variables_of_the_environment_are_few_and_documented():
     sources = "".join(path.read_text() for path in (ROOT / "lmkrag").rglob("*.py"))
     names = set(re.findall(r"\bLMKRAG_[A-Z_]*[A-Z]\b", sources)) - {"LMKRAG_COMPLETE"}
-    readme = (ROOT / "README.md").read_text()
+    settings = (ROOT / "docs/reference/settings.md").read_text()
     assert len(names) <= 12
-    assert [name for name in sorted(names) if f"`{name}`" not in readme] == []
+    assert [name for name in sorted(names) if f"`{name}`" not in settings] == []
 
 
 def test_the_systems_it_says_it_supports(monkeypatch, tmp_path):

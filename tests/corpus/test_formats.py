@@ -6,8 +6,8 @@ import zipfile
 import docx
 import pytest
 
-from lmkrag.corpus.formats.base import MAX_UNPACKED
 from lmkrag.corpus.load import load_bytes, load_document
+from lmkrag.corpus.parsers.base import MAX_UNPACKED
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import DocumentError
 

@@ -4,9 +4,9 @@ from hypothesis import strategies as st
 
 from lmkrag import Engine
 from lmkrag.corpus import load, long_text
-from lmkrag.corpus.formats.text import decode
 from lmkrag.corpus.load import is_long, load_document
 from lmkrag.corpus.long_text import TextOnDisk, load_long_text
+from lmkrag.corpus.parsers.text import decode
 from lmkrag.encoder import landmark
 from lmkrag.errors import DocumentError
 

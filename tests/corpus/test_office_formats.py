@@ -16,9 +16,9 @@ from odf.opendocument import OpenDocumentText
 from pptx.chart.data import CategoryChartData, XyChartData
 from pptx.enum.chart import XL_CHART_TYPE
 
-from lmkrag.corpus.formats import mail
 from lmkrag.corpus.isolated import IsolatedLoader
 from lmkrag.corpus.load import load_bytes
+from lmkrag.corpus.parsers import mail
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import DocumentError
 
@@ -325,7 +325,7 @@ def test_broken_files(data, name, reason):
 
 
 def test_a_bomb(monkeypatch):
-    from lmkrag.corpus.formats import compressed
+    from lmkrag.corpus.parsers import compressed
 
     monkeypatch.setattr(compressed, "_MOST", 1 << 20)
     with pytest.raises(DocumentError, match="unpacks to more than 1 MiB"):

@@ -4,8 +4,8 @@ import pypdfium2
 import pytest
 from fpdf import FPDF
 
-from lmkrag.corpus.formats.pdf import _clean, find_rectangles, merge_boxes, read, render_page
 from lmkrag.corpus.isolated import IsolatedLoader
+from lmkrag.corpus.parsers.pdf import _clean, find_rectangles, merge_boxes, read, render_page
 from lmkrag.errors import DocumentError
 
 LINES = [

@@ -10,8 +10,8 @@ from docx.opc.part import Part
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
-from lmkrag.corpus.formats.ordinals import format_ordinal
 from lmkrag.corpus.load import load_bytes
+from lmkrag.corpus.parsers.ordinals import format_ordinal
 
 
 def element(xml: str):

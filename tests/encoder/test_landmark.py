@@ -14,8 +14,9 @@ from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder import landmark
 from lmkrag.encoder.landmark import EncoderInput
 from lmkrag.encoder.pooling import POOLINGS, build_pooling
-from lmkrag.encoder.spec import BASE_ENCODER, find_model, hash_weights
+from lmkrag.encoder.spec import BASE_ENCODER, find_model
 from lmkrag.errors import EncoderError, UsageError
+from lmkrag.models.files import hash_weights
 from lmkrag.types import Sentence
 
 TEXT = "The lamp is lit at dusk. Nobody may trim the wick. Bees swarm in May. " * 40

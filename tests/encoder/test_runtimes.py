@@ -13,16 +13,16 @@ from hypothesis import strategies as st
 
 from lmkrag import Engine, LandmarkEncoder
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.encoder import precision
-from lmkrag.encoder.bert import Bert, group_texts, read_weights
 from lmkrag.encoder.loading import prefers_torch, runs_without_torch
 from lmkrag.encoder.onnx_model import POOLINGS, OnnxModel
 from lmkrag.encoder.pooling import build_pooling
-from lmkrag.encoder.precision import PRECISION, multiplies_int8
-from lmkrag.encoder.quantization import RANGES, read_ranges, write_ranges
 from lmkrag.encoder.spec import BASE_ENCODER, SHIPPED, find_model
 from lmkrag.encoder.torch_model import TorchModel
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
+from lmkrag.models import precision
+from lmkrag.models.bert import Bert, group_texts, read_weights
+from lmkrag.models.precision import PRECISION, multiplies_int8
+from lmkrag.models.quantization import RANGES, read_ranges, write_ranges
 
 QUESTIONS = ["When is the lamp lit?", "", "x", "日本 \ud800 <LMK> [SEP]", "how? " * 400, "naïve café — “quoted”"]
 TEXT = "The lamp is lit at dusk. Nobody may trim the wick. Bees swarm in May. " * 40
@@ -256,7 +256,7 @@ def test_neither_indexing_nor_searching_imports_torch(corpus, tmp_path, monkeypa
         "import sys; from lmkrag import Engine; "
         f"engine = Engine.open({str(tmp_path / 'index')!r}, create=True); "
         f"engine.add({str(corpus / 'glass-river.txt')!r}); "
-        "print(engine.search('which stones moved?', budget=50, rerank=True)[0].text[:20]); "
+        "print(engine.search('which stones moved?', max_tokens=50, rerank=True)[0].text[:20]); "
         "print(engine.ask('which stones moved?').text); "
         "print({'torch', 'transformers'} & set(sys.modules))"
     )
@@ -267,7 +267,7 @@ def test_neither_indexing_nor_searching_imports_torch(corpus, tmp_path, monkeypa
 def test_searching_imports_no_nltk(built_index):
     code = (
         "import sys; from lmkrag import Engine; "
-        f"print(Engine.open({str(built_index)!r}).search('which stones moved?', budget=50)[0].text[:20]); "
+        f"print(Engine.open({str(built_index)!r}).search('which stones moved?', max_tokens=50)[0].text[:20]); "
         "print({'torch', 'transformers', 'nltk'} & set(sys.modules))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)

@@ -11,7 +11,7 @@ from lmkrag import Document, Engine
 from lmkrag.errors import IndexCorrupt, StorageError
 from lmkrag.index import catalog, codec
 from lmkrag.index.shards import ShardedStore
-from lmkrag.retrieval.selecting import FilterCache
+from lmkrag.search.selection import FilterCache
 
 
 def change(index, *statements):
@@ -80,7 +80,7 @@ def test_a_filter_is_never_answered_from_another_state_of_a_sharded_index(tmp_pa
             names = [[n for n in map(str, range(50)) if store.number_of(n) == shard] for shard in (0, 1)]
             for number, shard in enumerate(shards):
                 engine.add(Document(names[shard][number], "", "The gate is red.", meta={"year": 2024}))
-            with engine._reading() as snapshot:
+            with engine._reading(segments=True) as snapshot:
                 selection = cache.select(snapshot, "year=2024")
                 rows = sum(int(selection.rows(live).sum()) for live in snapshot.segments)
                 found.append((snapshot.generation, rows))

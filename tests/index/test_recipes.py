@@ -2,7 +2,7 @@ import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.errors import UsageError
-from lmkrag.index.recipes import choose_recipe, list_recipes, load_recipe, recipe_from_json, recipe_to_json
+from lmkrag.index.vectors.recipes import choose_recipe, list_recipes, load_recipe, recipe_from_json, recipe_to_json
 
 
 def test_the_recipes_that_ship():

@@ -14,13 +14,14 @@ from lmkrag.corpus.sentences import split_sentences
 from lmkrag.corpus.structure import LEAD_IN, NO_CONTENT, ParagraphTracker, StructureTable
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog, merging
-from lmkrag.index.bm25 import K1, B, inverse_document_frequency
-from lmkrag.index.postings import PostingsBuilder
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
-from lmkrag.index.verify import find_problems, read_status
-from lmkrag.index.words import query_words, split_words
-from lmkrag.retrieval.search import search_spans
+from lmkrag.index.verify import find_problems
+from lmkrag.index.words.bm25 import K1, B, inverse_document_frequency
+from lmkrag.index.words.postings import PostingsBuilder
+from lmkrag.index.words.terms import query_words, split_words
+from lmkrag.search.candidates import SearchQuery
+from lmkrag.search.searcher import find_spans
 from lmkrag.types import Document, EncoderSpec
 
 SPEC = EncoderSpec(name="test", fingerprint="f", dimensions=8)
@@ -174,18 +175,18 @@ def test_many_segments_are_merged_and_compaction_drops_the_dead(store):
     model = {f"d{i}": f"alpha no{i} here. beta no{i} there." for i in range(12)}
     for doc_id, text in model.items():
         put(store, {doc_id: text})
-    assert read_status(store).segments == 12
+    assert store.status().segments == 12
     with store.writing():
         store.merge_small()
-    assert read_status(store).segments < 12
+    assert store.status().segments < 12
     check_against(store, model)
     with store.writing():
         store.commit([], removed=["d3", "d4"])
-    assert read_status(store).dead == 4
+    assert store.status().dead == 4
     with store.writing():
         store.compact()
     del model["d3"], model["d4"]
-    assert (read_status(store).dead, read_status(store).segments) == (0, 1)
+    assert (store.status().dead, store.status().segments) == (0, 1)
     check_against(store, model)
     assert len(list((store.path / "segments").iterdir())) == 3
 
@@ -203,7 +204,7 @@ def test_no_more_is_merged_at_once_than_memory_allows(store, monkeypatch):
     check_against(store, model)
     with store.writing():
         store.compact()
-    assert read_status(store).segments == 1
+    assert store.status().segments == 1
     check_against(store, model)
 
 
@@ -419,7 +420,7 @@ def search(path) -> list[tuple]:
         with store.reader.snapshot() as snapshot:
             query = vector_of("alpha one.")
             for mode in ("dense", "lexical", "hybrid"):
-                spans = search_spans(snapshot, query, query_words("beta gamma"), top_k=5, mode=mode)
+                spans = find_spans(snapshot, SearchQuery(query, query_words("beta gamma"), mode, 5))
                 seen += [(s.doc_id, s.path, s.start, s.end, s.text, s.page, round(s.score, 6)) for s in spans]
         return seen
     finally:

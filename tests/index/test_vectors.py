@@ -3,9 +3,9 @@ import pytest
 
 from lmkrag import Engine
 from lmkrag.errors import IndexCorrupt
-from lmkrag.index import vectors as vectors_module
-from lmkrag.index.recipes import list_recipes, load_recipe
-from lmkrag.index.vectors import VectorFile, write_vectors
+from lmkrag.index.vectors import vector_set as vectors_module
+from lmkrag.index.vectors.recipes import list_recipes, load_recipe
+from lmkrag.index.vectors.vector_set import VectorFile, write_vectors
 
 
 def build(path, slices, rows, recipe):

@@ -2,7 +2,7 @@
 
 import pytest
 
-from lmkrag.index.words import split_words
+from lmkrag.index.words.terms import split_words
 
 
 @pytest.mark.parametrize(

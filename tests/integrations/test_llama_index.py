@@ -45,7 +45,7 @@ async def test_async_and_every_field(engine):
     found = await only.aretrieve(QUESTION)
     assert [node.node.metadata["doc_id"] for node in found] == ["glass-river.txt"] * 2
     assert [node.node_id for node in found] == [node.node_id for node in only.retrieve(QUESTION)]
-    small = LandmarkRetriever(engine, budget=60).retrieve(QUESTION)
+    small = LandmarkRetriever(engine, max_tokens=60).retrieve(QUESTION)
     assert 0 < sum(engine.encoder.count_tokens(node.text) for node in small) <= 60
 
 

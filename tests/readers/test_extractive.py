@@ -16,7 +16,7 @@ def hit(start: int, end: int, score: float, dense: float = 0.6) -> Hit:
     return Hit(1, "a.md", 0, start, end, score, dense, 0.0)
 
 
-def test_the_best_sentence_is_quoted_with_its_exact_place():
+def test_the_best_sentence_is_quoted_with_its_exact_passage():
     span = make_span(hit(125, 166, 1.0), hit(100, 125, 0.5))
     answer = ExtractiveReader().answer("May anybody trim the wick?", [span])
     (citation,) = answer.citations

@@ -57,7 +57,7 @@ def test_a_listener_that_leaves_stops_the_model(reader):
 
 
 def test_a_prompt_too_long_for_the_model(reader):
-    with pytest.raises(ReaderError, match="the model reads 16384: lower --budget"):
+    with pytest.raises(ReaderError, match="the model reads 16384: lower --context-tokens"):
         reader.answer("Where? " * 6_000, [SPAN])
 
 

@@ -9,14 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.encoder.precision import PRECISION, multiplies_int8
-from lmkrag.encoder.quantization import RANGES
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError
-from lmkrag.reranker.base import Place
+from lmkrag.models.precision import PRECISION, multiplies_int8
+from lmkrag.models.quantization import RANGES
+from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 
-ORCHARD = Place(
+ORCHARD = RerankPassage(
     "The orchard",
     (
         "Pears ripen in October. ",
@@ -53,8 +53,8 @@ def test_a_question_that_is_not_answered_has_low_odds(reranker):
     assert answered.answers.max() > 0 > open_one.answers.max()
 
 
-def test_places_are_read_apart(reranker):
-    other = Place("", ("The ferry leaves at nine.",))
+def test_passages_are_read_apart(reranker):
+    other = RerankPassage("", ("The ferry leaves at nine.",))
     alone = reranker.read("When are apples picked?", [ORCHARD])[0]
     together = reranker.read("When are apples picked?", [other, ORCHARD, other])[1]
     np.testing.assert_allclose(alone.rank, together.rank, atol=0.1)  # a step in int8
@@ -63,7 +63,7 @@ def test_places_are_read_apart(reranker):
 
 def test_nothing_to_read(reranker):
     assert reranker.read("When?", []) == []
-    (reading,) = reranker.read("When?", [Place("", ())])
+    (reading,) = reranker.read("When?", [RerankPassage("", ())])
     assert len(reading.rank) == 0
 
 
@@ -73,7 +73,7 @@ def test_a_question_longer_than_the_window_is_cut(reranker):
 
 
 def test_what_does_not_fit_ranks_last_and_answers_nothing(reranker):
-    long = Place(
+    long = RerankPassage(
         "", ORCHARD.sentences[:2] + ("The harvest goes on and on. " * 40,) * 3 + ("Apples are picked in May.",)
     )
     (reading,) = reranker.read("When are apples picked?", [long])
@@ -85,8 +85,8 @@ def test_what_does_not_fit_ranks_last_and_answers_nothing(reranker):
 
 @settings(max_examples=20)
 @given(st.text(max_size=60), st.lists(st.text(max_size=80), max_size=5), st.text(max_size=10))
-def test_any_text_gives_finite_scores_and_places_in_it(reranker, question, sentences, title):
-    (reading,) = reranker.read(question, [Place(title, tuple(sentences))])
+def test_any_text_gives_finite_scores_and_passages_in_it(reranker, question, sentences, title):
+    (reading,) = reranker.read(question, [RerankPassage(title, tuple(sentences))])
     assert len(reading.rank) == len(reading.answers) == len(reading.strength) == len(sentences)
     assert np.isfinite(reading.rank).all()
     for sentence, (start, end) in zip(sentences, reading.short, strict=True):
@@ -126,9 +126,9 @@ def test_int8_says_what_float32_says(corpus, monkeypatch):
     exact = LandmarkReranker.load()
     text = (corpus / "glass-river.txt").read_text("utf-8")
     sentences = [text[sentence.start : sentence.end] for sentence in split_sentences(text)]
-    places = [Place("", tuple(sentences[first : first + 5])) for first in range(0, len(sentences), 5)]
+    passages = [RerankPassage("", tuple(sentences[first : first + 5])) for first in range(0, len(sentences), 5)]
     for question in ("Which stones moved?", "When did it freeze?"):
-        one, other = (reranker.read(question, places) for reranker in (exact, fast))
+        one, other = (reranker.read(question, passages) for reranker in (exact, fast))
         for name, least in (("rank", 0.99), ("answers", 0.99)):
             ranks, others = (
                 np.concatenate([getattr(reading, name) for reading in readings]) for readings in (one, other)

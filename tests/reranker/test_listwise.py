@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from safetensors.numpy import save_file
 
 from lmkrag.errors import EncoderError
-from lmkrag.reranker.base import ListwiseReranker, ReadSentences
+from lmkrag.reranker.base import ListwiseReranker, ScoredSentences
 from lmkrag.reranker.cross_encoder import CrossEncoderReranker
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 from lmkrag.reranker.listwise import WEIGHTS, ListwiseModel, describe_sentences
@@ -18,13 +18,13 @@ values = st.floats(-30, 30, width=32)
 
 
 def make_read(rows):
-    """Sentences from (document, number in it, place, score, rank), by their ids."""
+    """Sentences from (document, number in it, passage, score, rank), by their ids."""
     rows = sorted({(document, ordinal): rest for document, ordinal, *rest in rows}.items())
     numbers = np.array([rest for _, rest in rows], np.float32).reshape(len(rows), 3)
-    return ReadSentences(
+    return ScoredSentences(
         sentences=np.array([100 * document + ordinal for (document, ordinal), _ in rows]),
         documents=np.array([document for (document, _), _ in rows]),
-        places=numbers[:, 0].astype(int),
+        passages=numbers[:, 0].astype(int),
         lengths=np.full(len(rows), 80),
         score=numbers[:, 1],
         similarity=numbers[:, 1],

@@ -1,8 +1,10 @@
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from lmkrag.errors import EncoderError, UsageError
-from lmkrag.reranker.base import Place
+from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 from lmkrag.reranker.loading import load_reranker
 
@@ -36,18 +38,21 @@ def test_one_of_ours_by_its_folder():
 
 def test_a_cross_encoder_by_its_folder(cross_encoder_folder):
     reranker = load_reranker(str(cross_encoder_folder))
-    places = [Place("Orchard", ("Apples are picked in May. ", "Pears ripen.")), Place("", ("The ferry leaves.",))]
-    first, second = reranker.score("When are apples picked?", places)
+    passages = [
+        RerankPassage("Orchard", ("Apples are picked in May. ", "Pears ripen.")),
+        RerankPassage("", ("The ferry leaves.",)),
+    ]
+    first, second = reranker.score("When are apples picked?", passages)
     assert (len(first), len(second)) == (2, 1)
     assert first[0] == first[1] != second[0]
-    np.testing.assert_allclose(reranker.score("When are apples picked?", places[1:])[0], second, atol=1e-5)
+    np.testing.assert_allclose(reranker.score("When are apples picked?", passages[1:])[0], second, atol=1e-5)
     assert reranker.score("When?", []) == []
 
 
 def test_a_search_takes_its_order(engine, cross_encoder_folder):
     from lmkrag import Engine
 
-    with Engine.open(engine.path, reranker=str(cross_encoder_folder)) as other:
+    with Engine.open(Path(engine.status().path), reranker=str(cross_encoder_folder)) as other:
         found = other.search("how is leave accrued?", rerank=True, top_k=4)
     assert [span.score for span in found] == sorted((span.score for span in found), reverse=True)
     assert {span.score for span in found} != {span.score for span in engine.search("how is leave accrued?", top_k=4)}

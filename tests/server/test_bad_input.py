@@ -124,8 +124,8 @@ def test_costly_requests_are_bounded(client):
     assert client.post("/v1/rerank", json={"query": "x", "documents": [long]}).status_code == 422
     many = {"query": "x", "documents": [long[:19_000]] * 11}
     assert client.post("/v1/rerank", json=many).status_code == 413
-    assert client.post("/api/search", json={"query": "x", "budget": 100_001}).status_code == 422
-    assert client.post("/api/search", json={"query": "x", "budget": 100_000, "top_k": 1}).status_code == 200
+    assert client.post("/api/search", json={"query": "x", "max_tokens": 100_001}).status_code == 422
+    assert client.post("/api/search", json={"query": "x", "max_tokens": 100_000, "top_k": 1}).status_code == 200
 
 
 def test_a_costly_request_lets_others_in_between(built_index):

@@ -57,7 +57,7 @@ def test_conditions(client):
     ],
 )
 def test_operators(operator, value, expression):
-    from lmkrag.retrieval.filters import parse_filter
+    from lmkrag.search.filters import parse_filter
 
     condition = Condition(name=["key"], comparison_operator=operator, value=value)
     assert to_filter(MetadataCondition(conditions=[condition])) == expression

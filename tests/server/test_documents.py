@@ -80,7 +80,7 @@ def test_page_and_place_of_a_quotation(client, local):
     places = client.get(f"/api/documents/{PDF}/places", params=asked).raise_for_status().json()["places"]
     assert [place["page"] for place in places] == [2]
     (rectangle,) = places[0]["rectangles"]
-    source = pypdfium2.PdfDocument(local.describe(PDF).path)
+    source = pypdfium2.PdfDocument(local.documents(doc_ids=[PDF])[0].path)
     page = source[1]
     width, height = page.get_size()
     left, top, right, bottom = rectangle
@@ -94,7 +94,7 @@ def test_page_and_place_of_a_quotation(client, local):
 
 
 def test_a_span_over_two_pages(client, local):
-    second = local.describe(PDF).page_starts[1]
+    second = local.documents(doc_ids=[PDF])[0].page_starts[1]
     asked = {"start": second - 30, "end": second + 30}
     places = client.get(f"/api/documents/{PDF}/places", params=asked).json()["places"]
     assert [place["page"] for place in places] == [1, 2]

@@ -44,7 +44,7 @@ def rounded(spans):
 
 
 def test_same_spans(local, remote):
-    for options in ({}, {"top_k": 2, "level": "sentence"}, {"budget": 100, "filter": "kind=markdown"}):
+    for options in ({}, {"top_k": 2, "level": "sentence"}, {"max_tokens": 100, "filter": "kind=markdown"}):
         assert rounded(remote.search(QUESTION, **options)) == rounded(local.search(QUESTION, **options))
     found, expected = remote.search(QUESTION)[0], local.search(QUESTION)[0]
     assert [hit.ordinal for hit in found.hits] == [hit.ordinal for hit in expected.hits]
@@ -60,7 +60,7 @@ def test_explanations(local, remote):
     assert found.explain() == expected.explain()
     with pytest.raises(UsageError, match="search with explain=True"):
         remote.search(QUESTION, top_k=1)[0].explain()
-    scores, own = (engine.explain(QUESTION, "lighthouse-handbook.md") for engine in (remote, local))
+    scores, own = (engine.score_sentences(QUESTION, "lighthouse-handbook.md") for engine in (remote, local))
     assert [(score.start, score.end) for score in scores] == [(score.start, score.end) for score in own]
 
 
@@ -92,7 +92,7 @@ def test_same_documents(local, remote):
     assert [d.doc_id for d in remote.documents(filter="kind=pdf")] == ["reports/viaduct-inspection.pdf"]
     for info in local.documents():
         assert remote.document(info.doc_id) == local.document(info.doc_id)
-        assert remote.describe(info.doc_id) == local.describe(info.doc_id)
+        assert remote.documents(doc_ids=[info.doc_id])[0] == local.documents(doc_ids=[info.doc_id])[0]
     assert remote.read("glass-river.txt", 10, 20) == local.read("glass-river.txt")[10:20]
     assert remote.status() == local.status()
 

@@ -6,7 +6,7 @@ import pytest
 
 from lmkrag import Engine
 from lmkrag.readers.extractive import ExtractiveReader
-from lmkrag.serialization import answer_to_json, span_to_json
+from lmkrag.serialization import answer_to_json, to_json
 
 QUESTION = "how is leave accrued?"
 
@@ -29,7 +29,7 @@ def same(found: list, expected: list) -> bool:
     [
         {},
         {"top_k": 3, "level": "span"},
-        {"budget": 60},
+        {"max_tokens": 60},
         {"mode": "lexical", "level": "sentence"},
         {"mode": "dense", "level": "document"},
         {"filter": "kind=pdf", "per_document": 1},
@@ -41,14 +41,14 @@ def same(found: list, expected: list) -> bool:
 def test_search_is_the_engines(client, local, options):
     reply = client.post("/api/search", json={"query": QUESTION, **options}).raise_for_status().json()
     options.pop("index", None)
-    expected = [span_to_json(span) for span in local.search(QUESTION, **options)]
+    expected = [to_json(span) for span in local.search(QUESTION, **options)]
     assert expected
     assert same(reply["spans"], expected)
 
 
 def test_fields_are_those_of_the_command_line(client, local):
     (span,) = client.post("/api/search", json={"query": QUESTION, "top_k": 1}).json()["spans"]
-    assert span.keys() == span_to_json(local.search(QUESTION, top_k=1)[0]).keys()
+    assert span.keys() == to_json(local.search(QUESTION, top_k=1)[0]).keys()
     (explained,) = client.post("/api/search", json={"query": QUESTION, "top_k": 1, "explain": True}).json()["spans"]
     assert explained.keys() - span.keys() == {"explanation"}
     parts = sum(part["value"] * part["weight"] for part in explained["explanation"]["parts"])
@@ -62,7 +62,7 @@ def test_batch(client, local):
     reply = client.post("/api/search/batch", json={"queries": queries, "top_k": 2}).raise_for_status().json()
     assert [result["query_id"] for result in reply["results"]] == [0, "b"]
     for result, query in zip(reply["results"], ["When are bonfires allowed?", QUESTION], strict=True):
-        assert same(result["spans"], [span_to_json(span) for span in local.search(query, top_k=2)])
+        assert same(result["spans"], [to_json(span) for span in local.search(query, top_k=2)])
 
 
 def test_ask(client, local):

@@ -16,9 +16,9 @@ from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 from lmkrag.reranker.listwise import WEIGHTS, ListwiseModel, describe_sentences, normalize_features
 from lmkrag.training.listwise_model import ListwiseTrainee
-from lmkrag.training.listwise_steps import ListwiseData, keep_places, measure_features
+from lmkrag.training.listwise_steps import ListwiseData, keep_passages, measure_features
 from lmkrag.training.listwise_trainer import read_list, train_listwise
-from lmkrag.training.places import ANSWERS, UNKNOWN, mine_places
+from lmkrag.training.mining import ANSWERS, UNKNOWN, mine_passages
 from lmkrag.training.reranker_settings import ListwiseSettings, RerankerSet, load_listwise_settings
 
 
@@ -40,7 +40,7 @@ def settings(sample_set, tmp_path_factory):
 @pytest.fixture(scope="module")
 def lists(settings):
     reranker = LandmarkReranker.load()
-    return [read_list(question, reranker) for question in mine_places(settings, settings.sets[0])]
+    return [read_list(question, reranker) for question in mine_passages(settings, settings.sets[0])]
 
 
 def test_a_list_holds_every_sentence_once(lists):
@@ -52,22 +52,22 @@ def test_a_list_holds_every_sentence_once(lists):
 
 
 def test_what_the_search_did_not_score_is_left_out(settings):
-    question = mine_places(settings, settings.sets[0])[0]
-    first = question.places[0]
+    question = mine_passages(settings, settings.sets[0])[0]
+    first = question.passages[0]
     scored = (False, *first.scored[1:])
-    changed = question._replace(places=(first._replace(scored=scored), *question.places[1:]))
+    changed = question._replace(passages=(first._replace(scored=scored), *question.passages[1:]))
     reranker = LandmarkReranker.load()
     all_of_it, less = (read_list(one, reranker).read for one in (question, changed))
     assert set(all_of_it.sentences.tolist()) - set(less.sentences.tolist()) <= {first.first}
-    assert first.first in all_of_it.sentences[all_of_it.places == 0]
-    assert first.first not in less.sentences[less.places == 0]
+    assert first.first in all_of_it.sentences[all_of_it.passages == 0]
+    assert first.first not in less.sentences[less.passages == 0]
 
 
-def test_a_search_that_stopped_early_has_the_first_places(lists):
-    one = max(lists, key=lambda one: one.read.places.max())
-    kept = keep_places(one, 1)
-    assert set(kept.read.places.tolist()) == {0}
-    np.testing.assert_array_equal(kept.labels, one.labels[one.read.places == 0])
+def test_a_search_that_stopped_early_has_the_first_passages(lists):
+    one = max(lists, key=lambda one: one.read.passages.max())
+    kept = keep_passages(one, 1)
+    assert set(kept.read.passages.tolist()) == {0}
+    np.testing.assert_array_equal(kept.labels, one.labels[one.read.passages == 0])
 
 
 def test_a_step_is_a_function_of_its_number(settings, lists):
@@ -140,7 +140,7 @@ def test_documents_that_are_skipped_are_not_mined(settings, sample_set):
     other = replace(settings, out="other", sets=[RerankerSet("sample", skip=half)])
     first = replace(settings, out="first", sets=[RerankerSet("sample", characters=half)])
     skipped, kept = (
-        {place.title for question in mine_places(one, one.sets[0]) for place in question.places}
+        {passage.title for question in mine_passages(one, one.sets[0]) for passage in question.passages}
         for one in (other, first)
     )
     assert skipped and kept and not skipped & kept

@@ -11,21 +11,23 @@ from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
 from lmkrag.cli import main
-from lmkrag.encoder.quantization import check_ranges, read_ranges
 from lmkrag.encoder.spec import WORDS, find_model
 from lmkrag.errors import UsageError
-from lmkrag.reranker.base import Place
+from lmkrag.models.quantization import check_ranges, read_ranges
+from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.inputs import PairTokenizer
 from lmkrag.reranker.landmark import LandmarkReranker, read_body
-from lmkrag.training.place_reader import PlaceReader, save_reranker
-from lmkrag.training.places import ANSWERS, MinedPlace, mine_places
+from lmkrag.training.mining import ANSWERS, MinedPassage, mine_passages
+from lmkrag.training.passage_reader import RerankerModel, save_reranker
 from lmkrag.training.reranker_settings import RerankerSet, RerankerSettings, load_reranker_settings
 from lmkrag.training.reranker_steps import RerankerData, _pack
 from lmkrag.training.reranker_trainer import train_reranker
 from lmkrag.training.unanswerable import make_unanswerable
 
 QUESTION = "How often is the clockwork wound?"
-PLACE = Place("The lamp", ("It is wound every three hours. ", "The lens is wiped with leather. ", "Nobody sings."))
+PASSAGE = RerankPassage(
+    "The lamp", ("It is wound every three hours. ", "The lens is wiped with leather. ", "Nobody sings.")
+)
 
 
 @pytest.fixture(scope="module")
@@ -45,19 +47,19 @@ def settings(sample_set, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def mined(settings):
-    return mine_places(settings, settings.sets[0])
+    return mine_passages(settings, settings.sets[0])
 
 
-def test_places_hold_the_evidence_and_near_misses(mined, sample_set):
+def test_passages_hold_the_evidence_and_near_misses(mined, sample_set):
     assert len(mined) >= 5
-    for question, places in mined:
-        assert any(ANSWERS in place.labels for place in places), question
-        for place in places:
-            assert len(place.sentences) == len(place.scores) == len(place.labels)
-            for number, start, end in place.answers:
-                assert place.labels[number] == ANSWERS
-                assert 0 <= start < end <= len(place.sentences[number])
-    assert sum(ANSWERS not in place.labels for _, places in mined for place in places) > len(mined)
+    for question, passages in mined:
+        assert any(ANSWERS in passage.labels for passage in passages), question
+        for passage in passages:
+            assert len(passage.sentences) == len(passage.scores) == len(passage.labels)
+            for number, start, end in passage.answers:
+                assert passage.labels[number] == ANSWERS
+                assert 0 <= start < end <= len(passage.sentences[number])
+    assert sum(ANSWERS not in passage.labels for _, passages in mined for passage in passages) > len(mined)
 
 
 def test_a_step_is_a_function_of_its_number(settings, mined):
@@ -75,7 +77,7 @@ def test_a_short_run_writes_what_loads_and_goes_on_from_a_checkpoint(settings, m
     folder = train_reranker(settings)
     trained = LandmarkReranker.load(str(folder))
     check_ranges(read_ranges(folder), read_body(folder, find_model(None), settings.layers)[1], settings.layers)
-    assert np.isfinite(trained.score(QUESTION, [PLACE])[0]).all()
+    assert np.isfinite(trained.score(QUESTION, [PASSAGE])[0]).all()
     assert len({path.stat().st_mode for path in folder.iterdir()}) == 1  # safetensors writes for the owner alone
     weights = (folder / "model.safetensors").read_bytes()
     train_reranker(settings)  # done: nothing changes
@@ -90,7 +92,7 @@ def test_a_short_run_writes_what_loads_and_goes_on_from_a_checkpoint(settings, m
 def test_numpy_says_what_torch_says(settings, tmp_path, base):
     settings = replace(settings, base=base)
     torch.manual_seed(1)
-    model = PlaceReader(settings).eval()
+    model = RerankerModel(settings).eval()
     words = load_file(find_model("landmark-mini") / "model.safetensors")[WORDS]  # which landmark-tiny shares
     assert torch.equal(model.bert.get_input_embeddings().weight.half(), words)
     for module in (model.head.out, model.head.match, model.head.ends, model.head.weigh):
@@ -98,9 +100,9 @@ def test_numpy_says_what_torch_says(settings, tmp_path, base):
     save_reranker(model, settings, tmp_path / "saved")
     model.half().float()  # the rounding of the file
     loaded = LandmarkReranker.load(str(tmp_path / "saved"))
-    (reading,) = loaded.read(QUESTION, [PLACE])
-    pair = loaded._tokens.pair(QUESTION, PLACE)
-    batch = _pack([pair], [MinedPlace(*PLACE, (0.0,) * 3, (0.0,) * 3, (0,) * 3, (True,) * 3, (), 1, 1)], [0])
+    (reading,) = loaded.read(QUESTION, [PASSAGE])
+    pair = loaded._tokens.pair(QUESTION, PASSAGE)
+    batch = _pack([pair], [MinedPassage(*PASSAGE, (0.0,) * 3, (0.0,) * 3, (0,) * 3, (True,) * 3, (), 1, 1)], [0])
     with torch.no_grad():
         scores, ends = model.read(batch)
     np.testing.assert_allclose(reading.rank, scores[0, :, 0], atol=5e-3)
@@ -129,7 +131,7 @@ GOOD = '[reranker]\nout = "run"\ndata = "{data}"\nsteps = 2\nsets = [{{ path = "
     [
         ("steps = 2", "steps = 0", "steps must be above 0"),
         ("steps = 2", "stepps = 2", "unknown key 'stepps'"),
-        ("steps = 2", "steps = 2\nplaces = 1", "places must be above 1"),
+        ("steps = 2", "steps = 2\npassages = 1", "passages must be above 1"),
         ("steps = 2", 'steps = 2\nprecision = "int8"', "precision must be one of auto, float32, bfloat16"),
         ("steps = 2", "steps = 2\ntitles = 2", r"titles must be in \[0, 1\]"),
         ("sample", "none", "no such set"),

@@ -15,12 +15,12 @@ from safetensors.torch import load_file, save_file
 
 from lmkrag import LandmarkEncoder
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.encoder.bert import fuse_weights
 from lmkrag.encoder.loading import read_bert, read_config
-from lmkrag.encoder.quantization import check_ranges, read_ranges
 from lmkrag.encoder.spec import BASE_ENCODER, WORDS, find_model, fingerprint_model
 from lmkrag.errors import EncoderError, TrainingError, UsageError
 from lmkrag.evaluation.dataset import load_dataset
+from lmkrag.models.bert import fuse_weights
+from lmkrag.models.quantization import check_ranges, read_ranges
 from lmkrag.training.settings import (
     EvaluationSettings,
     ModelSettings,
@@ -31,7 +31,7 @@ from lmkrag.training.settings import (
 )
 from lmkrag.training.student import average_encoders, create_student, load_student, share_words, take_words
 from lmkrag.training.trainer import train
-from lmkrag.training.watch import rank_sentences, recall_rows, sample_dataset
+from lmkrag.training.validation import rank_sentences, recall_rows, sample_dataset
 
 
 def make_settings(data, folder):

@@ -34,7 +34,7 @@ DOCUMENTS = 24
 _SCRIPT = """
 import sys
 from lmkrag import Engine
-from lmkrag.cluster import indexing
+from lmkrag.cluster import parallel as indexing
 indexing._LEAST = 1  # many small blocks
 with Engine.open(sys.argv[2], create=True, shards=2) as engine:
     report = engine.add(sys.argv[1], workers=4, ray=sys.argv[3])

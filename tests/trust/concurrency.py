@@ -19,12 +19,13 @@ from pathlib import Path
 import numpy as np
 
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.index.postings import PostingsBuilder
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
-from lmkrag.index.words import query_words
-from lmkrag.repairing import read_structure
-from lmkrag.retrieval.search import search_spans
+from lmkrag.index.words.postings import PostingsBuilder
+from lmkrag.index.words.terms import query_words
+from lmkrag.ingest.repair import read_structure
+from lmkrag.search.candidates import SearchQuery
+from lmkrag.search.searcher import find_spans
 from lmkrag.types import Document, EncoderSpec
 
 DIMENSIONS = 16
@@ -61,7 +62,7 @@ def look(store: IndexStore) -> int:
     versions = set()
     with store.reader.snapshot() as snapshot:
         for mode in ("dense", "lexical", "hybrid"):
-            spans = search_spans(snapshot, vector(7), query_words("harbour report"), top_k=40, mode=mode)
+            spans = find_spans(snapshot, SearchQuery(vector(7), query_words("harbour report"), mode, 40))
             found = {span.doc_id for span in spans}
             versions |= {word.strip(".").lower() for span in spans for word in span.text.split() if "ersion" in word}
             (version,) = versions

@@ -33,14 +33,16 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads do not outlive a f
 import faiss
 import numpy as np
 
-from lmkrag import Engine, LandmarkEncoder, encoding
-from lmkrag.changes import find_changes
-from lmkrag.cluster.blocks import encode_block, plan_blocks
+from lmkrag import Engine, LandmarkEncoder
+from lmkrag.cluster.batches import encode_block, plan_blocks
+from lmkrag.cluster.parallel import adopt_blocks
 from lmkrag.corpus import load
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import StorageError
 from lmkrag.index import catalog
 from lmkrag.index.store import IndexStore
+from lmkrag.ingest import pipeline as encoding
+from lmkrag.ingest.changes import find_changes
 
 CRASH, FAIL, COUNT = 2, 3, 1
 EVERY_CALL, SYNCS = 15, 2
@@ -77,7 +79,7 @@ class Job:
         tell("begun", step)
         with Engine.open(self.index, create=True, encoder=self.encoder) as engine:
             if step.get("adopt"):
-                engine.adopt(self.encode())
+                adopt_blocks(engine._store, self.encode())
             elif "files" in step:
                 engine.add(self.docs)
             elif "removed" in step:

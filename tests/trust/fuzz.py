@@ -15,6 +15,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import atheris
@@ -25,10 +26,11 @@ with atheris.instrument_imports(include=["lmkrag", "csv", "nbformat", "docx", "z
     from lmkrag.corpus.sentences import split_sentences
     from lmkrag.encoder.windows import plan_windows
     from lmkrag.errors import DocumentError, UsageError
-    from lmkrag.index.postings import PostingsBuilder
-    from lmkrag.index.words import query_words
-    from lmkrag.retrieval.filters import parse_filter
-    from lmkrag.retrieval.growth import grow_spans
+    from lmkrag.index.words.postings import PostingsBuilder
+    from lmkrag.index.words.terms import query_words
+    from lmkrag.search.filters import parse_filter
+    from lmkrag.search.growth import grow_spans
+    from lmkrag.search.weights import WEIGHTS
 from lmkrag.types import SENTENCE_KINDS
 
 DATA = Path(__file__).parents[1] / "data" / "corpus"
@@ -70,7 +72,9 @@ def check_growth(data: bytes) -> None:
     documents = np.cumsum([provider.ConsumeIntInRange(0, 9) == 0 for _ in range(count)])
     before = provider.ConsumeIntInRange(-1, 5)
     taken: list[int] = []
-    for first, stop, hit in grow_spans(scores, sentences, documents, sentences_before=None if before < 0 else before):
+    for first, stop, hit in grow_spans(
+        scores, sentences, documents, weights=replace(WEIGHTS, sentences_before=None if before < 0 else before)
+    ):
         assert first <= hit < stop
         assert (np.diff(sentences[first:stop]) == 1).all()
         assert len(set(documents[first:stop].tolist())) == 1

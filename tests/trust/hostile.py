@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable, Iterator
 
 from lmkrag.corpus.sentences import iter_sentences
-from lmkrag.index.words import split_words
+from lmkrag.index.words.terms import split_words
 
 PLANES = "".join(chr(code) for code in range(0x20, 0x110000, 97))
 TEXTS = {

@@ -16,6 +16,7 @@ import pytest
 from lmkrag import Document, Engine
 from lmkrag.errors import IndexCorrupt, StorageError
 from lmkrag.index.working import WorkingFolder
+from lmkrag.ingest.repair import repair_index
 
 HERE = Path(__file__).parent
 
@@ -95,7 +96,7 @@ def test_repair_rebuilds_what_the_sources_allow(index, encoder, corpus, damage):
     DAMAGE[damage](index)
     with Engine.open(index, encoder=encoder, rerank=False) as engine:
         assert engine.verify()
-        report = engine.repair()
+        report = repair_index(Path(engine.status().path))
         assert report.lost == ()
         assert report.kept + report.restored + report.unknown == documents
         assert report.unknown == (damage == "a document's row")
@@ -213,7 +214,7 @@ def test_a_repair_that_was_killed_is_done_again_or_finished(lmkrag, index, tmp_p
 
 
 def test_a_repair_that_fails_leaves_nothing_behind(index, encoder, monkeypatch):
-    from lmkrag.index import repair
+    from lmkrag.index import salvage as repair
 
     flip(next((index / "segments").glob("*.words")))
 
@@ -223,9 +224,9 @@ def test_a_repair_that_fails_leaves_nothing_behind(index, encoder, monkeypatch):
     monkeypatch.setattr(repair, "_copy", fail)
     with Engine.open(index, encoder=encoder, rerank=False) as engine:
         with pytest.raises((StorageError, OSError), match="No space left"):
-            engine.repair()
+            repair_index(Path(engine.status().path))
         monkeypatch.undo()
-        assert engine.repair().kept == 5
+        assert repair_index(Path(engine.status().path)).kept == 5
         assert engine.search("which stones moved?")
 
 
@@ -236,7 +237,7 @@ def test_renames_are_made_durable(index, encoder, monkeypatch):
     monkeypatch.setattr(working, "sync", lambda path: synced.append(path))
     flip(next((index / "segments").glob("*.words")))
     with Engine.open(index, encoder=encoder, rerank=False) as engine:
-        engine.repair()
+        repair_index(Path(engine.status().path))
     assert synced[-1] == index.parent
 
 
@@ -306,9 +307,10 @@ def contents(index: Path) -> dict:
 
 
 def test_batches_threads_and_the_order_of_files_change_nothing(encoder, corpus, tmp_path, monkeypatch):
-    from lmkrag import LandmarkEncoder, encoding
+    from lmkrag import LandmarkEncoder
     from lmkrag.encoder import landmark
-    from lmkrag.encoder.session import count_threads
+    from lmkrag.ingest import pipeline as encoding
+    from lmkrag.models.session import count_threads
 
     files = sorted(path for path in corpus.rglob("*") if path.is_file())
     threads = count_threads()

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.integrations.metadata import describe_span
-from lmkrag.retrieval.filters import quote
+from lmkrag.search.filters import quote
 from lmkrag.server.schemas import Question
 from lmkrag.server.service import TheService
 from lmkrag.types import Span

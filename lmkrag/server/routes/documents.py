@@ -17,7 +17,6 @@ from pydantic import ValidationError
 
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError, UsageError
-from lmkrag.serialization import info_to_json
 from lmkrag.server.excerpts import read_excerpt
 from lmkrag.server.markdown import parse_markdown
 from lmkrag.server.pages import SCALES
@@ -26,7 +25,6 @@ from lmkrag.server.schemas import (
     MAX_QUERY,
     BlocksReply,
     DocumentBody,
-    DocumentReply,
     DocumentsReply,
     JobReply,
     PlacesReply,
@@ -36,7 +34,7 @@ from lmkrag.server.schemas import (
 )
 from lmkrag.server.service import Service, TheService
 from lmkrag.server.uploads import Job, Uploads
-from lmkrag.types import MAX_DOC_ID, Document, SentenceScore
+from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, SentenceScore
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
 
@@ -61,7 +59,7 @@ def _require_uploads(service: Service) -> Uploads:
     return service.uploads
 
 
-@router.get("", response_model=DocumentsReply)
+@router.get("", response_model=DocumentsReply, response_model_exclude={"documents": {"__all__": {"page_starts"}}})
 async def list_documents(
     service: TheService,
     index: _IndexName = None,
@@ -77,8 +75,8 @@ async def list_documents(
             found = engine.documents(filter=filter)
             total, page = len(found), [info for info in found if info.doc_id > after][offset : offset + limit]
         else:
-            total, page = engine.count().documents, engine.documents(after=after, limit=offset + limit)[offset:]
-        return {"documents": [info_to_json(info) for info in page], "total": total}
+            total, page = engine.status().documents, engine.documents(after=after, limit=offset + limit)[offset:]
+        return {"documents": page, "total": total}
 
     return await service.indexes.find(index).run(read)
 
@@ -101,7 +99,7 @@ async def read_blocks(doc_id: DocId, service: TheService, index: _IndexName = No
     """Return a Markdown document as a tree whose texts know where they stand in the source."""
 
     def read(engine: Engine) -> dict[str, Any]:
-        info = engine.describe(doc_id)
+        (info,) = engine.documents(doc_ids=[doc_id])
         if info.kind != "markdown":
             raise UsageError(f"{doc_id} is not Markdown")
         if info.characters > _MOST_BLOCKS:
@@ -120,8 +118,8 @@ async def score_sentences(
     points: Annotated[int, Query(ge=0, le=_MOST_POINTS, description="Sentences at most; 0 for all.")] = 2_000,
 ) -> Any:
     """Say how well each sentence fits a question; of a long document the best of every few."""
-    scores = await service.indexes.find(index).run(lambda engine: engine.explain(query, doc_id))
-    return {"sentences": [asdict(score) for score in thin_out(scores, points)], "total": len(scores)}
+    scores = await service.indexes.find(index).run(lambda engine: engine.score_sentences(query, doc_id))
+    return {"sentences": thin_out(scores, points), "total": len(scores)}
 
 
 def thin_out(scores: Sequence[SentenceScore], points: int) -> list[SentenceScore]:
@@ -144,7 +142,8 @@ async def find_places(
     """Say where characters of a PDF's text stand on its pages."""
 
     def find(engine: Engine) -> dict[str, Any]:
-        places = service.pages.find_places(engine.describe(doc_id), start, min(end, start + _MOST_TEXT))
+        (info,) = engine.documents(doc_ids=[doc_id])
+        places = service.pages.find_places(info, start, min(end, start + _MOST_TEXT))
         return {"places": [{"page": number, "rectangles": rectangles} for number, rectangles in places]}
 
     return await service.indexes.find(index).run(find)
@@ -165,7 +164,7 @@ async def draw_page(
     """Draw a page of a PDF, from the file that was indexed and no other."""
 
     def draw(engine: Engine) -> tuple[str, bytes]:
-        info = engine.describe(doc_id)
+        (info,) = engine.documents(doc_ids=[doc_id])
         return info.fingerprint, service.pages.render(info, number, scale)
 
     fingerprint, image = await service.indexes.find(index).run(draw)
@@ -173,11 +172,11 @@ async def draw_page(
     return Response(image, media_type="image/webp", headers=headers)
 
 
-@router.get("/{doc_id:path}", response_model=DocumentReply)
+@router.get("/{doc_id:path}", response_model=DocumentInfo)
 async def describe(doc_id: DocId, service: TheService, index: _IndexName = None) -> Any:
     """Return what the index knows of a document, its text aside."""
-    info = await service.indexes.find(index).run(lambda engine: engine.describe(doc_id))
-    return info_to_json(info, whole=True)
+    (info,) = await service.indexes.find(index).run(lambda engine: engine.documents(doc_ids=[doc_id]))
+    return info
 
 
 _BODIES = {

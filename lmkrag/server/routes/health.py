@@ -21,7 +21,7 @@ def is_ready(service: TheService) -> Response:
     if not service.ready:
         raise Problem(503, "not-ready", "Not ready", "the server warms up", headers={"Retry-After": "1"})
     for index in service.indexes.by_name.values():
-        index.call(lambda engine: engine.count())
+        index.call(lambda engine: engine.documents(limit=1))
     return JSONResponse({"status": "ready"})
 
 

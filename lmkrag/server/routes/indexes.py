@@ -21,10 +21,10 @@ from lmkrag.server.schemas import (
     StatusReply,
 )
 from lmkrag.server.service import TheService
-from lmkrag.types import IndexCounts
 
 router = APIRouter(prefix="/api", tags=["indexes"])
 
+_COUNTS = ("documents", "sentences", "generation")
 _LONGEST_QUOTE = 20_000  # characters of a span that is judged
 _SESSION = 30 * 24 * 3600  # seconds
 
@@ -32,15 +32,15 @@ _SESSION = 30 * 24 * 3600  # seconds
 @router.get("/indexes", response_model=IndexesReply)
 async def list_indexes(service: TheService) -> Any:
     """List the indexes of this server; one that can't be read has an error."""
-    indexes = []
+    indexes: list[dict[str, Any]] = []
     for index in service.indexes.by_name.values():
         try:
-            counts = await index.run(lambda engine: engine.count())
+            status = await index.run(lambda engine: engine.status())
         except Problem as problem:
-            counts = IndexCounts(0, 0, 0)
-            indexes.append({"name": index.name, **asdict(counts), "error": str(problem)})
+            counts = dict.fromkeys(_COUNTS, 0)
+            indexes.append({"name": index.name, **counts, "error": str(problem)})
         else:
-            indexes.append({"name": index.name, **asdict(counts)})
+            indexes.append({"name": index.name, **{name: getattr(status, name) for name in _COUNTS}})
     return {"indexes": indexes, "writable": service.uploads is not None, "reader": service.reader.name}
 
 
@@ -48,12 +48,7 @@ async def list_indexes(service: TheService) -> Any:
 async def read_status(service: TheService, index: Annotated[str | None, Query(max_length=200)] = None) -> Any:
     """Return what an index holds."""
     served = service.indexes.find(index)
-
-    def read(engine: Engine) -> dict[str, Any]:
-        status = asdict(engine.status())
-        return status | {"generation": engine.count().generation}
-
-    status = await served.run(read)
+    status = asdict(await served.run(lambda engine: engine.status()))
     return status | {"name": served.name, "writable": service.uploads is not None, "reader": service.reader.name}
 
 

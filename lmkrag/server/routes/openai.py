@@ -109,7 +109,8 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
 
 
 def _count_usage(engine: Engine, question: str, text: str) -> dict[str, int]:
-    asked, said = engine.count_tokens(question), engine.count_tokens(text)
+    count = engine.encoder.count_tokens
+    asked, said = count(question), count(text)
     return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
 
 
@@ -188,7 +189,7 @@ async def embed(body: EmbeddingsBody, service: TheService) -> dict[str, Any]:
     def encode(text: str, engine: Engine) -> tuple[Any, int]:
         _, landmarks = engine.encoder.encode(text, split_sentences(text))
         mean = landmarks.mean(0)
-        return mean / max(float(np.linalg.norm(mean)), 1e-12), engine.count_tokens(text)
+        return mean / max(float(np.linalg.norm(mean)), 1e-12), engine.encoder.count_tokens(text)
 
     # one after the other, so that other requests get their turn in between
     encoded = [await index.run(partial(encode, text)) for text in texts]

@@ -1,0 +1,278 @@
+"""Index by several processes: encode blocks, adopt each as it is done."""
+
+import shutil
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lmkrag.cluster.batches import BLOCK_BYTES, Block, files_of, find_blocks, is_block, plan_blocks, read_record
+from lmkrag.cluster.processes import Outcome, Workers, encoding_blocks
+from lmkrag.cluster.processes import Progress as BlockProgress
+from lmkrag.corpus.walk import Found, printable
+from lmkrag.index.adopting import UNCHANGED, adopt_index
+from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.opening import Store
+from lmkrag.index.store import IndexStore
+from lmkrag.index.working import WorkingFolder
+from lmkrag.ingest.changes import find_changes
+from lmkrag.ingest.report import EncodedFiles, Progress, Run
+from lmkrag.ingest.sources import Encode, divide_files
+from lmkrag.types import EncoderSpec, IndexReport, Recipe
+
+_NOTHING = EncodedFiles(IndexReport(), [], [])
+
+if TYPE_CHECKING:  # torch takes seconds to import; this process may need none of it
+    pass
+
+_BLOCKS_PER_WORKER = 8  # at least: the last ones keep all processes busy
+_ALONE = Workers()
+_LEAST = 128 << 10  # bytes of a block: in smaller ones the encoder reads too few windows together
+
+
+def encode_by_workers(store: Store, workers: Workers) -> Encode:
+    """Return what encodes changed files for :class:`lmkrag.ingest.sources.Files` in several processes.
+
+    What they have encoded can be searched while the rest is encoded. Blocks lie beside the index, in a working folder,
+    until they are adopted; those that an interrupted run has left there are adopted by the next.
+
+    Args:
+        store: to write to.
+        workers: who encodes.
+
+    Raises:
+        UsageError: something else has the working folder's name.
+    """
+
+    def encode(files: list[Found], run: Run) -> list[Found]:
+        work = WorkingFolder(store.path, "workers")
+        work.claim()
+        left = _Adoption(store, work.new, run).encode(files, workers)
+        work.remove()
+        return left
+
+    return encode
+
+
+def _encoding(
+    blocks: Sequence[Block],
+    out: Path,
+    spec: EncoderSpec,
+    recipe: Recipe | None,
+    workers: Workers,
+    *,
+    targets: Mapping[str, Path] | None = None,
+    progress: BlockProgress | None = None,
+) -> AbstractContextManager[Iterator[Outcome]]:
+    """Have blocks encoded on this machine, or on a cluster."""
+    if workers.ray is None:
+        return encoding_blocks(blocks, out, spec, recipe, workers=workers.count, targets=targets, progress=progress)
+    from lmkrag.cluster.ray_encoding import encoding_blocks_on_ray
+
+    return encoding_blocks_on_ray(
+        blocks,
+        out,
+        spec,
+        recipe,
+        address=workers.ray,
+        workers=workers.count,
+        gpus=workers.gpus,
+        targets=targets,
+        progress=progress,
+    )
+
+
+class _Adoption:
+    """Blocks on their way into an index."""
+
+    def __init__(self, store: Store, out: Path, run: Run) -> None:
+        self._store, self._out, self._run = store, out, run
+        self._inside: dict[str, int] = {}  # bytes that are encoded, by block
+        self._guard = threading.Lock()
+
+    def encode(self, files: list[Found], workers: Workers) -> list[Found]:
+        """Encode files, and return them if there are too few."""
+        files = self._adopt_leftovers(files)
+        total = sum(file.stat[0] for file in files)
+        size = max(_LEAST, min(BLOCK_BYTES, total // (workers.count * _BLOCKS_PER_WORKER)))
+        homes: dict[str, int] = {}
+        blocks: list[Block] = []
+        for number, own in divide_files(self._store, files).items():
+            planned = plan_blocks(own, self._store.encoder, None, size=size)
+            homes.update((block.name, number) for block in planned)
+            blocks += planned
+        if len(blocks) < 2:
+            return files
+        blocks.sort(key=lambda block: -block.bytes)  # the long ones first, so that all processes end together
+        with _encoding(
+            blocks,
+            self._out,
+            self._store.encoder,
+            None,
+            workers,
+            targets={name: self._store.parts[number].path for name, number in homes.items()},
+            progress=self._progress,
+        ) as outcomes:
+            for block, failure in outcomes:
+                with self._guard:
+                    self._inside.pop(block.name, None)
+                if failure:
+                    for file in block.files:
+                        self._run.skip(file.doc_id, failure, size=file.stat[0])
+                else:
+                    folder = self._out / block.name
+                    self._adopt(folder, read_record(folder), block.bytes, homes[block.name])
+        return []
+
+    def _adopt(self, folder: Path, done: EncodedFiles, size: int, number: int) -> None:
+        touched = [(self._store.to_global(number, key), stamp) for key, stamp in done.touched]
+        adopted = adopt_index(self._store.parts[number], folder, link=True)
+        self._run.adopted(replace(done, touched=touched), adopted, size)
+        shutil.rmtree(folder)
+
+    def _adopt_leftovers(self, files: list[Found]) -> list[Found]:
+        """Adopt the blocks of an interrupted run whose files are as they were; return the other files."""
+        wanted = {printable(str(file.path)): file for file in files}
+        for folder in sorted(self._out.glob("*")) if self._out.is_dir() else []:
+            made_of = dict(files_of(folder)) if is_block(folder) else {}
+            same = [wanted[path] for path, stat in made_of.items() if path in wanted and wanted[path].stat == stat]
+            homes = list(divide_files(self._store, same))
+            if made_of and len(same) == len(made_of) and len(homes) == 1:
+                done = replace(read_record(folder), touched=[], removed=[])  # those are found anew
+                self._adopt(folder, done, sum(file.stat[0] for file in same), homes[0])
+                for file in same:
+                    del wanted[printable(str(file.path))]
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+        return list(wanted.values())
+
+    def _progress(self, block: Block, doc_id: str, done: int) -> None:
+        with self._guard:
+            self._inside[block.name] = done
+            total = sum(self._inside.values())
+        self._run.inside(doc_id, total)
+
+
+def encode_sources(
+    sources: Sequence[Path],
+    out: Path,
+    spec: EncoderSpec,
+    recipe: Recipe | None = None,
+    *,
+    workers: Workers = _ALONE,
+    block_bytes: int = BLOCK_BYTES,
+    include: Sequence[str] = (),
+    exclude: Sequence[str] = (),
+    progress: Progress | None = None,
+) -> IndexReport:
+    """Encode files and directories into blocks in ``out``; those that are there already are not made again.
+
+    Args:
+        sources: files and directories.
+        out: the folder of blocks.
+        spec: of the encoder.
+        recipe: how to store vectors; the default one without.
+        workers: who encodes.
+        block_bytes: size of the files of a block, about.
+        include: globs; only files that match.
+        exclude: globs; no files that match.
+        progress: called as documents are encoded.
+
+    Returns:
+        Documents that were encoded now (``added``), and those of blocks that were there (``unchanged``).
+
+    Raises:
+        UsageError: a source does not exist, or a glob can't be parsed. StorageError: a block can't be written.
+    """
+    run = Run({}, progress)
+    changes = find_changes(sources, {}, {}, include=include, exclude=exclude)
+    run.skipped = changes.skipped
+    blocks = plan_blocks(changes.to_read, spec, recipe, size=block_bytes)
+    missing = []
+    for block in blocks:
+        if is_block(out / block.name):
+            done = read_record(out / block.name).report
+            run.unchanged += done.added
+            run.skipped += done.skipped
+        else:
+            missing.append(block)
+    if not missing:
+        return run.report()
+    run.total = sum(block.bytes for block in missing)
+    inside: dict[str, int] = {}
+
+    def follow(block: Block, doc_id: str, done: int) -> None:
+        inside[block.name] = done
+        run.inside(doc_id, sum(inside.copy().values()))
+
+    with _encoding(missing, out, spec, recipe, workers, progress=follow) as outcomes:
+        for block, failure in outcomes:
+            _count(run, block, out, failure)
+    return run.report()
+
+
+def _count(run: Run, block: Block, out: Path, failure: str) -> None:
+    if failure:
+        for file in block.files:
+            run.skip(file.doc_id, failure)
+        return
+    done = read_record(out / block.name).report
+    run.added += done.added
+    run.sentences += done.sentences
+    run.characters += done.characters
+    run.skipped += done.skipped
+
+
+def adopt_blocks(store: Store, folders: Sequence[Path]) -> IndexReport:
+    """Adopt blocks, or whole indexes, each in a commit of its own.
+
+    A document whose ``doc_id`` belongs to another file here, or of which the index has a later version, is refused with
+    a line; one that is here just so is left alone.
+
+    Args:
+        store: to write to.
+        folders: blocks, folders of blocks, or indexes.
+
+    Raises:
+        UsageError: a folder holds no block. IndexMismatch: another encoder made one. IndexCorrupt: one is damaged;
+            those before it are adopted.
+    """
+    run = Run({})
+    blocks = [block for folder in folders for block in find_blocks(folder)]
+    with store.writing():
+        for block in blocks:
+            done = replace(read_record(block), touched=[], removed=[])  # those are of the index it was meant for
+            for number, part in enumerate(store.parts):
+                wanted = partial(_belongs, store, number)
+                run.adopted(done if number == 0 else _NOTHING, adopt_index(part, block, _refuse, wanted=wanted), 0)
+        for part in store.parts:
+            part.drop_dead()
+            part.merge_small()
+    return run.report()
+
+
+def _belongs(store: Store, number: int, row: DocumentRow) -> bool:
+    return store.number_of(row.doc_id, row.meta) == number
+
+
+def create_for(path: Path, folder: Path) -> None:
+    """Make an empty index that can adopt a block, of its encoder and recipe.
+
+    Raises:
+        UsageError: ``folder`` holds no block.
+    """
+    first = IndexStore.open(find_blocks(folder)[0])
+    IndexStore.create(path, encoder=first.encoder, recipe=first.recipe).close()
+    first.close()
+
+
+def _refuse(new: DocumentRow, old: DocumentRow) -> str:
+    if old.path != new.path:
+        there = Path(old.path).exists() or not old.root
+        return f"another document here has this doc_id ({old.path})" if there else ""
+    if old.fingerprint == new.fingerprint:
+        return UNCHANGED
+    return "the index has a later version of it" if old.mtime_ns > new.mtime_ns else ""

@@ -1,0 +1,100 @@
+"""OpenDocument texts, by lxml: headings, list items and tables in document order."""
+
+import zipfile
+import zlib
+from collections.abc import Iterator
+
+from lxml import etree
+
+from lmkrag.corpus.parsers.base import Loaded, open_archive, table_row
+from lmkrag.errors import DocumentError
+
+_OASIS = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
+_DRAW, _OFFICE, _TABLE, _TEXT = (_OASIS % name for name in ("drawing", "office", "table", "text"))
+_DC = "{http://purl.org/dc/elements/1.1/}"
+_HEADING, _PARAGRAPH, _NOTE, _COMMENT = f"{_TEXT}h", f"{_TEXT}p", f"{_TEXT}note", f"{_OFFICE}annotation"
+_SPACES = (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
+_NO_TEXT = (f"{_TEXT}sequence-decls", f"{_TEXT}tracked-changes", f"{_OFFICE}forms")
+_PARSER = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+
+
+def read(data: bytes, name: str) -> Loaded:
+    """Read an .odt file: one paragraph a line, headings as ``#``, list items as ``-``, table rows between ``|``.
+
+    Notes and text boxes follow their paragraph; comments are left out.
+    """
+    with open_archive(data, "OpenDocument") as archive:
+        try:
+            content = etree.fromstring(archive.read("content.xml"), _PARSER)
+            about = etree.fromstring(archive.read("meta.xml"), _PARSER) if "meta.xml" in archive.namelist() else None
+        except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, etree.XMLSyntaxError, RuntimeError) as error:
+            raise DocumentError(f"broken OpenDocument file ({error})") from error
+    body = content.find(f"{_OFFICE}body/{_OFFICE}text")
+    found = "\n\n".join(block for block in _read(body) if block.strip()) if body is not None else ""
+    if not found:
+        raise DocumentError("OpenDocument text without text")
+    title, author = ("" if about is None else about.findtext(f".//{_DC}{tag}") or "" for tag in ("title", "creator"))
+    return Loaded(found, "odt", title, meta={"author": author} if author else {})
+
+
+def _read(node: etree._Element) -> list[str]:
+    """The blocks below an element."""
+    blocks: list[str] = []
+    for child in node.iterchildren("*"):
+        if child.tag == _HEADING:
+            level = child.get(f"{_TEXT}outline-level", "")
+            blocks.append("#" * min(6, int(level) if level.isdecimal() else 1) + " " + _text(child))
+        elif child.tag == _PARAGRAPH:
+            blocks.append(_text(child))
+        elif child.tag == f"{_TEXT}list":
+            items = [_text(item) for item in child.iter(_PARAGRAPH) if not _is_aside(item, child)]
+            blocks.append("\n".join(f"- {item}" for item in items if item))
+        elif child.tag == f"{_TABLE}table":
+            rows = child.iter(f"{_TABLE}table-row")
+            blocks.append("\n".join(table_row(map(_text, row.iter(f"{_TABLE}table-cell"))) for row in rows))
+        elif child.tag in _NO_TEXT:
+            continue
+        else:
+            blocks += _read(child)
+            continue
+        blocks += _beside(child)
+    return blocks
+
+
+def _text(node: etree._Element) -> str:
+    """The text of an element on one line, without what is anchored in it."""
+    return " ".join("".join(_pieces(node)).split())
+
+
+def _pieces(node: etree._Element) -> Iterator[str]:
+    yield node.text or ""
+    for child in node.iterchildren("*"):
+        if child.tag in _SPACES:
+            yield " "
+        elif not _is_anchored(child):
+            yield from _pieces(child)
+            if child.tag in (_HEADING, _PARAGRAPH):
+                yield " "
+        yield child.tail or ""
+
+
+def _is_anchored(node: etree._Element) -> bool:
+    """Whether an element is a note, a comment or a drawing: anchored in a paragraph, and no part of its text."""
+    return node.tag in (_NOTE, _COMMENT) or (node.tag.startswith(_DRAW) and node.tag != f"{_DRAW}a")
+
+
+def _is_aside(node: etree._Element, top: etree._Element) -> bool:
+    """Whether an element is inside something anchored below ``top``."""
+    return node is not top and (_is_anchored(node) or _is_aside(node.getparent(), top))
+
+
+def _beside(node: etree._Element) -> list[str]:
+    """The notes and the text of drawings that are anchored in an element."""
+    blocks: list[str] = []
+    for child in node.iterchildren("*"):
+        if child.tag == _NOTE:
+            mark, body = (" ".join(map(_text, child.iter(f"{_TEXT}note-{part}"))) for part in ("citation", "body"))
+            blocks.append(f"[^{mark}]: {body}")
+        elif child.tag != _COMMENT:
+            blocks += _read(child) if _is_anchored(child) else _beside(child)
+    return blocks

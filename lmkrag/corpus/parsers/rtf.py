@@ -1,0 +1,23 @@
+"""Rich Text Format, by striprtf: its text without formatting."""
+
+import re
+
+from striprtf.striprtf import rtf_to_text
+
+from lmkrag.corpus.parsers.base import Loaded, table_row
+from lmkrag.errors import DocumentError
+
+_TITLE = re.compile(rb"\{\\title ([^{}\\]+)\}")
+
+
+def read(data: bytes, name: str) -> Loaded:
+    """Read an .rtf file; cells of a table stand between ``|``."""
+    if not data.lstrip().startswith(b"{\\rtf"):
+        raise DocumentError("not a .rtf file, whatever its name says")
+    try:
+        text = rtf_to_text(data.decode("latin-1"), errors="replace")
+    except Exception as error:  # striprtf fails in many ways at what is broken
+        raise DocumentError(f"broken RTF ({type(error).__name__})") from error
+    lines = [table_row(line.split("|")) if "|" in line else line for line in text.splitlines()]
+    title = _TITLE.search(data)
+    return Loaded("\n".join(lines).strip(), "rtf", title[1].decode("latin-1").strip() if title else "")

@@ -1,0 +1,76 @@
+"""PowerPoint presentations, by python-pptx: a page a slide, its title as a heading, its notes after it."""
+
+import io
+from collections.abc import Iterator
+from itertools import zip_longest
+from typing import Any
+
+import pptx
+
+from lmkrag.corpus.parsers.base import Loaded, check_office_file, join_pages, table_row
+from lmkrag.errors import DocumentError
+
+_GAP = "\n\n"
+
+
+def read(data: bytes, name: str) -> Loaded:
+    """Read a .pptx file; groups of shapes, tables and charts are read, too."""
+    check_office_file(data, "PowerPoint", ".pptx")
+    try:
+        presentation = pptx.Presentation(io.BytesIO(data))
+        slides = [_GAP.join(_read_slide(slide)) for slide in presentation.slides]
+        facts = presentation.core_properties
+        title, author = facts.title or "", facts.author or ""
+    except Exception as error:  # python-pptx lets errors of lxml and zipfile through
+        raise DocumentError(f"broken PowerPoint file ({type(error).__name__})") from error
+    if not any(slides):
+        raise DocumentError("presentation without text")
+    text, starts = join_pages(slides)
+    known = {"author": author} if author else {}
+    named = "" if title == "PowerPoint Presentation" else title
+    return Loaded(text, "pptx", named, starts, known)
+
+
+def _read_slide(slide: Any) -> Iterator[str]:
+    heading = slide.shapes.title
+    if heading is not None and heading.text_frame.text.strip():
+        yield "# " + " ".join(heading.text_frame.text.split())
+    for shape in _shapes(slide.shapes):
+        if heading is not None and shape.shape_id == heading.shape_id:
+            continue
+        if shape.has_text_frame:
+            lines = [paragraph.text.strip() for paragraph in shape.text_frame.paragraphs]
+            lines = [" ".join(line.split()) for line in lines if line]
+            if lines:
+                yield "\n".join(f"- {line}" for line in lines) if len(lines) > 1 else lines[0]
+        elif shape.has_table:
+            rows = ([" ".join(cell.text.split()) for cell in row.cells] for row in shape.table.rows)
+            yield "\n".join(map(table_row, rows))
+        elif shape.has_chart:
+            yield from _read_chart(shape.chart)
+    if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame.text.strip()):
+        yield notes
+
+
+def _read_chart(chart: Any) -> Iterator[str]:
+    """The title of a chart, and a row of values for each category."""
+    if chart.has_title and chart.chart_title.has_text_frame and chart.chart_title.text_frame.text.strip():
+        yield " ".join(chart.chart_title.text_frame.text.split())
+    try:
+        plots = list(chart.plots)
+    except ValueError:  # a kind of chart that python-pptx does not know
+        return
+    for plot in plots:
+        names = [str(label) for label in plot.categories]
+        if names:
+            columns = [["" if value is None else f"{value:.15g}" for value in series.values] for series in plot.series]
+            rows = zip_longest(names, *columns, fillvalue="")
+            yield "\n".join(map(table_row, [["", *(series.name for series in plot.series)], *rows]))
+
+
+def _shapes(shapes: Any) -> Iterator[Any]:
+    for shape in shapes:
+        if hasattr(shape, "shapes"):
+            yield from _shapes(shape.shapes)
+        else:
+            yield shape

@@ -1,0 +1,222 @@
+"""Save what is whole of a damaged index: copy it into a new one, and say what has to be read from its source again."""
+
+import contextlib
+import shutil
+import sqlite3
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+
+from lmkrag.arrays import Ids, Vectors
+from lmkrag.errors import REPAIR, IndexCorrupt
+from lmkrag.index import catalog
+from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.files import Tables, sync
+from lmkrag.index.pool import CATALOG
+from lmkrag.index.ranges import sort_runs
+from lmkrag.index.segments import open_vectors
+from lmkrag.index.snapshot import gather_vectors
+from lmkrag.index.staged import Staged
+from lmkrag.index.store import IndexStore, read_recorded
+from lmkrag.index.stored import read_stored
+from lmkrag.index.vectors.vector_set import VectorFile
+from lmkrag.index.words.postings import PostingsBuilder
+from lmkrag.index.working import WorkingFolder
+from lmkrag.types import SENTENCE_KINDS, EncoderSpec, Recipe, SentenceKind
+
+ReadStructure = Callable[[Iterable[Iterable[tuple[str, SentenceKind]]]], Tables]
+"""Called with documents, each the texts and kinds of its sentences; returns the tables of a structure file."""
+
+_BATCH = 65_536  # sentences copied at a time
+_PAGES_OFFSET, _CHANGES_OFFSET, _VALID_FOR_OFFSET = 28, 24, 92  # in the header of a SQLite database
+
+
+@dataclass(frozen=True, slots=True)
+class Salvage:
+    """What was saved into a new index at ``path``: documents copied whole, rows of those that were not, and how many
+    rows could not be read.
+    """
+
+    path: Path
+    kept: int
+    lost: tuple[DocumentRow, ...]
+    unknown: int
+
+
+def salvage_index(
+    path: Path,
+    work: WorkingFolder,
+    structure: ReadStructure,
+    *,
+    encoder: Callable[[], EncoderSpec] | None = None,
+    recipe: str | None = None,
+) -> Salvage:
+    """Copy every whole document of a damaged index into a new index in a working folder.
+
+    A document is whole when its row, text and sentences are what was written and a sound file has its vectors. Words
+    and structure are read from the text again, so that their files may be damaged.
+
+    Args:
+        path: the damaged index, locked; it is not changed.
+        work: the folder of the repair; what a killed repair left there is removed.
+        structure: see :data:`ReadStructure`.
+        encoder: gives the encoder that made the index; called only when the index can't say.
+        recipe: how to store vectors; used only when the index can't say.
+
+    Raises:
+        IndexCorrupt: not even what the index was made with can be read, and it was not given.
+    """
+    work.remove()
+    work.claim()
+    work.new.mkdir()
+    try:
+        return _salvage(path, work.new, structure, encoder, recipe)
+    except BaseException as error:
+        work.remove()
+        if isinstance(error, sqlite3.DatabaseError):
+            raise IndexCorrupt(
+                f"{path / CATALOG}: the catalog can't be read ({error}), nor rebuilt: index the sources again"
+            ) from error
+        raise
+
+
+def _salvage(
+    path: Path,
+    repaired: Path,
+    structure: ReadStructure,
+    encoder: Callable[[], EncoderSpec] | None,
+    recipe: str | None,
+) -> Salvage:
+    old = _readable_catalog(path / CATALOG, repaired)
+    with contextlib.closing(catalog.connect(old)) as connection:
+        how: Recipe | str | None
+        if recorded := _read_recorded(connection, path):
+            spec, how = recorded
+        elif encoder is not None:
+            spec, how = encoder(), recipe
+        else:
+            raise IndexCorrupt(f"{path / CATALOG}: the record of the encoder is damaged; {REPAIR} --encoder NAME")
+        for leftover in repaired.iterdir():
+            leftover.unlink()  # the open connection still reads the copy
+        with contextlib.closing(IndexStore.create(repaired, encoder=spec, recipe=how)) as new, new.writing():
+            return _copy(path, connection, new, structure)
+
+
+def keep_damaged(work: WorkingFolder) -> Path | None:
+    """Move the damaged index, once another has its place, out of the working folder; return where it is now."""
+    if not work.old.exists():
+        return None
+    number = 0
+    while (damaged := work.index.with_name(f"{work.index.name}.damaged{number or ''}")).exists():
+        number += 1
+    work.old.rename(damaged)
+    sync(damaged.parent)
+    work.remove()
+    return damaged
+
+
+def _readable_catalog(path: Path, work: Path) -> Path:
+    """The catalog, or a copy of it in ``work`` whose first page, the header and the schema, is as it must have been."""
+    try:
+        with contextlib.closing(catalog.connect(path)) as connection:
+            if connection.execute("SELECT count(*) FROM sqlite_schema WHERE name = 'document'").fetchone()[0]:
+                return path
+    except sqlite3.DatabaseError:
+        pass  # its first page is damaged
+    fresh = work / "fresh.sqlite"
+    with contextlib.closing(catalog.connect(fresh, create=True)) as connection:
+        catalog.create_schema(connection, {"encoder": "", "recipe": ""})
+    page = bytearray(fresh.read_bytes()[: catalog.PAGE_SIZE])
+    size = path.stat().st_size
+    struct.pack_into(">I", page, _PAGES_OFFSET, size // catalog.PAGE_SIZE)
+    for offset in (_CHANGES_OFFSET, _VALID_FOR_OFFSET):  # equal, or SQLite does not believe the size
+        struct.pack_into(">I", page, offset, 1)
+    copy = work / "copy.sqlite"
+    shutil.copyfile(path, copy)
+    with copy.open("r+b") as file:
+        file.write(page[:size])
+    log = Path(f"{path}-wal")
+    if log.exists():
+        shutil.copyfile(log, f"{copy}-wal")
+    return copy
+
+
+def _read_recorded(connection: sqlite3.Connection, path: Path) -> tuple[EncoderSpec, Recipe] | None:
+    try:
+        return read_recorded(path, catalog.read_meta(connection))
+    except (IndexCorrupt, sqlite3.Error, KeyError, ValueError, TypeError):
+        return None
+
+
+def _copy(path: Path, connection: sqlite3.Connection, new: IndexStore, structure: ReadStructure) -> Salvage:
+    parts = list(_sound_parts(path, connection))
+    rows, unknown = _rows(connection)
+    kept: int = 0
+    lost: list[DocumentRow] = []
+    batch: list[tuple[Staged, Vectors]] = []
+    for row in rows:
+        whole = _read(connection, row, parts)
+        if whole is None:
+            lost.append(row)
+            continue
+        batch.append(whole)
+        kept += 1
+        if sum(len(vectors) for _, vectors in batch) >= _BATCH:
+            _commit(new, batch, structure)
+            batch = []
+    if batch:
+        _commit(new, batch, structure)
+    new.merge_small()
+    return Salvage(new.path, kept, tuple(lost), unknown)
+
+
+def _sound_parts(path: Path, connection: sqlite3.Connection) -> Iterator[tuple[VectorFile, Ids]]:
+    """Each set of vectors that is what was written, with its runs by sentence."""
+    for key in catalog.segment_keys(connection):
+        try:
+            file, runs = catalog.read_segments(connection, key)[0]
+            yield open_vectors(path / "segments", file), sort_runs(runs)
+        except (IndexCorrupt, sqlite3.Error, IndexError):
+            continue
+
+
+def _rows(connection: sqlite3.Connection) -> tuple[list[DocumentRow], int]:
+    rows, unknown = [], 0
+    for key in catalog.document_keys(connection):
+        try:
+            rows.append(catalog.read_documents(connection, [key])[key])
+        except (IndexCorrupt, sqlite3.Error):
+            unknown += 1
+    return sorted(rows, key=lambda row: row.doc_id), unknown
+
+
+def _read(
+    connection: sqlite3.Connection, row: DocumentRow, parts: Sequence[tuple[VectorFile, Ids]]
+) -> tuple[Staged, Vectors] | None:
+    try:
+        staged = read_stored(connection, row)
+    except (IndexCorrupt, sqlite3.Error):
+        return None
+    vectors = gather_vectors(parts, np.arange(row.first_sentence, row.first_sentence + row.sentences))
+    return None if vectors is None else (staged, vectors)
+
+
+def _commit(store: IndexStore, batch: Sequence[tuple[Staged, Vectors]], structure: ReadStructure) -> None:
+    documents = [_sentences(staged) for staged, _ in batch]
+    words = PostingsBuilder()
+    for sentences in documents:
+        words.add(text for text, _ in sentences)
+    tables = words.take(len(words))
+    segment = store.stage_segment([vectors for _, vectors in batch], tables, structure(documents))
+    store.commit([staged for staged, _ in batch], [segment])
+
+
+def _sentences(staged: Staged) -> list[tuple[str, SentenceKind]]:
+    """The text and kind of each sentence."""
+    borders = pairwise([0, *staged.sentences.ends.tolist()])
+    kinds = (SENTENCE_KINDS[kind] for kind in staged.sentences.kinds.tolist())
+    return [(staged.text[start:end], kind) for (start, end), kind in zip(borders, kinds, strict=True)]

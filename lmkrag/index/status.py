@@ -1,0 +1,70 @@
+"""What an index holds, as its catalog and files say."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from sqlite3 import Connection
+
+from lmkrag.index import catalog
+from lmkrag.types import EncoderSpec, IndexStatus, Recipe
+
+
+def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe: Recipe) -> IndexStatus:
+    """Return what an index holds, without reading its documents or vectors.
+
+    Args:
+        path: of the index.
+        connection: to its catalog.
+        encoder: that made it.
+        recipe: how it stores vectors.
+    """
+    documents, sentences, characters = connection.execute(
+        "SELECT COUNT(*), IFNULL(SUM(sentences), 0), IFNULL(SUM(length), 0) FROM document"
+    ).fetchone()
+    segments = catalog.read_segments(connection)
+    # The catalog was last written when its log was, where there is one.
+    written = [one for one in path.glob("catalog.sqlite*") if not one.name.endswith("-shm")]
+    changed = max(one.stat().st_mtime for one in written)
+    return IndexStatus(
+        path=str(path),
+        documents=documents,
+        sentences=sentences,
+        characters=characters,
+        dead=sum(file.rows for file, _ in segments) - sentences,
+        segments=len(segments),
+        bytes=sum(one.stat().st_size for one in path.rglob("*") if one.is_file()),
+        recipe=recipe.name,
+        encoder=encoder.name,
+        fingerprint=encoder.fingerprint,
+        dimensions=encoder.dimensions,
+        version=int(catalog.read_meta(connection)["format"]),
+        generation=catalog.generation(connection),
+        skipped=connection.execute("SELECT COUNT(*) FROM skipped_file").fetchone()[0],
+        changed=datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds"),
+        kinds=_count(connection, "kind"),
+        roots=_count(connection, "root"),
+    )
+
+
+def _count(connection: Connection, column: str) -> dict[str, int]:
+    """How many documents there are of each value of a column."""
+    rows = connection.execute(f"SELECT {column}, COUNT(*) FROM document GROUP BY {column} ORDER BY {column}")
+    return {value: count for value, count in rows if value}
+
+
+def combine_status(path: Path, parts: Sequence[IndexStatus]) -> IndexStatus:
+    """Return what the shards of the index at ``path`` hold together."""
+    numbers = ("documents", "sentences", "characters", "dead", "segments", "bytes", "skipped", "generation")
+    kinds = sum((Counter(part.kinds) for part in parts), Counter())
+    roots = sum((Counter(part.roots) for part in parts), Counter())
+    return replace(
+        parts[0],
+        **{name: sum(getattr(part, name) for part in parts) for name in numbers},
+        path=str(path),
+        changed=max(part.changed for part in parts),
+        kinds=dict(sorted(kinds.items())),
+        roots=dict(sorted(roots.items())),
+        shards=len(parts),
+    )

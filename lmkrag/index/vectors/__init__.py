@@ -1,0 +1,1 @@
+"""Vector search: FAISS indexes and the recipes that choose their type."""

@@ -1,0 +1,1 @@
+"""Word search: terms, postings and BM25."""

@@ -1,0 +1,170 @@
+"""Lexical search over the live segments of a snapshot: sentences, and documents as whole texts, by BM25."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lmkrag.arrays import Hashes, Ids, Scores
+from lmkrag.index.live import LiveSegment, Selection
+from lmkrag.index.ranges import DocumentRanges, expand_ranges
+from lmkrag.index.words.bm25 import inverse_document_frequency, score_rows, score_texts
+from lmkrag.index.words.postings import Posting
+
+COMMON = 100_000
+"""A word that is in more sentences than this tells no documents apart."""
+
+
+class Totals(NamedTuple):
+    """What an index holds in all: what words and lengths are weighed by."""
+
+    documents: int
+    sentences: int
+    words: int
+
+
+class Terms(NamedTuple):
+    """The words of a question, where they are, segment by segment, what each word weighs, and in which whole."""
+
+    words: Hashes
+    postings: list[list[Posting]]
+    weights: list[float]
+    totals: Totals
+
+
+def find_terms(segments: Sequence[LiveSegment], totals: Totals, words: Hashes) -> Terms:
+    """Look up some words, from :func:`lmkrag.index.words.terms.query_words`."""
+    postings = find_postings(segments, words)
+    return Terms(words, postings, weigh_words(count_matches(postings), totals), totals)
+
+
+def find_postings(segments: Sequence[LiveSegment], words: Hashes) -> list[list[Posting]]:
+    """Return where some words are, segment by segment."""
+    return [[_live_posting(live, int(word)) for word in words] for live in segments]
+
+
+def count_matches(postings: Sequence[Sequence[Posting]]) -> list[int]:
+    """Return in how many sentences each word is."""
+    return [sum(len(posting.rows) for posting in column) for column in zip(*postings, strict=True)]
+
+
+def weigh_words(matches: Sequence[int], totals: Totals) -> list[float]:
+    """Return what words weigh that are in so many sentences."""
+    return [inverse_document_frequency(count, totals.sentences) for count in matches]
+
+
+def _live_posting(live: LiveSegment, word: int) -> Posting:
+    posting = live.segment.postings.find(word)
+    if live.whole or not len(posting.rows):
+        return posting
+    alive = live.mask[posting.rows]
+    return Posting(posting.rows[alive], posting.counts[alive])
+
+
+def count_words(segments: Sequence[LiveSegment]) -> int:
+    """Return the words of all sentences together."""
+    return sum(live.words for live in segments)
+
+
+def search_terms(
+    segments: Sequence[LiveSegment], terms: Terms, top_k: int, allowed: Selection | None = None
+) -> tuple[Ids, Scores]:
+    """Find sentences by BM25 over any of some words.
+
+    Args:
+        segments: to search in.
+        terms: those of the question, looked up in the same segments.
+        top_k: how many sentences, at most.
+        allowed: documents to search in; None for all.
+
+    Returns:
+        Sentence ids ``[k]`` and scores ``[k]`` float32, best first, ties by id.
+    """
+    if not terms.totals.sentences:
+        return np.zeros(0, np.int64), np.zeros(0, np.float32)
+    average = max(1, terms.totals.words) / terms.totals.sentences
+    ids, scores = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)]
+    for live, postings in zip(segments, terms.postings, strict=True):
+        rows, bm25 = score_rows(postings, terms.weights, live.segment.postings.lengths, average)
+        if allowed is not None:
+            kept = allowed.rows(live)[rows]
+            rows, bm25 = rows[kept], bm25[kept]
+        if len(rows) > top_k:
+            kept = bm25 >= -np.partition(-bm25, top_k - 1)[top_k - 1]
+            rows, bm25 = rows[kept], bm25[kept]
+        ids.append(live.sentences(rows))
+        scores.append(bm25)
+    all_ids, all_scores = np.concatenate(ids), np.concatenate(scores)
+    order = np.lexsort((all_ids, -all_scores))[:top_k]
+    return all_ids[order], all_scores[order]
+
+
+def score_documents(segments: Sequence[LiveSegment], documents: DocumentRanges, positions: Ids, terms: Terms) -> Scores:
+    """Return the BM25 scores of some documents, each read as one text without its title.
+
+    A passage of a document that is about the question as a whole is more often the one that is meant (Callan,
+    "Passage-level evidence in document retrieval", SIGIR 1994).
+
+    Args:
+        segments: to search in.
+        documents: that are alive.
+        positions: ``[k]`` of the documents to score in ``documents``, each once.
+        terms: those of the question, looked up in the same segments.
+
+    Returns:
+        ``[k]`` float32.
+    """
+    place = np.full(len(documents.keys), -1)
+    place[positions] = np.arange(len(positions))
+    counts = np.zeros((len(terms.weights), len(positions)))
+    lengths = np.zeros(len(positions), np.int64)
+    for live, postings in zip(segments, terms.postings, strict=True):
+        owners = place[live.owners]
+        kept = owners >= 0
+        owners, starts = owners[kept], live.runs[kept, 0]
+        stops = starts + live.runs[kept, 2]
+        borders = np.array([starts, stops], np.uint32)  # of another type, each posting would be copied
+        np.add.at(lengths, owners, live.words_before[stops] - live.words_before[starts])
+        for number, posting in enumerate(postings):
+            first, stop = np.searchsorted(posting.rows, borders)
+            having = stop > first
+            matching = posting.counts[expand_ranges(first[having], (stop - first)[having])]
+            of = np.repeat(owners[having], (stop - first)[having])
+            counts[number] += np.bincount(of, matching, len(positions))
+    return score_texts(counts, terms.weights, lengths, max(1, terms.totals.words) / max(1, terms.totals.documents))
+
+
+def count_document_words(segments: Sequence[LiveSegment], documents: DocumentRanges) -> Ids:
+    """Return how many words each document has: ``[documents]``."""
+    lengths = np.zeros(len(documents.keys), np.int64)
+    for live in segments:
+        starts = live.runs[:, 0]
+        words = live.words_before[starts + live.runs[:, 2]] - live.words_before[starts]
+        lengths += np.bincount(live.owners, words, len(lengths)).astype(np.int64)
+    return lengths
+
+
+def find_first(segments: Sequence[LiveSegment], postings: Sequence[Sequence[Posting]]) -> list[tuple[Ids, Ids]]:
+    """Find where each word first stands in each document that has it.
+
+    Args:
+        segments: to search in.
+        postings: of the words in these segments; those of a word in more than ``COMMON`` sentences are left out.
+
+    Returns:
+        For each word, positions of documents ``[k]``, each once, and how many words stand before the sentence with the
+        word's first place there ``[k]``.
+    """
+    found = []
+    for column in zip(*postings, strict=True):
+        owners, before = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
+        if sum(len(posting.rows) for posting in column) <= COMMON:
+            for live, posting in zip(segments, column, strict=True):
+                starts = live.runs[:, 0]
+                run = np.searchsorted(starts, posting.rows, side="right") - 1
+                opens = np.flatnonzero(np.diff(run, prepend=-1))  # rows and runs are in order
+                rows, run = posting.rows[opens], run[opens]
+                owners.append(live.owners[run])
+                before.append(live.words_before[rows] - live.words_before[starts[run]])
+        found.append((np.concatenate(owners), np.concatenate(before)))
+    return found

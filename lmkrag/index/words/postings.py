@@ -1,0 +1,126 @@
+"""Postings of a segment's sentences: an immutable file beside the vectors, with the same rows.
+
+Words are their 64-bit hashes, sorted; each has its rows and how often it is in them.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from lmkrag.arrays import Bytes, Hashes, Ids
+from lmkrag.errors import IndexCorrupt
+from lmkrag.index.files import File, Tables, read_tables
+from lmkrag.index.words.terms import hash_words
+
+
+@dataclass(frozen=True, slots=True)
+class Posting:
+    """The sentences with one word: ``rows`` in increasing order, and how often it is in each."""
+
+    rows: NDArray[np.uint32]
+    counts: Bytes
+
+
+class PostingsBuilder:
+    """Gathers the words of sentences, row after row."""
+
+    def __init__(self) -> None:
+        """Start with no rows."""
+        self._words: list[Hashes] = []
+
+    def add(self, sentences: Iterable[str]) -> None:
+        """Take the texts of the next rows."""
+        self._words += map(hash_words, sentences)
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._words)
+
+    def take(self, rows: int) -> Tables:
+        """Return the tables of the first rows, and keep the others."""
+        taken, self._words = self._words[:rows], self._words[rows:]
+        lengths = np.fromiter(map(len, taken), np.int64, len(taken))
+        words = np.concatenate([np.zeros(0, np.uint64), *taken])
+        owners = np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths)
+        order = np.argsort(words, kind="stable")
+        words, owners = words[order], owners[order]
+        new = np.ones(len(words), bool)
+        new[1:] = (words[1:] != words[:-1]) | (owners[1:] != owners[:-1])
+        first = np.flatnonzero(new)
+        counts = np.diff(np.append(first, len(words)))
+        return _tables(words[first], owners[first], np.minimum(counts, 255).astype(np.uint8), lengths)
+
+
+def _tables(words: Hashes, rows: NDArray[np.uint32], counts: Bytes, lengths: Ids) -> Tables:
+    distinct, starts = np.unique(words, return_index=True)
+    return {
+        "words": distinct,
+        "starts": np.append(starts, len(words)).astype(np.int64),
+        "rows": rows,
+        "counts": counts,
+        "lengths": np.minimum(lengths, 65_535).astype(np.uint16),
+    }
+
+
+class Postings:
+    """A postings file opened for reading, memory-mapped."""
+
+    def __init__(self, path: Path, file: File) -> None:
+        """Check the file against its checksum and map it.
+
+        Raises:
+            IndexCorrupt: it is missing or not the one that was written.
+        """
+        tables = read_tables(path, file)
+        try:
+            self._words: Hashes = tables["words"]
+            self._starts, self._rows, self._counts = tables["starts"], tables["rows"], tables["counts"]
+            self.lengths: NDArray[np.uint16] = tables["lengths"]
+        except KeyError as error:
+            raise IndexCorrupt(f"{path}: not a postings file (no {error})") from error
+
+    def find(self, word: int) -> Posting:
+        """Return where a word is; nowhere, perhaps."""
+        place = int(np.searchsorted(self._words, np.uint64(word)))
+        if place == len(self._words) or self._words[place] != word:
+            first, stop = 0, 0
+        else:
+            first, stop = int(self._starts[place]), int(self._starts[place + 1])
+        return Posting(self._rows[first:stop], self._counts[first:stop])
+
+    @cached_property
+    def length(self) -> int:
+        """The words of all sentences together."""
+        return int(self.lengths.sum(dtype=np.int64))
+
+    def entries(self) -> tuple[Hashes, NDArray[np.uint32], Bytes]:
+        """Return every (word, row, count), by word and row."""
+        return np.repeat(self._words, np.diff(self._starts)), self._rows, self._counts
+
+
+def merge_postings(parts: Sequence[tuple[Postings, Ids]]) -> Tables:
+    """Return one file's tables for some rows of several.
+
+    Args:
+        parts: (postings, rows to keep in increasing order), laid end to end.
+    """
+    words, rows, counts, before = [], [], [], 0
+    lengths = [np.zeros(0, np.int64)]
+    for postings, kept in parts:
+        place = np.full(len(postings.lengths), -1, np.int64)
+        place[kept] = np.arange(before, before + len(kept))
+        its_words, its_rows, its_counts = postings.entries()
+        moved = place[its_rows]
+        alive = moved >= 0
+        words.append(its_words[alive])
+        rows.append(moved[alive].astype(np.uint32))
+        counts.append(its_counts[alive])
+        lengths.append(postings.lengths[kept].astype(np.int64))
+        before += len(kept)
+    every = np.concatenate(words)
+    order = np.argsort(every, kind="stable")
+    return _tables(every[order], np.concatenate(rows)[order], np.concatenate(counts)[order], np.concatenate(lengths))

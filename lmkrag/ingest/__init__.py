@@ -1,0 +1,1 @@
+"""From sources to committed documents: what changed, reading, encoding, commits."""

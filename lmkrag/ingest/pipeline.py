@@ -1,0 +1,250 @@
+"""Stream documents through the encoder, and commit what is whole in batches."""
+
+import contextlib
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lmkrag.arrays import Vectors
+from lmkrag.corpus.sentences import iter_sentences
+from lmkrag.corpus.structure import ParagraphTracker, StructureTable
+from lmkrag.errors import IndexCorrupt
+from lmkrag.index import catalog
+from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.segments import SegmentFile
+from lmkrag.index.staged import SentenceTable, Staged, WindowTable
+from lmkrag.index.store import IndexStore
+from lmkrag.index.words.postings import PostingsBuilder
+from lmkrag.types import Document, Text
+
+if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
+    from lmkrag.encoder.landmark import Encoded, EncoderInput, LandmarkEncoder
+
+_COMMIT_SENTENCES = 32_768  # a batch; what a killed run repeats
+_COMMIT_SECONDS = 30.0
+_KEPT_BYTES = 64 << 20  # of vectors of windows of this run
+_MOST_DOCUMENTS = 100_000  # whose windows are held in memory
+_DOCUMENTS_A_WINDOW = 100  # whose windows are looked up in the time that encoding one window takes
+_SEGMENT_ROWS = 16_384  # a document larger than this spreads over several segments
+
+
+@dataclass(slots=True)
+class Loaded:
+    """A document on its way through the encoder; ``text`` is its own, or on disk.
+
+    ``replaces`` are the attachments of its earlier version that it no longer has. ``is_attachment``: what it is
+    attached to comes after it, and both are committed together.
+    """
+
+    document: Document
+    text: Text
+    root: str
+    stat: tuple[int, int]
+    sentences: SentenceTable = field(default_factory=SentenceTable)
+    windows: WindowTable = field(default_factory=WindowTable)
+    paragraphs: ParagraphTracker = field(default_factory=ParagraphTracker)
+    replaces: tuple[str, ...] = ()
+    is_attachment: bool = False
+
+    @property
+    def share(self) -> float:
+        """How much of it is encoded, from 0 to 1."""
+        return self.sentences.length / max(1, len(self.text))
+
+
+def encode_documents(
+    store: IndexStore,
+    encoder: "LandmarkEncoder",
+    documents: Iterable[Loaded],
+    known: Mapping[str, DocumentRow],
+    *,
+    on_progress: Callable[[Loaded], None],
+    on_finish: Callable[[Loaded], None],
+    on_commit: Callable[[list[Staged]], None],
+    recall_from: IndexStore | None = None,
+) -> None:
+    """Encode documents and commit them in batches. An interruption commits those that are whole.
+
+    Args:
+        store: to write to, inside its :meth:`~lmkrag.index.store.IndexStore.writing`.
+        encoder: that made the index.
+        documents: read as they are needed.
+        known: documents by ``doc_id``: windows that a changed one still has are not encoded again. Neither are those
+            of copies: the same words after the same title, in this run or in the index.
+        on_progress: called as parts of a document are encoded.
+        on_finish: called when a document is whole.
+        on_commit: called with the documents of each batch once they are durable.
+        recall_from: the index that ``known`` is of, if it is another.
+    """
+    open_documents: dict[int, Loaded] = {}
+
+    def feed() -> "Iterator[EncoderInput]":
+        from lmkrag.encoder.landmark import EncoderInput
+
+        for key, item in enumerate(documents):
+            open_documents[key] = item
+            sentences = iter_sentences(item.text, kind=item.document.kind)
+            yield EncoderInput(key, item.text, sentences, item.document.title)
+
+    memory = _WindowMemory(recall_from or store, known)
+
+    def recall(key: int, window_hash: int, count: int) -> Vectors | None:
+        return memory.recall(open_documents[key].document.doc_id, window_hash, count)
+
+    batch = _Batch(store, on_commit)
+
+    def finish(key: int) -> None:
+        item = open_documents.pop(key)
+        batch.finish(item)
+        on_finish(item)
+
+    current: int | None = None
+    try:
+        for part in encoder.encode_stream(feed(), recall=recall):
+            if current is not None and part.key != current:
+                finish(current)
+            current = part.key
+            memory.keep(part.window_hash, part.vectors)
+            batch.extend(open_documents[current], part)
+            on_progress(open_documents[current])
+        if current is not None:
+            finish(current)
+    except KeyboardInterrupt:
+        batch.commit()
+        raise
+    batch.commit()
+
+
+_Windows = dict[int, tuple[int, int]]
+"""The sentences of windows, first and stop, by their hashes."""
+
+
+class _WindowMemory:
+    """The vectors of windows that were encoded before.
+
+    They are those that a changed document still has, those of this run, and those of the index: of copies of a file,
+    such as licences. State: the last windows of this run, and where those of the index are, once that is worth reading.
+    """
+
+    def __init__(self, store: IndexStore, known: Mapping[str, DocumentRow]) -> None:
+        self._store, self._known = store, known
+        self._own: tuple[str, _Windows] = ("", {})  # of one document
+        self._kept: OrderedDict[int, Vectors] = OrderedDict()  # of this run, by their hashes
+        self._bytes = self._seen = 0
+        self._all: _Windows | None = None  # of the index
+
+    def recall(self, doc_id: str, window_hash: int, count: int) -> Vectors | None:
+        row = self._known.get(doc_id)
+        if row is not None and self._own[0] != doc_id:
+            self._own = (doc_id, self._read([row]))
+        found = self._own[1].get(window_hash) if row is not None else None
+        if found is None:
+            if window_hash in self._kept:
+                vectors = self._kept[window_hash]
+                return vectors if len(vectors) == count else None
+            found = self._of_index().get(window_hash)
+        if found is None or found[1] - found[0] != count:
+            return None
+        sentences = np.arange(*found)
+        with self._store.reader.snapshot() as snapshot:
+            if (snapshot.documents.owners(sentences) < 0).any():
+                return None  # a document that this run has replaced
+            return snapshot.read_vectors(sentences)
+
+    def keep(self, window_hash: int, vectors: Vectors) -> None:
+        """Keep the vectors of a window, and forget those that were encoded long ago."""
+        self._seen += 1
+        if window_hash in self._kept:
+            return
+        self._kept[window_hash] = vectors
+        self._bytes += vectors.nbytes
+        while self._bytes > _KEPT_BYTES:
+            self._bytes -= self._kept.popitem(last=False)[1].nbytes
+
+    def _of_index(self) -> _Windows:
+        """Where the windows of the index are, as it was before this run; nothing while reading them would not pay."""
+        if self._all is None:
+            too_many = len(self._known) > _MOST_DOCUMENTS
+            if too_many or self._seen < len(self._known) // _DOCUMENTS_A_WINDOW:
+                return {}
+            self._all = self._read(self._known.values())
+        return self._all
+
+    def _read(self, rows: Iterable[DocumentRow]) -> _Windows:
+        found: _Windows = {}
+        with self._store.reader.snapshot(segments=False) as snapshot:
+            for row in rows:
+                with contextlib.suppress(IndexCorrupt):  # verify tells; here it is encoded again
+                    hashes, ordinals = catalog.read_windows(snapshot.connection, row)
+                    borders = row.first_sentence + np.append(ordinals, row.sentences)
+                    found |= zip(hashes.tolist(), pairwise(borders.tolist()), strict=True)
+        return found
+
+
+class _Batch:
+    """Documents and vectors on their way to one commit; rows of what is still open come last.
+
+    Open is the document that is being encoded, and with it the attachments of the document that is to follow them.
+    """
+
+    def __init__(self, store: IndexStore, on_commit: Callable[[list[Staged]], None]) -> None:
+        self._store, self._on_commit = store, on_commit
+        self._vectors: list[Vectors] = []
+        self._words, self._structure = PostingsBuilder(), StructureTable()
+        self._staged: list[Staged] = []
+        self._segments: list[SegmentFile] = []  # of what is open only, once it has filled one
+        self._complete = 0  # documents in _staged that may be committed
+        self._complete_rows = 0  # rows in memory that are theirs
+        self._began = time.monotonic()
+
+    def extend(self, item: Loaded, part: "Encoded") -> None:
+        """Take the next sentences of the open document."""
+        item.windows.append(part.window_hash, len(item.sentences))
+        item.sentences.extend(part.sentences)
+        texts = [item.text[sentence.start : sentence.end] for sentence in part.sentences]
+        self._vectors.append(part.vectors)
+        self._words.add(texts)
+        kinds = [sentence.kind for sentence in part.sentences]
+        self._structure.add(zip(texts, kinds, strict=True), item.paragraphs)
+        if len(self._words) - self._complete_rows >= _SEGMENT_ROWS:
+            self.commit()
+            self._segments.append(self._stage(len(self._words)))
+
+    def finish(self, item: Loaded) -> None:
+        """The open document is whole."""
+        self._staged.append(
+            Staged(item.document, item.text, item.sentences, item.root, item.stat, item.windows, item.replaces)
+        )
+        if item.is_attachment:
+            return
+        self._complete, self._complete_rows = len(self._staged), len(self._words)
+        late = time.monotonic() - self._began > _COMMIT_SECONDS
+        if self._segments or self._complete_rows >= _COMMIT_SENTENCES or late:
+            self.commit()
+
+    def commit(self) -> None:
+        """Commit the documents that are complete; what is open stays."""
+        if self._complete:
+            segments = self._segments + ([self._stage(self._complete_rows)] if self._complete_rows else [])
+            committed, self._staged = self._staged[: self._complete], self._staged[self._complete :]
+            self._store.commit(committed, segments, removed=[gone for item in committed for gone in item.replaces])
+            self._on_commit(committed)
+            self._segments, self._complete, self._complete_rows = [], 0, 0
+        self._began = time.monotonic()
+
+    def _stage(self, rows: int) -> SegmentFile:
+        """Write the first rows in memory to a segment."""
+        taken, count = [], 0
+        while count < rows:
+            vectors = self._vectors.pop(0)
+            if count + len(vectors) > rows:
+                self._vectors.insert(0, vectors[rows - count :])
+                vectors = vectors[: rows - count]
+            taken.append(vectors)
+            count += len(vectors)
+        return self._store.stage_segment(taken, self._words.take(rows), self._structure.take(rows))

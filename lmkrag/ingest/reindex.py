@@ -1,0 +1,73 @@
+"""The reindex job: an index is made anew from its own texts, beside the old one, and takes its place when whole."""
+
+import contextlib
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lmkrag.encoder.index_encoder import load_new_encoder
+from lmkrag.errors import IndexNotFound
+from lmkrag.index.opening import Store, create_store, index_exists, open_store
+from lmkrag.index.vectors.recipes import load_recipe
+from lmkrag.index.working import WorkingFolder
+from lmkrag.ingest.ingest import ingest
+from lmkrag.ingest.report import Progress
+from lmkrag.ingest.sources import StoredTexts
+from lmkrag.types import EncoderSpec, IndexReport, Recipe
+
+if TYPE_CHECKING:
+    from lmkrag.encoder.landmark import LandmarkEncoder
+
+_RECORD = "made-with.json"
+
+
+def reindex(
+    path: Path,
+    *,
+    encoder: "str | LandmarkEncoder | None" = None,
+    recipe: str | None = None,
+    shards: int | None = None,
+    progress: Progress | None = None,
+) -> IndexReport:
+    """Encode the texts of an index again, by another encoder or under another recipe; no source file is read.
+
+    The new index is made beside the old one, which is searched meanwhile and goes when the new one has taken its
+    place. Killed at any instant, the old one or the new one is there; the next call goes on. Engines that are open on
+    the index have to be opened again.
+
+    Args:
+        path: the index directory.
+        encoder: a model folder, hub name or loaded encoder; defaults to the index's own.
+        recipe: how vectors are stored; by default as before.
+        shards: number of shards; by default as many as before.
+        progress: called as documents are encoded.
+
+    Raises:
+        IndexNotFound: there is none. IndexMismatch: another format than this lmkrag's: its sources have to be indexed.
+        IndexLocked: somebody writes. IndexCorrupt: a text is damaged; the index is as it was.
+    """
+    work = WorkingFolder(path, "reindex")
+    work.finish_interrupted()
+    if not index_exists(path):
+        raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
+    stored = load_recipe(recipe) if recipe else None
+    with contextlib.closing(open_store(path, recipe=stored)) as old, old.writing():
+        loaded = load_new_encoder(encoder or old.encoder.name)
+        with contextlib.closing(_open_new(work, loaded.spec, old.recipe, shards or old.shards or None)) as new:
+            report = ingest(new, lambda: loaded, StoredTexts(old), progress=progress)
+        (work.path / _RECORD).unlink()  # what is in the working folder from now on is not to be continued
+        work.take_place()
+    work.remove()
+    return report
+
+
+def _open_new(work: WorkingFolder, spec: EncoderSpec, recipe: Recipe, shards: int | None) -> Store:
+    """Make the new index, or open what a killed run has made of the same one."""
+    wanted = json.dumps([spec.fingerprint, repr(recipe), shards])
+    record = work.path / _RECORD
+    if record.is_file() and record.read_text("utf-8") == wanted and index_exists(work.new):
+        return open_store(work.new)
+    work.remove()
+    work.claim()
+    record.write_text(wanted, "utf-8")
+    return create_store(work.new, encoder=spec, recipe=recipe, shards=shards)

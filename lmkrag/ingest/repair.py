@@ -1,0 +1,85 @@
+"""The repair job: save what is whole of a damaged index, and read the rest from its files again."""
+
+import contextlib
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lmkrag.corpus.structure import ParagraphTracker, StructureTable
+from lmkrag.encoder.index_encoder import IndexEncoders
+from lmkrag.errors import IndexCorrupt
+from lmkrag.index.files import Tables
+from lmkrag.index.locking import lock_index
+from lmkrag.index.salvage import keep_damaged, salvage_index
+from lmkrag.index.shards import ShardedStore, shard_folders
+from lmkrag.index.store import IndexStore
+from lmkrag.index.verify import find_problems
+from lmkrag.index.working import WorkingFolder
+from lmkrag.ingest.ingest import restore_files
+from lmkrag.types import RepairReport, SentenceKind
+
+if TYPE_CHECKING:
+    from lmkrag.encoder.landmark import LandmarkEncoder
+
+
+def repair_index(
+    path: Path,
+    *,
+    encoder: "Callable[[], LandmarkEncoder] | None" = None,
+    recipe: str | None = None,
+) -> RepairReport:
+    """Rebuild a damaged index: what is whole is kept, the rest is read from its files again, if they are there.
+
+    The damaged index is kept beside the new one, which takes its place. Searches of open engines go on. Nothing is done
+    to an index without problems. Only repair an index you made: the files it names are read.
+
+    Args:
+        path: the index directory.
+        encoder: gives the encoder that made the index; without one, the index says which that is.
+        recipe: how to store vectors, where the index can't say; defaults to the default recipe.
+
+    Raises:
+        IndexCorrupt: not even the encoder can be read. StorageError: there is no room for a second copy, or somebody
+        writes.
+    """
+    if ShardedStore.exists(path):
+        return _repair_shards(path, encoder, recipe)
+    work = WorkingFolder(path, "repair")
+    work.finish_interrupted()
+    keep_damaged(work)
+    with contextlib.suppress(IndexCorrupt), contextlib.closing(IndexStore.open(path)) as store:
+        if not find_problems(store):
+            return RepairReport(store.status().documents, 0, (), 0, "")
+    with lock_index(path):
+        spec = None if encoder is None else lambda: encoder().spec
+        salvage = salvage_index(path, work, read_structure, encoder=spec, recipe=recipe)
+        work.take_place()
+    damaged = keep_damaged(work)
+    with contextlib.closing(IndexStore.open(path)) as store:
+        restored = restore_files(store, encoder or (lambda: IndexEncoders(path, store.encoder).encoder), salvage.lost)
+    lost = tuple(item.path for item in restored.skipped)
+    return RepairReport(salvage.kept, restored.added, lost, salvage.unknown, str(damaged))
+
+
+def _repair_shards(
+    path: Path,
+    encoder: "Callable[[], LandmarkEncoder] | None",
+    recipe: str | None,
+) -> RepairReport:
+    """Repair one shard after the other."""
+    reports = [repair_index(place, encoder=encoder, recipe=recipe) for place in shard_folders(path)]
+    return RepairReport(
+        kept=sum(report.kept for report in reports),
+        restored=sum(report.restored for report in reports),
+        lost=tuple(doc_id for report in reports for doc_id in report.lost),
+        unknown=sum(report.unknown for report in reports),
+        damaged=", ".join(report.damaged for report in reports if report.damaged),
+    )
+
+
+def read_structure(documents: Iterable[Iterable[tuple[str, SentenceKind]]]) -> Tables:
+    """Return the structure of documents, laid end to end: see :class:`lmkrag.corpus.structure.StructureTable`."""
+    table = StructureTable()
+    for sentences in documents:
+        table.add(sentences, ParagraphTracker())
+    return table.take(len(table))

@@ -1,0 +1,118 @@
+"""What a run of ingestion has done so far, and how far it has come."""
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lmkrag.index.adopting import Adopted
+from lmkrag.index.catalog import DocumentRow, SkippedFile
+from lmkrag.index.staged import Staged
+from lmkrag.ingest.pipeline import Loaded
+from lmkrag.types import IndexReport, Skipped
+
+Progress = Callable[[str, int, int], None]
+"""Called with the name of the document that is being encoded, bytes done, and bytes in all or 0 if nobody knows."""
+
+FileStamp = tuple[int, int]
+"""The size of a file in bytes and the time of its last change in nanoseconds."""
+
+_logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedFiles:
+    """What became of files that were encoded for another index.
+
+    ``touched`` are its document rows whose files only look changed, with their stamps, ``removed`` its documents whose
+    files are empty now.
+    """
+
+    report: IndexReport
+    touched: list[tuple[int, FileStamp]]
+    removed: list[str]
+
+
+class Run:
+    """The counts of one run, and its progress in bytes of its sources."""
+
+    def __init__(self, known: dict[str, DocumentRow], progress: Progress | None = None) -> None:
+        """Take the documents of the index by ``doc_id``."""
+        self.known = known
+        self.added = self.updated = self.unchanged = self.sentences = self.characters = 0
+        self.removed: list[str] = []
+        self.removed_already = 0  # attachments that their files no longer have
+        self.skipped: list[Skipped] = []
+        self.touched: list[tuple[int, FileStamp]] = []  # document rows and the stamps that their files have now
+        self.unreadable: list[SkippedFile] = []
+        self.total = 0
+        self._progress = progress
+        self._done = self._inside = 0  # of sources that are done with, of the document that is being encoded
+        self._began = time.monotonic()
+
+    def skip(self, doc_id: str, reason: str, *, size: int = 0) -> None:
+        """A document can't be indexed."""
+        _logger.info("%s: skipped: %s", doc_id, reason)
+        self.skipped.append(Skipped(doc_id, reason))
+        self.advance(doc_id, size)
+
+    def advance(self, doc_id: str, size: int) -> None:
+        """A source of so many bytes is done with."""
+        self._done += size
+        self._report(doc_id)
+
+    def encoded(self, item: Loaded) -> None:
+        """A part of a document is encoded."""
+        self._inside = int(item.share * item.stat[0])
+        self._report(item.document.doc_id)
+
+    def finished(self, item: Loaded) -> None:
+        """A document is whole."""
+        self._inside = 0
+        self.advance(item.document.doc_id, item.stat[0])
+
+    def committed(self, staged: list[Staged]) -> None:
+        """Documents are durable."""
+        for item in staged:
+            new = item.document.doc_id not in self.known
+            self.added += new
+            self.updated += not new
+            self.sentences += len(item.sentences)
+            self.characters += len(item.text)
+            self.removed_already += len(item.replaces)
+
+    def adopted(self, done: EncodedFiles, adopted: Adopted, size: int) -> None:
+        """Files of so many bytes were encoded elsewhere, and what came of it is durable."""
+        self.added += adopted.added
+        self.updated += adopted.updated
+        self.unchanged += adopted.unchanged + done.report.unchanged
+        self.sentences += adopted.sentences
+        self.characters += adopted.characters
+        self.removed_already += adopted.removed
+        self.removed += done.removed
+        self.touched += done.touched
+        self.skipped += [*done.report.skipped, *(Skipped(*refused) for refused in adopted.refused)]
+        self._done += size
+        self._inside = 0
+
+    def inside(self, doc_id: str, done: int) -> None:
+        """So many bytes are encoded elsewhere, but not durable yet."""
+        self._inside = done
+        self._report(doc_id)
+
+    def _report(self, doc_id: str) -> None:
+        if self._progress is not None:
+            self._progress(doc_id, self._done + self._inside, self.total)
+
+    def report(self) -> IndexReport:
+        """Return the counts."""
+        return IndexReport(
+            added=self.added,
+            updated=self.updated,
+            unchanged=self.unchanged,
+            removed=len(self.removed) + self.removed_already,
+            skipped=tuple(self.skipped),
+            sentences=self.sentences,
+            characters=self.characters,
+            seconds=time.monotonic() - self._began,
+        )

@@ -1,0 +1,165 @@
+"""BERT without a head."""
+
+from collections.abc import Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from safetensors import safe_open
+
+from lmkrag.arrays import Ids, Vectors
+from lmkrag.models.graph import AFTER, BERT_INPUTS, bert_nodes, build_model
+from lmkrag.models.quantization import Ranges, check_ranges, quantize
+from lmkrag.models.session import Session
+
+_PROJECTIONS = ("query", "key", "value")
+_RUN_TOKENS = 256  # of short texts that are read in one run; what they need in between then fits the cache
+_EMBEDDINGS = (
+    *(f"embeddings.{part}_embeddings.weight" for part in ("word", "position", "token_type")),
+    "embeddings.LayerNorm.weight",
+    "embeddings.LayerNorm.bias",
+)
+
+
+class Bert:
+    """A model that reads texts. State: its sessions, made when they are needed. May be shared by threads."""
+
+    def __init__(self, weights: dict[str, Vectors], config: dict[str, Any], ranges: Ranges | None = None) -> None:
+        """Take what the model is.
+
+        Args:
+            weights: by the names that transformers gives them.
+            config: ``config.json`` of the model.
+            ranges: to multiply in int8 what need not be exact; without, all is float32.
+
+        Raises:
+            EncoderError: the ranges are not this model's.
+        """
+        self._config = config
+        self._fused = fuse_weights(weights, config["num_hidden_layers"])
+        self._ranges = ranges
+        if ranges is not None:
+            check_ranges(ranges, self._fused, config["num_hidden_layers"])
+
+    @property
+    def precision(self) -> str:
+        """What it multiplies in where that need not be exact: ``int8`` or ``float32``."""
+        return "float32" if self._ranges is None else "int8"
+
+    def read(self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True) -> Vectors:
+        """Return the states of the last layer ``[tokens, dimensions]`` of texts one after the other.
+
+        Args:
+            ids: ``[tokens]`` of all texts, special ones included.
+            lengths: tokens of each text, which attends to itself alone.
+            exact: in float32, not in int8.
+        """
+        tokens = np.asarray(ids, np.int64)
+        groups = group_texts(lengths)
+        states = np.empty((len(tokens), self._config["hidden_size"]), np.float32)
+        for places, read in zip(groups, self._run([tokens[places] for places in groups], exact), strict=True):
+            states[places.ravel()] = read
+        return states
+
+    def _run(self, groups: Sequence[Ids], exact: bool) -> list[Vectors]:
+        """Return the states ``[texts * length, dimensions]`` of each group of texts ``[texts, length]``."""
+        session = self._exact if exact or self._ranges is None else self._fast
+        return [found for (found,) in session.run_each([AFTER], [bert_inputs(ids) for ids in groups])]
+
+    @cached_property
+    def _exact(self) -> Session:
+        return Session(build_model(bert_nodes(self._config), BERT_INPUTS, [AFTER], self._fused), self._fused)
+
+    @cached_property
+    def _fast(self) -> Session:
+        assert self._ranges is not None
+        weights = quantize(self._fused, self._ranges, self._config["num_hidden_layers"])
+        return Session(build_model(bert_nodes(self._config, int8=True), BERT_INPUTS, [AFTER], weights), weights)
+
+
+def bert_inputs(ids: Ids, types: Ids | None = None) -> dict[str, Ids]:
+    """Return the inputs of BERT's graph.
+
+    Args:
+        ids: ``[texts, length]`` tokens, special ones included.
+        types: ``[texts, length]`` 0 or 1, which half of a pair each token is of; all 0 by default.
+    """
+    return {"ids": ids, "types": np.zeros_like(ids) if types is None else types}
+
+
+def group_texts(lengths: Sequence[int]) -> list[Ids]:
+    """Divide texts into groups that are read in one run each: of one length, and few enough to fit the cache.
+
+    Args:
+        lengths: tokens of each text; the texts stand one after the other.
+
+    Returns:
+        The positions of the tokens of each group ``[texts, length]``.
+    """
+    sizes = np.asarray(lengths, np.int64)
+    starts = np.cumsum(sizes) - sizes
+    groups = []
+    for length in np.unique(sizes[sizes > 0]):
+        alike = starts[sizes == length]
+        count = max(1, _RUN_TOKENS // length)
+        groups += [alike[first : first + count, None] + np.arange(length) for first in range(0, len(alike), count)]
+    return groups
+
+
+def is_plain_bert(config: dict[str, Any]) -> bool:
+    """Return whether :class:`Bert` runs a model of such a configuration."""
+    return (
+        config.get("model_type") == "bert"
+        and config.get("hidden_act") == "gelu"
+        and config.get("position_embedding_type", "absolute") == "absolute"
+        and not config.get("is_decoder")
+    )
+
+
+def read_weights(path: Path, *, only: str = "") -> dict[str, Vectors]:
+    """Return every tensor in float32, but the words' embeddings as they are: a text needs a few rows of them.
+
+    Checkpoints of BERT with a head on top name what is below it ``bert.*``. With ``only``, one tensor is read.
+    """
+    weights = {}
+    with safe_open(path, "np") as file:
+        names = list(file.keys())
+        prefix = "bert." if "bert.embeddings.word_embeddings.weight" in names else ""
+        for name in names:
+            inner = name.removeprefix(prefix)
+            if name.startswith(prefix) and inner.startswith(only or ("embeddings.", "encoder.")):
+                tensor = file.get_tensor(name)
+                weights[inner] = tensor if "word_embeddings" in inner else tensor.astype(np.float32, copy=False)
+    return weights
+
+
+def expected_names(config: dict[str, Any]) -> set[str]:
+    """Return the names of the tensors that a model of such a configuration has."""
+    parts = ["attention.self.query", "attention.self.key", "attention.self.value", "attention.output.dense"]
+    parts += ["attention.output.LayerNorm", "intermediate.dense", "output.dense", "output.LayerNorm"]
+    modules = [f"encoder.layer.{layer}.{part}" for layer in range(config["num_hidden_layers"]) for part in parts]
+    return {*_EMBEDDINGS, *(f"{module}.{kind}" for module in modules for kind in ("weight", "bias"))}
+
+
+def fuse_weights(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
+    """Return the weights of some layers as the graph multiplies by them, the three projections of attention in one."""
+    return {name: weights[name] for name in _EMBEDDINGS} | fuse_layers(weights, layers)
+
+
+def fuse_layers(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
+    """Return the same of the layers alone, without embeddings."""
+    fused = {}
+    for layer in range(layers):
+        module = f"encoder.layer.{layer}.attention.self."
+        for kind in ("weight", "bias"):
+            parts = [weights[f"{module}{part}.{kind}"] for part in _PROJECTIONS]
+            fused[module + kind] = np.ascontiguousarray(np.concatenate(parts).T)
+        for part in ("attention.output", "intermediate", "output"):
+            name = f"encoder.layer.{layer}.{part}.dense."
+            fused[f"{name}weight"] = np.ascontiguousarray(weights[f"{name}weight"].T)
+            fused[f"{name}bias"] = weights[f"{name}bias"]
+        for part in ("attention.output", "output"):
+            name = f"encoder.layer.{layer}.{part}.LayerNorm."
+            fused |= {name + kind: weights[name + kind] for kind in ("weight", "bias")}
+    return fused

@@ -1,0 +1,207 @@
+"""The sentences that a question may be answered by: gather them, prefer the document that it names, score them."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from lmkrag.arrays import Hashes, Ids, Mask, Scores
+from lmkrag.corpus.structure import LEAD_IN, NAVIGATION, NO_CONTENT, RECORD
+from lmkrag.index.live import Selection
+from lmkrag.index.ranges import DocumentRanges
+from lmkrag.index.snapshot import Matches, Nearest, Searchable, join_matches, spread_scores
+from lmkrag.search.document_match import DocumentMatch, match_document
+from lmkrag.search.fusion import Fused, fuse
+from lmkrag.search.growth import Grown, grow_spans
+from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.types import Mode
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Sentences near anything a query found, by increasing id, each ``[n]``.
+
+    ``has_content`` is false where a sentence says nothing by itself, ``lead_in`` true where the next belongs to it,
+    ``record`` where nothing around it does.
+    ``words`` maps the hashes of the question's words to what each weighs; ``fused`` has what the scores are made of.
+    """
+
+    sentences: Ids
+    documents: Ids
+    score: Scores
+    dense: Scores
+    lexical: Scores
+    has_content: Mask
+    lead_in: Mask
+    record: Mask
+    words: dict[int, float]
+    fused: Fused
+
+    def times(self, name: str, factor: Scores) -> "Candidates":
+        """Return the candidates with their scores multiplied by one more factor ``[n]``."""
+        fused = self.fused.times(name, factor)
+        return replace(self, fused=fused, score=fused.score)
+
+    def grow(self, weights: Weights = WEIGHTS) -> Iterator[Grown]:
+        """Yield the spans that grow from the candidates: see :func:`lmkrag.search.growth.grow_spans`."""
+        return grow_spans(
+            self.score,
+            self.sentences,
+            self.documents,
+            has_content=self.has_content,
+            lead_in=self.lead_in,
+            record=self.record,
+            weights=weights,
+        )
+
+    def keep(self, kept: Mask) -> "Candidates":
+        """Return some of the candidates: those that ``kept`` ``[n]`` is true of."""
+        arrays = ("sentences", "documents", "score", "dense", "lexical", "has_content", "lead_in", "record")
+        return replace(self, **{name: getattr(self, name)[kept] for name in arrays}, fused=self.fused.keep(kept))
+
+
+class SearchQuery(NamedTuple):
+    """What is searched for: ``vector`` ``[dimensions]`` of length one, hashes of the question's ``words``, how.
+
+    ``vector`` may be None in lexical mode, where similarities are 0 then. ``phrases`` are the words of quoted phrases:
+    sentences that have most of them are gathered, too. ``allowed`` are the documents to search, None for all.
+    """
+
+    vector: Scores | None
+    words: Hashes
+    mode: Mode = "hybrid"
+    top_k: int = 8
+    phrases: Hashes | None = None
+    allowed: Selection | None = None
+    weights: Weights = WEIGHTS
+
+    def match(
+        self,
+        snapshot: Searchable,
+        words: Hashes,
+        *,
+        mode: Mode | None = None,
+        allowed: Selection | None = None,
+        nearest: Nearest | None = None,
+    ) -> Matches:
+        """Search for some words; for the question's vector, too, unless what is nearest to it is known."""
+        pool = max(self.weights.pool, self.weights.pool_per_result * self.top_k)
+        mode = mode or self.mode
+        return snapshot.search(self.vector, words, mode=mode, top_k=pool, allowed=allowed, nearest=nearest)
+
+
+def gather_matches(snapshot: Searchable, query: SearchQuery) -> Matches:
+    """Return the sentences that are nearest to a question, and those with most of its words."""
+    matches = query.match(snapshot, query.words, allowed=query.allowed)
+    if query.phrases is not None and len(query.phrases) and query.mode != "dense":
+        quoted = query.match(snapshot, query.phrases, mode="lexical", allowed=query.allowed)
+        matches = join_matches(matches, quoted)
+    return matches
+
+
+class Preferred(NamedTuple):
+    """Matches, the hashes and weights of the question's ``words``, and ``factors`` ``[documents]`` of scores.
+
+    ``factors`` is None where no document is preferred.
+    """
+
+    matches: Matches
+    words: dict[int, float]
+    factors: Scores | None = None
+
+
+def prefer_named_document(snapshot: Searchable, query: SearchQuery, matches: Matches) -> Preferred:
+    """Prefer the document that a question names, if there is one.
+
+    Its best sentences are gathered, too. If they fit the question about as well as what was found, the words that name
+    it have done their work: they count no more inside documents, and other documents' scores are lowered.
+
+    Args:
+        snapshot: that is searched.
+        query: the question.
+        matches: what was found for it.
+    """
+    terms = matches.terms or snapshot.find_terms(query.words)
+    words = dict(zip(query.words.tolist(), terms.weights, strict=True))
+    allowed = None if query.allowed is None else query.allowed.kept
+    found = None if matches.terms is None else match_document(snapshot, matches.terms, allowed, query.weights)
+    if found is None:
+        return Preferred(matches, words)
+    named = Selection(snapshot.documents, [int(snapshot.documents.keys[found.document])])
+    inside = query.match(snapshot, query.words, allowed=named)
+    matches = join_matches(matches, inside)
+    candidates = score_matches(snapshot, query, Preferred(matches, words))
+    factors = _document_factors(snapshot, candidates, found, query.weights)
+    if factors is not None and query.mode != "lexical":  # there, where nothing but words counts, each may be needed
+        matches = join_matches(
+            query.match(snapshot, found.words, allowed=query.allowed, nearest=matches.nearest),
+            query.match(snapshot, found.words, allowed=named, nearest=inside.nearest),
+        )
+    return Preferred(matches, words, factors)
+
+
+def _document_factors(
+    snapshot: Searchable, candidates: Candidates, found: DocumentMatch, weights: Weights
+) -> Scores | None:
+    """Factors of the scores in each document ``[documents]``; None if another document is meant after all."""
+    inside = candidates.documents == snapshot.documents.keys[found.document]
+    best = float(candidates.score.max())
+    if best <= 0 or not inside.any():
+        return None
+    fit = float(candidates.score[inside].max()) / best
+    penalty = min(weights.max_penalty, weights.document_match_gain * found.margin)
+    penalty *= min(1.0, max(0.0, (fit - weights.min_fit) / (weights.full_fit - weights.min_fit)))
+    factors: Scores = (1 - penalty * (1 - found.shares / found.shares[found.document])).astype(np.float32)
+    return factors if penalty > 0 else None
+
+
+def score_matches(snapshot: Searchable, query: SearchQuery, preferred: Preferred) -> Candidates:
+    """Return the matches with the neighbours of the best of them, and the fused scores of all of these."""
+    matches, words, factors = preferred
+    weights, mode = query.weights, query.mode
+    own = np.zeros(len(matches.sentences), np.float32) if mode == "lexical" else matches.dense.copy()
+    own += weights.lexical * matches.lexical / matches.lexical.max(initial=1e-9)
+    if factors is not None:
+        own *= factors[snapshot.documents.owners(matches.sentences)]
+    most = max(weights.expanded, weights.expanded_per_result * query.top_k)
+    best = np.argsort(-own, kind="stable")[:most]
+    sentences, owners = _with_neighbours(matches.sentences, matches.sentences[best], snapshot.documents, weights.reach)
+    known = snapshot.describe(sentences, owners, query.vector, matches)
+    lexical = spread_scores(matches.lexical, matches.sentences, sentences)
+    fused = fuse(
+        None if mode == "lexical" else known.dense,
+        None if mode == "dense" else lexical,
+        sentences,
+        known.documents,
+        known.paragraphs,
+        known.title_match,
+        known.document_score,
+        weights,
+    )
+    if factors is not None:
+        fused = fused.times("named document", factors[owners])
+    navigation = (known.roles & NAVIGATION) != 0
+    if navigation.any():
+        fused = fused.times("contents or links", np.where(navigation, weights.navigation, 1).astype(np.float32))
+    return Candidates(
+        sentences=sentences,
+        documents=known.documents,
+        score=fused.score,
+        dense=known.dense,
+        lexical=lexical,
+        has_content=(known.roles & NO_CONTENT) == 0,
+        lead_in=(known.roles & LEAD_IN) != 0,
+        record=(known.roles & RECORD) != 0,
+        words=words,
+        fused=fused,
+    )
+
+
+def _with_neighbours(sentences: Ids, best: Ids, documents: DocumentRanges, reach: int) -> tuple[Ids, Ids]:
+    """The sentences and ``reach`` neighbours of the best ones in their documents; positions of their documents."""
+    owner = documents.owners(best)
+    near = best[:, None] + np.arange(-reach, reach + 1)
+    inside = (near >= documents.first[owner][:, None]) & (near < documents.stop[owner][:, None])
+    gathered = np.union1d(sentences, near[inside])
+    return gathered, documents.owners(gathered)

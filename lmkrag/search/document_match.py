@@ -1,0 +1,90 @@
+"""Which document does a question name? Rare words that stand in its opening or its title tell.
+
+Where documents are alike (contracts, releases, minutes), each of them holds a passage that fits the question; which
+one is meant, only such words say: "Consider the agreement between X and Y; may the recipient share ...?"
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lmkrag.arrays import Floats, Hashes, Ids, Mask
+from lmkrag.index.snapshot import Searchable
+from lmkrag.index.words.lexical import Terms
+from lmkrag.search.weights import WEIGHTS, Weights
+
+_TITLED = 1_000  # documents whose titles are looked at
+
+
+class DocumentMatch(NamedTuple):
+    """The document that a question names.
+
+    ``document`` is its position in the snapshot, ``margin`` by how much it is ahead of all others; ``shares``
+    ``[documents]`` are the parts of the question's words, by weight, that each document's opening holds; ``words``
+    ``[n]`` those of the question that do not name it.
+    """
+
+    document: int
+    shares: Floats
+    margin: float
+    words: Hashes
+
+
+def match_document(
+    snapshot: Searchable, terms: Terms, among: Mask | None = None, weights: Weights = WEIGHTS
+) -> DocumentMatch | None:
+    """Find the document that a question names by words of its opening or title.
+
+    Each word weighs as much as it tells documents apart (its inverse document frequency). The document must be ahead
+    of all others, and no other may hold as many of the words anywhere.
+
+    Args:
+        snapshot: to look in.
+        terms: the question's words, looked up in the snapshot.
+        among: ``[documents]`` which may be meant; None for all.
+        weights: those of the document that a query names count.
+
+    Returns:
+        None when the question names no document, or several alike.
+    """
+    documents = snapshot.documents.keys
+    chosen = np.ones(len(documents), bool) if among is None else among
+    count = int(chosen.sum())
+    if count < 2:
+        return None
+    border = np.clip(weights.opening_share * snapshot.count_document_words(), weights.min_opening, weights.opening)
+    held, opened, inverse = [], [], []
+    for owners, before in snapshot.find_first(terms):
+        kept = chosen[owners]
+        owners, before = owners[kept], before[kept]
+        held.append(owners)
+        opened.append(owners[before < border[owners]])
+        inverse.append(math.log1p((count - len(owners) + 0.5) / (len(owners) + 0.5)) if len(owners) else 0.0)
+    total = sum(inverse)
+    if total <= 0:
+        return None
+    mass = _add_up(held, inverse, len(documents))
+    likely = np.argsort(-(mass + 0.5 * _add_up(opened, inverse, len(documents))), kind="stable")[:_TITLED]
+    likely = likely[chosen[likely]]
+    titled = snapshot.words_in_titles(terms.words, documents[likely])
+    opened = [np.union1d(owners, likely[in_title]) for owners, in_title in zip(opened, titled, strict=True)]
+    shares = _add_up(opened, inverse, len(documents)) / total
+    best, second = np.argsort(-shares, kind="stable")[:2].tolist()
+    mass += 0.5 * total * shares
+    margin = float(shares[best] - shares[second])
+    if margin < weights.document_margin or mass[best] < mass.max():
+        return None
+    most = max(1, weights.common_share * count)
+    naming = np.array([best in owners and len(owners) <= most for owners in opened])
+    others = terms.words[~naming]
+    return DocumentMatch(best, shares, margin, others if len(others) else terms.words)
+
+
+def _add_up(owners: Sequence[Ids], weights: Sequence[float], count: int) -> Floats:
+    """``[count]``: of each document, the weights of the words that it has, given the documents of each word."""
+    total = np.zeros(count)
+    for of_word, weight in zip(owners, weights, strict=True):
+        total[of_word] += weight
+    return total

@@ -1,0 +1,100 @@
+"""Why a span was found: the parts of its best sentence's score, and where and why growth stopped."""
+
+from collections.abc import Mapping, Sequence
+
+from lmkrag.index.view import DocumentView
+from lmkrag.index.words.terms import find_words
+from lmkrag.search.candidates import Candidates
+from lmkrag.search.weights import WEIGHTS
+from lmkrag.types import Explanation, ScoreFactor, ScorePart
+
+_MOST_WORDS = 20  # of the question that are named
+
+
+def explain_span(
+    candidates: Candidates,
+    view: DocumentView,
+    hits: Sequence[int],
+    grown: Mapping[int, tuple[int, int]],
+    start: int,
+    end: int,
+    score: float,
+) -> Explanation:
+    """Explain a span.
+
+    Args:
+        candidates: of the search.
+        view: the span's document.
+        hits: positions of its candidates, best first.
+        grown: positions (first, stop) that growth took, by the hit that it grew from; nothing where nothing grew.
+        start: of the span, in characters.
+        end: of the span.
+        score: that it is ordered by, after re-ranking.
+    """
+    first_sentence = view.row.first_sentence
+    hit = hits[0]
+    ordinal = int(candidates.sentences[hit]) - first_sentence
+    sentence = view.sentence(ordinal)
+    words = [sentence[low:high].lower() for low, high in find_words(sentence, candidates.words)]
+    fused = candidates.fused
+    parts = tuple(ScorePart(name, float(values[hit]), weight) for name, values, weight in fused.parts)
+    factors = tuple(ScoreFactor(name, float(values[hit])) for name, values in fused.factors if values[hit] != 1)
+    fused_score = float(candidates.score[hit])
+    if score != fused_score and fused_score:
+        factors += (ScoreFactor("re-ranking", score / fused_score),)
+    before = after = added_before = added_after = 0
+    stopped_before = stopped_after = ""
+    runs = [grown[other] for other in hits if other in grown]
+    if runs:
+        first, last = min(run[0] for run in runs), max(run[1] for run in runs) - 1
+        top, bottom = (int(candidates.sentences[edge]) - first_sentence for edge in (first, last))
+        before, after = ordinal - top, bottom - ordinal
+        stopped_before = _why_stopped(candidates, view, hits, first, -1, grown)
+        stopped_after = _why_stopped(candidates, view, hits, last, 1, grown)
+        added_before = max(0, view.bounds(top)[0] - start)
+        added_after = max(0, end - view.bounds(bottom)[1])
+    return Explanation(
+        score=score,
+        parts=parts,
+        factors=factors,
+        words=tuple(dict.fromkeys(words))[:_MOST_WORDS],
+        sentences_before=before,
+        sentences_after=after,
+        stopped_before=stopped_before,
+        stopped_after=stopped_after,
+        added_before=added_before,
+        added_after=added_after,
+    )
+
+
+def _why_stopped(
+    candidates: Candidates,
+    view: DocumentView,
+    hits: Sequence[int],
+    edge: int,
+    step: int,
+    grown: Mapping[int, tuple[int, int]],
+) -> str:
+    """Why growth stopped at the candidate ``edge``, going backward (-1) or forward (1)."""
+    hit = hits[0]
+    ordinal = int(candidates.sentences[edge]) - view.row.first_sentence + step
+    if ordinal < 0:
+        return "the document begins here"
+    if ordinal >= view.row.sentences:
+        return "the document ends here"
+    neighbour = edge + step
+    wanted = int(candidates.sentences[edge]) + step
+    if not 0 <= neighbour < len(candidates.sentences) or candidates.sentences[neighbour] != wanted:
+        return "this is as far as growth looks"
+    for other, (first, stop) in grown.items():
+        if other not in hits and first <= neighbour < stop and candidates.score[other] >= candidates.score[hit]:
+            return "the next sentence belongs to a better result"
+    if candidates.record[hit] or candidates.record[neighbour]:
+        return "a record stands for itself"
+    if not candidates.has_content[neighbour]:
+        return "the next sentence says nothing by itself"
+    keep = WEIGHTS.keep
+    score, least = float(candidates.score[neighbour]), keep * float(candidates.score[hit])
+    if score < least:
+        return f"the next sentence scores {score:.3f}, less than {keep} of the best one's {candidates.score[hit]:.3f}"
+    return "this is as far as growth looks"

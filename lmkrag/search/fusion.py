@@ -1,0 +1,111 @@
+"""Fuse dense and lexical scores of sentences, each with the best of its neighbourhood, paragraph and document."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from lmkrag.arrays import Ids, Mask, Scores
+from lmkrag.search.weights import WEIGHTS, Weights
+
+
+class Fused(NamedTuple):
+    """Fused scores ``[n]`` and what they are made of.
+
+    The score is the sum of the ``parts``' values ``[n]``, each times its weight, times all ``factors`` ``[n]``.
+    """
+
+    score: Scores
+    parts: tuple[tuple[str, Scores, float], ...]
+    factors: tuple[tuple[str, Scores], ...]
+
+    def times(self, name: str, factor: Scores) -> "Fused":
+        """Return scores with one more factor ``[n]``."""
+        return Fused(self.score * factor, self.parts, (*self.factors, (name, factor)))
+
+    def keep(self, kept: Mask) -> "Fused":
+        """Return some of the scores: those that ``kept`` ``[n]`` is true of."""
+        parts = tuple((name, values[kept], weight) for name, values, weight in self.parts)
+        return Fused(self.score[kept], parts, tuple((name, factor[kept]) for name, factor in self.factors))
+
+
+def fuse(
+    dense: Scores | None,
+    lexical: Scores | None,
+    sentences: Ids,
+    documents: Ids,
+    paragraphs: Ids,
+    title_match: Scores | None = None,
+    document_score: Scores | None = None,
+    weights: Weights = WEIGHTS,
+) -> Fused:
+    """Return one score a sentence, and what it is made of.
+
+    A sentence's own score is the dense one and a small share of the lexical one, which gathers the next sentences' and
+    is divided by the query's best. The fused score is the weighted mean of it, of the best own scores around the
+    sentence, and of the best in its paragraph and in its document: what lies near strong evidence belongs to it more
+    often than an equally good sentence far from any. A document that the query names counts more, and one whose words
+    all together fit it less than the best document's counts less: by a factor, so that spans grow as in any other.
+
+    Args:
+        dense: ``[n]`` inner products, or None to leave them out.
+        lexical: ``[n]`` BM25 scores, 0 where no word matches, or None to leave them out.
+        sentences: ``[n]`` ids in increasing order; consecutive ids of one document are neighbours.
+        documents: ``[n]`` the document each sentence is of.
+        paragraphs: ``[n]`` the paragraph each sentence is of.
+        title_match: ``[n]`` share of the words of the document's title that the query names; None to leave it out.
+        document_score: ``[n]`` BM25 score of each sentence's document as one text; None to leave it out.
+        weights: of the parts.
+    """
+    own = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
+    parts = [] if dense is None else [("similarity", own, 1.0)]
+    if lexical is not None and len(lexical) and lexical.max() > 0:
+        gathered = _gather_next(lexical, sentences, documents, weights.lexical_neighbour)
+        words = np.float32(weights.lexical if dense is not None else 1.0) * gathered / gathered.max()
+        parts.append(("words", words, 1.0))
+        own = own + words
+    parts.append(("paragraph", _best_of_group(own, paragraphs), weights.paragraph))
+    parts.append(("document", _best_of_group(own, documents), weights.document))
+    shares = dict(weights.neighbourhoods)
+    for reach, best in _best_within(own, sentences, documents, max(shares, default=0)):
+        if reach in shares:
+            parts.append((f"{reach} sentences around", best.copy(), shares[reach]))
+    weight = 1.0 + weights.paragraph + weights.document + sum(shares.values())
+    total: Scores = np.zeros(len(sentences), np.float32)
+    for _, values, share in parts:
+        total += np.float32(share) * values
+    total /= np.float32(weight)
+    fused = Fused(total, tuple((name, values, share / weight) for name, values, share in parts), ())
+    if title_match is not None:
+        fused = fused.times("title", 1 + np.float32(weights.title) * title_match)
+    if document_score is not None and len(document_score) and document_score.max() > 0:
+        lost = np.float32(weights.document_words) * (1 - document_score / document_score.max())
+        fused = fused.times("words of the document", 1 - lost)
+    return fused
+
+
+def _gather_next(lexical: Scores, sentences: Ids, documents: Ids, share: float) -> Scores:
+    """Each sentence's score and a share of those of the sentences before and after it."""
+    total = lexical.astype(np.float32)
+    near = (np.diff(sentences) == 1) & (np.diff(documents) == 0)
+    total[1:] += np.where(near, share * lexical[:-1], 0)
+    total[:-1] += np.where(near, share * lexical[1:], 0)
+    return total
+
+
+def _best_within(own: Scores, sentences: Ids, documents: Ids, most: int) -> Iterator[tuple[int, Scores]]:
+    """Of every reach up to ``most``: the best scores at most so many sentences away in the same document."""
+    best = own.copy()
+    for reach in range(1, most + 1):
+        near = (sentences[reach:] - sentences[:-reach] == reach) & (documents[reach:] == documents[:-reach])
+        np.maximum(best[reach:], own[:-reach], out=best[reach:], where=near)
+        np.maximum(best[:-reach], own[reach:], out=best[:-reach], where=near)
+        yield reach, best
+
+
+def _best_of_group(own: Scores, groups: Ids) -> Scores:
+    _, group = np.unique(groups, return_inverse=True)
+    best = np.full(len(groups), -np.inf, np.float32)
+    np.maximum.at(best, group, own)
+    found: Scores = best[group]
+    return found

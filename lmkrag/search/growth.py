@@ -1,0 +1,88 @@
+"""Grow hits to the boundaries of the information they belong to."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from lmkrag.arrays import Floats, Ids, Mask, Scores
+from lmkrag.search.weights import WEIGHTS, Weights
+
+Grown = tuple[int, int, int]
+"""A span: positions of its first candidate, of the one after its last, and of the hit that it grew from."""
+
+
+def grow_spans(
+    scores: Scores,
+    sentences: Ids,
+    documents: Ids,
+    *,
+    has_content: Mask | None = None,
+    lead_in: Mask | None = None,
+    record: Mask | None = None,
+    weights: Weights = WEIGHTS,
+) -> Iterator[Grown]:
+    """Grow from the best sentence down; what one span took, no other takes.
+
+    On each side, the segment with the greatest sum of ``score - keep * hit`` (maximum-sum
+    subarray, as in dsRAG's relevant segment extraction) joins. With ``weights.sentences_before=k``, a span is the hit
+    and the k sentences before it (Luo et al., 2024, section 3.3).
+
+    Args:
+        scores: ``[n]`` of sentences.
+        sentences: ``[n]`` their ids, increasing.
+        documents: ``[n]`` the document each is of.
+        has_content: ``[n]`` which sentences spans may grow from, and end with; None for all.
+        lead_in: ``[n]`` sentences that a span does not end with either: it takes the next one, too. None for none.
+        record: ``[n]`` sentences that are spans in themselves; None for none.
+        weights: ``keep``, ``reach`` and ``sentences_before`` count.
+
+    Yields:
+        (first, stop, hit): positions in the arrays, ``first <= hit < stop``, best hit first. Spans never overlap and
+        stay in one document; spans that touch are left for the caller to merge.
+
+    >>> scores = np.array([0.1, 0.59, 0.6, 0.2], np.float32)
+    >>> next(grow_spans(scores, np.arange(4), np.zeros(4, int)))
+    (1, 3, 2)
+    """
+    sentences_before, reach = weights.sentences_before, weights.reach
+    joined = (np.diff(sentences) == 1) & (np.diff(documents) == 0)  # position i and i + 1 are neighbours
+    if record is not None and sentences_before is None:
+        joined &= ~(record[1:] | record[:-1])
+    taken = np.zeros(len(scores), bool)
+    for hit in np.argsort(-scores, kind="stable").tolist():
+        if taken[hit] or (has_content is not None and not has_content[hit]):
+            continue
+        if sentences_before is None:
+            gains = scores - weights.keep * scores[hit] if scores[hit] > 0 else np.full(len(scores), -1.0)
+            first = _edge(hit, -1, reach, joined, taken, gains)
+            last = _edge(hit, 1, reach, joined, taken, gains)
+        else:
+            first, last = _edge(hit, -1, sentences_before, joined, taken, None), hit
+        if lead_in is not None and lead_in[last]:
+            last = _edge(last, 1, 1, joined, taken, None)
+        while has_content is not None and not has_content[last]:
+            last -= 1  # a heading goes with what it heads
+        taken[first : last + 1] = True
+        yield first, last + 1, hit
+
+
+def _edge(
+    hit: int,
+    step: int,
+    reach: int,
+    joined: Mask,
+    taken: Mask,
+    gains: Scores | Floats | None,
+) -> int:
+    """The outermost sentence to take on one side; every one within reach when there are no gains to compare."""
+    edge = position = hit
+    best = total = 0.0
+    for _ in range(reach):
+        following = position + step
+        if not 0 <= following < len(taken) or taken[following] or not joined[min(position, following)]:
+            break
+        position = following
+        total += 0.0 if gains is None else float(gains[position])
+        if total >= best:
+            best, edge = total, position
+    return edge

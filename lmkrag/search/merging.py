@@ -1,0 +1,236 @@
+"""Merge grown spans to results, best first: spans that touch, passages that overlap, copies in other documents."""
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from lmkrag.arrays import Scores
+from lmkrag.index.view import DocumentView
+from lmkrag.search.candidates import Candidates
+from lmkrag.search.growth import Grown
+from lmkrag.search.passages import complete_span
+from lmkrag.search.results import Results, strip
+from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.types import Span
+
+Run = tuple[int, int, tuple[int, ...]]
+"""Positions of the first candidate, of the one after the last, and of the hits, best first."""
+
+
+def best_sentences(
+    results: Results, candidates: Candidates, score: Scores, *, top_k: int, per_document: int | None = None
+) -> list[Span]:
+    """Return the best sentences with content as spans, best first.
+
+    Args:
+        results: makes the spans.
+        candidates: of the search.
+        score: ``[n]`` of the candidates.
+        top_k: how many.
+        per_document: how many of one document, at most.
+    """
+    positions = np.flatnonzero(candidates.has_content)
+    order = positions[np.argsort(-score[positions], kind="stable")].tolist()
+    runs = ((hit, hit + 1, (hit,)) for hit in order)
+    return _make_spans(results, _limit(candidates, runs, top_k, per_document))
+
+
+def best_documents(results: Results, candidates: Candidates, score: Scores, *, top_k: int) -> list[Span]:
+    """Return the best documents as whole spans, each by its best sentence (LongRAG, arXiv 2406.15319)."""
+    best = np.argsort(-score, kind="stable").tolist()
+    found = _limit(candidates, ((hit, hit + 1, (hit,)) for hit in best), top_k, 1)
+    return [results.make_span(0, results.view(hits[0]).row.length, hits) for _, _, hits in found]
+
+
+def merge_spans(
+    results: Results,
+    candidates: Candidates,
+    score: Scores,
+    grown: Iterable[Grown],
+    *,
+    top_k: int,
+    per_document: int | None = None,
+    weights: Weights = WEIGHTS,
+) -> list[Span]:
+    """Merge spans that touch and are nearly as good, best first, until ``top_k`` are left.
+
+    Args:
+        results: makes the spans.
+        candidates: of the search.
+        score: ``[n]`` of the candidates.
+        grown: best first.
+        top_k: how many.
+        per_document: how many of one document, at most.
+        weights: ``join`` counts.
+    """
+    merged: list[Run] = []
+    for first, stop, hit in grown:
+        run: Run = (first, stop, (hit,))
+        near = [other for other in merged if _touch(candidates, other, run)]
+        near = [other for other in near if score[hit] >= weights.join * score[other[2][0]]]
+        if near:
+            parts = [*near, run]
+            joined = (min(p[0] for p in parts), max(p[1] for p in parts), tuple(h for p in parts for h in p[2]))
+            merged[merged.index(near[0])] = joined
+            for other in near[1:]:
+                merged.remove(other)
+        elif per_document is not None and per_document <= sum(
+            candidates.documents[other[0]] == candidates.documents[hit] for other in merged
+        ):
+            continue
+        elif len(merged) < top_k:
+            merged.append(run)
+        else:
+            break
+    return _make_spans(results, merged)
+
+
+def _limit(candidates: Candidates, runs: Iterator[Run], top_k: int, per_document: int | None) -> list[Run]:
+    """The first ``top_k`` runs, ``per_document`` of each document at most."""
+    kept: list[Run] = []
+    counts: Counter[int] = Counter()
+    for run in runs:
+        document = int(candidates.documents[run[0]])
+        if per_document is None or counts[document] < per_document:
+            counts[document] += 1
+            kept.append(run)
+            if len(kept) == top_k:
+                break
+    return kept
+
+
+def _touch(candidates: Candidates, one: Run, other: Run) -> bool:
+    """Whether two runs of candidates follow each other in one document, nothing between them."""
+    left, right = sorted((one, other))
+    if left[1] != right[0] or candidates.record[left[1] - 1] or candidates.record[right[0]]:
+        return False
+    before, after = right[0] - 1, right[0]
+    return bool(
+        candidates.sentences[after] - candidates.sentences[before] == 1
+        and candidates.documents[after] == candidates.documents[before]
+    )
+
+
+def _make_spans(results: Results, runs: list[Run]) -> list[Span]:
+    spans = []
+    for first, stop, hits in runs:
+        view = results.view(first)
+        start, end = view.bounds(results.ordinal(first))[0], view.bounds(results.ordinal(stop - 1))[1]
+        spans.append(results.make_span(start, end, hits))
+    return spans
+
+
+@dataclass(slots=True)
+class _Passage:
+    view: DocumentView
+    start: int
+    end: int
+    hits: list[int]
+    also_in: list[str] = field(default_factory=list)
+
+    @property
+    def words(self) -> str:
+        return " ".join(self.view.text(self.start, self.end).split())
+
+
+def merge_passages(
+    results: Results,
+    grown: Iterable[Grown],
+    *,
+    top_k: int,
+    per_document: int | None = None,
+    weights: Weights = WEIGHTS,
+) -> list[Span]:
+    """Complete grown spans to passages, and merge those that meet, best first.
+
+    Args:
+        results: makes the spans.
+        grown: best first.
+        top_k: how many passages.
+        per_document: how many of one document, at most.
+        weights: those of passages count.
+    """
+    made: list[_Passage] = []
+    for rank, (first, stop, hit) in enumerate(grown):
+        view = results.view(hit)
+        low, high = results.ordinal(first), results.ordinal(stop - 1) + 1
+        passage = _Passage(view, *strip(view, *complete_span(view, low, high, weights)), [hit])
+        touching = rank < weights.touching and view.kind(results.ordinal(hit)) != "record"
+        if _merge(made, passage, view.bounds(results.ordinal(hit)), touching=touching, weights=weights):
+            continue
+        if per_document is not None and sum(other.view is view for other in made) >= per_document:
+            continue
+        if len(made) >= top_k:
+            made = _without_copies(made, weights)
+            if len(made) == top_k:
+                break
+        made.append(passage)
+    return [
+        replace(results.make_span(passage.start, passage.end, passage.hits), also_in=tuple(passage.also_in))
+        for passage in _without_copies(made, weights)
+    ]
+
+
+def _merge(made: list[_Passage], passage: _Passage, hit: tuple[int, int], *, touching: bool, weights: Weights) -> bool:
+    """Merge a passage with a better one that it meets; return whether it is.
+
+    One that overlaps a better one and is not merged keeps the side on which its hit (start, end) stands.
+    """
+    for better in made:
+        if better.view is not passage.view:
+            continue
+        low, high = min(better.start, passage.start), max(better.end, passage.end)
+        apart = passage.end <= better.start or better.end <= passage.start
+        if apart:
+            gap = passage.view.text(min(better.end, passage.end), max(better.start, passage.start))
+            if not touching or high - low > weights.max_merged_chars or gap.strip():
+                continue
+        if apart or touching or high - low - (better.end - better.start) <= weights.max_extension_chars:
+            better.start, better.end = low, high
+        elif hit[1] <= better.start or better.end <= hit[0]:
+            left = hit[1] <= better.start
+            start, end = (passage.start, better.start) if left else (better.end, passage.end)
+            passage.start, passage.end = strip(passage.view, start, end)
+            continue
+        better.hits += passage.hits
+        _absorb(made, better)
+        return True
+    return False
+
+
+def _absorb(made: list[_Passage], passage: _Passage) -> None:
+    """Make one of a passage that has grown and those that it now overlaps, in the place of the best of them."""
+    while True:
+        together = [
+            other
+            for other in made
+            if other.view is passage.view and other.start < passage.end and passage.start < other.end
+        ]
+        if len(together) == 1:
+            return
+        best, *others = together
+        best.start, best.end = min(other.start for other in together), max(other.end for other in together)
+        for other in others:
+            best.hits += other.hits
+            made.remove(other)
+        passage = best
+
+
+def _without_copies(made: list[_Passage], weights: Weights) -> list[_Passage]:
+    """Leave out passages whose words a better one of another document has; that one tells where else they stand."""
+    kept: list[tuple[_Passage, str]] = []
+    for passage in made:
+        words = passage.words
+        same = (
+            other
+            for other, text in kept
+            if len(words) >= weights.min_copy_chars and other.view is not passage.view and words in text
+        )
+        better = next(same, None)
+        if better is None:
+            kept.append((passage, words))
+        else:
+            better.also_in = list(dict.fromkeys([*better.also_in, passage.view.row.doc_id, *passage.also_in]))
+    return [passage for passage, _ in kept]

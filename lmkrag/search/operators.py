@@ -1,0 +1,90 @@
+"""Search operators: ``"quoted phrases"`` count more, ``-word`` and ``-"a phrase"`` at the end leave results out."""
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from lmkrag.arrays import Hashes, Mask
+from lmkrag.index.words.terms import query_words, split_words
+from lmkrag.search.candidates import Candidates
+from lmkrag.search.weights import WEIGHTS, Weights
+
+_MOST_PHRASES = 8
+_QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^”]+)”|«\s*([^»]+?)\s*»)(?!\w)""")
+_EXCLUDED = re.compile(r"""\s+-(?:"([^"]+)"|([^\W\d_][\w.-]*\w))$""")
+
+
+class Operators(NamedTuple):
+    """What a query demands besides its words. Phrases are in the form of :func:`_normalize`.
+
+    ``alone``: the query is nothing but phrases.
+    """
+
+    phrases: tuple[str, ...] = ()
+    excluded: tuple[str, ...] = ()
+    alone: bool = False
+
+    def words(self) -> Hashes:
+        """Return the words of the phrases, to search for."""
+        return query_words(" ".join(self.phrases))
+
+    def excludes(self, text: str) -> bool:
+        """Return whether a text holds what is to be left out."""
+        if not self.excluded:
+            return False
+        words = _normalize(text)
+        return any(phrase in words for phrase in self.excluded)
+
+
+NO_OPERATORS = Operators()
+
+
+def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operators]:
+    """Return a query without its exclusions, and its operators; without ``exclusions``, quoted phrases only.
+
+    A phrase has two words or more: questions quote single words that they name, not demand. Where nothing else is asked
+    for, a phrase may be one word. A word with a hyphen before it is an exclusion only at the query's end: elsewhere it
+    is an option of a command.
+
+    >>> text, operators = parse_operators('"steam pump" seals -gasket')
+    >>> text, operators.phrases, operators.excluded
+    ('"steam pump" seals', (' steam pump ',), (' gasket ',))
+    >>> parse_operators("what does ls -al print?") == ("what does ls -al print?", NO_OPERATORS)
+    True
+    """
+    text, excluded = query.rstrip(), []
+    while exclusions and (found := _EXCLUDED.search(text)):
+        text = text[: found.start()]
+        excluded.append(_normalize(found[1] or found[2]))
+    alone = not split_words(_QUOTED.sub(" ", text))
+    quoted = (_normalize(next(filter(None, found.groups()))) for found in _QUOTED.finditer(text))
+    phrases = dict.fromkeys(phrase for phrase in quoted if len(phrase.split()) >= (1 if alone else 2))
+    operators = Operators(tuple(phrases)[:_MOST_PHRASES], tuple(filter(str.strip, excluded)), alone and bool(phrases))
+    return (text if excluded else query), operators
+
+
+def apply_operators(
+    operators: Operators, candidates: Candidates, read: Callable[[int], str], weights: Weights = WEIGHTS
+) -> Candidates:
+    """Return candidates with those ahead that hold the phrases, and without those that hold what is excluded.
+
+    Args:
+        operators: of the query.
+        candidates: of a search for its words.
+        read: gives the text of a candidate by its position.
+        weights: ``phrase`` and ``only_phrases`` count.
+    """
+    texts = [_normalize(read(position)) for position in range(len(candidates.sentences))]
+    if operators.phrases:
+        held = np.array([sum(phrase in text for phrase in operators.phrases) for text in texts])
+        factor = weights.only_phrases if operators.alone else weights.phrase
+        candidates = candidates.times("quoted phrase", (factor**held).astype(np.float32))
+    kept: Mask = np.array([not any(phrase in text for phrase in operators.excluded) for text in texts], bool)
+    return candidates if kept.all() else candidates.keep(kept)
+
+
+def _normalize(text: str) -> str:
+    """The words of a text with a space around each, so that a phrase is a part of it."""
+    return f" {' '.join(split_words(text))} "

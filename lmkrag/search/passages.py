@@ -1,0 +1,147 @@
+"""From spans to passages: what can be read alone, and nothing else.
+
+A span is what answers; often it can't be understood without what stands around it. A passage adds just that: a row's
+header, a list item's lead-in, the question of a reply, what a pronoun stands for, the whole function of a line of code,
+the rest of a short paragraph.
+"""
+
+import re
+
+from lmkrag.index.view import DocumentView
+from lmkrag.search.code_blocks import enclosing_block
+from lmkrag.search.weights import WEIGHTS, Weights
+
+_STEPS = 3  # backward: an answer, the pronoun in its question, and what that stands for
+
+_QUOTED_LINE = re.compile(r"\s*>")
+_ANNOUNCES = re.compile(r"[:：]\s*$")
+_ASKS = re.compile(r"[?？][\"'”’»)\]*_]*\s*$")
+_LINE_END = re.compile(r"[\r\n]\s*$")
+_BLANK_LINE = re.compile(r"(?:\r\n|\r|\n)[^\S\r\n]*(?:\r\n|\r|\n)\s*$")
+_REFERS_BACK = re.compile(
+    r"""(?:[A-Z][\w.'’ -]{0,40}:\s+)?[-*\"'“(]*(?:
+    (?:It|They|He|She|Its|Their|His|Her|These|Those|Such|Both|Neither)\b(?!\s+[A-Z])
+    |(?:This|That)\b(?!\s+[A-Z])
+    |(?:During|After|Before)\s+(?:this|that)\b
+    |(?:Er|Dies|Diese|Dieser|Dieses|Der\s+Rest|Sein|Seine|Ihre?)\b
+    |(?:Ils|Elles?|Cela|Cette|Ces|Celle-ci|Celui-ci)\b|(?:Esto|Ellos|Ellas|Este|Estas?|Estos)\b
+    |(?:Esso|Essa|Essi|Questo|Questa|Questi|Queste)\b|(?:Ze|Zij|Deze|Dit)\b
+    )""",
+    re.VERBOSE,
+)
+
+
+def complete_span(view: DocumentView, first: int, stop: int, weights: Weights = WEIGHTS) -> tuple[int, int]:
+    """Return the passage of a span.
+
+    Args:
+        view: its document.
+        first: ordinal of its first sentence.
+        stop: ordinal after its last.
+        weights: those of passages, in characters, count.
+
+    Returns:
+        (start, end) in characters, white space around it included; ``[first, stop)`` lies inside.
+    """
+    if view.row.kind == "code":
+        return enclosing_block(view, view.bounds(first)[0], view.bounds(stop - 1)[1], weights.block_chars)
+    first, stop = _whole_paragraph(view, first, stop, weights.paragraph_chars)
+    for _ in range(_STEPS):
+        extended = _take_before(view, first, weights)
+        if extended == first:
+            break
+        first = extended
+    stop = _take_after(view, first, stop, weights.following_chars)
+    return view.bounds(first)[0], view.bounds(stop - 1)[1]
+
+
+def _whole_paragraph(view: DocumentView, first: int, stop: int, most: int) -> tuple[int, int]:
+    """The span with the rest of its first and last sentences' paragraphs, where those are short."""
+    top, bottom = first, stop
+    while top > 0 and _goes_on(view, top - 1) and view.bounds(stop - 1)[1] - view.bounds(top - 1)[0] <= 2 * most:
+        top -= 1
+    while (
+        bottom < view.row.sentences
+        and _goes_on(view, bottom - 1)
+        and view.bounds(bottom)[1] - view.bounds(first)[0] <= 2 * most
+    ):
+        bottom += 1
+    whole = view.bounds(bottom - 1)[1] - view.bounds(top)[0] <= most
+    closed = (top == 0 or not _goes_on(view, top - 1)) and (
+        bottom == view.row.sentences or not _goes_on(view, bottom - 1)
+    )
+    return (top, bottom) if whole and closed else (first, stop)
+
+
+def _goes_on(view: DocumentView, ordinal: int) -> bool:
+    """Whether the sentence after this one is of the same paragraph."""
+    if ordinal + 1 >= view.row.sentences:
+        return False
+    kinds = view.kind(ordinal), view.kind(ordinal + 1)
+    if {"heading", "row", "code", "record"} & set(kinds):
+        return False
+    end = _BLANK_LINE if kinds[1] not in ("turn", "item") else _LINE_END  # the next line is another turn or item
+    return not end.search(view.sentence(ordinal))
+
+
+def _take_before(view: DocumentView, first: int, weights: Weights) -> int:
+    """The first sentence of what a passage that begins with ``first`` needs from above."""
+    if first == 0:
+        return first
+    kind = view.kind(first)
+    if kind == "record":
+        return first
+    if kind in ("row", "item"):
+        top = first
+        while top > 0 and view.kind(top - 1) == kind and _distance(view, top - 1, first) <= weights.lead_chars:
+            top -= 1
+        if top > 0 and view.kind(top - 1) == kind:
+            return first  # too far: half of a table or list helps nobody
+        announced = top > 0 and _ANNOUNCES.search(view.sentence(top - 1)) and view.kind(top - 1) != "heading"
+        if kind == "item" and not announced:
+            return first
+        return top - 1 if announced and _distance(view, top - 1, first) <= weights.lead_chars else top
+    before = view.sentence(first - 1)
+    if _distance(view, first - 1, first) > weights.lead_chars:
+        return first
+    if _ASKS.search(before):
+        return first - 1
+    if _ANNOUNCES.search(before) and view.kind(first - 1) != "heading":
+        return first - 1
+    text = view.sentence(first)
+    if _QUOTED_LINE.match(before) and not _QUOTED_LINE.match(text):
+        return first - 1
+    plain = view.kind(first - 1) not in ("heading", "row", "code") and len(before) <= weights.antecedent_chars
+    if plain and _REFERS_BACK.match(text.lstrip()):
+        return first - 1
+    return first
+
+
+def _distance(view: DocumentView, above: int, below: int) -> int:
+    return view.bounds(below)[0] - view.bounds(above)[0]
+
+
+def _take_after(view: DocumentView, first: int, stop: int, reach: int) -> int:
+    """The end of what the last sentence of a passage announces: a list, a block of code, the answer to a question."""
+    last = view.sentence(stop - 1)
+    kind = view.kind(stop - 1)
+    most = view.bounds(stop - 1)[1] + reach
+    following = stop
+
+    def may_take() -> bool:
+        return following < view.row.sentences and view.bounds(following)[1] <= most
+
+    if kind == "item" and stop - 1 > first:  # within a list that was announced: the rest of it
+        while may_take() and view.kind(following) == "item":
+            following += 1
+    elif _ANNOUNCES.search(last) or _ASKS.search(last) or _QUOTED_LINE.match(last):
+        if not may_take() or view.kind(following) == "heading":
+            return stop
+        group = view.kind(following)
+        following += 1
+        while may_take() and (
+            (group in ("item", "row", "code") and view.kind(following) == group)
+            or (group in ("text", "turn") and _goes_on(view, following - 1))
+        ):
+            following += 1
+    return following

@@ -1,0 +1,235 @@
+"""The options of a search, declared and checked once.
+
+Python, the command line, HTTP, MCP, LangChain and LlamaIndex make their arguments from :class:`SearchRequest`: a new
+option is a field of it and a line of :class:`SearchOptions` or :class:`AskOptions`, whose names type checkers need.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, dataclass, field, fields
+from numbers import Integral, Real
+from typing import Any, Literal, NamedTuple, TypedDict, get_args
+
+from lmkrag.errors import UsageError
+from lmkrag.json_values import replace_surrogates
+from lmkrag.search.filters import parse_filter
+from lmkrag.types import Level, Mode
+
+DEFAULT_TOP_K = 8
+
+DEFAULT_CONTEXT = 2_000
+"""Tokens of context that a reader gets."""
+
+
+class _CommonOptions(TypedDict, total=False):
+    top_k: int | None
+    mode: Mode
+    filter: str | None
+    per_document: int | None
+    rerank: bool | None
+    rerank_timeout_ms: float | None
+
+
+class AskOptions(_CommonOptions, total=False):
+    """Options of a search for a reader; see :class:`SearchRequest`."""
+
+    context_tokens: int | None
+
+
+class SearchOptions(_CommonOptions, total=False):
+    """Options of a search; see :class:`SearchRequest`."""
+
+    max_tokens: int | None
+    level: Level
+    explain: bool
+    operators: bool
+
+
+class Option(NamedTuple):
+    """What a surface needs to know of an option, beside its name and default.
+
+    ``kind`` is ``count`` (a whole number from 1 to ``most``), ``number`` (above 0 and up to ``most``), ``flag``,
+    ``switch`` (true, false or None), ``filter`` or ``choice``, one of ``choices``. ``flags`` are those of the command
+    line, ``metavar`` its placeholder and ``variable`` its environment variable. ``agents``: assistants get it, too.
+    """
+
+    kind: Literal["count", "number", "flag", "switch", "filter", "choice"]
+    help: str
+    most: int = 0
+    choices: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    metavar: str | None = None
+    variable: str | None = None
+    agents: bool = False
+
+
+def _option(default: Any, *details: Any, **more: Any) -> Any:
+    return field(default=default, metadata={"option": Option(*details, **more)})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """The options of a search, whatever the question.
+
+    Raises:
+        UsageError: an option is out of range, or the filter can't be parsed.
+    """
+
+    top_k: int | None = _option(
+        None,
+        "count",
+        "Maximum number of results; defaults to 8, or to as many as fit if their tokens are limited.",
+        most=10_000,
+        flags=("-k", "--top-k", "--top"),
+        metavar="N",
+        variable="LMKRAG_TOP_K",
+        agents=True,
+    )
+    max_tokens: int | None = _option(
+        None, "count", "Maximum number of tokens in all results together.", most=100_000, metavar="N", agents=True
+    )
+    context_tokens: int | None = _option(
+        None,
+        "count",
+        "Maximum number of tokens of passages that the reader gets; defaults to 2,000.",
+        most=100_000,
+        metavar="N",
+    )
+    mode: Mode = _option(
+        "hybrid",
+        "choice",
+        "Search by meaning and words, by meaning only, or by words only.",
+        choices=get_args(Mode),
+    )
+    level: Level = _option(
+        "passage",
+        "choice",
+        "What to return: passages are self-contained, spans are what answers and nothing else.",
+        choices=get_args(Level),
+    )
+    filter: str | None = _option(
+        None,
+        "filter",
+        "Only search matching documents, such as 'kind=pdf and path=docs/*'.",
+        most=10_000,
+        metavar="EXPR",
+        agents=True,
+    )
+    per_document: int | None = _option(
+        None, "count", "Maximum number of results per document.", most=10_000, metavar="N", agents=True
+    )
+    explain: bool = _option(False, "flag", "Explain why each result was found.")
+    operators: bool = _option(False, "flag", "Exclude -word and -'a phrase' at the end of the query.")
+    rerank: bool | None = _option(
+        None,
+        "switch",
+        "Re-rank the top 16 passages; on by default, except in lexical mode.",
+        variable="LMKRAG_RERANK",
+    )
+    rerank_timeout_ms: float | None = _option(
+        None, "number", "Maximum time for re-ranking, in milliseconds.", most=60_000, metavar="MS"
+    )
+
+    def __post_init__(self) -> None:
+        """Check every value."""
+        for declared in fields(self):
+            _check(declared.name, getattr(self, declared.name), option_of(declared), declared.default)
+        if self.filter is not None:
+            parse_filter(self.filter)
+
+    @property
+    def limit(self) -> int | None:
+        """The most results to return; None when only their tokens are limited."""
+        return DEFAULT_TOP_K if self.top_k is None and self.token_limit is None else self.top_k
+
+    @property
+    def token_limit(self) -> int | None:
+        """The most tokens that all results together may have."""
+        return self.max_tokens or self.context_tokens
+
+
+def option_of(declared: "Field[Any]") -> Option:
+    """Return the description of a field of :class:`SearchRequest`."""
+    found: Option = declared.metadata["option"]
+    return found
+
+
+def find_options(names: Iterable[str]) -> dict[str, "Field[Any]"]:
+    """Return fields of :class:`SearchRequest` in the order in which they are declared.
+
+    Args:
+        names: which, such as ``SearchOptions.__annotations__``.
+    """
+    wanted = set(names)
+    return {declared.name: declared for declared in fields(SearchRequest) if declared.name in wanted}
+
+
+def to_pydantic(names: Iterable[str]) -> dict[str, Any]:
+    """Return options as fields for ``pydantic.create_model``: (type, ``Field``) by name."""
+    from pydantic import Field as PydanticField
+    from pydantic import StrictBool
+
+    made: dict[str, Any] = {}
+    for name, declared in find_options(names).items():
+        option, kind = option_of(declared), declared.type
+        limits: dict[str, Any] = {}
+        if option.kind == "count":
+            limits = {"ge": 1, "le": option.most}
+        elif option.kind == "number":
+            limits = {"gt": 0, "le": option.most}
+        elif option.kind == "filter":
+            limits = {"max_length": option.most}
+        elif option.kind in ("flag", "switch"):
+            kind = StrictBool if option.kind == "flag" else StrictBool | None
+        made[name] = (kind, PydanticField(declared.default, description=option.help, **limits))
+    return made
+
+
+def check_query(query: object) -> str:
+    """Return a question if it is one; lone surrogates become U+FFFD.
+
+    Raises:
+        UsageError: it is not a string, or blank.
+    """
+    if not isinstance(query, str):
+        raise UsageError(f"a question must be a string, not {type(query).__name__}")
+    if not query.strip():
+        raise UsageError("the question is empty")
+    return replace_surrogates(query)
+
+
+def check_queries(queries: object) -> list[str]:
+    """Return several questions, if they are.
+
+    Raises:
+        UsageError: it is a single string or no sequence, or one of them is not a question.
+    """
+    if isinstance(queries, str | bytes | Mapping) or not isinstance(queries, Iterable):
+        raise UsageError(f"several questions must be a list of strings, not {type(queries).__name__}")
+    return [check_query(query) for query in queries]
+
+
+def _check(name: str, value: object, option: Option, default: object) -> None:
+    """Raise UsageError unless an option may have a value."""
+    if value is None and default is None:
+        return
+    if option.kind in ("flag", "switch"):
+        if not isinstance(value, bool):
+            raise UsageError(f"{name} must be true or false, not {value!r}")
+    elif option.kind == "choice":
+        if not isinstance(value, str) or value not in option.choices:
+            *others, last = map(repr, option.choices)
+            raise UsageError(f"{name} {value!r}: use {', '.join(others)} or {last}")
+    elif option.kind == "count":
+        if isinstance(value, bool) or not isinstance(value, Integral):
+            raise UsageError(f"{name} must be a whole number, not {value!r}")
+        if int(value) < 1:
+            raise UsageError(f"{name} must be at least 1, not {value}")
+        if int(value) > option.most:
+            raise UsageError(f"{name} must be at most {option.most:,}, not {value:,}")
+    elif option.kind == "number" and not _is_positive(value):
+        raise UsageError(f"{name} must be a positive number, not {value!r}")
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value) and float(value) > 0

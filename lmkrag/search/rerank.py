@@ -1,0 +1,231 @@
+"""Re-rank the best passages of a search: read them together with the question, and order spans by the new scores."""
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from lmkrag.arrays import Ids, Mask, Scores
+from lmkrag.index.view import DocumentView
+from lmkrag.reranker.base import (
+    PASSAGE_CHARS,
+    ListwiseReranker,
+    PassageScores,
+    Reranker,
+    RerankPassage,
+    ScoredSentences,
+    unread_scores,
+)
+from lmkrag.search.candidates import Candidates
+from lmkrag.search.growth import Grown
+from lmkrag.search.results import Views
+from lmkrag.search.weights import WEIGHTS, Weights
+
+_AT_A_TIME = 2
+"""Passages that are read at once while time is limited: our own re-ranker reads each on a processor of its own."""
+
+_Key = tuple[int, int, int]
+"""A passage: the id of its document, its first sentence, and the one after its last."""
+
+
+class _Passage(NamedTuple):
+    """Sentences ``[first, stop)`` of a document; ``positions`` among the candidates, -1 for those that are none."""
+
+    view: DocumentView
+    first: int
+    stop: int
+    positions: Ids
+
+    @property
+    def key(self) -> _Key:
+        return self.view.row.id, self.first, self.stop
+
+
+class Reranked(NamedTuple):
+    """Scores ``[n]`` of candidates after re-ranking, and which of them were read ``[n]``.
+
+    The others keep their scores, or are lowered so that none is above the best sentence of any passage that was read.
+    """
+
+    score: Scores
+    read: Mask
+
+    def order(self, grown: Iterable[Grown]) -> list[Grown]:
+        """Return spans by their best sentence, those that were read first; the others keep their order."""
+        spans = list(grown)
+        seen = [span for span in spans if self.read[span[2]]]
+        scores = self.score_spans(seen)
+        seen.sort(key=lambda span: -scores[span[2]])
+        return seen + [span for span in spans if not self.read[span[2]]]
+
+    def score_spans(self, grown: Iterable[Grown]) -> Scores:
+        """Return the scores ``[n]``, a span's hit with that of the best sentence of its span."""
+        scores = self.score.copy()
+        for first, stop, hit in grown:
+            scores[hit] = self.score[first:stop].max()
+        return scores
+
+
+class Reranking:
+    """Re-ranks what one search found. State: what was read, so that the search may be repeated for more results."""
+
+    def __init__(
+        self, question: str, reranker: Reranker, *, timeout_ms: float | None = None, weights: Weights = WEIGHTS
+    ) -> None:
+        """Take the question, what reads it with passages, and the milliseconds it may take; None for no limit."""
+        self._question, self._reranker, self._weights = question, reranker, weights
+        self._seconds = None if timeout_ms is None else timeout_ms / 1_000
+        self._began: float | None = None  # to read
+        self._known: dict[_Key, PassageScores] = {}
+        self._slowest = 0.0  # seconds that reading once took
+
+    def rerank(self, views: Views, candidates: Candidates, grown: Iterable[Grown]) -> Reranked:
+        """Read the passages around the best spans, best first, until time is up, and score the candidates anew.
+
+        Args:
+            views: the documents of the candidates.
+            candidates: of the search.
+            grown: its spans, best first.
+        """
+        # 1. Choose the passages to read.
+        chosen: list[_Passage] = []
+        covered = np.zeros(len(candidates.sentences), bool)
+        for first, stop, hit in grown:
+            if len(chosen) == self._weights.reranked:
+                break
+            if not covered[hit]:
+                passage = _choose_passage(views, candidates, first, stop, hit)
+                covered[passage.positions[passage.positions >= 0]] = True
+                chosen.append(passage)
+        # 2. Read them.
+        self._read(chosen)
+        found = self._gather(chosen, candidates)
+        if found is None:
+            return Reranked(candidates.score, np.zeros(len(candidates.sentences), bool))
+        # 3. Add the new scores to the old ones.
+        positions, sentences = found
+        read = np.zeros(len(candidates.sentences), bool)
+        read[positions] = True
+        score = candidates.score.copy()
+        score[positions] += np.float32(self._reranker.weight) * self._compare(sentences)
+        if not read.all():
+            passages = sentences.passages
+            lowest = min(float(score[positions[passages == number]].max()) for number in np.unique(passages))
+            score[~read] -= max(0.0, float(score[~read].max()) - lowest)
+        return Reranked(score, read)
+
+    def _read(self, chosen: Sequence[_Passage]) -> None:
+        """Read passages that were not read yet: all at once, or two at a time while there is time, at least once."""
+        new = [passage for passage in chosen if passage.key not in self._known]
+        size = len(new) if self._seconds is None else _AT_A_TIME
+        for start in range(0, len(new), max(1, size)):
+            began = time.monotonic()
+            self._began = self._began or began
+            if self._seconds is not None and self._slowest and began + self._slowest > self._began + self._seconds:
+                return
+            part = new[start : start + size]
+            passages = [
+                RerankPassage(one.view.row.title, tuple(one.view.sentence(i) for i in range(one.first, one.stop)))
+                for one in part
+            ]
+            for passage, scores in zip(part, self._score(passages), strict=True):
+                self._known[passage.key] = scores
+            self._slowest = max(self._slowest, time.monotonic() - began)
+
+    def _score(self, passages: Sequence[RerankPassage]) -> list[PassageScores]:
+        """Read some passages with the question; of a re-ranker that compares nothing, ranks are all there is."""
+        if isinstance(self._reranker, ListwiseReranker):
+            return self._reranker.read(self._question, passages)
+        scored = self._reranker.score(self._question, passages)
+        return [
+            unread_scores(len(passage.sentences))._replace(rank=_checked(scores, len(passage.sentences)))
+            for passage, scores in zip(passages, scored, strict=True)
+        ]
+
+    def _gather(self, chosen: Sequence[_Passage], candidates: Candidates) -> tuple[Ids, ScoredSentences] | None:
+        """Positions of the candidates that were read, and what is known of each; None if none was read.
+
+        A sentence of two passages is taken from the first.
+        """
+        parts: list[tuple[Ids | Scores, ...]] = []
+        read = np.zeros(len(candidates.sentences), bool)
+        for number, passage in enumerate(chosen):
+            scores = self._known.get(passage.key)
+            if scores is None:
+                continue
+            view, first, stop, positions = passage
+            kept = np.flatnonzero((positions >= 0) & ~read[positions])
+            read[positions[kept]] = True
+            lengths = np.diff([view.bounds(first)[0], *(view.bounds(ordinal)[1] for ordinal in range(first, stop))])
+            values = (scores.rank, scores.answers, scores.strength)
+            parts.append((positions[kept], np.full(len(kept), number), lengths[kept], *(one[kept] for one in values)))
+        if not read.any():
+            return None
+        positions, passages, lengths, rank, answers, strength = map(np.concatenate, zip(*parts, strict=True))
+        order = np.argsort(positions)
+        positions = positions[order]
+        return positions, ScoredSentences(
+            sentences=candidates.sentences[positions],
+            documents=candidates.documents[positions],
+            passages=passages[order],
+            lengths=lengths[order],
+            score=candidates.score[positions],
+            similarity=candidates.dense[positions],
+            rank=rank[order],
+            answers=answers[order],
+            strength=strength[order],
+        )
+
+    def _compare(self, sentences: ScoredSentences) -> Scores:
+        """The re-ranker's scores of what was read: passage by passage, or of all passages compared."""
+        if not isinstance(self._reranker, ListwiseReranker):
+            return sentences.rank
+        return _checked(self._reranker.compare(sentences), len(sentences.rank))
+
+
+def _choose_passage(views: Views, candidates: Candidates, first: int, stop: int, hit: int) -> _Passage:
+    view = views.view(hit)
+    span = views.ordinal(first), views.ordinal(stop - 1) + 1
+    low, high = find_passage(view, *span, views.ordinal(hit))
+    return _Passage(view, low, high, find_positions(candidates, view, low, high))
+
+
+def find_passage(view: DocumentView, low: int, high: int, hit: int) -> tuple[int, int]:
+    """Return the sentences to read around a hit: of its span ``[low, high)``, then before and after it by turns.
+
+    A hit that is longer than a passage is read alone.
+    """
+    first, stop = _extend(view, hit, hit + 1, low, high)
+    return _extend(view, first, stop, 0, view.row.sentences)
+
+
+def _extend(view: DocumentView, first: int, stop: int, low: int, high: int) -> tuple[int, int]:
+    """Take sentences before and after by turns, within ``[low, high)``, while the passage is short enough."""
+
+    def fits(start: int, end: int) -> bool:
+        return low <= start and end <= high and view.bounds(end - 1)[1] - view.bounds(start)[0] <= PASSAGE_CHARS
+
+    while True:
+        before = first
+        if fits(first - 1, stop):
+            first -= 1
+        if fits(first, stop + 1):
+            stop += 1
+        elif first == before:
+            return first, stop
+
+
+def find_positions(candidates: Candidates, view: DocumentView, low: int, high: int) -> Ids:
+    """Return where the sentences ``[low, high)`` of a document are among the candidates; -1 for those that are not."""
+    wanted = np.arange(low, high) + view.row.first_sentence
+    found = np.minimum(np.searchsorted(candidates.sentences, wanted), len(candidates.sentences) - 1)
+    positions: Ids = np.where(candidates.sentences[found] == wanted, found, -1)
+    return positions
+
+
+def _checked(scores: Scores, sentences: int) -> Scores:
+    """Scores as they can be added: of the right number and finite, else none."""
+    if len(scores) != sentences or not np.isfinite(scores).all():
+        return np.zeros(sentences, np.float32)
+    return np.asarray(scores, np.float32)

@@ -1,0 +1,176 @@
+"""Make the spans that a search returns: text, hits and headings."""
+
+import re
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+
+from lmkrag.arrays import Scores
+from lmkrag.index.snapshot import Searchable
+from lmkrag.index.view import DocumentView
+from lmkrag.index.words.terms import hash_words
+from lmkrag.search.candidates import Candidates
+from lmkrag.search.explaining import explain_span
+from lmkrag.types import BYTE_ORDER_MARK, Explanation, Hit, Span
+
+_LINED = frozenset({"text", "markdown", "rst", "code"})  # kinds whose text is the file itself
+_LOOKED_AT = 200  # headings above a span
+_READ = 20_000  # characters of a span that are looked through for the question's words
+_ROWS = 5_000  # of a table that are looked through for its header
+_LONGEST_HEADER = 400
+_DEEPEST = 7  # of a heading that does not tell its level
+
+_HASHES = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$", re.DOTALL)
+_UNDERLINES = {"=": 1, "-": 2, "~": 3, "`": 3, "^": 4, "*": 4, '"': 5, "+": 5}
+_NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
+
+
+class Views:
+    """The documents of some candidates, each looked up once."""
+
+    def __init__(self, snapshot: Searchable, candidates: Candidates) -> None:
+        """Take what was searched and what was found."""
+        self._snapshot, self._candidates = snapshot, candidates
+        self._views: dict[int, DocumentView] = {}
+
+    def view(self, candidate: int) -> DocumentView:
+        """Return the document that a candidate (a position) is of."""
+        key = int(self._candidates.documents[candidate])
+        if key not in self._views:
+            self._views[key] = self._snapshot.view_document(key)
+        return self._views[key]
+
+    def ordinal(self, candidate: int) -> int:
+        """Return which sentence of its document a candidate is."""
+        return int(self._candidates.sentences[candidate]) - self.view(candidate).row.first_sentence
+
+    def sentence(self, candidate: int) -> str:
+        """Return the text of a candidate."""
+        return self.view(candidate).sentence(self.ordinal(candidate))
+
+
+class Results:
+    """Makes spans from the candidates of one search."""
+
+    def __init__(
+        self, views: Views, candidates: Candidates, score: Scores, grown: Mapping[int, tuple[int, int]] | None = None
+    ) -> None:
+        """Take what was found.
+
+        Args:
+            views: the documents of the candidates.
+            candidates: of the search.
+            score: ``[n]`` of the candidates, by which spans are ordered.
+            grown: positions (first, stop) that growth took, by the hit that it grew from, for spans that get an
+                explanation; None for no explanations.
+        """
+        self.view, self.ordinal = views.view, views.ordinal
+        self._candidates, self._score, self._grown = candidates, score, grown
+
+    def make_span(self, start: int, end: int, hits: Sequence[int]) -> Span:
+        """Return characters ``[start, end)`` of the document that ``hits`` (candidates, best first) are of.
+
+        White space at the ends is left out.
+        """
+        view = self.view(hits[0])
+        row = view.row
+        start, end = strip(view, start, end)
+        line = view.count_lines(start) + 1 if row.kind in _LINED else None
+        text = view.text(start, end)
+        return Span(
+            doc_id=row.doc_id,
+            path=row.path,
+            start=start,
+            end=end,
+            text=text,
+            score=float(self._score[hits[0]]),
+            page=bisect_right(row.page_starts, start) if row.page_starts else None,
+            hits=tuple(map(self._hit, hits)),
+            title=row.title,
+            kind=row.kind,
+            meta=row.meta,
+            line=line,
+            last_line=None if line is None else line + text.count("\n"),
+            headings=(headings := find_headings(view, self.ordinal(hits[0]))),
+            header=(header := find_header(view, view.ordinal_at(start))),
+            coverage=self._cover(" ".join([text[:_READ], header, row.title, *headings])),
+            explanation=self._explain(hits, start, end),
+        )
+
+    def _explain(self, hits: Sequence[int], start: int, end: int) -> Explanation | None:
+        if self._grown is None:
+            return None
+        score = float(self._score[hits[0]])
+        return explain_span(self._candidates, self.view(hits[0]), hits, self._grown, start, end, score)
+
+    def _cover(self, text: str) -> float:
+        """The share of the question's words, by weight, that a text has."""
+        words = self._candidates.words
+        total = sum(words.values())
+        return sum(words[word] for word in words.keys() & set(hash_words(text).tolist())) / total if total else 0.0
+
+    def _hit(self, candidate: int) -> Hit:
+        view, ordinal = self.view(candidate), self.ordinal(candidate)
+        start, end = view.bounds(ordinal)
+        return Hit(
+            sentence_id=int(self._candidates.sentences[candidate]),
+            doc_id=view.row.doc_id,
+            ordinal=ordinal,
+            start=start,
+            end=end,
+            score=float(self._candidates.score[candidate]),
+            dense=float(self._candidates.dense[candidate]),
+            lexical=float(self._candidates.lexical[candidate]),
+        )
+
+
+def strip(view: DocumentView, start: int, end: int) -> tuple[int, int]:
+    """Return a range of characters without the white space at its ends, nor a byte order mark."""
+    text = view.text(start, end)
+    shown = text.lstrip().removeprefix(BYTE_ORDER_MARK).lstrip()
+    return start + len(text) - len(shown), start + len(text.rstrip())
+
+
+def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:
+    """Return the headings that a sentence stands under, the outermost first; itself, if it is one.
+
+    Levels are those of Markdown, of underlines in their usual order, or of section numbers; of headings that do not
+    tell theirs only the nearest counts.
+    """
+    found: list[str] = []
+    least = _DEEPEST + 1
+    for above in view.headings_before(ordinal)[:_LOOKED_AT]:
+        level, text = read_heading(view.sentence(above))
+        if text and level < least:
+            found.append(text)
+            least = level
+        if least == 1:
+            break
+    return tuple(reversed(found))
+
+
+def find_header(view: DocumentView, ordinal: int) -> str:
+    """Return the first row of the table that a row stands in, empty for that row itself and for what is no row."""
+    top = ordinal
+    while top > max(0, ordinal - _ROWS) and view.kind(top) == view.kind(top - 1) == "row":
+        top -= 1
+    if top == ordinal or (top > 0 and view.kind(top - 1) == "row"):
+        return ""
+    header = view.sentence(top).removeprefix(BYTE_ORDER_MARK).strip()
+    return header if len(header) <= _LONGEST_HEADER else ""
+
+
+def read_heading(sentence: str) -> tuple[int, str]:
+    r"""Return the level of a heading, from 1, and its text on one line.
+
+    >>> read_heading("## Leave ##\n\n"), read_heading("Sickness\n--------\n"), read_heading("3.2 Notice\n")
+    ((2, 'Leave'), (2, 'Sickness'), (2, '3.2 Notice'))
+    """
+    sentence = sentence.strip().removeprefix(BYTE_ORDER_MARK).strip()
+    if marked := _HASHES.match(sentence):
+        return len(marked[1]), " ".join(marked[2].split())
+    lines = sentence.splitlines()
+    if len(lines) > 1 and (line := lines[-1].strip()) and line == line[0] * len(line) and line[0] in _UNDERLINES:
+        return _UNDERLINES[line[0]], " ".join(lines[-2].split())
+    numbered = _NUMBER.match(sentence)
+    level = min(_DEEPEST, numbered[1].count(".") + 1) if numbered else _DEEPEST
+    return level, " ".join(sentence.strip("*_").split())

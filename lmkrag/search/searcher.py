@@ -1,0 +1,234 @@
+"""A search, from the question to its results, in seven steps."""
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lmkrag.index.snapshot import retry_expired
+from lmkrag.index.words.terms import query_words
+from lmkrag.readers.base import LanguageModelReader, Reader
+from lmkrag.readers.prompt import build_context, framed_cost
+from lmkrag.reranker.base import Reranker
+from lmkrag.reranker.loading import load_reranker
+from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
+from lmkrag.search.growth import Grown
+from lmkrag.search.merging import best_documents, best_sentences, merge_passages, merge_spans
+from lmkrag.search.operators import NO_OPERATORS, Operators, apply_operators, parse_operators
+from lmkrag.search.packing import Cost, fill_budget
+from lmkrag.search.request import DEFAULT_CONTEXT, SearchRequest, check_query
+from lmkrag.search.rerank import Reranking
+from lmkrag.search.results import Results, Views
+from lmkrag.search.selection import FilterCache
+from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.types import Context, Level, Span
+
+if TYPE_CHECKING:
+    from lmkrag.arrays import Scores
+    from lmkrag.encoder.index_encoder import IndexEncoders
+    from lmkrag.index.snapshot import Searchable
+
+
+class Searcher:
+    """Searches an index for people and for readers. State: what filters keep of the newest snapshot."""
+
+    def __init__(
+        self,
+        reading: "Callable[[], AbstractContextManager[Searchable]]",
+        encoders: "IndexEncoders",
+        reranker: Reranker | str | None = None,
+        *,
+        rerank: bool = True,
+        rerank_timeout_ms: float | None = None,
+        weights: Weights = WEIGHTS,
+    ) -> None:
+        """Take what gives snapshots, what encodes questions, and the re-ranker or its name; by default our own.
+
+        ``rerank`` and ``rerank_timeout_ms`` are the defaults of requests.
+        """
+        self._reading, self._encoders, self._reranker = reading, encoders, reranker
+        self._rerank, self._timeout_ms, self._weights = rerank, rerank_timeout_ms, weights
+        self._filters = FilterCache()
+
+    def search(
+        self, queries: Sequence[str], request: SearchRequest, *, cost: Cost | None = None, similarity: bool = False
+    ) -> list[list[Span]]:
+        """Search for each query, all in one snapshot.
+
+        Args:
+            queries: questions or words.
+            request: how to search.
+            cost: of a span, where the request limits tokens; the tokens of its text without one.
+            similarity: encode the queries in lexical mode, too, so that hits have a similarity.
+
+        Raises:
+            UsageError: a query is not a string.
+        """
+        # 1. Parse: what is excluded, and which phrases are quoted.
+        parsed = [parse_operators(check_query(query), exclusions=request.operators) for query in queries]
+        # 2. Encode the questions, all together.
+        vectors: Sequence[Scores | None] = [None] * len(queries)
+        if request.mode != "lexical" or similarity:
+            vectors = list(self._encoders.encode_questions([text for text, _ in parsed]))
+
+        def search() -> list[list[Span]]:
+            with self._reading() as snapshot:
+                return [
+                    self._search_one(snapshot, text, vector, operators, request, cost or self._text_cost)
+                    for (text, operators), vector in zip(parsed, vectors, strict=True)
+                ]
+
+        return retry_expired(search)
+
+    def _search_one(
+        self,
+        snapshot: "Searchable",
+        text: str,
+        vector: "Scores | None",
+        operators: Operators,
+        request: SearchRequest,
+        cost: Cost,
+    ) -> list[Span]:
+        query = SearchQuery(
+            vector,
+            query_words(text),
+            mode=request.mode,
+            phrases=operators.words(),
+            allowed=self._filters.select(snapshot, request.filter) if request.filter else None,
+            weights=self._weights,
+        )
+        reranking = self._start_reranking(text, request)
+
+        def find(count: int) -> list[Span]:
+            return find_spans(
+                snapshot,
+                query._replace(top_k=count),
+                level=request.level,
+                per_document=request.per_document,
+                explain=request.explain,
+                operators=operators,
+                reranking=reranking,
+            )
+
+        if request.token_limit is None:
+            return find(request.limit or 0)
+        return fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost)
+
+    def _start_reranking(self, question: str, request: SearchRequest) -> Reranking | None:
+        wanted = request.rerank
+        if wanted is None:
+            wanted = self._rerank and request.mode != "lexical"
+        if not wanted:
+            return None
+        timeout_ms = request.rerank_timeout_ms or self._timeout_ms
+        return Reranking(question, load_reranker(self._reranker), timeout_ms=timeout_ms, weights=self._weights)
+
+    def _text_cost(self, number: int, span: Span) -> int:
+        return self._encoders.count_tokens(span.text)
+
+    def search_for(self, reader: Reader, questions: Sequence[str], request: SearchRequest) -> list[list[Span]]:
+        """Return the spans that a reader gets for each question, within its tokens of context.
+
+        Raises:
+            UsageError: a question is not a string, or no span fits.
+        """
+        if not isinstance(reader, LanguageModelReader):
+            # It re-ranks the passages itself, and tells by similarity whether anything answers.
+            rerank = request.rerank or False
+            within = replace(request, context_tokens=request.context_tokens or DEFAULT_CONTEXT, rerank=rerank)
+            return self.search(questions, within, similarity=True)
+
+        def count_tokens(text: str) -> int:
+            own = reader.count_tokens(text)
+            return self._encoders.count_tokens(text) if own is None else own
+
+        return [list(context.spans) for context in self.build_contexts(questions, request, count_tokens)]
+
+    def build_contexts(
+        self, questions: Sequence[str], request: SearchRequest, count_tokens: Callable[[str], int] | None = None
+    ) -> list[Context]:
+        """Return what a language model is shown for each question, within its tokens of context, frames counted.
+
+        Args:
+            questions: in words.
+            request: how to search.
+            count_tokens: of a text; by the tokenizer of the index's encoder without one.
+
+        Raises:
+            UsageError: no span fits.
+        """
+        count_tokens = count_tokens or self._encoders.count_tokens
+        budget = request.context_tokens or DEFAULT_CONTEXT
+        request = replace(request, context_tokens=budget)
+        found = self.search(questions, request, cost=framed_cost(count_tokens))
+        contexts = []
+        for question, spans in zip(questions, found, strict=True):
+            if not spans:  # is there nothing, or nothing that fits?
+                (spans,) = self.search([question], replace(request, context_tokens=None, top_k=1))
+            contexts.append(build_context(question, spans, budget=budget, count_tokens=count_tokens))
+        return contexts
+
+
+def find_spans(
+    snapshot: "Searchable",
+    query: SearchQuery,
+    *,
+    level: Level = "passage",
+    per_document: int | None = None,
+    explain: bool = False,
+    operators: Operators = NO_OPERATORS,
+    reranking: Reranking | None = None,
+) -> list[Span]:
+    """Find the best spans, best first; the text of the question is not needed here, nor the encoder.
+
+    Args:
+        snapshot: to search.
+        query: what to search for.
+        level: what to return.
+        per_document: how many spans of one document, at most; None for no limit.
+        explain: give each span its explanation.
+        operators: what is quoted and excluded.
+        reranking: re-ranks the best passages; None not to.
+    """
+    top_k, weights = query.top_k, query.weights
+    if operators.excluded:
+        query = query._replace(top_k=2 * top_k)  # some may be excluded
+    # 3. Gather: the sentences nearest to the question, and those with its words.
+    matches = gather_matches(snapshot, query)
+    if not len(matches.sentences):
+        return []
+    # 4. Choose documents: if the question names one, the others count less.
+    preferred = prefer_named_document(snapshot, query, matches)
+    # 5. Fuse the scores, and grow spans from the best sentences.
+    candidates = score_matches(snapshot, query, preferred)
+    views = Views(snapshot, candidates)
+    if operators != NO_OPERATORS:
+        candidates = apply_operators(operators, candidates, views.sentence, weights)
+        views = Views(snapshot, candidates)
+    if not len(candidates.sentences):
+        return []
+    grown: Iterable[Grown] = candidates.grow(weights)
+    score = candidates.score
+    # 6. Re-rank: sentences have scores of their own then, spans those of their best sentences.
+    if reranking is not None:
+        spans = list(grown)
+        reranked = reranking.rerank(views, candidates, spans)
+        grown = reranked.order(spans)
+        score = reranked.score if level in ("sentence", "document") else reranked.score_spans(spans)
+    # 7. Make the results.
+    growth: dict[int, tuple[int, int]] | None = None
+    if explain:
+        grown = list(grown)
+        growth = {hit: (first, stop) for first, stop, hit in grown} if level in ("passage", "span") else {}
+    results = Results(views, candidates, score, growth)
+    if level == "document":
+        found = best_documents(results, candidates, score, top_k=query.top_k)
+    elif level == "sentence":
+        found = best_sentences(results, candidates, score, top_k=query.top_k, per_document=per_document)
+    elif level == "span":
+        found = merge_spans(
+            results, candidates, score, grown, top_k=query.top_k, per_document=per_document, weights=weights
+        )
+    else:
+        found = merge_passages(results, grown, top_k=query.top_k, per_document=per_document, weights=weights)
+    return [span for span in found if not operators.excludes(span.text)][:top_k]

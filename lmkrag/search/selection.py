@@ -1,0 +1,99 @@
+"""Which documents of a snapshot a filter keeps."""
+
+import threading
+from itertools import islice
+
+from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.live import Selection
+from lmkrag.index.snapshot import Searchable
+from lmkrag.search.filters import fields_of, parse_filter
+from lmkrag.system import renew_in_forks
+from lmkrag.types import Document, DocumentInfo
+
+_REMEMBERED = 32
+
+
+class FilterCache:
+    """What the filters used last keep of the newest snapshot they were used on. May be shared by threads."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.renew_locks()
+        renew_in_forks(self)
+        self._selections: dict[str, Selection] = {}
+
+    def renew_locks(self) -> None:
+        """Begin with a lock that no thread holds."""
+        self._guard = threading.Lock()
+
+    def select(self, snapshot: Searchable, expression: str) -> Selection:
+        """Return the documents of a snapshot that a filter keeps.
+
+        Raises:
+            UsageError: the filter can't be parsed.
+        """
+        with self._guard:
+            known = self._selections.get(expression)
+        if known is not None and known.documents is snapshot.documents:  # the same state of the same index
+            return known
+        selection = Selection(snapshot.documents, snapshot.select_documents(_Filter(expression)))
+        with self._guard:
+            self._selections.pop(expression, None)
+            while len(self._selections) >= _REMEMBERED:
+                self._selections.pop(next(iter(self._selections)))
+            self._selections[expression] = selection
+        return selection
+
+
+def list_documents(
+    snapshot: Searchable, expression: str | None, after: str = "", limit: int | None = None
+) -> list[DocumentInfo]:
+    """Return the documents that a filter keeps, or all, by ``doc_id``: at most ``limit`` after one."""
+    if expression is None:
+        return [describe_row(row) for row in snapshot.all_documents(after, limit)]
+    kept = filter(_Filter(expression), snapshot.all_documents(after))
+    return [describe_row(row) for row in islice(kept, limit)]
+
+
+class _Filter:
+    """A test of a document's row, which can be sent to another process."""
+
+    def __init__(self, expression: str) -> None:
+        self._expression, self._test = expression, parse_filter(expression)
+
+    def __call__(self, row: DocumentRow) -> bool:
+        return bool(self._test(fields_of(row)))
+
+    def __reduce__(self) -> tuple[type["_Filter"], tuple[str]]:
+        return _Filter, (self._expression,)
+
+
+def describe_row(row: DocumentRow) -> DocumentInfo:
+    """Return what users may know of a document in the catalog."""
+    return DocumentInfo(
+        doc_id=row.doc_id,
+        path=row.path,
+        title=row.title,
+        kind=row.kind,
+        root=row.root,
+        meta=row.meta,
+        characters=row.length,
+        sentences=row.sentences,
+        pages=len(row.page_starts),
+        page_starts=row.page_starts,
+        fingerprint=row.fingerprint,
+    )
+
+
+def to_document(row: DocumentRow, text: str) -> Document:
+    """Return a document of the catalog with its text."""
+    return Document(
+        doc_id=row.doc_id,
+        path=row.path,
+        text=text,
+        title=row.title,
+        kind=row.kind,
+        page_starts=row.page_starts,
+        meta=row.meta,
+        fingerprint=row.fingerprint,
+    )

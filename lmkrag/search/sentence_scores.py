@@ -1,0 +1,43 @@
+"""How well every sentence of one document fits a question."""
+
+import numpy as np
+
+from lmkrag.arrays import Hashes, Scores
+from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.live import Selection
+from lmkrag.index.snapshot import NOTHING_NEAR, Matches, Searchable, spread_scores
+from lmkrag.search.fusion import fuse
+from lmkrag.types import SentenceScore
+
+_AT_ONCE = 20_000  # vectors in memory
+
+
+def score_document(snapshot: Searchable, row: DocumentRow, vector: Scores, words: Hashes) -> list[SentenceScore]:
+    """Return the score of every sentence of a document, from its first to its last character.
+
+    The scores are fused as in a search of this document alone, so that they compare its sentences with each other.
+
+    Args:
+        snapshot: that holds it.
+        row: the document.
+        vector: ``[dimensions]`` of the question, of length one.
+        words: hashes of the question's words.
+    """
+    sentences = np.arange(row.first_sentence, row.first_sentence + row.sentences, dtype=np.int64)
+    dense = np.concatenate(
+        [np.zeros(0, np.float32)]
+        + [
+            snapshot.read_vectors(sentences[low : low + _AT_ONCE]) @ vector
+            for low in range(0, len(sentences), _AT_ONCE)
+        ]
+    )
+    terms = snapshot.find_terms(words)
+    found, bm25 = snapshot.search_lexical(terms, len(sentences), Selection(snapshot.documents, [row.id]))
+    order = np.argsort(found)
+    lexical = spread_scores(bm25[order], found[order], sentences)
+    owners = snapshot.documents.owners(sentences)
+    known = snapshot.describe(sentences, owners, None, Matches(sentences, dense, lexical, terms, NOTHING_NEAR))
+    score = fuse(dense, lexical, sentences, known.documents, known.paragraphs, known.title_match).score
+    view = snapshot.view_document(row.id)
+    values = zip(score.tolist(), dense.tolist(), lexical.tolist(), strict=True)
+    return [SentenceScore(*view.bounds(ordinal), *scores) for ordinal, scores in enumerate(values)]

@@ -1,0 +1,105 @@
+"""The numbers that decide what a search finds and in which order, with their units.
+
+They were chosen by macro-averaged recall on the English development sets (``benchmarks/rules.py``, the log). The date
+after each group is that of the last comparison. Comparisons give another value, ``dataclasses.replace(WEIGHTS, ...)``,
+to :class:`lmkrag.engine.Engine`.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Weights:
+    """The weights of a search. Shares and gains have no unit."""
+
+    # Candidates (2026-11-22)
+    pool: int = 128
+    """Sentences that each of the two searches returns, at least."""
+    pool_per_result: int = 8
+    """Sentences that each of the two searches returns per result, at least."""
+    expanded: int = 32
+    """Candidates whose neighbours become candidates, too, at least."""
+    expanded_per_result: int = 4
+    """Candidates whose neighbours become candidates per result, at least."""
+
+    # Fusion (2026-11-22)
+    lexical: float = 0.15
+    """Weight of BM25, divided by the best score of the query, beside a similarity of weight 1."""
+    lexical_neighbour: float = 0.3
+    """Share of the next sentences' BM25 that a sentence gets."""
+    neighbourhoods: tuple[tuple[int, float], ...] = ((4, 0.7), (12, 0.5))
+    """(sentences to each side, weight of the best score there)."""
+    paragraph: float = 1.0
+    """Weight of the best score in the sentence's paragraph."""
+    document: float = 1.0
+    """Weight of the best score in the sentence's document."""
+    title: float = 0.3
+    """Share of its score that a sentence gains when the query names all words of its document's title."""
+    document_words: float = 0.25
+    """Share of its score that a sentence loses when its document has none of the query's words."""
+    navigation: float = 0.1
+    """Share of their scores that entries of tables of contents and links keep: they repeat what they lead to."""
+
+    # The document that a query names (2026-11-22)
+    opening: int = 250
+    """Words at a document's beginning that may name it: a contract's parties, a report's company and year."""
+    opening_share: float = 0.25
+    """Share of a short document's words that is its opening."""
+    min_opening: int = 30
+    """Words that an opening has at least."""
+    document_margin: float = 0.1
+    """Share of the query's words by which a document must be ahead of all others to be the one that is named."""
+    common_share: float = 0.2
+    """A word in the openings of more documents than this share of them names none."""
+    document_match_gain: float = 2.0
+    """Share of their scores that other documents lose per point of the named document's margin."""
+    max_penalty: float = 0.9
+    """Share of their scores that other documents lose at most: their results come after it, in their order."""
+    min_fit: float = 0.7
+    """Share of the best score that the named document's best must reach to be preferred at all."""
+    full_fit: float = 0.85
+    """Share of the best score from which on the named document is preferred fully."""
+
+    # Operators (2026-11-22)
+    phrase: float = 1.5
+    """Factor of the score of a sentence for each quoted phrase that it holds."""
+    only_phrases: float = 100.0
+    """The same for a query of nothing but phrases."""
+
+    # Growth (2026-11-21)
+    keep: float = 0.98
+    """A neighbour joins while the sum of (its score - keep x the hit's score) does not fall."""
+    reach: int = 8
+    """Sentences that a hit grows to each side, at most."""
+    join: float = 0.97
+    """A span joins a better one that it touches when its hit has at least this share of the better hit's score."""
+    sentences_before: int | None = None
+    """For comparisons: instead of growing, take this many sentences before the hit (Luo et al., 2024, section 3.3)."""
+
+    # Re-ranking (2026-11-23)
+    reranked: int = 16
+    """Passages that are re-ranked, at most."""
+
+    # Passages (2026-11-23)
+    paragraph_chars: int = 300
+    """Characters of a paragraph that is returned whole, at most."""
+    lead_chars: int = 600
+    """Characters between a table's header or a list's lead-in and the row or item, at most, for both to be returned."""
+    antecedent_chars: int = 250
+    """Characters of the sentence before a pronoun, at most, to be returned with it."""
+    following_chars: int = 400
+    """Characters that a passage takes, at most, of what its last sentence announces."""
+    block_chars: int = 1_200
+    """Characters of a function or block of code, at most, to be returned whole."""
+    touching: int = 8
+    """Spans, the best ones, that become one passage with a better one that they touch."""
+    max_merged_chars: int = 300
+    """Characters of a passage made of spans that only touch, at most."""
+    max_extension_chars: int = 100
+    """Characters by which a passage grows for a lesser one that overlaps it, at most; else that one is cut off."""
+    min_copy_chars: int = 80
+    """Characters of a passage, at least, for another document's passage with the same words to be its copy."""
+
+
+WEIGHTS = Weights()
+"""The weights of a search, unless others are given."""

@@ -1,0 +1,171 @@
+"""Measure recall during training."""
+
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from lmkrag.arrays import Floats, Ids, Vectors
+from lmkrag.corpus.sentences import split_sentences
+from lmkrag.corpus.structure import ParagraphTracker
+from lmkrag.encoder.landmark import EncoderInput, LandmarkEncoder
+from lmkrag.encoder.torch_model import TorchModel
+from lmkrag.evaluation.dataset import Dataset, load_dataset
+from lmkrag.evaluation.metrics import Piece, overlap_at
+from lmkrag.search.fusion import fuse
+from lmkrag.training.settings import TrainSettings
+from lmkrag.training.student import Student, tokenizer_of
+from lmkrag.types import EncoderSpec
+
+_BUDGETS = (500, 1_000, 2_000)
+_RANKED = 200
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    dataset: Dataset
+    within: bool
+
+
+class _HalfModel(TorchModel):
+    """Computes in bfloat16 as training does, its weights in float32."""
+
+    def read(self, *args: Any, **options: Any) -> Vectors:
+        with torch.autocast(torch.device(self.device).type, torch.bfloat16):
+            return super().read(*args, **options)
+
+
+class RecallWatch:
+    """Recall of the dense landmarks alone, best sentences first, on a sample of the evaluation sets."""
+
+    def __init__(self, settings: TrainSettings, student: Student) -> None:
+        """Read the sets and choose the documents and questions."""
+        self._settings = settings
+        self._student = student
+        chosen = settings.evaluation
+        self._samples = [
+            _Sample(
+                sample_dataset(load_dataset(settings.resolve(name)), chosen.characters, chosen.queries),
+                settings.resolve(name).name in chosen.within,
+            )
+            for name in chosen.sets
+        ]
+
+    def measure(self) -> dict[str, float]:
+        """Return recall (%) at 500, 1,000 and 2,000 characters, their mean ``recall``, and that of each set."""
+        model = self._settings.model
+        backbone = self._student.backbone
+        spec = EncoderSpec(
+            name="student",
+            fingerprint="",
+            dimensions=backbone.config.hidden_size,
+            pooling=model.pooling,
+            window=model.window,
+            overlap=model.overlap,
+            landmark=model.landmark,
+            query_prefix=model.query_prefix,
+            title_tokens=model.title_tokens,
+        )
+        device = next(backbone.parameters()).device
+        tokens = tokenizer_of(self._student, model, model.window)
+        kind = _HalfModel if self._settings.half else TorchModel
+        encoder = LandmarkEncoder(kind(backbone, self._student.pooling, tokens, device), tokens, spec)
+        rows = {
+            sample.dataset.name: recall_rows(
+                sample.dataset, rank_sentences(encoder, sample.dataset, within=sample.within)
+            ).mean(0)
+            for sample in self._samples
+        }
+        backbone.train()
+        self._student.pooling.train()
+        table = 100 * np.array(list(rows.values()))
+        measures = {f"recall_{budget}": float(table[:, i].mean()) for i, budget in enumerate(_BUDGETS)}
+        measures |= {f"recall_{name}": float(100 * np.mean(row)) for name, row in rows.items()}
+        return {"recall": float(table.mean()), **measures}
+
+
+def sample_dataset(dataset: Dataset, characters: int, queries: int) -> Dataset:
+    """Some documents, of at least so many characters, and some questions about them."""
+    rng = np.random.default_rng(0)
+    asked = {query.doc_id for query in dataset.queries if query.spans}
+    candidates = [document for document in dataset.documents if document.doc_id in asked]
+    documents, total = [], 0
+    for index in rng.permutation(len(candidates)):
+        documents.append(candidates[index])
+        total += len(candidates[index].text)
+        if total >= characters:
+            break
+    kept = {document.doc_id for document in documents}
+    fitting = [query for query in dataset.queries if query.spans and query.doc_id in kept]
+    order = rng.permutation(len(fitting))[:queries]
+    return replace(dataset, documents=tuple(documents), queries=tuple(fitting[i] for i in sorted(order)))
+
+
+class Landmarks(NamedTuple):
+    """The sentences of a set.
+
+    ``documents`` and ``paragraphs`` are ``[n]``, ``bounds`` ``[n, 2]`` in characters, ``vectors`` ``[n, d]``.
+    """
+
+    documents: Ids
+    paragraphs: Ids
+    bounds: Ids
+    vectors: Vectors
+
+
+def read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> Landmarks:
+    """Encode a set's documents."""
+    owner: list[int] = []
+    passages: list[int] = []
+    bounds: list[tuple[int, int]] = []
+    parts = []
+    texts = [document.text for document in dataset.documents]
+    trackers = [ParagraphTracker() for _ in texts]
+    inputs = (
+        EncoderInput(key, document.text, split_sentences(document.text), document.title)
+        for key, document in enumerate(dataset.documents)
+    )
+    for encoded in encoder.encode_stream(inputs):
+        key = encoded.key
+        owner += [key] * len(encoded.sentences)
+        bounds += [(sentence.start, sentence.end) for sentence in encoded.sentences]
+        passages += [
+            trackers[key].position(texts[key][sentence.start : sentence.end], heading=sentence.kind == "heading")
+            for sentence in encoded.sentences
+        ]
+        parts.append(encoded.vectors)
+    paragraphs = np.arange(len(passages)) - passages
+    return Landmarks(np.array(owner), paragraphs, np.array(bounds), np.concatenate(parts))
+
+
+def rank_sentences(
+    encoder: LandmarkEncoder, dataset: Dataset, *, within: bool, landmarks: Landmarks | None = None
+) -> list[list[Piece]]:
+    """Return the best sentences for each question, by their landmarks alone, fused with what stands around them.
+
+    Args:
+        encoder: reads the questions, and the documents.
+        dataset: what is asked.
+        within: ask of the question's own document only.
+        landmarks: the documents' sentences, when they are read already.
+    """
+    keys, paragraphs, bounds, vectors = landmarks or read_landmarks(encoder, dataset)
+    number = {document.doc_id: key for key, document in enumerate(dataset.documents)}
+    questions = encoder.encode_queries([query.query for query in dataset.queries])
+    ranked = []
+    for query, question in zip(dataset.queries, questions, strict=True):
+        scores = fuse(vectors @ question, None, np.arange(len(keys)), keys, paragraphs).score
+        scope = np.flatnonzero(keys == number[query.doc_id]) if within else np.arange(len(keys))
+        best = scope[np.argsort(-scores[scope], kind="stable")[:_RANKED]]
+        ranked.append([(dataset.documents[keys[i]].doc_id, int(bounds[i, 0]), int(bounds[i, 1])) for i in best])
+    return ranked
+
+
+def recall_rows(dataset: Dataset, ranked: list[list[Piece]]) -> Floats:
+    """Return ``[queries, 3]``: recall at 500, 1,000 and 2,000 characters."""
+    rows = []
+    for query, pieces in zip(dataset.queries, ranked, strict=True):
+        gold = [(query.doc_id, start, end) for start, end in query.spans]
+        rows.append([overlap.recall for overlap in overlap_at(pieces, gold, _BUDGETS)])
+    return np.array(rows)

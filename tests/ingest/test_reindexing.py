@@ -1,0 +1,267 @@
+"""An index made anew from its own texts."""
+
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from lmkrag import Document, Engine, LandmarkEncoder
+from lmkrag.cli import main
+from lmkrag.encoder.spec import find_model, fingerprint_model
+from lmkrag.errors import IndexMismatch, IndexNotFound, UsageError
+from lmkrag.index import catalog, working
+from lmkrag.index.working import WorkingFolder
+from lmkrag.ingest.reindex import reindex
+from lmkrag.ingest.repair import repair_index
+
+
+def contents(engine):
+    return {
+        (one.doc_id, one.path, one.root, one.title, one.kind, repr(sorted(one.meta.items())), engine.read(one.doc_id))
+        for one in engine.documents()
+    }
+
+
+@pytest.fixture
+def before(index, encoder):
+    with Engine.open(index, encoder=encoder) as engine:
+        return contents(engine), engine.status()
+
+
+def flip_words(index):
+    path = next((index / "segments").glob("*.words"))
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+
+
+def leftovers(index):
+    return [path.name for path in index.parent.iterdir() if index.name in path.name and path != index]
+
+
+def test_another_encoder_and_recipe(index, before):
+    report = reindex(index, encoder=LandmarkEncoder.load(overlap=0.25), recipe="flat")
+    documents, status = before
+    assert (report.added, report.skipped) == (status.documents, ())
+    with Engine.open(index, recipe="flat") as engine:
+        assert contents(engine) == documents
+        assert engine.status().sentences == status.sentences
+        assert engine.verify() == ()
+        assert "accrued" in engine.search("how is leave accrued?", top_k=1)[0].text
+    assert leftovers(index) == []
+
+
+def test_an_index_that_was_read_thoroughly_is_searched_and_made_anew(index, encoder, before):
+    """As an earlier version made it, by reading each window also in halves and quarters."""
+    with closing(sqlite3.connect(index / "catalog.sqlite")) as connection, connection:
+        meta = dict(connection.execute("SELECT key, value FROM meta"))
+        spec = json.loads(meta["encoder"])
+        reading = f"{spec['window']} {spec['overlap']} {spec['pooling']} thorough"
+        spec |= {"reading": "thorough", "fingerprint": fingerprint_model(find_model(spec["name"]), reading)}
+        meta["encoder"] = json.dumps(spec)
+        meta["checksum"] = catalog._checksum_fixed(meta)
+        changed = [(meta[key], key) for key in ("encoder", "checksum")]
+        connection.executemany("UPDATE meta SET value = ? WHERE key = ?", changed)
+    with Engine.open(index) as engine:
+        assert contents(engine) == before[0]
+        assert "accrued" in engine.search("how is leave accrued?", top_k=1)[0].text
+        with pytest.raises(IndexMismatch, match="it can be searched, and written to after lmkrag index-tools reindex"):
+            engine.add(Document(doc_id="a.txt", path="a.txt", text="A pump."))
+    reindex(index)
+    with Engine.open(index) as engine:
+        assert contents(engine) == before[0]
+        assert engine.add(Document(doc_id="a.txt", path="a.txt", text="A pump.")).added == 1
+
+
+def test_into_shards_and_back(index, before):
+    reindex(index, shards=3)
+    with Engine.open(index) as engine:
+        assert (engine.status().shards, contents(engine)) == (3, before[0])
+    reindex(index)
+    with Engine.open(index) as engine:
+        assert (engine.status().shards, contents(engine)) == (3, before[0])
+
+
+def test_unchanged_files_are_not_read_again(index, corpus):
+    reindex(index)
+    with Engine.open(index) as engine:
+        report = engine.add(corpus)
+    assert (report.added, report.updated) == (0, 0)
+    assert report.unchanged == 5
+
+
+def test_another_encoder_and_what_an_index_of_old_weights_says(index, tmp_path):
+    from lmkrag.encoder.spec import find_model
+
+    other = tmp_path / "other"
+    shutil.copytree(find_model(None), other)
+    reindex(index, encoder=str(other))
+    with Engine.open(index) as engine:
+        assert engine.status().encoder == str(other)
+    (other / "landmark.json").write_text(
+        (other / "landmark.json").read_text().replace('"overlap": 0.5', '"overlap": 0.4')
+    )
+    with Engine.open(index) as engine, pytest.raises(IndexMismatch, match="run lmkrag index-tools reindex"):
+        engine.search("how is leave accrued?")
+    reindex(index)
+    with Engine.open(index) as engine:
+        assert engine.search("how is leave accrued?")
+
+
+def test_a_killed_run_leaves_the_old_index_and_the_next_goes_on(index, before, tmp_path):
+    code = f"""
+import os, signal
+from pathlib import Path
+from lmkrag.ingest import pipeline as encoding
+from lmkrag import LandmarkEncoder
+from lmkrag.ingest.reindex import reindex
+encoding._COMMIT_SENTENCES = 1
+done = encoding._Batch.finish
+def finish(self, item):
+    done(self, item)
+    if item.document.doc_id.startswith("glass"):
+        os.kill(os.getpid(), signal.SIGKILL)
+encoding._Batch.finish = finish
+reindex(Path({str(index)!r}), encoder=LandmarkEncoder.load(overlap=0.25))
+"""
+    killed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ})
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    with Engine.open(index) as engine:
+        assert contents(engine) == before[0]
+        assert engine.verify() == ()
+    report = reindex(index, encoder=LandmarkEncoder.load(overlap=0.25))
+    assert report.unchanged >= 1
+    assert report.added + report.unchanged == before[1].documents
+    assert leftovers(index) == []
+
+
+def test_killed_between_the_two_renames(index, before):
+    """As where the system can't exchange two directories in one step."""
+    work = WorkingFolder(index, "reindex")
+    work.claim()
+    shutil.copytree(index, work.new)
+    index.rename(work.old)
+    reindex(index)
+    with Engine.open(index) as engine:
+        assert contents(engine) == before[0]
+    assert leftovers(index) == []
+
+
+def test_killed_right_after_the_exchange(index, before):
+    work = WorkingFolder(index, "reindex")
+    work.claim()
+    shutil.copytree(index, work.new)
+    with Engine.open(work.new) as engine:
+        engine.add([Document("new.txt", "", "Made by the job.")])
+    (work.path / "working-folder").write_text(str(work.new.stat().st_ino))
+    assert working._exchange(work.new, index)
+    work.finish_interrupted()
+    assert work.old.exists() and not work.new.exists()
+    with Engine.open(index) as engine, Engine.open(work.old) as old:
+        assert engine.status().documents == len(before[0]) + 1
+        assert contents(old) == before[0]
+
+
+@pytest.mark.parametrize("exchanged", [True, False])
+def test_a_reader_meets_one_index_or_the_other(index, before, monkeypatch, exchanged):
+    if not exchanged:
+        monkeypatch.setattr(working, "_exchange", lambda *_: False)
+    reindex(index)
+    with Engine.open(index) as engine:
+        assert contents(engine) == before[0]
+    assert leftovers(index) == []
+
+
+def test_searches_go_on_while_indexes_are_exchanged(index):
+    failures, done = [], threading.Event()
+
+    def search():
+        while not done.is_set():
+            try:
+                with Engine.open(index, rerank=False) as engine:
+                    assert engine.search("how is leave accrued?", mode="lexical")
+            except IndexMismatch:  # another encoder's index took its place between the two calls
+                continue
+            except Exception as error:
+                failures.append(error)
+                return
+
+    reader = threading.Thread(target=search)
+    reader.start()
+    for overlap in (0.25, 0.5, 0.25):
+        reindex(index, encoder=LandmarkEncoder.load(overlap=overlap))
+    done.set()
+    reader.join()
+    assert failures == []
+
+
+@pytest.mark.parametrize("name", ["{}.old", "{}.reindexed", "{}.repaired", ".{}.old", ".{}.pulled", "{}.blocks"])
+def test_a_neighbour_of_the_index_is_left_alone(index, name):
+    mine = index.with_name(name.format(index.name))
+    mine.mkdir()
+    (mine / "thesis.txt").write_text("years of work")
+    flip_words(index)
+    with Engine.open(index) as engine:
+        repair_index(Path(engine.status().path))
+        engine.add(mine, workers=2)
+    reindex(index)
+    assert (mine / "thesis.txt").read_text() == "years of work"
+
+
+def test_a_strangers_folder_in_the_way_is_refused(index, before):
+    work = WorkingFolder(index, "reindex").path
+    work.mkdir()
+    (work / "thesis.txt").write_text("years of work")
+    with pytest.raises(UsageError, match=r"is in the way and was not made by lmkrag; move it elsewhere"):
+        reindex(index)
+    assert (work / "thesis.txt").read_text() == "years of work"
+    with Engine.open(index) as engine:
+        assert contents(engine) == before[0]
+
+
+def test_the_index_may_be_the_working_directory(index, before, monkeypatch):
+    monkeypatch.chdir(index)
+    for command in (["index-tools", "reindex"], ["index-tools", "repair"], ["status"]):
+        result = CliRunner().invoke(main, [*command, "--index", "."])
+        assert result.exit_code == 0, result.output
+        os.chdir(index)
+    assert leftovers(index) == []
+
+
+def test_an_index_whose_vectors_were_in_a_database(index, before):
+    with closing(sqlite3.connect(index / "catalog.sqlite")) as connection, connection:
+        meta = dict(connection.execute("SELECT key, value FROM meta"))
+        meta["recipe"] = json.dumps({**json.loads(meta["recipe"]), "name": "pgvector", "store": "pgvector"})
+        meta["checksum"] = catalog._checksum_fixed(meta)
+        connection.executemany(
+            "UPDATE meta SET value = ? WHERE key = ?", [(meta[k], k) for k in ("recipe", "checksum")]
+        )
+    for file in (index / "segments").glob("*.faiss"):
+        file.unlink()
+    with pytest.raises(
+        IndexMismatch, match="in a database, which lmkrag no longer reads; run lmkrag index-tools reindex --recipe auto"
+    ):
+        Engine.open(index)
+    reindex(index, recipe="auto")
+    with Engine.open(index) as engine:
+        assert contents(engine) == before[0] and engine.verify() == ()
+
+
+def test_no_index(tmp_path):
+    with pytest.raises(IndexNotFound):
+        reindex(tmp_path / "gone")
+
+
+def test_on_the_command_line(index):
+    result = CliRunner().invoke(main, ["index-tools", "reindex", "--index", str(index), "--encoder", "landmark-mini"])
+    assert result.exit_code == 0, result.output
+    assert "5 added" in result.output
+    with Engine.open(index) as engine:
+        assert "accrued" in engine.search("how is leave accrued?")[0].text

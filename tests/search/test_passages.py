@@ -1,0 +1,222 @@
+"""What a span needs to be read alone, and nothing else."""
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lmkrag.search.code_blocks import enclosing_block
+from lmkrag.search.passages import complete_span
+from lmkrag.search.results import find_header
+from lmkrag.search.weights import WEIGHTS
+
+PROSE = (
+    "The keeper writes the weather into the log at six, at noon and at six again, with the height of the barometer. "
+    "The office in Lervik reads it over the telephone and sends it on to the boats that lie in the harbour. "
+)
+TABLE = """The deck takes these loads:
+
+| Vehicle | Limit |
+|---|---|
+| Car | 2.5 t |
+| Lorry | 18 t |
+
+Gas bottles travel on the open deck only.
+"""
+LIST = """When a crossing is cancelled, passengers may:
+
+- travel on a later one,
+- get the fare back,
+- stay overnight in the waiting room.
+
+The office tells them so.
+"""
+MAIL = """From: per@harrow.example
+
+> Who still has the key to the switch cabinet?
+
+I do. It hangs behind the bar.
+
+> Two pupils use a wheelchair.
+
+They board first, over the car deck.
+"""
+INTERVIEW = """Q: When did you take over the Heron?
+
+A: In 1998, from my aunt. She had run it for thirty years.
+
+Q: What was the worst winter?
+
+A: That of 2010.
+"""
+COMMAND = """## The bow door
+
+To turn the door alarm off:
+
+    hold the red button for five seconds
+
+It comes back by itself after ten minutes.
+"""
+SOURCE = '''"""Fares."""
+
+AGE = 14
+FEE = 2
+
+
+@cached
+def fare(age, base):
+    """Return what one pays."""
+    if age < AGE:
+        return 0
+
+    return base
+
+
+def group(ages, base):
+    return sum(fare(age, base) for age in ages)
+
+
+class Ledger:
+    def open(self, path):
+        return connect(path)
+'''
+
+
+def passage(view, piece: str) -> str:
+    """The passage of the sentences that a piece of the text stands in."""
+    start = view.text(0, view.row.length).index(piece)
+    first, last = view.ordinal_at(start), view.ordinal_at(start + len(piece.rstrip()) - 1)
+    low, high = complete_span(view, first, last + 1)
+    return view.text(low, high).strip()
+
+
+@pytest.mark.parametrize(
+    ("text", "piece", "expected"),
+    [
+        pytest.param(TABLE, "| Lorry", TABLE[: TABLE.index("\n\nGas")], id="a row brings its header and caption"),
+        pytest.param(LIST, "- get", LIST[: LIST.index("\n\nThe office")], id="an item brings its list and lead-in"),
+        pytest.param(LIST, "When a", LIST[: LIST.index("\n\nThe office")], id="a lead-in brings the list"),
+        pytest.param(
+            MAIL,
+            "It hangs",
+            "> Who still has the key to the switch cabinet?\n\nI do. It hangs behind the bar.",
+            id="reply",
+        ),
+        pytest.param(
+            MAIL, "They board", "> Two pupils use a wheelchair.\n\nThey board first, over the car deck.", id="quoted"
+        ),
+        pytest.param(
+            INTERVIEW,
+            "A: That of",
+            "Q: What was the worst winter?\n\nA: That of 2010.",
+            id="an answer brings its question",
+        ),
+        pytest.param(
+            INTERVIEW,
+            "Q: When",
+            "Q: When did you take over the Heron?\n\nA: In 1998, from my aunt. She had run it for thirty years.",
+            id="a question brings its answer",
+        ),
+        pytest.param(
+            COMMAND,
+            "To turn",
+            "To turn the door alarm off:\n\n    hold the red button for five seconds",
+            id="a colon brings what it announces",
+        ),
+        pytest.param(
+            COMMAND,
+            "It comes",
+            "To turn the door alarm off:\n\n    hold the red button for five seconds\n\n"
+            "It comes back by itself after ten minutes.",
+            id="a pronoun brings what it stands for",
+        ),
+        pytest.param("One is short. Two, too.\n\nThree.", "Two", "One is short. Two, too.", id="a short paragraph"),
+        pytest.param(PROSE * 3, "The office", PROSE[PROSE.index("The office") :].strip(), id="of a long one the span"),
+    ],
+)
+def test_what_belongs_together(make_view, text, piece, expected):
+    assert passage(make_view(text), piece) == expected
+
+
+def test_headings_are_told_elsewhere(make_view):
+    text = "# Manual\n\n## Fog\n\nThe master decides. Nobody else does.\n"
+    assert passage(make_view(text), "The master") == "The master decides. Nobody else does."
+    asked = "### Can I bring my dog?\n\nYes, on a lead.\n"
+    assert passage(make_view(asked), "Yes") == asked.strip()
+
+
+def test_a_row_far_below_its_header_is_told_it_apart(make_view):
+    rows = "".join(f"| item {number} | {number * 7} crowns a year |\n" for number in range(60))
+    view = make_view(f"| Item | Cost |\n|---|---|\n{rows}")
+    assert passage(view, "| item 50") == "| item 50 | 350 crowns a year |"
+    assert find_header(view, view.ordinal_at(view.text(0, 10_000).index("| item 50"))) == "| Item | Cost |"
+    assert find_header(view, 0) == ""
+    assert passage(view, "| item 5 ").startswith("| Item | Cost |\n")
+
+
+@pytest.mark.parametrize(
+    ("piece", "first", "last"),
+    [
+        ("return 0", "@cached", "return base"),
+        ("return base", "@cached", "return base"),
+        ("def group", "def group", "for age in ages)"),
+        ("connect(path)", "class Ledger", "return connect(path)"),
+        ("FEE", "AGE = 14", "FEE = 2"),
+    ],
+)
+def test_code_comes_by_whole_functions(make_view, piece, first, last):
+    view = make_view(SOURCE, "code")
+    start = SOURCE.index(piece)
+    low, high = enclosing_block(view, start, start + len(piece), WEIGHTS.block_chars)
+    found = SOURCE[low:high].strip()
+    assert found.startswith(first)
+    assert found.endswith(last)
+
+
+def test_of_a_long_class_only_the_method_comes(make_view):
+    methods = "".join(f"    def method_{n}(self):\n        value = {n}\n        return value\n\n" for n in range(60))
+    text = f"class Long:\n{methods}"
+    view = make_view(text, "code")
+    start = text.index("value = 30")
+    low, high = enclosing_block(view, start, start + 10, WEIGHTS.block_chars)
+    assert text[low:high].strip() == "def method_30(self):\n        value = 30\n        return value"
+
+
+PIECES = st.sampled_from(
+    [
+        "# Heading\n\n",
+        "A sentence of some words. ",
+        "It goes on. ",
+        "Is it so?\n\n",
+        "These are:\n\n",
+        "- an item\n",
+        "| a | b |\n",
+        "|---|---|\n",
+        "> quoted\n",
+        "\n\n",
+        "```\ncode here\n```\n",
+        "NAME: says something. ",
+        "Ü 字。",
+        "    indented\n",
+    ]
+)
+
+
+@given(st.lists(PIECES, min_size=1, max_size=30), st.sampled_from(["text", "code"]), st.data())
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_passage_holds_its_span_and_stays_short(make_view, pieces, kind, data):
+    view = make_view("".join(pieces), kind)
+    if not view.row.sentences:
+        return
+    first = data.draw(st.integers(0, view.row.sentences - 1))
+    stop = data.draw(st.integers(first + 1, min(view.row.sentences, first + 4)))
+    start, end = complete_span(view, first, stop)
+    low, high = view.bounds(first)[0], view.bounds(stop - 1)[1]
+    assert 0 <= start <= low < high <= end <= view.row.length
+    assert (
+        end - start
+        <= (high - low)
+        + WEIGHTS.paragraph_chars
+        + 3 * WEIGHTS.lead_chars
+        + WEIGHTS.following_chars
+        + WEIGHTS.block_chars
+    )

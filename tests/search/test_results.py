@@ -1,0 +1,76 @@
+"""Where a span stands: line, page, headings."""
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lmkrag.index.catalog import SENTENCES_PER_BLOCK, TEXT_PER_BLOCK
+from lmkrag.search.results import find_header, find_headings, read_heading, strip
+
+MANUAL = """# Manual
+
+Before all.
+
+## Loading
+
+### Vehicles
+
+Cars stand at the side.
+
+## Fog
+
+No crossing below 200 metres.
+"""
+
+
+def at(view, piece: str) -> tuple[str, ...]:
+    return find_headings(view, view.ordinal_at(view.text(0, view.row.length).index(piece)))
+
+
+def test_headings_by_level(make_view):
+    view = make_view(MANUAL)
+    assert at(view, "Cars") == ("Manual", "Loading", "Vehicles")
+    assert at(view, "No crossing") == ("Manual", "Fog")
+    assert at(view, "Before") == ("Manual",)
+    assert at(view, "## Fog") == ("Manual", "Fog")
+
+
+def test_a_byte_order_mark_is_not_shown(make_view):
+    text = "\ufeff" + MANUAL
+    view = make_view(text)
+    assert at(view, "Cars") == ("Manual", "Loading", "Vehicles")
+    start, end = strip(view, 0, len("\ufeff# Manual\n\n"))
+    assert text[start:end] == "# Manual"
+    assert find_header(make_view("\ufeff| name | age |\n| Ida | 4 |\n"), 1) == "| name | age |"
+
+
+def test_headings_by_underline_and_number(make_view):
+    view = make_view("Handbook\n========\n\nStart\n-----\n\nFirst the ledger.\n\n2. Stop\n\nThen all others stop.\n")
+    assert at(view, "First the") == ("Handbook", "Start")
+    assert read_heading("2.3.1 Notice of leave\n") == (3, "2.3.1 Notice of leave")
+    assert read_heading("**Notes**\n") == (7, "Notes")
+    assert read_heading("  \n") == (7, "")
+
+
+def test_a_view_reads_across_blocks(make_view):
+    lines = [f"Line {number} is here." for number in range(SENTENCES_PER_BLOCK + 300)]
+    text = "# Top\n\n" + "\n".join(lines) + "\n"
+    assert len(text) > 2 * TEXT_PER_BLOCK
+    view = make_view(text)
+    assert view.text(0, len(text)) == text
+    far = text.index("Line 700 ")
+    assert view.sentence(view.ordinal_at(far)).startswith("Line 700 ")
+    assert view.count_lines(far) == text.count("\n", 0, far) == 702
+    assert find_headings(view, view.ordinal_at(far)) == ("Top",)
+
+
+@given(st.text(alphabet="ab .\n字", min_size=1, max_size=400), st.data())
+@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_view_is_the_document(make_view, text, data):
+    view = make_view(text)
+    start = data.draw(st.integers(0, len(text)))
+    end = data.draw(st.integers(start, len(text) + 10))
+    assert view.text(start, end) == text[start:end]
+    assert "".join(view.sentence(ordinal) for ordinal in range(view.row.sentences)) == text
+    if start < len(text):
+        low, high = view.bounds(view.ordinal_at(start))
+        assert low <= start < high
