@@ -5,7 +5,6 @@ import math
 import sqlite3
 from contextlib import closing
 from datetime import date, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -122,7 +121,7 @@ def test_what_add_accepts_everything_gives_back(encoder, tmp_path_factory, **val
             assert engine.add(document).unchanged == 1
         segment = next((path / "segments").glob("*.words"))
         segment.write_bytes(segment.read_bytes()[:-1] + b"!")
-        assert repair_index(Path(engine.status().path)).kept == report.added
+        assert repair_index(engine._store.path).kept == report.added
 
 
 def test_what_json_can_not_hold_is_written_out():
@@ -217,7 +216,7 @@ def test_repair_takes_a_row_that_can_not_be_decoded_for_damaged(lmkrag, index, e
         if not good:
             with pytest.raises(IndexCorrupt, match=r"can't be read .*; run lmkrag index-tools repair"):
                 engine.documents()
-        report = repair_index(Path(engine.status().path))
+        report = repair_index(engine._store.path)
         assert report.unknown == (0 if good else 1)
         assert engine.verify() == ()
         assert len(engine.documents()) == (5 if good else 4)
@@ -257,12 +256,8 @@ CALLS = {
     "describe": lambda engine, value: engine.documents(doc_ids=[value])[0],
     "add": lambda engine, value: engine.add(value if value != {} else [1]),
     "open": lambda engine, value: Engine.open(value),
-    "open recipe": lambda engine, value: Engine.open(
-        Path(engine.status().path), recipe=value if value is not None else 1
-    ),
-    "open encoder": lambda engine, value: Engine.open(
-        Path(engine.status().path), encoder=value if value is not None else 1
-    ),
+    "open recipe": lambda engine, value: Engine.open(engine._store.path, recipe=value if value is not None else 1),
+    "open encoder": lambda engine, value: Engine.open(engine._store.path, encoder=value if value is not None else 1),
     "open create": lambda engine, value: Engine.open(engine.status().path, create=value),
 }
 

@@ -87,7 +87,6 @@ def test_own_prompts_and_settings_from_a_file(lmkrag, index, served, chat_server
         ),
         (["chat", "--reader", "vllm"], 2, "choose a model with --model"),
         (["ask", "x", "--rerank", "on", "--rerank-model", "./gone"], 2, "re-ranker './gone': no such folder"),
-        (["ask", "x", "--rerank", "-5"], 2, "rerank must be true, false, or a positive number of milliseconds"),
     ],
 )
 def test_what_goes_wrong_is_one_line(lmkrag, index, arguments, code, message):

@@ -264,7 +264,7 @@ def test_debug_tells_what_failed_where(lmkrag, tmp_path):
     failed = lmkrag("search", "x", "--index", tmp_path / "none", "--debug")
     assert "IndexNotFound" in failed.stderr
     told = lmkrag("index", tmp_path / "bad.ipynb", "--index", tmp_path / "c", "-v")
-    assert "lmkrag.ingest.ingest: bad.ipynb: skipped: broken notebook" in told.stderr
+    assert "lmkrag.ingest.report: bad.ipynb: skipped: broken notebook" in told.stderr
 
 
 def test_recipes(lmkrag):

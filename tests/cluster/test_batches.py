@@ -136,7 +136,7 @@ def test_what_an_interrupted_run_has_encoded_is_adopted(folder, plain, tmp_path,
         raise KeyboardInterrupt
 
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
-        work = WorkingFolder(Path(engine.status().path), "workers")
+        work = WorkingFolder(engine._store.path, "workers")
         work.claim()
         indexing.encode_sources([folder], work.new, encoder.spec, block_bytes=1)
         (folder / "glass-river.txt").write_text("The river is of glass.")  # its block is of no use any more

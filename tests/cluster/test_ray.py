@@ -129,7 +129,7 @@ def test_shards_die_and_snapshots_roll_while_it_serves(cluster, corpus, encoder,
     with Engine.open(tmp_path / "big", create=True, encoder=encoder, shards=2, rerank=False) as engine:
         engine.add(corpus)
         wanted = [span.start for span in engine.search("who approves leave?")]
-        Remote(url).push(Path(engine.status().path))
+        Remote(url).push(engine._store.path)
         doomed = cluster.add_node(num_cpus=2)
         settings = ServerSettings({"big": url}, port=port, rerank=False)
         stop, statuses = threading.Event(), []
@@ -157,7 +157,7 @@ def test_shards_die_and_snapshots_roll_while_it_serves(cluster, corpus, encoder,
                     wait_for(lambda: len(processes("ServeReplica:lmkrag:big-000")) == 2)
                     before = len(statuses)
                     engine.add([Document(doc_id="z.txt", path="z.txt", text="Zanzibar is an island.")])
-                    Remote(url).push(Path(engine.status().path))
+                    Remote(url).push(engine._store.path)
                     wait_for(lambda: find("zanzibar", mode="lexical").json()["spans"])
                     wait_for(lambda: len(statuses) > before + 10)
                     rolled = len(statuses)

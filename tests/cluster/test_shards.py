@@ -2,7 +2,6 @@
 
 import json
 import shutil
-from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -154,12 +153,12 @@ def test_resharding_that_is_cut_short(everything, engine, monkeypatch):
         assert not engine.verify()
     reshard(engine, 2)
     assert everything(engine) == before
-    assert {path.name for path in Path(engine.status().path).iterdir()} <= {"shards-2", "shards.json", "write.lock"}
+    assert {path.name for path in engine._store.path.iterdir()} <= {"shards-2", "shards.json", "write.lock"}
 
 
 def test_shards_that_are_damaged(engine, encoder, corpus, tmp_path):
     reshard(engine, 3)
-    path = Path(engine.status().path)
+    path = engine._store.path
     segment = next(path.glob("shards-3/*/segments/*.faiss"))
     segment.write_bytes(segment.read_bytes()[:-50] + b"\0" * 50)
     (problem, *_) = engine.verify()

@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-from pathlib import Path
 
 import pytest
 
@@ -23,7 +22,7 @@ def test_a_file_system_without_locks_is_told_from_another_writer(engine, monkeyp
         raise OSError(errno.ENOSYS, "Function not implemented")
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    assert (Path(engine.status().path) / "write.lock").exists()
+    assert (engine._store.path / "write.lock").exists()
     with pytest.raises(StorageError, match="this file system has no locks") as refused:
         engine.remove("glass-river.txt")
     assert not isinstance(refused.value, IndexLocked)

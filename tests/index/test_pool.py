@@ -112,7 +112,7 @@ def test_repair_while_threads_search(index, encoder):
         for thread in threads:
             thread.start()
         time.sleep(0.2)
-        report = repair_index(Path(engine.status().path))
+        report = repair_index(engine._store.path)
         time.sleep(0.3)
         stop.set()
         for thread in threads:

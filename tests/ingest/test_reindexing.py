@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 from contextlib import closing
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -209,7 +208,7 @@ def test_a_neighbour_of_the_index_is_left_alone(index, name):
     (mine / "thesis.txt").write_text("years of work")
     flip_words(index)
     with Engine.open(index) as engine:
-        repair_index(Path(engine.status().path))
+        repair_index(engine._store.path)
         engine.add(mine, workers=2)
     reindex(index)
     assert (mine / "thesis.txt").read_text() == "years of work"

@@ -1,5 +1,3 @@
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -52,7 +50,7 @@ def test_a_cross_encoder_by_its_folder(cross_encoder_folder):
 def test_a_search_takes_its_order(engine, cross_encoder_folder):
     from lmkrag import Engine
 
-    with Engine.open(Path(engine.status().path), reranker=str(cross_encoder_folder)) as other:
+    with Engine.open(engine._store.path, reranker=str(cross_encoder_folder)) as other:
         found = other.search("how is leave accrued?", rerank=True, top_k=4)
     assert [span.score for span in found] == sorted((span.score for span in found), reverse=True)
     assert {span.score for span in found} != {span.score for span in engine.search("how is leave accrued?", top_k=4)}

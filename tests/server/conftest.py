@@ -81,7 +81,9 @@ def serve():
 @pytest.fixture(scope="session")
 def server(built_index, tmp_path_factory):
     """A server on the sample index that nobody writes to, under the name ``demo``."""
-    with start_server(tmp_path_factory.mktemp("server"), "--rerank", "on", "--index", f"demo={built_index}") as running:
+    with start_server(
+        tmp_path_factory.mktemp("server"), "--rerank-timeout-ms", "30000", "--index", f"demo={built_index}"
+    ) as running:
         yield running
 
 

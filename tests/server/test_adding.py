@@ -230,7 +230,7 @@ def full_disk(*_, **__):
 
 async def test_of_two_uploads_of_one_document_the_later_is_indexed(accepting, index):
     accept, served = accepting()
-    with served.engine._own_store().locked():
+    with served.engine._store.locked():
         first = await accept.receive(served, "a.txt", pieces(b"The gate is red."))
         second = await accept.receive(served, "a.txt", pieces(b"The gate is green."))
         third = accept.add_document(served, Document("b", "", "The lamp is lit."))
@@ -243,7 +243,7 @@ async def test_of_two_uploads_of_one_document_the_later_is_indexed(accepting, in
 
 async def test_removing_a_document_that_waits(accepting, index):
     accept, served = accepting()
-    with served.engine._own_store().locked():
+    with served.engine._store.locked():
         job = await accept.receive(served, "late.txt", pieces(b"The gate is red."))
         value = accept.add_document(served, Document("late", "", "The lamp is lit."))
         assert accept.remove(served, "late.txt") == accept.remove(served, "late") == 1
@@ -291,7 +291,7 @@ async def test_what_was_not_received_whole_is_gone(accepting, index):
 
 async def test_uploads_are_bounded_together(accepting):
     accept, served = accepting(pending=1_000, waiting_uploads=3)
-    with served.engine._own_store().locked():
+    with served.engine._store.locked():
         jobs = [await accept.receive(served, "a.txt", pieces(b"x" * 900))]
         with pytest.raises(Problem) as refused:
             await accept.receive(served, "b.txt", pieces(*[b"y" * 50] * 10))
@@ -306,7 +306,7 @@ async def test_uploads_are_bounded_together(accepting):
 async def test_a_large_upload_is_not_held_in_memory(accepting):
     accept, served = accepting()
     tracemalloc.start()
-    with served.engine._own_store().locked():
+    with served.engine._store.locked():
         job = await accept.receive(served, "large.bin", pieces(*[b"\0" * (1 << 20)] * 64))
         assert tracemalloc.get_traced_memory()[1] < 8 << 20
     tracemalloc.stop()

@@ -2,7 +2,6 @@
 
 import gzip
 import json
-from pathlib import Path
 
 import pytest
 
@@ -59,8 +58,8 @@ def test_changed_documents(encoder, tmp_path):
         engine.add(document(text))
         files = FeedbackFiles()
         for start, end in ((0, 26), (27, 44), (45, 67)):
-            files.add(Path(engine.status().path), Verdict("q", "a.txt", start, end, text[start:end], "up"))
-        files.add(Path(engine.status().path), Verdict("q", "gone.txt", 0, 3, "abc", "up"))
+            files.add(engine._store.path, Verdict("q", "a.txt", start, end, text[start:end], "up"))
+        files.add(engine._store.path, Verdict("q", "gone.txt", 0, 3, "abc", "up"))
         engine.add(
             document(
                 "News! " + text.replace("Bicycles", "Prams").replace("Dogs travel free.", "Dogs travel free. " * 2)

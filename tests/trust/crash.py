@@ -79,7 +79,7 @@ class Job:
         tell("begun", step)
         with Engine.open(self.index, create=True, encoder=self.encoder) as engine:
             if step.get("adopt"):
-                adopt_blocks(engine._store, self.encode())
+                adopt_blocks(engine._store, [self.encode()])
             elif "files" in step:
                 engine.add(self.docs)
             elif "removed" in step:

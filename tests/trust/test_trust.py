@@ -96,7 +96,7 @@ def test_repair_rebuilds_what_the_sources_allow(index, encoder, corpus, damage):
     DAMAGE[damage](index)
     with Engine.open(index, encoder=encoder, rerank=False) as engine:
         assert engine.verify()
-        report = repair_index(Path(engine.status().path))
+        report = repair_index(engine._store.path)
         assert report.lost == ()
         assert report.kept + report.restored + report.unknown == documents
         assert report.unknown == (damage == "a document's row")
@@ -224,9 +224,9 @@ def test_a_repair_that_fails_leaves_nothing_behind(index, encoder, monkeypatch):
     monkeypatch.setattr(repair, "_copy", fail)
     with Engine.open(index, encoder=encoder, rerank=False) as engine:
         with pytest.raises((StorageError, OSError), match="No space left"):
-            repair_index(Path(engine.status().path))
+            repair_index(engine._store.path)
         monkeypatch.undo()
-        assert repair_index(Path(engine.status().path)).kept == 5
+        assert repair_index(engine._store.path).kept == 5
         assert engine.search("which stones moved?")
 
 
@@ -237,7 +237,7 @@ def test_renames_are_made_durable(index, encoder, monkeypatch):
     monkeypatch.setattr(working, "sync", lambda path: synced.append(path))
     flip(next((index / "segments").glob("*.words")))
     with Engine.open(index, encoder=encoder, rerank=False) as engine:
-        repair_index(Path(engine.status().path))
+        repair_index(engine._store.path)
     assert synced[-1] == index.parent
 
 
