@@ -11,7 +11,7 @@ export TOKENIZERS_PARALLELISM := true
 # Threads that wait for each other sleep: spinning, two jobs on one machine are many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: demo test lint check-types unit audit clean
+.PHONY: demo test lint check-types unit docs audit clean
 
 $(BIN)/activate:
 	$(PYTHON) -m venv $(VENV)
@@ -35,12 +35,17 @@ lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/codespell
 
 check-types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
 unit: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term:skip-covered
+
+# The documentation, in build/docs. A broken link is an error.
+docs: $(VENV)/.installed-dev
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 # Known vulnerabilities of what is installed; asks an advisory service on the network, so CI does not.
 audit: $(VENV)/.installed

@@ -1,8 +1,9 @@
 """The Model Context Protocol: tools and resources that let an assistant search documents and read them."""
 
 import asyncio
+import inspect
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
@@ -16,6 +17,7 @@ from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers.base import Reader
 from lmkrag.search.filters import explain_filter
+from lmkrag.search.request import SearchOptions, find_options, option_of, to_pydantic
 from lmkrag.server.asking import answer, find_spans
 from lmkrag.server.excerpts import read_excerpt
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
@@ -179,20 +181,33 @@ async def _check_filter(index: ServedIndex, filter: str | None, *, found: bool) 
         raise UsageError(why)
 
 
+def _with_search_options(tool: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a tool the options of a search that are for assistants."""
+    names = [name for name, one in find_options(SearchOptions.__annotations__).items() if option_of(one).agents]
+    declared = inspect.signature(tool)
+    options = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[kind, field]
+        )
+        for name, (kind, field) in to_pydantic(names).items()
+    ]
+    own = [one for one in declared.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    tool.__signature__ = declared.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    return tool
+
+
 def _add_reading_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Reader) -> None:
     @server.tool(title="Search documents", annotations=_READS)
-    async def search(
-        query: _Query,
-        top_k: Annotated[int, Field(ge=1, le=_MOST_RESULTS, description="Number of passages.")] = 8,
-        filter: _Filter = None,
-        index: _Index = None,
-    ) -> Passages:
+    @_with_search_options
+    async def search(query: _Query, index: _Index = None, **options: Any) -> Passages:
         """Find the passages of the user's documents that answer a question, best first, with their exact places."""
 
         async def find() -> Passages:
             served = indexes.find(index)
-            spans = await served.run(lambda engine: engine.search(query, top_k=top_k, filter=filter))
-            await _check_filter(served, filter, found=bool(spans))
+            if (options["top_k"] or 0) > _MOST_RESULTS:
+                raise UsageError(f"top_k must be at most {_MOST_RESULTS}, not {options['top_k']}")
+            spans = await served.run(lambda engine: engine.search(query, **options))
+            await _check_filter(served, options["filter"], found=bool(spans))
             return Passages(passages=list(map(_to_passage, spans)))
 
         return await _tell(find())

@@ -62,6 +62,8 @@ def test_a_wheel_carries_the_recipes_and_the_schema_and_no_built_index(tmp_path)
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
+    assert wheel.stat().st_size < 75e6
+    subprocess.run([sys.executable, "-m", "twine", "check", "--strict", str(wheel)], check=True, capture_output=True)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
     site = tmp_path / "site"

@@ -2,11 +2,13 @@
 
 import os
 import sys
+from dataclasses import fields
 
 import pytest
 from mcp import Client, StdioServerParameters
 
 from lmkrag.readers.extractive import ExtractiveReader
+from lmkrag.search.request import SearchRequest, option_of
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.settings import Limits
@@ -78,7 +80,7 @@ async def test_in_process(make, corpus):
         ("ask", {"question": "leave?", "filter": "yaer=2024"}, "front matter: author, tags, title, year"),
         ("list_documents", {"filter": "kind=pfd"}, "no document matches the filter"),
         ("search", {"query": ""}, "at least 1 character"),
-        ("search", {"query": "x", "top_k": 1000}, "less than or equal to 50"),
+        ("search", {"query": "x", "top_k": 1000}, "top_k must be at most 50, not 1000"),
         ("read_document", {"doc_id": "glass-rivr.txt"}, "did you mean 'glass-river.txt'?"),
         ("add_document", {"doc_id": "x", "text": "y"}, "add_document"),
     ],
@@ -93,6 +95,15 @@ async def test_mistakes_are_told(make, tool, arguments, message):
         assert reply.is_error
         assert message in reply.content[0].text
         assert (await client.call_tool("search", {"query": "leave"})).structured_content["passages"]
+
+
+async def test_options_are_those_for_assistants(make):
+    wanted = {declared.name for declared in fields(SearchRequest) if option_of(declared).agents}
+    async with Client(make()) as client:
+        (tool,) = [tool for tool in (await client.list_tools()).tools if tool.name == "search"]
+        assert set(tool.input_schema["properties"]) == wanted | {"query", "index"}
+        found = await client.call_tool("search", {"query": "leave", "max_tokens": 60, "per_document": 1})
+        assert found.structured_content["passages"]
 
 
 async def test_a_resource_that_is_not_there(make):
