@@ -4,9 +4,9 @@
     python benchmarks/chunking_evaluation.py chunking_evaluation [--against recursive:100,recursive:200] [--work DIR]
 
 PATH is a clone, or any folder below which lie ``general_evaluation_data/corpora/*.md`` and ``questions_df.csv``
-(question, references as JSON with ``start_index`` and ``end_index``, corpus_id). All corpora are one index. Prints recall
-within 500 to 4,000 characters, the benchmark's own recall, precision and IoU of the first five results, and its published
-table. Never choose anything by these figures: they are for measuring only.
+(question, references as JSON with ``start_index`` and ``end_index``, corpus_id). All corpora are one index. Prints
+recall within 500 to 4,000 characters, the benchmark's own recall, precision and IoU of the first five results, and its
+published table. Never choose anything by these figures: they are for measuring only.
 """
 
 import argparse

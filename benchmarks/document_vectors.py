@@ -20,9 +20,9 @@ from lmkrag.corpus.sentences import split_sentences
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.evaluation.metrics import rank_queries
 from lmkrag.evaluation.significance import macro_interval
+from lmkrag.specs import Sentence
 from lmkrag.training.settings import ModelSettings, SetSettings, StageSettings, TrainSettings
 from lmkrag.training.trainer import train
-from lmkrag.types import Sentence
 
 matplotlib.use("Agg")
 import matplotlib.pyplot as plt

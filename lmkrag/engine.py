@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
     from lmkrag.index.catalog import DocumentRow
     from lmkrag.index.opening import Store
-    from lmkrag.index.snapshot import Searchable
+    from lmkrag.index.searchable import Searchable
     from lmkrag.ingest.report import Progress
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
     from lmkrag.remote import RemoteEngine
@@ -73,7 +73,7 @@ class Engine:
         SearchRequest(rerank=rerank, rerank_timeout_ms=rerank_timeout_ms)
         self._store = store
         self._encoders = IndexEncoders(store.path, store.encoder, encoder)
-        self._searcher = Searcher(
+        self.searcher = Searcher(
             store.reader.snapshot,
             self._encoders,
             reranker,
@@ -122,8 +122,8 @@ class Engine:
         """Connect to an index behind ``lmkrag serve``: the reading methods of an engine, over HTTP.
 
         Args:
-            url: of the server, and after it the name of the index: ``http://localhost:8700/handbook``. Without a name
-                (``http://localhost:8700``) the server's only index.
+            url: of the server and the index: ``http://localhost:8700/handbook``; the name may be left out if there is
+                one index.
             token: that the server asks for; defaults to ``LMKRAG_TOKEN``; empty for none.
             timeout: seconds to wait for the server.
 
@@ -173,16 +173,14 @@ class Engine:
         """Index files, directories or documents.
 
         Args:
-            source: a path, a URL that fsspec reads (``s3://bucket/docs``), several, or documents: ours, LangChain's or
-                LlamaIndex's; an iterator of documents is read as they are needed. A mapping of names to paths gives
-                files the ``doc_id`` that you choose.
+            source: a path, a URL that fsspec opens (``s3://bucket/docs``), several, or documents: ours, LangChain's or
+                LlamaIndex's, from an iterator as they are needed. A mapping gives files a ``doc_id``.
             include: globs of ``.gitignore`` form; only files that match one.
             exclude: globs; no files that match one.
             prune: remove documents whose files are gone from a directory in ``source``.
             follow_links: also follow links to files outside the directories in ``source``.
             workers: number of processes that read and encode files; each loads the encoder.
-            ray: address of a Ray cluster whose machines those processes are on, and see all paths as this one does:
-                ``HOST:PORT``, ``auto``, or ``local`` to start one here.
+            ray: address of a Ray cluster for those processes: ``HOST:PORT``, ``auto`` or ``local``.
             gpus: share of a card that each of them takes there.
             progress: called with (document, bytes done, bytes in all or 0) as documents are encoded.
 
@@ -190,9 +188,8 @@ class Engine:
             What was added, updated, unchanged, removed and skipped.
 
         Raises:
-            UsageError: a path does not exist, ``workers`` is no positive number, options for files are given with
-                documents, or no cluster answers.
-            IndexLocked: somebody writes. StorageError: writing failed.
+            UsageError: a path does not exist, or an option makes no sense. IndexLocked: somebody writes.
+            StorageError: writing failed.
         """
         from lmkrag.cluster.parallel import encode_by_workers
         from lmkrag.cluster.processes import Workers
@@ -244,31 +241,22 @@ class Engine:
 
         Args:
             query: a question or words.
-            options: ``top_k``: number of results; defaults to 8, or with ``max_tokens`` to as many as fit.
-                ``max_tokens``: maximum number of tokens (of the encoder's tokenizer) in all results together.
-                ``mode``: ``"hybrid"``, ``"dense"`` or ``"lexical"``.
-                ``level``: ``"passage"``, which is self-contained: a span with the header of its table, the question it
-                replies to, the rest of its short paragraph; ``"span"``, what answers and nothing else; ``"sentence"``;
-                or ``"document"``.
-                ``filter``: only search matching documents, such as ``kind=pdf and path=docs/*``.
-                ``per_document``: maximum number of results per document.
-                ``explain``: give each span its ``explanation``; ``print(span.explain())``.
-                ``operators``: exclude ``-word`` and ``-"a phrase"`` at the end of ``query``.
-                ``rerank``: re-rank the top 16 passages; on by default, except in lexical mode.
-                ``rerank_timeout_ms``: maximum time for that, in milliseconds.
+            options: ``top_k``, ``max_tokens``, ``mode``, ``level``, ``filter``, ``per_document``, ``explain``,
+                ``operators``, ``rerank`` and ``rerank_timeout_ms``: see
+                :class:`lmkrag.search.request.SearchRequest`.
 
         Raises:
             UsageError: an option is out of range, or the filter can't be parsed.
         """
-        return self._searcher.search([query], SearchRequest(**options))[0]
+        return self.searcher.search([query], SearchRequest(**options))[0]
 
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
         """Like :meth:`search`, without blocking the event loop."""
-        return (await asyncio.to_thread(self._searcher.search, [query], SearchRequest(**options)))[0]
+        return (await asyncio.to_thread(self.searcher.search, [query], SearchRequest(**options)))[0]
 
     def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
         """Like :meth:`search` for many queries, encoded together and searched in one snapshot."""
-        return self._searcher.search(check_queries(queries), SearchRequest(**options))
+        return self.searcher.search(check_queries(queries), SearchRequest(**options))
 
     def score_sentences(self, query: str, doc_id: str) -> list[SentenceScore]:
         """Return how well every sentence of a document fits ``query``, from its first to its last character.
@@ -278,7 +266,7 @@ class Engine:
         Raises:
             DocumentNotFound: it is not in the index. UsageError: the question is empty.
         """
-        from lmkrag.index.snapshot import retry_expired
+        from lmkrag.index.searchable import retry_expired
         from lmkrag.index.words.terms import query_words
         from lmkrag.search.sentence_scores import score_document
 
@@ -298,11 +286,8 @@ class Engine:
         Args:
             question: in words.
             reader: what answers; without one the spans themselves, their best sentences cited.
-            options: ``top_k``, ``mode``, ``filter``, ``per_document``, ``rerank`` and ``rerank_timeout_ms`` as of
-                :meth:`search`; ``context_tokens``: maximum number of tokens that the reader gets; defaults to 2,000,
-                counted with the reader's own tokenizer where it has one. For a language model the source that frames
-                each span counts, too. ``rerank`` defaults to false without a language model, since the reader that
-                quotes re-ranks the passages itself.
+            options: as of :meth:`search`, with ``context_tokens`` instead of ``max_tokens``. ``rerank`` defaults to
+                false without a language model, since the reader that quotes re-ranks the passages itself.
 
         Raises:
             UsageError: as :meth:`search`. ReaderError: the reader failed.
@@ -322,7 +307,7 @@ class Engine:
         from lmkrag.readers.base import LanguageModelReader, answer_or_error
 
         reader, questions = reader or _default_reader(), check_queries(questions)
-        spans = search_for(self, reader, questions, **options)
+        spans = self.searcher.search_for(reader, questions, SearchRequest(**options))
         if isinstance(reader, LanguageModelReader):
             return reader.answer_each(questions, spans)
         return map(partial(answer_or_error, reader.answer), questions, spans)
@@ -332,7 +317,7 @@ class Engine:
     ) -> "AnswerStream":
         """Like :meth:`ask`, piece by piece: iterate over the text, then call ``.answer()``."""
         reader = reader or _default_reader()
-        (spans,) = search_for(self, reader, [question], **options)
+        (spans,) = self.searcher.search_for(reader, [question], SearchRequest(**options))
         return reader.stream(question, spans)
 
     async def aask(self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]) -> Answer:
@@ -345,12 +330,12 @@ class Engine:
     ) -> "AsyncAnswerStream":
         """Like :meth:`ask_stream`, for ``async for``."""
         reader = reader or _default_reader()
-        (spans,) = await asyncio.to_thread(search_for, self, reader, [question], **options)
+        (spans,) = await asyncio.to_thread(self.searcher.search_for, reader, [question], SearchRequest(**options))
         return reader.astream(question, spans)
 
     def build_context(self, question: str, **options: Unpack[AskOptions]) -> Context:
         """Return the spans for a question laid out for a prompt of your own: numbered, with their sources."""
-        (context,) = self._searcher.build_contexts([question], SearchRequest(**options))
+        (context,) = self.searcher.build_contexts([question], SearchRequest(**options))
         return context
 
     # Reading
@@ -422,17 +407,6 @@ class Engine:
             near = get_close_matches(doc_id[:MAX_DOC_ID], snapshot.nearby_ids(doc_id), 1)
             raise DocumentNotFound(doc_id, str(self._store.path), *near)
         return row
-
-
-def search_for(
-    engine: Engine, reader: "Reader", questions: Sequence[str], **options: Unpack[AskOptions]
-) -> list[list[Span]]:
-    """Return the spans that a reader gets for each question, within its tokens of context.
-
-    Raises:
-        UsageError: as :meth:`Engine.ask`.
-    """
-    return engine._searcher.search_for(reader, questions, SearchRequest(**options))
 
 
 def _default_reader() -> "Reader":

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from lmkrag import Document, Engine
 from lmkrag.errors import IndexCorrupt, UsageError
-from lmkrag.index import catalog, codec
+from lmkrag.index import catalog, catalog_texts, codec
 from lmkrag.ingest.reindex import reindex
 from lmkrag.ingest.repair import repair_index
 from lmkrag.json_values import MAX_DEPTH, replace_surrogates, to_json_value
@@ -284,7 +284,7 @@ def test_texts_of_an_earlier_version_are_given_back_without_lone_surrogates(tmp_
         engine.add(Document("a", "", text))
         with engine._reading(segments=True) as snapshot:
             row = snapshot.find_document("a")
-            ends = catalog.read_borders(snapshot.connection, row, 0, row.sentences)[1:]
+            ends = catalog_texts.read_borders(snapshot.connection, row, 0, row.sentences)[1:]
     with closing(sqlite3.connect(path / "catalog.sqlite")) as connection, connection:
         connection.execute("UPDATE text_block SET data = ?", (codec.pack_text(text, row.id, 0),))
         checksum = codec.checksum_content("a", text, ends)

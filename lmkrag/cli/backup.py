@@ -11,7 +11,7 @@ import click
 from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, one_line, print_json
 
 if TYPE_CHECKING:
-    from lmkrag.cluster.backups import Transfer
+    from lmkrag.cluster.manifests import Transfer
 
 
 @click.group(cls=ErrorHandlingGroup, epilog="Example: lmkrag backup push s3://bucket/handbook")

@@ -27,7 +27,8 @@ from lmkrag.index.shards import ShardedStore, shard_folders
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.ingest import encode_files
 from lmkrag.ingest.report import EncodedFiles, Progress
-from lmkrag.types import EncoderSpec, IndexReport, Recipe, Skipped
+from lmkrag.specs import EncoderSpec, Recipe
+from lmkrag.types import IndexReport, Skipped
 
 if TYPE_CHECKING:  # torch takes seconds to import; who plans and adopts blocks needs none of it
     from lmkrag.encoder.landmark import LandmarkEncoder

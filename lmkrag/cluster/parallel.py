@@ -21,7 +21,8 @@ from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.changes import find_changes
 from lmkrag.ingest.report import EncodedFiles, Progress, Run
 from lmkrag.ingest.sources import Encode, divide_files
-from lmkrag.types import EncoderSpec, IndexReport, Recipe
+from lmkrag.specs import EncoderSpec, Recipe
+from lmkrag.types import IndexReport
 
 _NOTHING = EncodedFiles(IndexReport(), [], [])
 

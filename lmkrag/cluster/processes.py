@@ -18,8 +18,8 @@ from lmkrag.cluster.worker import write_found
 from lmkrag.corpus.isolated import module_folders
 from lmkrag.errors import UsageError
 from lmkrag.index.vectors.recipes import recipe_to_json
+from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.system import count_cpus
-from lmkrag.types import EncoderSpec, Recipe
 
 _TRIES = 2  # of a block whose process dies
 _START = """

@@ -18,7 +18,7 @@ from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import LmkragError, StorageError, UsageError
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import recipe_from_json, recipe_to_json
-from lmkrag.types import EncoderSpec, Recipe
+from lmkrag.specs import EncoderSpec, Recipe
 
 _TRIES = 3  # of a block whose worker dies or can't write
 _WAIT = 60.0  # seconds for a worker to start, or to start again

@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from lmkrag.cluster.backups import Remote
-from lmkrag.cluster.hosting import PulledShard, ShardDirectory, ShardHost, ShardSource
+from lmkrag.cluster.hosting import ShardHost
+from lmkrag.cluster.shard_sources import PulledShard, ShardDirectory, ShardSource
 from lmkrag.corpus.remote_files import is_url
 from lmkrag.errors import LmkragError, ShardUnreachable
 from lmkrag.index.shards import ShardedStore, shard_folders

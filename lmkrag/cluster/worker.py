@@ -13,7 +13,7 @@ from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import LmkragError
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import recipe_from_json
-from lmkrag.types import EncoderSpec
+from lmkrag.specs import EncoderSpec
 
 
 def serve() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from lmkrag.types import Sentence
+from lmkrag.specs import Sentence
 
 _LONGEST = 100  # characters of a heading
 _MOST_WORDS = 16

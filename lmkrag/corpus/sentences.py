@@ -13,7 +13,8 @@ from typing import Literal
 
 from lmkrag.corpus.headings import mark_headings
 from lmkrag.corpus.structure import is_navigation
-from lmkrag.types import BYTE_ORDER_MARK, Sentence, SentenceKind, Text
+from lmkrag.specs import Sentence, SentenceKind, Text
+from lmkrag.types import BYTE_ORDER_MARK
 
 Splitter = Literal["punkt", "punkt_tab"]
 

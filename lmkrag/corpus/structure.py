@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from lmkrag.types import SentenceKind
+from lmkrag.specs import SentenceKind
 
 NO_CONTENT, LEAD_IN, RECORD, NAVIGATION = 1, 2, 4, 8
 """Roles of a sentence, as bits: it says nothing by itself (a heading with text under it, or no word at all, such as a

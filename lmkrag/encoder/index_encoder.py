@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmkrag.errors import IndexMismatch
+from lmkrag.specs import EncoderSpec
 from lmkrag.system import renew_in_forks
-from lmkrag.types import EncoderSpec
 
 if TYPE_CHECKING:
     from lmkrag.arrays import Vectors

@@ -20,7 +20,7 @@ from lmkrag.encoder.tokens import Piece, SentenceTokenizer
 from lmkrag.encoder.window_model import WindowModel
 from lmkrag.encoder.windows import plan_windows
 from lmkrag.models.precision import Precision
-from lmkrag.types import EncoderSpec, Sentence, Text, Window
+from lmkrag.specs import EncoderSpec, Sentence, Text, Window
 
 if TYPE_CHECKING:
     import torch

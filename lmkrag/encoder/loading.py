@@ -28,7 +28,7 @@ from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.models.bert import Bert, expected_names, is_plain_bert, read_weights
 from lmkrag.models.device import choose_device, choose_dtype, has_amx, has_card
 from lmkrag.models.precision import Precision, choose_ranges, find_precision
-from lmkrag.types import EncoderSpec
+from lmkrag.specs import EncoderSpec
 
 if TYPE_CHECKING:
     import torch

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from tokenizers import Tokenizer
 
 from lmkrag.models.files import encodable
-from lmkrag.types import Sentence, Text
+from lmkrag.specs import Sentence, Text
 
 _BATCH = 256  # sentences
 _TITLE = 1_000  # characters of a title that are looked at; a foreign file may call itself anything

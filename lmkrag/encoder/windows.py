@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from lmkrag.types import Window
+from lmkrag.specs import Window
 
 
 def plan_windows(token_counts: Iterable[int], *, budget: int, overlap: float = 0.5) -> Iterator[Window]:

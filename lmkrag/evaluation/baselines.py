@@ -16,7 +16,8 @@ from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.spec import BASE_ENCODER, find_model
 from lmkrag.errors import MissingExtra, UsageError
 from lmkrag.models.device import choose_device, choose_dtype
-from lmkrag.types import Document, Sentence
+from lmkrag.specs import Sentence
+from lmkrag.types import Document
 
 _NAME = re.compile(r"(?P<kind>recursive|sentence|late):(?P<size>\d+)(?P<title>\+title)?")
 

@@ -18,7 +18,8 @@ from lmkrag.evaluation.metrics import BUDGETS, Overlap, Piece, Ranks, is_relevan
 from lmkrag.ingest.opening import open_index
 from lmkrag.search.filters import quote
 from lmkrag.search.weights import WEIGHTS, Weights
-from lmkrag.types import Document, Level, Mode, Sentence
+from lmkrag.specs import Sentence
+from lmkrag.types import Document, Level, Mode
 
 OURS = "lmkrag"
 RERANKED = "rerank"

@@ -12,7 +12,7 @@ import numpy as np
 
 from lmkrag.arrays import Ids
 from lmkrag.errors import IndexMismatch, UsageError
-from lmkrag.index import catalog
+from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.files import sync
 from lmkrag.index.segments import SegmentFile
@@ -78,7 +78,7 @@ def adopt_index(
             rows = sorted(filter(wanted, snapshot.all_documents()), key=lambda row: row.first_sentence)
             segments = [
                 (_take(store, other.path, file, link=link), runs)
-                for file, runs in (catalog.read_segments(snapshot.connection) if rows else ())
+                for file, runs in (catalog_segments.read_segments(snapshot.connection) if rows else ())
             ]
             sync(store.path / "segments")
             with store.transaction() as connection:
@@ -134,7 +134,7 @@ def _adopt(
         sentences += row.sentences
         characters += row.length
     for file, runs in segments:
-        catalog.insert_segment(connection, file, _renumber(connection, runs, list(firsts.values())))
+        catalog_segments.insert_segment(connection, file, _renumber(connection, runs, list(firsts.values())))
     skipped = catalog.read_skipped(other)
     catalog.write_skipped(connection, skipped.values(), ())
     catalog.next_generation(connection)

@@ -1,25 +1,21 @@
 """All SQL. Functions over an open SQLite connection; transactions belong to the caller (reader and store)."""
 
 import json
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from lmkrag.arrays import Bytes, Hashes, Ids
+from lmkrag.arrays import Ids
 from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import codec
 from lmkrag.index.codec import checksum
-from lmkrag.index.files import File
 from lmkrag.index.ranges import DocumentRanges
-from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import Staged
-from lmkrag.index.vectors.recipes import recipe_from_json, recipe_to_json
 from lmkrag.json_values import replace_surrogates, to_json_value
 from lmkrag.types import ATTACHED_TO
 
@@ -35,7 +31,6 @@ SENTENCES_PER_BLOCK = 512
 _NEARBY = 250  # names on each side of one that is not there, among which one like it is looked for
 _CACHE = 8_192  # KiB of pages each connection keeps
 
-_SEGMENT = re.compile("[0-9a-f]{32}")  # nothing that could lead out of segments/
 _FIXED = ("format", "encoder", "recipe")  # never change; under one checksum
 _FACTORS = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9)  # odd: one changed value changes the sum
 
@@ -319,7 +314,7 @@ def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[
 
 def document_keys(connection: sqlite3.Connection) -> Iterator[int]:
     """Yield row ids of documents; of a damaged table, those that can still be reached from either end."""
-    return _keys(connection, "document")
+    return row_keys(connection, "document")
 
 
 def _documents(connection: sqlite3.Connection, clause: str, values: tuple[Any, ...]) -> Iterator[DocumentRow]:
@@ -353,7 +348,8 @@ def _read_page_starts(stored: str) -> tuple[int, ...]:
     return tuple(starts)
 
 
-def _keys(connection: sqlite3.Connection, table: str) -> Iterator[int]:
+def row_keys(connection: sqlite3.Connection, table: str) -> Iterator[int]:
+    """Yield the ids of a table's rows, from both ends where pages between are damaged."""
     seen: set[int] = set()
     for order in ("ASC", "DESC"):
         try:
@@ -365,123 +361,10 @@ def _keys(connection: sqlite3.Connection, table: str) -> Iterator[int]:
             continue
 
 
-def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end: int) -> str:
-    """Return characters ``[start, end)`` of a document.
-
-    Raises:
-        IndexCorrupt: a block is damaged or missing.
-    """
-    end = min(end, row.length)
-    first = start - start % TEXT_PER_BLOCK
-    blocks = connection.execute(
-        "SELECT start, data FROM text_block WHERE document = ? AND start >= ? AND start < ? ORDER BY start",
-        (row.id, first, end),
-    )
-    text = "".join(codec.unpack_text(data, row.id, block) for block, data in blocks.fetchall())
-    piece = text[start - first : end - first]
-    if len(piece) != max(0, end - start):
-        raise IndexCorrupt(f"the stored text of {row.doc_id!r} is not whole; {REPAIR}")
-    return piece
-
-
 # Sentences
 
 
-def read_borders(connection: sqlite3.Connection, row: DocumentRow, first: int, stop: int) -> Ids:
-    """Return where the sentences of ordinals ``[first, stop)`` begin, and where the last ends: ``[stop - first + 1]``.
-
-    Raises:
-        IndexCorrupt: a block is damaged or missing.
-    """
-    low = first - first % SENTENCES_PER_BLOCK
-    blocks = connection.execute(
-        "SELECT first, data FROM sentence_block WHERE document = ? AND first >= ? AND first < ? ORDER BY first",
-        (row.id, low, stop),
-    )
-    borders = np.zeros(0, np.int64)
-    for number, packed in blocks.fetchall():
-        borders = np.concatenate([borders[:-1], codec.unpack_sentences(packed, row.id, number)[0]])
-    wanted = borders[first - low : stop - low + 1]
-    if len(wanted) != stop - first + 1:
-        raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; {REPAIR}")
-    return wanted
-
-
-def read_sentences(connection: sqlite3.Connection, row: DocumentRow, first: int) -> tuple[Ids, Bytes]:
-    """Return the borders ``[n + 1]`` and kinds ``[n]`` of the block of sentences that begins with ordinal ``first``.
-
-    Raises:
-        IndexCorrupt: it is damaged or missing.
-    """
-    query = "SELECT data FROM sentence_block WHERE document = ? AND first = ?"
-    found = connection.execute(query, (row.id, first)).fetchone()
-    if found is None:
-        raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; {REPAIR}")
-    return codec.unpack_sentences(found[0], row.id, first)
-
-
-def read_kinds(connection: sqlite3.Connection, row: DocumentRow) -> Bytes:
-    """Return the kind of each sentence of a document, a position in ``SENTENCE_KINDS``."""
-    query = "SELECT first, data FROM sentence_block WHERE document = ? ORDER BY first"
-    blocks = [codec.unpack_sentences(data, row.id, first)[1] for first, data in connection.execute(query, (row.id,))]
-    return np.concatenate([np.zeros(0, np.uint8), *blocks])
-
-
-def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hashes, Ids]:
-    """Return the hash of each window a document was read in, and the ordinal of its first own sentence."""
-    packed = connection.execute("SELECT data FROM window_list WHERE document = ?", (row.id,)).fetchone()
-    if packed is None:
-        return np.zeros(0, np.uint64), np.zeros(0, np.int64)
-    return codec.unpack_windows(packed[0], row.id)
-
-
 # Segments
-
-
-def insert_segment(connection: sqlite3.Connection, file: SegmentFile, runs: Ids) -> None:
-    """Record a segment and which sentences its rows are: ``[n, 3]`` row, first sentence, count."""
-    facts = json.dumps(
-        {
-            "rows": file.rows,
-            "recipe": json.loads(recipe_to_json(file.recipe)),
-            "vectors": asdict(file.vectors),
-            "words": asdict(file.words),
-            "structure": asdict(file.structure),
-        },
-        sort_keys=True,
-    )
-    connection.execute(
-        "INSERT INTO segment (name, facts, runs, row_checksum) VALUES (?, ?, ?, ?)",
-        (file.name, facts, codec.pack_runs(runs, file.name), checksum(file.name, facts.encode())),
-    )
-
-
-def delete_segment(connection: sqlite3.Connection, name: str) -> None:
-    """Forget a segment and its runs."""
-    connection.execute("DELETE FROM segment WHERE name = ?", (name,))
-
-
-def read_segments(connection: sqlite3.Connection, key: int | None = None) -> list[tuple[SegmentFile, Ids]]:
-    """Return every segment, or the one with a row id, with its runs ``[n, 3]``; oldest first.
-
-    Raises:
-        IndexCorrupt: a row is damaged.
-    """
-    segments = []
-    query = "SELECT name, facts, runs, row_checksum FROM segment WHERE ? IN (id, 0) ORDER BY id"
-    for name, text, packed, recorded in connection.execute(query, (key or 0,)):
-        if recorded != checksum(name, text.encode()) or not _SEGMENT.fullmatch(name):
-            raise IndexCorrupt(f"the catalog's row of segment {name!r} is damaged (checksum); {REPAIR}")
-        facts = json.loads(text)
-        recipe = recipe_from_json(json.dumps(facts["recipe"]))
-        parts = (File(**facts[part]) for part in ("vectors", "words", "structure"))
-        segments.append((SegmentFile(name, facts["rows"], recipe, *parts), codec.unpack_runs(packed, name)))
-    return segments
-
-
-def segment_keys(connection: sqlite3.Connection) -> Iterator[int]:
-    """Yield row ids of segments, as :func:`document_keys` does of documents."""
-    return _keys(connection, "segment")
 
 
 # Files that were skipped

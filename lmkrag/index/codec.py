@@ -7,7 +7,7 @@ from xxhash import xxh3_64_digest, xxh3_128
 
 from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.errors import REPAIR, IndexCorrupt
-from lmkrag.types import Text
+from lmkrag.specs import Text
 
 _CHECKSUM = 8  # bytes
 _MAX_UNPACKED = 1 << 30  # bytes: the runs of a segment of a hundred million sentences are below it

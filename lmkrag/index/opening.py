@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Protocol
 
 from lmkrag.index.shards import ShardedStore
 from lmkrag.index.store import IndexStore
-from lmkrag.types import EncoderSpec, IndexStatus, Recipe
+from lmkrag.specs import EncoderSpec, Recipe
+from lmkrag.types import IndexStatus
 
 if TYPE_CHECKING:
-    from lmkrag.index.snapshot import SnapshotReader
+    from lmkrag.index.searchable import SnapshotReader
 
 
 class Store(Protocol):

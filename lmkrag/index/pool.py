@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 from lmkrag.errors import REPAIR, IndexClosed, IndexCorrupt, IndexMismatch, IndexNotFound, SnapshotExpired, StorageError
-from lmkrag.index import catalog
+from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.live import LiveSegment
 from lmkrag.index.ranges import NO_DOCUMENTS, DocumentRanges
 from lmkrag.index.segments import Segment, SegmentFile
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.types import EncoderSpec
+from lmkrag.specs import EncoderSpec
 
 CATALOG = "catalog.sqlite"
 
@@ -263,7 +263,7 @@ class IndexReader:
             try:
                 live = tuple(
                     LiveSegment(self._segment(file), runs, documents)
-                    for file, runs in catalog.read_segments(connection)
+                    for file, runs in catalog_segments.read_segments(connection)
                 )
             except IndexCorrupt:
                 found = self._stat()

@@ -13,7 +13,7 @@ import numpy as np
 
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt
-from lmkrag.index import catalog
+from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.files import Tables, sync
 from lmkrag.index.pool import CATALOG
@@ -26,7 +26,7 @@ from lmkrag.index.stored import read_stored
 from lmkrag.index.vectors.vector_set import VectorFile
 from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.index.working import WorkingFolder
-from lmkrag.types import SENTENCE_KINDS, EncoderSpec, Recipe, SentenceKind
+from lmkrag.specs import SENTENCE_KINDS, EncoderSpec, Recipe, SentenceKind
 
 ReadStructure = Callable[[Iterable[Iterable[tuple[str, SentenceKind]]]], Tables]
 """Called with documents, each the texts and kinds of its sentences; returns the tables of a structure file."""
@@ -176,9 +176,9 @@ def _copy(path: Path, connection: sqlite3.Connection, new: IndexStore, structure
 
 def _sound_parts(path: Path, connection: sqlite3.Connection) -> Iterator[tuple[VectorFile, Ids]]:
     """Each set of vectors that is what was written, with its runs by sentence."""
-    for key in catalog.segment_keys(connection):
+    for key in catalog_segments.segment_keys(connection):
         try:
-            file, runs = catalog.read_segments(connection, key)[0]
+            file, runs = catalog_segments.read_segments(connection, key)[0]
             yield open_vectors(path / "segments", file), sort_runs(runs)
         except (IndexCorrupt, sqlite3.Error, IndexError):
             continue

@@ -8,7 +8,7 @@ from lmkrag.index.files import File, Tables, sync, write_tables
 from lmkrag.index.structure import Structure
 from lmkrag.index.vectors.vector_set import SUFFIX, Slices, VectorFile, write_vectors
 from lmkrag.index.words.postings import Postings
-from lmkrag.types import Recipe
+from lmkrag.specs import Recipe
 
 
 @dataclass(frozen=True, slots=True)

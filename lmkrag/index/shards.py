@@ -30,7 +30,8 @@ from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.status import combine_status
 from lmkrag.index.store import IndexStore
 from lmkrag.index.view import DocumentView
-from lmkrag.types import EncoderSpec, IndexStatus, Recipe
+from lmkrag.specs import EncoderSpec, Recipe
+from lmkrag.types import IndexStatus
 
 MOST_SHARDS = 1_000
 RECORD = "shards.json"

@@ -8,7 +8,8 @@ from typing import Self
 import numpy as np
 
 from lmkrag.arrays import Bytes, Hashes, Ids
-from lmkrag.types import SENTENCE_KINDS, Document, Sentence, Text
+from lmkrag.specs import SENTENCE_KINDS, Sentence, Text
+from lmkrag.types import Document
 
 
 class SentenceTable:

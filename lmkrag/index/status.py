@@ -7,8 +7,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from sqlite3 import Connection
 
-from lmkrag.index import catalog
-from lmkrag.types import EncoderSpec, IndexStatus, Recipe
+from lmkrag.index import catalog, catalog_segments
+from lmkrag.specs import EncoderSpec, Recipe
+from lmkrag.types import IndexStatus
 
 
 def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe: Recipe) -> IndexStatus:
@@ -23,7 +24,7 @@ def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe
     documents, sentences, characters = connection.execute(
         "SELECT COUNT(*), IFNULL(SUM(sentences), 0), IFNULL(SUM(length), 0) FROM document"
     ).fetchone()
-    segments = catalog.read_segments(connection)
+    segments = catalog_segments.read_segments(connection)
     # The catalog was last written when its log was, where there is one.
     written = [one for one in path.glob("catalog.sqlite*") if not one.name.endswith("-shm")]
     changed = max(one.stat().st_mtime for one in written)

@@ -20,7 +20,7 @@ from typing import Self
 
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
-from lmkrag.index import catalog
+from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.catalog import SkippedFile
 from lmkrag.index.files import Tables, sync
 from lmkrag.index.live import LiveSegment
@@ -32,8 +32,9 @@ from lmkrag.index.staged import Staged
 from lmkrag.index.status import read_status
 from lmkrag.index.vectors.recipes import DEFAULT_RECIPE, choose_recipe, load_recipe, recipe_from_json, recipe_to_json
 from lmkrag.index.vectors.vector_set import Slices, check_factory
+from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.system import renew_in_forks
-from lmkrag.types import EncoderSpec, IndexStatus, Recipe
+from lmkrag.types import IndexStatus
 
 _NEW_CATALOG = "catalog.new"
 _LEFTOVERS = {"segments", "write.lock", *(_NEW_CATALOG + end for end in ("", "-wal", "-shm", "-journal"))}
@@ -208,7 +209,7 @@ class IndexStore:
                     catalog.delete_document(connection, row)
             ranges = [(catalog.insert_document(connection, item), len(item.sentences)) for item in staged]
             for file, runs in lay_sentences(segments, ranges):
-                catalog.insert_segment(connection, file, runs)
+                catalog_segments.insert_segment(connection, file, runs)
             catalog.next_generation(connection)
             self.check_files(segments)
 
@@ -281,9 +282,9 @@ class IndexStore:
             written.append((file, lay_runs(merged)))
         with self.transaction() as connection:
             for live in merged:
-                catalog.delete_segment(connection, live.segment.file.name)
+                catalog_segments.delete_segment(connection, live.segment.file.name)
             for file, file_runs in written:
-                catalog.insert_segment(connection, file, file_runs)
+                catalog_segments.insert_segment(connection, file, file_runs)
             catalog.next_generation(connection)
             self.check_files([file for file, _ in written])
         self._collect_orphans()
@@ -330,7 +331,7 @@ class IndexStore:
 
     def _collect_orphans(self) -> None:
         with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
-            recorded = {name for file, _ in catalog.read_segments(connection) for name in file.files}
+            recorded = {name for file, _ in catalog_segments.read_segments(connection) for name in file.files}
         for path in (self.path / "segments").iterdir():
             if path.name not in recorded:
                 path.unlink()

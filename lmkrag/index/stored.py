@@ -3,7 +3,7 @@
 import sqlite3
 
 from lmkrag.errors import REPAIR, IndexCorrupt, UsageError
-from lmkrag.index import catalog
+from lmkrag.index import catalog_texts
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.codec import checksum_content
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
@@ -16,10 +16,10 @@ def read_stored(connection: sqlite3.Connection, row: DocumentRow) -> Staged:
     Raises:
         IndexCorrupt: a part of it is damaged or missing.
     """
-    text = catalog.read_text(connection, row, 0, row.length)
-    borders = catalog.read_borders(connection, row, 0, row.sentences)
-    kinds = catalog.read_kinds(connection, row)
-    hashes, ordinals = catalog.read_windows(connection, row)
+    text = catalog_texts.read_text(connection, row, 0, row.length)
+    borders = catalog_texts.read_borders(connection, row, 0, row.sentences)
+    kinds = catalog_texts.read_kinds(connection, row)
+    hashes, ordinals = catalog_texts.read_windows(connection, row)
     if checksum_content(row.doc_id, text, borders[1:]) != row.content_checksum:
         raise IndexCorrupt(f"the stored text of {row.doc_id!r} is damaged (checksum); {REPAIR}")
     try:

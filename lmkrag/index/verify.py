@@ -6,7 +6,7 @@ import numpy as np
 
 from lmkrag.arrays import Ids
 from lmkrag.errors import IndexCorrupt, StorageError
-from lmkrag.index import catalog
+from lmkrag.index import catalog, catalog_segments, catalog_texts
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.codec import checksum_content
 from lmkrag.index.opening import Store
@@ -65,7 +65,7 @@ def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
     catalog.read_meta(connection)
     live = catalog.read_ranges(connection)
     covered = np.zeros(int(live.stop.max(initial=0)), np.int64)
-    for file, runs in catalog.read_segments(connection):
+    for file, runs in catalog_segments.read_segments(connection):
         try:
             Segment(store.path / "segments", file)
         except IndexCorrupt as error:
@@ -82,9 +82,9 @@ def _document_problems(snapshot: Snapshot, row: DocumentRow, covered: Ids) -> It
     if (covered[row.first_sentence : row.first_sentence + row.sentences] != 1).any():
         yield f"document {row.doc_id!r}: not every sentence has exactly one vector"
     try:
-        borders = catalog.read_borders(snapshot.connection, row, 0, row.sentences)
-        text = catalog.read_text(snapshot.connection, row, 0, row.length)
-        catalog.read_windows(snapshot.connection, row)
+        borders = catalog_texts.read_borders(snapshot.connection, row, 0, row.sentences)
+        text = catalog_texts.read_text(snapshot.connection, row, 0, row.length)
+        catalog_texts.read_windows(snapshot.connection, row)
     except IndexCorrupt as error:
         yield str(error)
         return

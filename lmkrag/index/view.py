@@ -6,7 +6,7 @@ import numpy as np
 
 from lmkrag.arrays import Bytes, Ids
 from lmkrag.index.catalog import SENTENCES_PER_BLOCK, TEXT_PER_BLOCK, DocumentRow
-from lmkrag.types import SENTENCE_KINDS, SentenceKind
+from lmkrag.specs import SENTENCE_KINDS, SentenceKind
 
 _HEADING = SENTENCE_KINDS.index("heading")
 
@@ -25,7 +25,7 @@ class DocumentView:
         Args:
             row: of the document.
             read_sentences: gives the borders and kinds of the block of sentences that begins with an ordinal: see
-                :func:`lmkrag.index.catalog.read_sentences`.
+                :func:`lmkrag.index.catalog_texts.read_sentences`.
             read_text: gives characters ``[start, end)``, as far as there are such.
         """
         self.row = row

@@ -14,13 +14,14 @@ from lmkrag.arrays import Vectors
 from lmkrag.corpus.sentences import iter_sentences
 from lmkrag.corpus.structure import ParagraphTracker, StructureTable
 from lmkrag.errors import IndexCorrupt
-from lmkrag.index import catalog
+from lmkrag.index import catalog_texts
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.index.store import IndexStore
 from lmkrag.index.words.postings import PostingsBuilder
-from lmkrag.types import Document, Text
+from lmkrag.specs import Text
+from lmkrag.types import Document
 
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
     from lmkrag.encoder.landmark import Encoded, EncoderInput, LandmarkEncoder
@@ -180,7 +181,7 @@ class _WindowMemory:
         with self._store.reader.snapshot(segments=False) as snapshot:
             for row in rows:
                 with contextlib.suppress(IndexCorrupt):  # verify tells; here it is encoded again
-                    hashes, ordinals = catalog.read_windows(snapshot.connection, row)
+                    hashes, ordinals = catalog_texts.read_windows(snapshot.connection, row)
                     borders = row.first_sentence + np.append(ordinals, row.sentences)
                     found |= zip(hashes.tolist(), pairwise(borders.tolist()), strict=True)
         return found

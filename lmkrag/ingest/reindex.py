@@ -13,7 +13,8 @@ from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.ingest import ingest
 from lmkrag.ingest.report import Progress
 from lmkrag.ingest.sources import StoredTexts
-from lmkrag.types import EncoderSpec, IndexReport, Recipe
+from lmkrag.specs import EncoderSpec, Recipe
+from lmkrag.types import IndexReport
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder

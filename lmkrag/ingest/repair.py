@@ -16,7 +16,7 @@ from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems
 from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.ingest import restore_files
-from lmkrag.types import RepairReport, SentenceKind
+from lmkrag.specs import RepairReport, SentenceKind
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder

@@ -7,7 +7,8 @@ from typing import NamedTuple
 from lmkrag.reranker.base import PassageScores, RerankPassage
 from lmkrag.reranker.highlights import split_passages
 from lmkrag.reranker.landmark import LandmarkReranker
-from lmkrag.types import Sentence, ShortAnswer, Span
+from lmkrag.specs import Sentence
+from lmkrag.types import ShortAnswer, Span
 
 PASSAGES = 8
 """Passages that are read, at most."""

@@ -10,7 +10,7 @@ from lmkrag.corpus.sentences import split_sentences
 from lmkrag.reranker.base import PASSAGE_CHARS, RerankPassage
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.reranker.loading import load_landmark_reranker
-from lmkrag.types import Sentence
+from lmkrag.specs import Sentence
 
 THRESHOLD = 0.2
 """The least probability with which a sentence is kept when a text is pruned."""

@@ -10,7 +10,7 @@ from lmkrag.arrays import Hashes, Ids, Mask, Scores
 from lmkrag.corpus.structure import LEAD_IN, NAVIGATION, NO_CONTENT, RECORD
 from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
-from lmkrag.index.snapshot import Matches, Nearest, Searchable, join_matches, spread_scores
+from lmkrag.index.searchable import Matches, Nearest, Searchable, join_matches, spread_scores
 from lmkrag.search.document_match import DocumentMatch, match_document
 from lmkrag.search.fusion import Fused, fuse
 from lmkrag.search.growth import Grown, grow_spans

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lmkrag.arrays import Floats, Hashes, Ids, Mask
-from lmkrag.index.snapshot import Searchable
+from lmkrag.index.searchable import Searchable
 from lmkrag.index.words.lexical import Terms
 from lmkrag.search.weights import WEIGHTS, Weights
 

@@ -71,6 +71,22 @@ def _option(default: Any, *details: Any, **more: Any) -> Any:
 class SearchRequest:
     """The options of a search, whatever the question.
 
+    Args:
+        top_k: maximum number of results; defaults to 8, or to as many as fit if their tokens are limited.
+        max_tokens: maximum number of tokens (of the encoder's tokenizer) in all results together.
+        context_tokens: maximum number of tokens that a reader gets; defaults to 2,000, counted with the reader's own
+            tokenizer where it has one. For a language model the source that frames each span counts, too.
+        mode: ``"hybrid"`` (meaning and words), ``"dense"`` (meaning) or ``"lexical"`` (words).
+        level: ``"passage"``, which is self-contained: a span with the header of its table, the question it replies to,
+            the rest of its short paragraph; ``"span"``, what answers and nothing else; ``"sentence"``; or
+            ``"document"``.
+        filter: only search matching documents, such as ``kind=pdf and path=docs/*``.
+        per_document: maximum number of results per document.
+        explain: give each span its ``explanation``; ``print(span.explain())``.
+        operators: exclude ``-word`` and ``-"a phrase"`` at the end of the query.
+        rerank: re-rank the top 16 passages; on by default, except in lexical mode.
+        rerank_timeout_ms: maximum time for re-ranking, in milliseconds.
+
     Raises:
         UsageError: an option is out of range, or the filter can't be parsed.
     """

@@ -5,7 +5,7 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from lmkrag.arrays import Scores
-from lmkrag.index.snapshot import Searchable
+from lmkrag.index.searchable import Searchable
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import hash_words
 from lmkrag.search.candidates import Candidates

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lmkrag.index.snapshot import retry_expired
+from lmkrag.index.searchable import retry_expired
 from lmkrag.index.words.terms import query_words
 from lmkrag.readers.base import LanguageModelReader, Reader
 from lmkrag.readers.prompt import build_context, framed_cost
@@ -26,7 +26,7 @@ from lmkrag.types import Context, Level, Span
 if TYPE_CHECKING:
     from lmkrag.arrays import Scores
     from lmkrag.encoder.index_encoder import IndexEncoders
-    from lmkrag.index.snapshot import Searchable
+    from lmkrag.index.searchable import Searchable
 
 
 class Searcher:

@@ -5,7 +5,7 @@ from itertools import islice
 
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
-from lmkrag.index.snapshot import Searchable
+from lmkrag.index.searchable import Searchable
 from lmkrag.search.filters import fields_of, parse_filter
 from lmkrag.system import renew_in_forks
 from lmkrag.types import Document, DocumentInfo

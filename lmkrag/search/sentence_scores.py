@@ -5,7 +5,7 @@ import numpy as np
 from lmkrag.arrays import Hashes, Scores
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
-from lmkrag.index.snapshot import NOTHING_NEAR, Matches, Searchable, spread_scores
+from lmkrag.index.searchable import NOTHING_NEAR, Matches, Searchable, spread_scores
 from lmkrag.search.fusion import fuse
 from lmkrag.types import SentenceScore
 

@@ -3,10 +3,10 @@
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
-from lmkrag.engine import search_for
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import AsyncAnswerStream, Exchange, LanguageModelReader, Reader
 from lmkrag.readers.extractive import ExtractiveReader
+from lmkrag.search.request import SearchRequest
 from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.indexes import ServedIndex
 from lmkrag.server.streams import Event
@@ -19,7 +19,7 @@ async def find_spans(index: ServedIndex, reader: Reader, question: str, options:
     Raises:
         Problem: the search failed, or the server is busy.
     """
-    found = await index.run(lambda engine: search_for(engine, reader, [question], **options))
+    found = await index.run(lambda engine: engine.searcher.search_for(reader, [question], SearchRequest(**options)))
     return found[0]
 
 

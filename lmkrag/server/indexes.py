@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from lmkrag.engine import Engine
 from lmkrag.errors import IndexMismatch, LmkragError
-from lmkrag.index.snapshot import retry_expired
+from lmkrag.index.searchable import retry_expired
 from lmkrag.server.problems import Problem, from_error
 from lmkrag.server.workers import Workers
 

@@ -9,7 +9,6 @@ An upload is accepted once its record and its file are on disk. What a crash lea
 
 import asyncio
 import contextlib
-import hashlib
 import json
 import logging
 import queue
@@ -18,8 +17,8 @@ import threading
 import uuid
 from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import asdict, dataclass, replace
-from pathlib import Path, PurePosixPath
+from dataclasses import asdict, replace
+from pathlib import Path
 from typing import Any
 
 from lmkrag.errors import DocumentNotFound, IndexLocked, LmkragError, StorageError, UsageError
@@ -27,66 +26,26 @@ from lmkrag.index.files import sync
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.problems import Problem, busy
 from lmkrag.server.settings import Limits
+from lmkrag.server.upload_records import (
+    Job,
+    _read_records,
+    _record_file,
+    _target,
+    _write_record,
+    check_doc_id,
+    uploads_folder,
+)
 from lmkrag.types import Document, IndexReport
 
 _REMEMBERED = 200  # jobs that have ended
 _PAUSE = 0.05  # seconds
 _LOCKED = 2.0  # seconds until another writer of the index is asked again
 _PATIENCE = 20.0  # seconds that a removal waits for the batch that is being indexed
-_LONGEST_NAME = 200  # bytes of a file's or folder's name
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Job:
-    """An upload on its way into an index. ``done`` and ``total`` are bytes; ``total`` is 0 until it is known."""
-
-    job_id: str
-    index: str
-    doc_id: str
-    state: str = "waiting"
-    done: int = 0
-    total: int = 0
-    error: str | None = None
-    report: IndexReport | None = None
-
-    @property
-    def ended(self) -> bool:
-        """Whether nothing more will happen."""
-        return self.state in ("done", "failed")
 
 
 class _Interrupted(Exception):
     """The batch is given up: the server stops, or a document of it is removed."""
-
-
-def uploads_folder(index: Path) -> Path:
-    """Return the folder of an index's uploads: beside it."""
-    index = index.resolve()
-    return index.with_name(index.name + ".uploads")
-
-
-def check_doc_id(doc_id: str) -> PurePosixPath:
-    """Return the path of a document's file below the uploads.
-
-    Raises:
-        UsageError: the id can't be a path that stays there.
-    """
-    path = PurePosixPath(doc_id)
-    bad = (
-        not path.parts
-        or not doc_id.strip()
-        or path.is_absolute()
-        or str(path) != doc_id
-        or any(part.startswith(".") for part in path.parts)
-        or any(len(part.encode("utf-8", "surrogatepass")) > _LONGEST_NAME for part in path.parts)
-        or len(path.parts) > 32
-        or not doc_id.isprintable()
-        or "\\" in doc_id
-    )
-    if bad:
-        raise UsageError(f"{doc_id[:100]!r} can't be the id of an upload: use a relative path such as notes/today.md")
-    return path
 
 
 class Uploads:
@@ -369,48 +328,3 @@ def _describe(error: Exception, index: ServedIndex) -> str:
     return (
         str(index.to_problem(error)) if isinstance(error, LmkragError) else "this is a bug; the server's log says more"
     )
-
-
-def _target(index: Path, doc_id: str) -> Path:
-    """Where the file of an upload is.
-
-    Raises:
-        UsageError: the id can't be used, or leads out of the uploads.
-    """
-    folder = uploads_folder(index)
-    target = folder / check_doc_id(doc_id)
-    if not target.parent.resolve().is_relative_to(folder.resolve()):
-        raise UsageError(f"{doc_id!r} leads out of the uploads")
-    if target.is_dir():
-        raise UsageError(f"{doc_id!r} is a folder of uploads")
-    for parent in PurePosixPath(doc_id).parents[:-1]:
-        if (folder / parent).is_file():
-            raise UsageError(f"{str(parent)!r} is an upload, and no folder of uploads")
-    return target
-
-
-def _record_file(index: Path, doc_id: str) -> Path:
-    return uploads_folder(index) / ".pending" / f"{hashlib.sha256(doc_id.encode()).hexdigest()[:32]}.json"
-
-
-def _write_record(index: Path, record: dict[str, Any]) -> None:
-    """Write a record that is whole or not there."""
-    path = _record_file(index, record["doc_id"])
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_suffix(".partial")
-    partial.write_text(json.dumps(record), "utf-8")
-    sync(partial)
-    partial.replace(path)
-    sync(path.parent)
-
-
-def _read_records(index: Path) -> list[dict[str, Any]]:
-    """The uploads that were accepted and are not indexed, the oldest first."""
-    found = []
-    for path in (uploads_folder(index) / ".pending").glob("*.json"):
-        try:
-            record = json.loads(path.read_bytes())
-            found.append((path.stat().st_mtime_ns, {"job_id": record["job_id"], "doc_id": record["doc_id"]}))
-        except (OSError, ValueError, KeyError, TypeError):
-            _logger.warning("%s: not the record of an upload; left alone", path)
-    return [record for _, record in sorted(found, key=lambda item: item[0])]

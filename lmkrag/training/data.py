@@ -12,7 +12,7 @@ from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.dataset import load_dataset
-from lmkrag.types import Sentence
+from lmkrag.specs import Sentence
 
 
 class TokenDocument(NamedTuple):

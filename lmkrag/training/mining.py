@@ -15,7 +15,7 @@ from lmkrag.engine import Engine
 from lmkrag.evaluation.dataset import Query, load_dataset
 from lmkrag.index.live import Selection
 from lmkrag.index.opening import open_store
-from lmkrag.index.snapshot import Searchable
+from lmkrag.index.searchable import Searchable
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import query_words
 from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, prefer_named_document, score_matches

@@ -15,7 +15,8 @@ from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.dataset import write_records
 from lmkrag.readers.base import LanguageModelReader
-from lmkrag.types import Document, Sentence
+from lmkrag.specs import Sentence
+from lmkrag.types import Document
 
 _BACKGROUND_WORDS = 200
 _ANSWER_SENTENCES = 5

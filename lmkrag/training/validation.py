@@ -14,9 +14,9 @@ from lmkrag.encoder.torch_model import TorchModel
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import Piece, overlap_at
 from lmkrag.search.fusion import fuse
+from lmkrag.specs import EncoderSpec
 from lmkrag.training.settings import TrainSettings
 from lmkrag.training.student import Student, tokenizer_of
-from lmkrag.types import EncoderSpec
 
 _BUDGETS = (500, 1_000, 2_000)
 _RANKED = 200

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from lmkrag import Document, Engine
 from lmkrag.cluster import hosting, scattering
 from lmkrag.cluster.backups import Remote
-from lmkrag.cluster.hosting import PulledShard, ShardDirectory, ShardHost
+from lmkrag.cluster.hosting import ShardHost
 from lmkrag.cluster.scattering import ScatteredStore
+from lmkrag.cluster.shard_sources import PulledShard, ShardDirectory
 from lmkrag.errors import IndexMismatch, ShardUnreachable, SnapshotExpired, UsageError
 from lmkrag.index.shards import shard_folders
 

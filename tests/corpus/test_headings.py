@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from lmkrag.corpus.headings import mark_headings
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.types import SENTENCE_KINDS, Sentence
+from lmkrag.specs import SENTENCE_KINDS, Sentence
 
 
 def headings(text: str) -> list[str]:

@@ -17,7 +17,7 @@ from lmkrag.encoder.pooling import POOLINGS, build_pooling
 from lmkrag.encoder.spec import BASE_ENCODER, find_model
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.files import hash_weights
-from lmkrag.types import Sentence
+from lmkrag.specs import Sentence
 
 TEXT = "The lamp is lit at dusk. Nobody may trim the wick. Bees swarm in May. " * 40
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.corpus.structure import LEAD_IN, NO_CONTENT, ParagraphTracker, StructureTable
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
-from lmkrag.index import catalog, merging
+from lmkrag.index import catalog, catalog_texts, merging
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems
@@ -22,7 +22,8 @@ from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.index.words.terms import query_words, split_words
 from lmkrag.search.candidates import SearchQuery
 from lmkrag.search.searcher import find_spans
-from lmkrag.types import Document, EncoderSpec
+from lmkrag.specs import EncoderSpec
+from lmkrag.types import Document
 
 SPEC = EncoderSpec(name="test", fingerprint="f", dimensions=8)
 
@@ -77,7 +78,7 @@ def put(store: IndexStore, texts: dict[str, str]) -> None:
 def contents(store: IndexStore) -> dict[str, str]:
     with store.reader.snapshot() as snapshot:
         rows = list(catalog.all_documents(snapshot.connection))
-        return {row.doc_id: catalog.read_text(snapshot.connection, row, 0, row.length) for row in rows}
+        return {row.doc_id: catalog_texts.read_text(snapshot.connection, row, 0, row.length) for row in rows}
 
 
 def check_against(store: IndexStore, model: dict[str, str]) -> None:
@@ -296,7 +297,7 @@ def test_a_reader_keeps_its_snapshot_while_a_writer_replaces_and_compacts(store)
         with store.writing():
             store.compact()
         row = catalog.find_document(snapshot.connection, "a")
-        assert catalog.read_text(snapshot.connection, row, 0, row.length) == "alpha old."
+        assert catalog_texts.read_text(snapshot.connection, row, 0, row.length) == "alpha old."
         _, ids = snapshot.search_dense(vector_of("alpha old.")[None], 5)
         assert ids.tolist() == [[row.first_sentence]]
     assert contents(other) == {"a": "beta new.", "b": "gamma."}
@@ -511,4 +512,4 @@ def test_documents_survive_whole(store):
     )
     with store.reader.snapshot() as snapshot:
         for start, end in [(0, 10), (16_380, 16_390), (39_000, 50_000), (len(text) - 3, len(text))]:
-            assert catalog.read_text(snapshot.connection, row, start, end) == text[start:end]
+            assert catalog_texts.read_text(snapshot.connection, row, start, end) == text[start:end]

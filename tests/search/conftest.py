@@ -3,7 +3,7 @@ from functools import partial
 import pytest
 
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.index import catalog
+from lmkrag.index import catalog, catalog_texts
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.view import DocumentView
 from lmkrag.types import Document
@@ -24,7 +24,9 @@ def make_view(tmp_path_factory):
         catalog.insert_document(connection, Staged(document, text, sentences, "", (1, 1)))
         row = catalog.find_document(connection, document.doc_id)
         return DocumentView(
-            row, partial(catalog.read_sentences, connection, row), partial(catalog.read_text, connection, row)
+            row,
+            partial(catalog_texts.read_sentences, connection, row),
+            partial(catalog_texts.read_text, connection, row),
         )
 
     yield view

@@ -26,7 +26,8 @@ from lmkrag.index.words.terms import query_words
 from lmkrag.ingest.repair import read_structure
 from lmkrag.search.candidates import SearchQuery
 from lmkrag.search.searcher import find_spans
-from lmkrag.types import Document, EncoderSpec
+from lmkrag.specs import EncoderSpec
+from lmkrag.types import Document
 
 DIMENSIONS = 16
 DOCUMENTS = 12

@@ -39,7 +39,7 @@ from lmkrag.cluster.parallel import adopt_blocks
 from lmkrag.corpus import load
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import StorageError
-from lmkrag.index import catalog
+from lmkrag.index import catalog, catalog_texts
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest import pipeline as encoding
 from lmkrag.ingest.changes import find_changes
@@ -143,7 +143,7 @@ def read_state(index: Path) -> State:
     store = IndexStore.open(index)
     with store.reader.snapshot(segments=False) as snapshot:
         rows = list(catalog.all_documents(snapshot.connection))
-        state = {row.doc_id: catalog.read_text(snapshot.connection, row, 0, row.length) for row in rows}
+        state = {row.doc_id: catalog_texts.read_text(snapshot.connection, row, 0, row.length) for row in rows}
     store.close()
     return state
 
@@ -195,7 +195,7 @@ def compare(job: Job, fresh: Path) -> None:
             found = {}
             for row in catalog.all_documents(snapshot.connection):
                 ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
-                borders = catalog.read_borders(snapshot.connection, row, 0, row.sentences)
+                borders = catalog_texts.read_borders(snapshot.connection, row, 0, row.sentences)
                 found[row.doc_id] = (row.content_checksum, borders.tolist(), snapshot.read_vectors(ids))
         store.close()
         return found

@@ -31,7 +31,7 @@ with atheris.instrument_imports(include=["lmkrag", "csv", "nbformat", "docx", "z
     from lmkrag.search.filters import parse_filter
     from lmkrag.search.growth import grow_spans
     from lmkrag.search.weights import WEIGHTS
-from lmkrag.types import SENTENCE_KINDS
+from lmkrag.specs import SENTENCE_KINDS
 
 DATA = Path(__file__).parents[1] / "data" / "corpus"
 KINDS = ("text", "markdown", "code", "html", "csv")

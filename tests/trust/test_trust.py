@@ -15,6 +15,7 @@ import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.errors import IndexCorrupt, StorageError
+from lmkrag.index import catalog_texts
 from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.repair import repair_index
 
@@ -301,7 +302,7 @@ def contents(index: Path) -> dict:
         found = {}
         for row in catalog.all_documents(snapshot.connection):
             ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
-            borders = catalog.read_borders(snapshot.connection, row, 0, row.sentences).tolist()
+            borders = catalog_texts.read_borders(snapshot.connection, row, 0, row.sentences).tolist()
             found[row.doc_id] = (row.first_sentence, row.content_checksum, borders, snapshot.read_vectors(ids))
         return found
 

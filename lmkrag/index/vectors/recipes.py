@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from lmkrag.errors import UsageError
-from lmkrag.types import Recipe
+from lmkrag.specs import Recipe
 
 DEFAULT_RECIPE = "auto"
 _MEANING = {

@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from lmkrag.arrays import Ids, Mask, Scores, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt, UsageError
 from lmkrag.index.files import File, read_file, sync
+from lmkrag.specs import Recipe
 from lmkrag.system import renew_in_forks
-from lmkrag.types import Recipe
 
 Slices = Callable[[], Iterable[Vectors]]
 

@@ -33,7 +33,8 @@ from lmkrag.server.schemas import (
     TextReply,
 )
 from lmkrag.server.service import Service, TheService
-from lmkrag.server.uploads import Job, Uploads
+from lmkrag.server.upload_records import Job
+from lmkrag.server.uploads import Uploads
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, SentenceScore
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])

@@ -1,0 +1,299 @@
+"""One state of every shard that other processes hold."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from lmkrag.arrays import Bytes, Hashes, Ids, Mask, Scores, Vectors
+from lmkrag.cluster.hosting import Lookup, WholeDocument, pack_documents
+from lmkrag.cluster.memory import Memory
+from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.live import Selection
+from lmkrag.index.ranges import DocumentRanges
+from lmkrag.index.searchable import NOTHING_NEAR, Description, Matches, Nearest, spread_scores
+from lmkrag.index.shards import (
+    choose_shard,
+    first_id,
+    narrow,
+    narrow_id,
+    narrow_ids,
+    widen,
+)
+from lmkrag.index.view import DocumentView
+from lmkrag.index.words.lexical import COMMON, Terms, Totals, weigh_words
+from lmkrag.types import Mode
+
+_WORDS = 256  # questions whose words are remembered
+
+
+_VIEWS = 256  # documents that are remembered
+
+
+_LENGTHS = 2  # states whose documents' lengths are
+
+
+class _Places(NamedTuple):
+    """Of each word of a question, in how many sentences it is, and where first in each document."""
+
+    matches: list[int]
+    first: list[tuple[Ids, Ids]]
+
+
+class _Answers(NamedTuple):
+    """What shards have answered and would answer again, by the number of the state."""
+
+    words: Memory[_Places]
+    lengths: Memory[Ids]
+    views: Memory[DocumentView]
+
+
+@dataclass(frozen=True)
+class ScatteredSnapshot:
+    """One state of every shard: what :class:`lmkrag.index.snapshot.Snapshot` is to one index.
+
+    ``places`` are the positions ``[first, stop)`` of each shard's documents in ``documents``; ``count`` is how many
+    shards there should be; ``scatter`` asks some of them at once.
+    """
+
+    generation: int
+    documents: DocumentRanges
+    totals: Totals
+    places: Mapping[int, tuple[int, int]]
+    count: int
+    known: _Answers
+    scatter: Callable[[Mapping[int, tuple[str, tuple[Any, ...]]]], dict[int, Any]]
+
+    def ask(self, operation: str, *arguments: Any, shards: Iterable[int] | None = None) -> dict[int, Any]:
+        """Ask all shards the same, or some."""
+        return self.scatter({shard: (operation, arguments) for shard in (self.places if shards is None else shards)})
+
+    def search(
+        self,
+        vector: Scores | None,
+        words: Hashes,
+        *,
+        mode: Mode,
+        top_k: int,
+        allowed: Selection | None = None,
+        nearest: Nearest | None = None,
+    ) -> Matches:
+        """Find the sentences nearest to a question, and those with its words: see :meth:`Snapshot.search`."""
+        kept = self._pack(allowed)
+        wanted = vector if nearest is None and mode != "lexical" else None
+        nearest = self._find(wanted, None if mode == "dense" else words, top_k, kept) if nearest is None else nearest
+        terms: Terms | None = None
+        sentences, lexical, dense = _nothing()
+        if mode != "dense":
+            terms = self.find_terms(words)
+            sentences, lexical, dense = self._match(terms, vector, top_k, kept)
+        found = np.union1d(nearest.sentences, sentences)
+        similarity = spread_scores(dense, sentences, found)
+        similarity[np.searchsorted(found, nearest.sentences)] = nearest.dense
+        return Matches(found, similarity, spread_scores(lexical, sentences, found), terms, nearest)
+
+    def _find(
+        self, vector: Scores | None, words: Hashes | None, top_k: int, kept: dict[int, bytes | None] | None
+    ) -> Nearest:
+        """What is near a question; where its words are is remembered."""
+        if words is not None and self.known.words.get(self._key(words)) is not None:
+            words = None
+        asked: dict[int, tuple[str, tuple[Any, ...]]] = {}
+        for shard in self.places:
+            near = vector if kept is None or shard in kept else None
+            if near is not None or words is not None:
+                asked[shard] = "find", (near, words, top_k, None if kept is None else kept.get(shard))
+        found: dict[int, Lookup] = self.scatter(asked) if asked else {}
+        if words is not None:
+            self.known.words.put(self._key(words), self._join_places(found, len(words)))
+        if not found:
+            return NOTHING_NEAR
+        sentences = np.concatenate([one.nearest.sentences + first_id(shard) for shard, one in found.items()])
+        dense = np.concatenate([one.nearest.dense for one in found.values()])
+        order = np.lexsort((sentences, -dense))[:top_k]
+        return Nearest(sentences[order], dense[order])
+
+    def _join_places(self, found: Mapping[int, Lookup], words: int) -> _Places:
+        matches = [sum(one.matches[word] for one in found.values()) for word in range(words)]
+        first: list[tuple[Ids, Ids]] = []
+        for word in range(words):
+            kept = found.items() if matches[word] <= COMMON else ()
+            owners = [one.first[word][0] + self.places[shard][0] for shard, one in kept]
+            before = [one.first[word][1] for _, one in kept]
+            nothing = np.zeros(0, np.int64)
+            first.append((np.concatenate([nothing, *owners]), np.concatenate([nothing, *before])))
+        return _Places(matches, first)
+
+    def _match(
+        self, terms: Terms, vector: Scores | None, top_k: int, kept: dict[int, bytes | None] | None
+    ) -> tuple[Ids, Scores, Scores]:
+        """Sentences that have words: their ids, scores and similarities, best first."""
+        shards = self.places if kept is None else kept
+        found = self.scatter(
+            {
+                shard: (
+                    "match",
+                    (terms.words, terms.weights, terms.totals, vector, top_k, None if kept is None else kept[shard]),
+                )
+                for shard in shards
+            }
+        )
+        if not found:
+            return _nothing()
+        sentences = np.concatenate([one.sentences + first_id(shard) for shard, one in found.items()])
+        lexical = np.concatenate([one.lexical for one in found.values()])
+        dense = np.concatenate([one.dense for one in found.values()])
+        order = np.lexsort((sentences, -lexical))[:top_k]
+        return sentences[order], lexical[order], dense[order]
+
+    def find_terms(self, words: Hashes) -> Terms:
+        """Look up some words."""
+        places = self._look_up(words)
+        return Terms(words, [], weigh_words(places.matches, self.totals), self.totals)
+
+    def _look_up(self, words: Hashes) -> _Places:
+        def look_up() -> _Places:
+            return self._join_places(self.ask("find", None, words, 0, None), len(words))
+
+        return self.known.words.remember(self._key(words), look_up)
+
+    def _key(self, words: Hashes) -> tuple[int, bytes]:
+        return self.generation, words.tobytes()
+
+    def search_lexical(self, terms: Terms, top_k: int, allowed: Selection | None = None) -> tuple[Ids, Scores]:
+        """Find sentences by BM25 over any of some words."""
+        sentences, scores, _ = self._match(terms, None, top_k, self._pack(allowed))
+        return sentences, scores
+
+    def find_first(self, terms: Terms) -> list[tuple[Ids, Ids]]:
+        """Return where each word first stands in each document."""
+        return self._look_up(terms.words).first
+
+    def count_document_words(self) -> Ids:
+        """Return how many words each document has: ``[documents]``."""
+
+        def count() -> Ids:
+            counted = self.ask("count_document_words")
+            return np.concatenate([counted[shard] for shard in self.places])
+
+        return self.known.lengths.remember(self.generation, count)
+
+    def words_in_titles(self, words: Hashes, documents: Ids) -> Mask:
+        """Return which of some words stand in the titles of documents ``[k]``: ``[words, k]``."""
+        held = np.zeros((len(words), len(documents)), bool)
+        parts = self._divide(documents)
+        found = self.scatter({shard: ("words_in_titles", (words, ids)) for shard, (_, ids) in parts.items()})
+        for shard, (place, _) in parts.items():
+            held[:, place] = found[shard]
+        return held
+
+    def describe(self, sentences: Ids, owners: Ids, vector: Scores | None, matches: Matches) -> Description:
+        """Return all that ranking needs to know of some sentences: see :meth:`Snapshot.describe`."""
+        terms = matches.terms
+        parts = self._divide(sentences)
+        known = self._divide(matches.sentences)
+        asked = {}
+        for shard, (_, ids) in parts.items():
+            place, given = known.get(shard, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
+            near = Nearest(given, matches.dense[place])
+            how = (None, [], self.totals) if terms is None else (terms.words, terms.weights, terms.totals)
+            asked[shard] = "describe", (ids, vector, near, *how)
+        found: dict[int, Description] = self.scatter(asked) if asked else {}
+
+        def join(field: str, kind: Any, *, wide: bool = False) -> Any:
+            joined = np.zeros(len(sentences), kind)
+            for shard, (place, _) in parts.items():
+                joined[place] = getattr(found[shard], field) + (first_id(shard) if wide else 0)
+            return joined
+
+        alone = len(np.unique(owners)) < 2
+        return Description(
+            dense=join("dense", np.float32),
+            documents=join("documents", np.int64, wide=True),
+            paragraphs=join("paragraphs", np.int64, wide=True),
+            roles=join("roles", np.uint8),
+            title_match=None if terms is None else join("title_match", np.float32),
+            document_score=None if terms is None or alone else join("document_score", np.float32),
+        )
+
+    def read_vectors(self, sentences: Ids) -> Vectors:
+        """Return the stored vectors ``[len(sentences), dimensions]`` of some sentences."""
+        parts = self._divide(sentences)
+        found = self.scatter({shard: ("read_vectors", (ids,)) for shard, (_, ids) in parts.items()})
+        some = next(iter(found.values()))
+        vectors = np.zeros((len(sentences), some.shape[1]), np.float32)
+        for shard, (place, _) in parts.items():
+            vectors[place] = found[shard]
+        return vectors
+
+    def find_document(self, doc_id: str) -> DocumentRow | None:
+        """Return the row of a document."""
+        first = choose_shard(doc_id, self.count)
+        likely = [first] if first in self.places else []
+        for shards in (likely, [shard for shard in self.places if shard != first]):  # an attachment may be elsewhere
+            for shard, row in self.ask("find_document", doc_id, shards=shards).items():
+                if row is not None:
+                    return widen(row, shard)
+        return None
+
+    def nearby_ids(self, doc_id: str) -> list[str]:
+        """Return the names of some documents that are like a name which is not there."""
+        return [name for names in self.ask("nearby_ids", doc_id).values() for name in names]
+
+    def all_documents(self, after: str = "", limit: int | None = None) -> Iterable[DocumentRow]:
+        """Return the rows of documents, by ``doc_id``: all, or at most ``limit`` after one."""
+        found = self.ask("all_documents", after, limit)
+        rows = (widen(row, shard) for shard, rows in found.items() for row in rows)
+        return sorted(rows, key=lambda row: row.doc_id)[:limit]
+
+    def select_documents(self, keep: Callable[[DocumentRow], bool]) -> list[int]:
+        """Return the row ids of the documents that ``keep``, which is sent to every shard, is true of."""
+        found = self.ask("select_documents", keep)
+        return [key + first_id(shard) for shard, keys in found.items() for key in keys]
+
+    def view_document(self, key: int) -> DocumentView:
+        """Return a document by its row id. The newest ones are remembered."""
+        return self.known.views.remember((self.generation, key), lambda: self._view_document(key))
+
+    def _view_document(self, key: int) -> DocumentView:
+        shard, own = narrow_id(key)
+        found: WholeDocument = self.ask("view_document", own, shards=[shard])[shard]
+        sentences, text = found.sentences, found.text
+
+        def read_sentences(first: int) -> tuple[Ids, Bytes]:
+            if sentences is not None:
+                return sentences[first]
+            block: tuple[Ids, Bytes] = self.ask("read_sentences", found.row, first, shards=[shard])[shard]
+            return block
+
+        def read_text(start: int, end: int) -> str:
+            return self._read_text(shard, found.row, start, end) if text is None else text[start:end]
+
+        return DocumentView(widen(found.row, shard), read_sentences, read_text)
+
+    def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
+        """Return characters ``[start, end)`` of a document, as far as there are such; all of them by default."""
+        shard, own = narrow(row)
+        return self._read_text(shard, own, start, end)
+
+    def _read_text(self, shard: int, row: DocumentRow, start: int, end: int | None) -> str:
+        return str(self.ask("read_text", row, start, end, shards=[shard])[shard])
+
+    def _divide(self, ids: Ids) -> dict[int, tuple[Ids, Ids]]:
+        """Of each shard that has some of the ids ``[n]``: their positions, and the ids that they have there."""
+        shards, own = narrow_ids(ids)
+        return {
+            int(shard): (place := np.flatnonzero(shards == shard), own[place]) for shard in np.unique(shards).tolist()
+        }
+
+    def _pack(self, allowed: Selection | None) -> dict[int, bytes | None] | None:
+        """Which documents of each shard may be found; without the shards of which none may; None for all."""
+        if allowed is None:
+            return None
+        parts = {shard: allowed.kept[first:stop] for shard, (first, stop) in self.places.items()}
+        return {shard: None if kept.all() else pack_documents(kept) for shard, kept in parts.items() if kept.any()}
+
+
+def _nothing() -> tuple[Ids, Scores, Scores]:
+    return np.zeros(0, np.int64), np.zeros(0, np.float32), np.zeros(0, np.float32)

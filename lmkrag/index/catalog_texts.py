@@ -1,0 +1,77 @@
+"""The SQL of a document's text, sentences and windows, which are stored in checksummed blocks."""
+
+import sqlite3
+
+import numpy as np
+
+from lmkrag.arrays import Bytes, Hashes, Ids
+from lmkrag.errors import REPAIR, IndexCorrupt
+from lmkrag.index import codec
+from lmkrag.index.catalog import SENTENCES_PER_BLOCK, TEXT_PER_BLOCK, DocumentRow
+
+
+def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end: int) -> str:
+    """Return characters ``[start, end)`` of a document.
+
+    Raises:
+        IndexCorrupt: a block is damaged or missing.
+    """
+    end = min(end, row.length)
+    first = start - start % TEXT_PER_BLOCK
+    blocks = connection.execute(
+        "SELECT start, data FROM text_block WHERE document = ? AND start >= ? AND start < ? ORDER BY start",
+        (row.id, first, end),
+    )
+    text = "".join(codec.unpack_text(data, row.id, block) for block, data in blocks.fetchall())
+    piece = text[start - first : end - first]
+    if len(piece) != max(0, end - start):
+        raise IndexCorrupt(f"the stored text of {row.doc_id!r} is not whole; {REPAIR}")
+    return piece
+
+
+def read_borders(connection: sqlite3.Connection, row: DocumentRow, first: int, stop: int) -> Ids:
+    """Return where the sentences of ordinals ``[first, stop)`` begin, and where the last ends: ``[stop - first + 1]``.
+
+    Raises:
+        IndexCorrupt: a block is damaged or missing.
+    """
+    low = first - first % SENTENCES_PER_BLOCK
+    blocks = connection.execute(
+        "SELECT first, data FROM sentence_block WHERE document = ? AND first >= ? AND first < ? ORDER BY first",
+        (row.id, low, stop),
+    )
+    borders = np.zeros(0, np.int64)
+    for number, packed in blocks.fetchall():
+        borders = np.concatenate([borders[:-1], codec.unpack_sentences(packed, row.id, number)[0]])
+    wanted = borders[first - low : stop - low + 1]
+    if len(wanted) != stop - first + 1:
+        raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; {REPAIR}")
+    return wanted
+
+
+def read_sentences(connection: sqlite3.Connection, row: DocumentRow, first: int) -> tuple[Ids, Bytes]:
+    """Return the borders ``[n + 1]`` and kinds ``[n]`` of the block of sentences that begins with ordinal ``first``.
+
+    Raises:
+        IndexCorrupt: it is damaged or missing.
+    """
+    query = "SELECT data FROM sentence_block WHERE document = ? AND first = ?"
+    found = connection.execute(query, (row.id, first)).fetchone()
+    if found is None:
+        raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; {REPAIR}")
+    return codec.unpack_sentences(found[0], row.id, first)
+
+
+def read_kinds(connection: sqlite3.Connection, row: DocumentRow) -> Bytes:
+    """Return the kind of each sentence of a document, a position in ``SENTENCE_KINDS``."""
+    query = "SELECT first, data FROM sentence_block WHERE document = ? ORDER BY first"
+    blocks = [codec.unpack_sentences(data, row.id, first)[1] for first, data in connection.execute(query, (row.id,))]
+    return np.concatenate([np.zeros(0, np.uint8), *blocks])
+
+
+def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hashes, Ids]:
+    """Return the hash of each window a document was read in, and the ordinal of its first own sentence."""
+    packed = connection.execute("SELECT data FROM window_list WHERE document = ?", (row.id,)).fetchone()
+    if packed is None:
+        return np.zeros(0, np.uint64), np.zeros(0, np.int64)
+    return codec.unpack_windows(packed[0], row.id)

@@ -1,0 +1,93 @@
+"""What an index and an encoder record of themselves, and the pieces of a text that is encoded."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, Protocol
+
+SentenceKind = Literal["text", "heading", "item", "row", "code", "turn", "record"]
+
+
+SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "code", "turn", "record")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """Characters ``[start, end)`` of a document's text, white space behind it included."""
+
+    start: int
+    end: int
+    kind: SentenceKind = "text"
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """Sentences ``[first, stop)`` are encoded together; the vectors of ``[own_first, own_stop)`` are kept."""
+
+    first: int
+    stop: int
+    own_first: int
+    own_stop: int
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class RepairReport:
+    """What a repair did: documents kept as they were, read from their files again, and gone, by name.
+
+    ``unknown`` counts documents whose very names are lost; ``damaged`` is where the index is kept as it was, empty when
+    there was nothing to repair.
+    """
+
+    kept: int
+    restored: int
+    lost: tuple[str, ...]
+    unknown: int
+    damaged: str
+
+
+@dataclass(frozen=True, slots=True)
+class EncoderSpec:
+    """How an encoder reads text; recorded in every index it makes.
+
+    ``window`` and ``overlap`` are in tokens and as a share of the window. ``pooling`` is what makes a sentence's
+    vector of its token states. ``landmark`` is the token inserted after each sentence, empty for none.
+    ``title_tokens``: how much of a document's title each of its windows begins with, 0 for none. ``reading`` is
+    ``thorough`` in indexes of earlier versions that read each window also in halves and quarters.
+    """
+
+    name: str
+    fingerprint: str
+    dimensions: int
+    pooling: str = "mean"
+    window: int = 254
+    overlap: float = 0.5
+    landmark: str = ""
+    query_prefix: str = ""
+    title_tokens: int = 0
+    reading: str = "plain"
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """How a segment stores its vectors.
+
+    ``factory`` is a FAISS index description, ``{lists}`` standing for a number of clusters that fits the size. A
+    segment of fewer than ``minimum`` sentences is stored exactly instead. ``train`` is how many vectors it learns
+    from (0: all), ``search`` its search parameters. With ``tiers``, (most sentences, recipe name) chooses by size.
+    """
+
+    name: str
+    description: str = ""
+    factory: str = ""
+    minimum: int = 0
+    train: int = 0
+    search: Mapping[str, float] = field(default_factory=dict)
+    tiers: tuple[tuple[int, str], ...] = ()
+
+
+class Text(Protocol):
+    """What slices like a string: a string, or a text that lies on disk."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: slice, /) -> str: ...
