@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from lmkrag.errors import DocumentNotFound, ReaderError, UsageError
 from lmkrag.json_values import replace_surrogates
-from lmkrag.search.request import AskOptions, SearchOptions, SearchRequest, check_queries, check_query
+from lmkrag.search.request import AskOptions, SearchOptions, SearchRequest, check_queries
 from lmkrag.types import (
     MAX_DOC_ID,
     Answer,
@@ -23,6 +23,7 @@ from lmkrag.types import (
     SentenceScore,
     Span,
     check_doc_id,
+    check_range,
 )
 
 if TYPE_CHECKING:
@@ -266,17 +267,7 @@ class Engine:
         Raises:
             DocumentNotFound: it is not in the index. UsageError: the question is empty.
         """
-        from lmkrag.index.searchable import retry_expired
-        from lmkrag.index.words.terms import query_words
-        from lmkrag.search.sentence_scores import score_document
-
-        (vector,) = self._encoders.encode_questions([check_query(query)])
-
-        def score() -> list[SentenceScore]:
-            with self._reading(segments=True) as snapshot:
-                return score_document(snapshot, self._find(snapshot, doc_id), vector, query_words(query))
-
-        return retry_expired(score)
+        return self.searcher.score_sentences(query, partial(self._find, doc_id=doc_id))
 
     # Asking
 
@@ -362,8 +353,6 @@ class Engine:
         """
         from lmkrag.search.selection import describe_row, list_documents
 
-        if limit is not None and (type(limit) is not int or limit < 0):
-            raise UsageError(f"limit must be a whole number of at least 0, not {limit!r}")
         with self._reading() as snapshot:
             if doc_ids is not None:
                 return [describe_row(self._find(snapshot, doc_id)) for doc_id in doc_ids]
@@ -387,10 +376,7 @@ class Engine:
         Raises:
             DocumentNotFound: it is not in the index. UsageError: ``start`` is negative.
         """
-        if type(start) is not int or type(end) not in (int, type(None)):
-            raise UsageError(f"start and end must be whole numbers, not {start!r} and {end!r}")
-        if start < 0:
-            raise UsageError(f"start must be at least 0, not {start}")
+        check_range(start, end)
         with self._reading() as snapshot:
             return snapshot.read_text(self._find(snapshot, doc_id), start, end)
 

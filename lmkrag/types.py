@@ -97,6 +97,14 @@ def check_doc_id(doc_id: object) -> str:
     return doc_id
 
 
+def check_range(start: object, end: object) -> None:
+    """Raise UsageError unless characters ``[start, end)`` may be asked for; ``end`` may be None."""
+    if type(start) is not int or type(end) not in (int, type(None)):
+        raise UsageError(f"start and end must be whole numbers, not {start!r} and {end!r}")
+    if start < 0:
+        raise UsageError(f"start must be at least 0, not {start}")
+
+
 def _shorten(value: object) -> str:
     try:
         text = repr(value)

@@ -20,12 +20,14 @@ from lmkrag.search.request import DEFAULT_CONTEXT, SearchRequest, check_query
 from lmkrag.search.rerank import Reranking
 from lmkrag.search.results import Results, Views
 from lmkrag.search.selection import FilterCache
+from lmkrag.search.sentence_scores import score_document
 from lmkrag.search.weights import WEIGHTS, Weights
-from lmkrag.types import Context, Level, Span
+from lmkrag.types import Context, Level, SentenceScore, Span
 
 if TYPE_CHECKING:
     from lmkrag.arrays import Scores
     from lmkrag.encoder.index_encoder import IndexEncoders
+    from lmkrag.index.catalog import DocumentRow
     from lmkrag.index.searchable import Searchable
 
 
@@ -125,6 +127,21 @@ class Searcher:
 
     def _text_cost(self, number: int, span: Span) -> int:
         return self._encoders.count_tokens(span.text)
+
+    def score_sentences(self, query: str, find: "Callable[[Searchable], DocumentRow]") -> list[SentenceScore]:
+        """Return how well each sentence of a document fits a question: see :func:`score_document`.
+
+        Args:
+            query: the question.
+            find: gives the row of the document in a snapshot.
+        """
+        (vector,) = self._encoders.encode_questions([check_query(query)])
+
+        def score() -> list[SentenceScore]:
+            with self._reading() as snapshot:
+                return score_document(snapshot, find(snapshot), vector, query_words(query))
+
+        return retry_expired(score)
 
     def search_for(self, reader: Reader, questions: Sequence[str], request: SearchRequest) -> list[list[Span]]:
         """Return the spans that a reader gets for each question, within its tokens of context.

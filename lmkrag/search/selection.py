@@ -3,6 +3,7 @@
 import threading
 from itertools import islice
 
+from lmkrag.errors import UsageError
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.searchable import Searchable
@@ -48,7 +49,13 @@ class FilterCache:
 def list_documents(
     snapshot: Searchable, expression: str | None, after: str = "", limit: int | None = None
 ) -> list[DocumentInfo]:
-    """Return the documents that a filter keeps, or all, by ``doc_id``: at most ``limit`` after one."""
+    """Return the documents that a filter keeps, or all, by ``doc_id``: at most ``limit`` after one.
+
+    Raises:
+        UsageError: the filter can't be parsed, or ``limit`` is no whole number.
+    """
+    if limit is not None and (type(limit) is not int or limit < 0):
+        raise UsageError(f"limit must be a whole number of at least 0, not {limit!r}")
     if expression is None:
         return [describe_row(row) for row in snapshot.all_documents(after, limit)]
     kept = filter(_Filter(expression), snapshot.all_documents(after))
