@@ -185,9 +185,6 @@ class Engine:
             gpus: share of a card that each of them takes there.
             progress: called with (document, bytes done, bytes in all or 0) as documents are encoded.
 
-        Returns:
-            What was added, updated, unchanged, removed and skipped.
-
         Raises:
             UsageError: a path does not exist, or an option makes no sense. IndexLocked: somebody writes.
             StorageError: writing failed.

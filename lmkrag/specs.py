@@ -91,3 +91,11 @@ class Text(Protocol):
     def __len__(self) -> int: ...
 
     def __getitem__(self, key: slice, /) -> str: ...
+
+
+BYTE_ORDER_MARK = "\ufeff"
+"""What some editors put before UTF-8; it stays in a text, so that offsets are those of the file."""
+
+
+ATTACHED_TO = "attached_to"
+"""The key of an attachment's metadata that names the document of the file it is in."""

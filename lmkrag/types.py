@@ -19,9 +19,6 @@ Level = Literal["passage", "span", "sentence", "document"]
 MAX_DOC_ID = 2_000
 """Characters of a document's name."""
 
-BYTE_ORDER_MARK = "\ufeff"
-"""What some editors put before UTF-8; it stays in a text, so that offsets are those of the file."""
-
 
 @dataclass(frozen=True, slots=True)
 class Document:
@@ -111,10 +108,6 @@ def _shorten(value: object) -> str:
     except ValueError:  # an integer of more digits than Python writes
         text = f"a value of type {type(value).__name__}"
     return text if len(text) <= 60 else f"{text[:57]}..."
-
-
-ATTACHED_TO = "attached_to"
-"""The key of an attachment's metadata that names the document of the file it is in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,8 @@ from lmkrag.corpus.parsers.base import OLD_OFFICE, Loaded
 from lmkrag.corpus.parsers.text import SAMPLE, read_mark
 from lmkrag.corpus.walk import printable
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
-from lmkrag.types import ATTACHED_TO, BYTE_ORDER_MARK, Document, Skipped
+from lmkrag.specs import ATTACHED_TO, BYTE_ORDER_MARK
+from lmkrag.types import Document, Skipped
 
 _READERS = {
     "html": (("read", (".html", ".htm", ".xhtml")),),

@@ -11,7 +11,8 @@ from pathlib import Path
 from lmkrag.corpus.parsers.text import SAMPLE, describe, guess_encoding, read_mark
 from lmkrag.corpus.walk import printable
 from lmkrag.errors import DocumentError, EmptyDocument
-from lmkrag.types import BYTE_ORDER_MARK, Document
+from lmkrag.specs import BYTE_ORDER_MARK
+from lmkrag.types import Document
 
 _PIECE = 1 << 20
 _HEAD = 1 << 17  # characters that titles and front matter are looked for in

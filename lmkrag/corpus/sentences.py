@@ -13,8 +13,7 @@ from typing import Literal
 
 from lmkrag.corpus.headings import mark_headings
 from lmkrag.corpus.structure import is_navigation
-from lmkrag.specs import Sentence, SentenceKind, Text
-from lmkrag.types import BYTE_ORDER_MARK
+from lmkrag.specs import BYTE_ORDER_MARK, Sentence, SentenceKind, Text
 
 Splitter = Literal["punkt", "punkt_tab"]
 

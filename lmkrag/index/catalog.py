@@ -17,7 +17,7 @@ from lmkrag.index.codec import checksum
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.staged import Staged
 from lmkrag.json_values import replace_surrogates, to_json_value
-from lmkrag.types import ATTACHED_TO
+from lmkrag.specs import ATTACHED_TO
 
 FORMAT_VERSION = 5
 PAGE_SIZE = 8_192

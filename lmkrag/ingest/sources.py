@@ -22,8 +22,8 @@ from lmkrag.index.stored import read_stored
 from lmkrag.ingest.changes import KEPT, find_changes, find_gone, find_named_changes
 from lmkrag.ingest.pipeline import Loaded
 from lmkrag.ingest.report import FileStamp, Run
-from lmkrag.specs import Text
-from lmkrag.types import BYTE_ORDER_MARK, Document, Skipped, check_doc_id
+from lmkrag.specs import BYTE_ORDER_MARK, Text
+from lmkrag.types import Document, Skipped, check_doc_id
 from lmkrag.version import __version__
 
 _DOCUMENTS_AT_ONCE = 1_000  # of values that are divided among shards

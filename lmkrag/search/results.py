@@ -10,7 +10,8 @@ from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import hash_words
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.explaining import explain_span
-from lmkrag.types import BYTE_ORDER_MARK, Explanation, Hit, Span
+from lmkrag.specs import BYTE_ORDER_MARK
+from lmkrag.types import Explanation, Hit, Span
 
 _LINED = frozenset({"text", "markdown", "rst", "code"})  # kinds whose text is the file itself
 _LOOKED_AT = 200  # headings above a span

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from lmkrag.corpus.isolated import IsolatedLoader
 from lmkrag.errors import DocumentError, UsageError
-from lmkrag.types import ATTACHED_TO, DocumentInfo
+from lmkrag.specs import ATTACHED_TO
+from lmkrag.types import DocumentInfo
 
 _SECONDS = 20.0
 _MOST_PAGES = 20  # in one call; a passage is on one or two

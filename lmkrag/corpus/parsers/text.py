@@ -12,7 +12,7 @@ from charset_normalizer import from_bytes
 from lmkrag.corpus.parsers.base import Loaded
 from lmkrag.errors import DocumentError
 from lmkrag.json_values import to_json_value
-from lmkrag.types import BYTE_ORDER_MARK
+from lmkrag.specs import BYTE_ORDER_MARK
 
 _logger = logging.getLogger(__name__)
 
