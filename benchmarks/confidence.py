@@ -22,7 +22,8 @@ from sets import WITHIN
 from sklearn.linear_model import LogisticRegression
 
 from lmkrag import Answer, Engine, Span
-from lmkrag.evaluation.dataset import Query, choose_queries, load_dataset
+from lmkrag.evaluation.dataset import Query, choose_queries, draw_sample, load_dataset
+from lmkrag.index.words.exact import find_keys
 from lmkrag.readers import extractive
 from lmkrag.readers.short_answers import read_spans
 from lmkrag.reranker.loading import load_landmark_reranker
@@ -35,11 +36,10 @@ WEIGHTS = {OWN: 1.0, OTHER: 0.5, NEAR: 0.5}  # of each kind in the fit
 
 
 class Asked(NamedTuple):
-    """What speaks for an answer to a question of a kind: evidence of the search, log-odds of the best sentence."""
+    """What speaks for an answer to a question of a kind: see ``confidence_features``."""
 
     kind: str
-    evidence: float
-    answers: float
+    features: tuple[float, ...]
 
 
 def main() -> None:
@@ -47,9 +47,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
     parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--sets", default="", help="names, separated by commas; all without")
     parser.add_argument("--queries", type=int, default=40, help="of each set, asked of its own and of other documents")
     options = parser.parse_args()
     names = sorted(path.parent.name for path in options.data.glob("*/docs.jsonl.gz"))
+    names = [name for name in names if not options.sets or name in options.sets.split(",")]
     sets = {name: load_dataset(options.data / name) for name in names}
     asked: list[Asked] = []
     for place, name in enumerate(names):
@@ -57,7 +59,7 @@ def main() -> None:
             if not engine.status().documents:
                 engine.add(sets[name].documents)
             if name == NEARLY:
-                asked += ask(engine, NEAR, sets[name].queries, within=True)
+                asked += ask(engine, NEAR, draw_sample(sets[name].queries, 4 * options.queries), within=True)
             else:
                 asked += ask(engine, OWN, choose_queries(sets[name], options.queries), within=name in WITHIN)
             strangers = [other for other in names if other not in (name, NEARLY)]
@@ -80,24 +82,24 @@ def ask(engine: Engine, kind: str, queries: Sequence[Query], *, within: bool) ->
         spans = engine.ask(query.query, reader=PassagesOnly(), filter=only).spans
         read = read_spans(query.query, spans, load_landmark_reranker()) if spans else []
         if read:  # else the confidence is 0, whatever the constants
-            yield Asked(kind, extractive.weigh_evidence(spans), extractive.weigh_answers(read))
+            read = extractive.prefer_passages(query.query, find_keys(query.query), spans, read)
+            yield Asked(kind, extractive.confidence_features(query.query, spans, read))
 
 
 def report(asked: Sequence[Asked]) -> None:
     """Fit on every other question, print how the constants do on the rest."""
     kinds = np.array([one.kind for one in asked])
-    features = np.array([[one.evidence, one.answers] for one in asked])
+    features = np.array([one.features for one in asked])
     fitted = np.arange(len(asked)) % 2 == 0
     weights = np.array([WEIGHTS[kind] / (kinds[fitted] == kind).sum() for kind in kinds[fitted]])
     model = LogisticRegression(C=1e6).fit(features[fitted], kinds[fitted] == OWN, weights * fitted.sum())
-    in_use = np.array([extractive._BIAS, extractive._EVIDENCE, extractive._ANSWERS])
+    in_use = np.array([extractive._BIAS, *extractive._CONFIDENCE])
     constants = {"in use": in_use, "fitted": np.array([*model.intercept_, *model.coef_[0]])}
-    constants["evidence alone"] = np.array([0.0, 1.0, 0.0])
     judged = {kind: features[~fitted & (kinds == kind)] for kind in KINDS}
     print(", ".join(f"{len(values)} {kind}" for kind, values in judged.items()), "are judged\n")
     for name, (bias, *by) in constants.items():
         values = {kind: expit(bias + rows @ np.array(by)) for kind, rows in judged.items()}
-        print(f"{name}: bias {bias:.2f}, evidence {by[0]:.2f}, answers {by[1]:.3f}")
+        print(f"{name}: bias {bias:.2f}, features {np.round(by, 3)}")
         for kind in KINDS[1:]:
             print(f"  AUROC against {kind}: {auroc(values[OWN], values[kind]):.3f}")
         borders = [float(np.quantile(values[OWN], share)) for share in (0.02, 0.03, 0.05)]

@@ -48,8 +48,8 @@ class Engine:
     >>> engine = Engine.open(f"{mkdtemp()}/orchard", create=True)
     >>> engine.add(Document("apples.txt", "apples.txt", "Pears ripen in October. Apples are picked in May.")).added
     1
-    >>> engine.ask("When are apples picked?").text
-    'Apples are picked in May. [1]'
+    >>> engine.ask("When are apples picked?").citations[0].quote
+    'Apples are picked in May.'
     >>> engine.search("When are apples picked?", level="sentence", top_k=1)[0].text
     'Apples are picked in May.'
     """

@@ -78,4 +78,5 @@ def answer_from_json(record: Mapping[str, Any]) -> Answer:
         warnings=tuple(record["warnings"]),
         short=tuple(ShortAnswer(**short) for short in record["short"]),
         confidence=record["confidence"],
+        missing=tuple(record.get("missing", ())),
     )

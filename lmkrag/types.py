@@ -322,6 +322,8 @@ class Answer:
     ``warnings`` tell what did not hold when the answer was checked, such as a citation of a span that is not there.
     ``short`` are the fewest words that answer, best first; none where a sentence is the answer, or a language model
     answered. ``confidence`` is the probability that the documents answer the question; None where nobody can tell.
+    ``missing`` are exact words of the question (codes, numbers, names) that no passage has. An answer that is not
+    ``found`` but has citations tells the nearest passages.
     """
 
     text: str
@@ -332,6 +334,7 @@ class Answer:
     warnings: tuple[str, ...] = ()
     short: tuple[ShortAnswer, ...] = ()
     confidence: float | None = None
+    missing: tuple[str, ...] = ()
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the text, and each citation with its place."""

@@ -1,9 +1,11 @@
 """Read spans together with a question: which sentences answer it, and with which words."""
 
+import math
 import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from lmkrag.index.words.exact import holds
 from lmkrag.reranker.base import PassageScores, RerankPassage
 from lmkrag.reranker.highlights import split_passages
 from lmkrag.reranker.landmark import LandmarkReranker
@@ -12,6 +14,24 @@ from lmkrag.types import ShortAnswer, Span
 
 PASSAGES = 8
 """Passages that are read, at most."""
+
+LEAST_SHORT = 0.6
+"""The least probability of being right with which a short answer is shown."""
+
+_SHORT_BIAS, _SHORT = -1.2, (0.5, 0.25, 1.0, 1.2)  # of the logistic regression of :func:`estimate_short`
+_ASKS_NUMBER = re.compile(
+    r"\bhow (?:many|much|long|old|far|often|tall|high|deep|wide|large|heavy|fast)\b|\bwhat (?:percent|share)"
+)
+_ASKS_TIME = re.compile(r"\bwhat time\b|\bwhen\b|\bwhat (?:year|date|day|month)\b")
+_NUMERALS = (
+    r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|forty|fifty|hundred"
+    r"|thousand|million|half|once|twice|daily|weekly|monthly|yearly|every|never|always|none|no)\b"
+)
+_TIMES = (
+    r"january|february|march|april|may|june|july|august|september|october|november|december|monday|tuesday|wednesday"
+    r"|thursday|friday|saturday|sunday|noon|midnight|dawn|dusk|sunrise|sunset|morning|evening|night|spring|summer|autumn"
+    r"|fall|winter|before|after|during|once|when|today|tomorrow|yesterday|century|week|day"
+)
 
 STRENGTH = -3.0
 """The logarithm of the least probability with which words are taken for the answer."""
@@ -38,7 +58,8 @@ class ReadSentence(NamedTuple):
     """A sentence of a span, read together with the question.
 
     ``number`` is that of the span, from 1; ``start`` and ``end`` are characters of the document. ``score`` is what the
-    sentence ranks by, ``answers`` the log-odds that it answers, ``short`` its words that do, if any.
+    sentence ranks by, ``answers`` the log-odds that it answers, ``short`` its words that do, if any, and ``strength``
+    the logarithm of their probability.
     """
 
     number: int
@@ -47,6 +68,7 @@ class ReadSentence(NamedTuple):
     score: float
     answers: float
     short: ShortAnswer | None
+    strength: float = -20.0
 
 
 def read_spans(question: str, spans: Sequence[Span], reranker: LandmarkReranker) -> list[ReadSentence]:
@@ -83,6 +105,7 @@ def _describe(
             _similarity(span, sentence) + WEIGHT * float(reading.rank[passage]),
             float(reading.answers[passage]),
             short if certain and 0 < end - start <= _SHARE * (sentence.end - sentence.start) else None,
+            float(reading.strength[passage]),
         )
 
 
@@ -100,3 +123,64 @@ def asks_for_several(question: str) -> bool:
     (True, False)
     """
     return bool(_ASKS_FOR_SEVERAL.search(question))
+
+
+def find_short_answers(
+    question: str, keys: Sequence[str], read: Sequence[ReadSentence], spans: Sequence[Span]
+) -> list[ShortAnswer]:
+    """Return the words that answer, where that is likely enough; of several sentences if the question asks for several.
+
+    Args:
+        question: in words.
+        keys: its exact words.
+        read: the sentences that are quoted, best first.
+        spans: that they are of.
+    """
+    found = [
+        sentence.short
+        for sentence in read
+        if sentence.short is not None
+        and estimate_short(question, keys, sentence, spans[sentence.number - 1]) >= LEAST_SHORT
+    ]
+    if asks_for_several(question):
+        return found
+    first = read[0].short if read else None
+    return found[:1] if first is not None and first in found else []
+
+
+def estimate_short(question: str, keys: Sequence[str], sentence: ReadSentence, span: Span) -> float:
+    """Return the probability that the short answer of a sentence is right: see :func:`short_features`."""
+    logit = _SHORT_BIAS + sum(
+        weight * value for weight, value in zip(_SHORT, short_features(question, keys, sentence, span), strict=True)
+    )
+    return 1 / (1 + math.exp(-logit))
+
+
+def short_features(
+    question: str, keys: Sequence[str], sentence: ReadSentence, span: Span
+) -> tuple[float, float, float, float]:
+    """Return what speaks for the short answer of a sentence.
+
+    The logarithm of its probability, the log-odds that its sentence answers (at most 10), the share of the question's
+    exact words that the sentence, the header of its table or a heading has, and whether it is of the type asked for.
+    """
+    short = sentence.short
+    text = span.text[sentence.start - span.start : sentence.end - span.start]
+    near = "\n".join([text, span.header, *span.headings, span.title])
+    held = sum(holds(near, key) for key in keys) / len(keys) if keys else 1.0
+    typed = short is not None and _fits_type(question, short.text)
+    return max(sentence.strength, -10.0), min(sentence.answers, 10.0), held, float(typed)
+
+
+def _fits_type(question: str, answer: str) -> bool:
+    """Whether an answer is of the type that a question in English asks for; true where it asks for none."""
+    asked = question.lower()
+    if re.search(
+        r"\bhow (?:many|much|long|old|far|often|tall|high|deep|wide|large|heavy|fast)\b|\bwhat (?:percent|share)", asked
+    ):
+        return bool(re.search(r"\d|" + _NUMERALS, answer.lower()))
+    if _ASKS_TIME.search(asked):
+        return bool(re.search(r"\d|" + _TIMES, answer.lower()))
+    if re.search(r"\bwho(?:se|m)?\b", asked):
+        return not re.fullmatch(r"[\d\s.,%]+", answer)
+    return True

@@ -86,6 +86,7 @@ class AnswerWithQuotations(BaseModel):
     answer: str
     found: bool
     confidence: float | None
+    missing: list[str] = Field(description="Codes, numbers and names of the question that no passage has.")
     citations: list[Quotation]
 
 
@@ -233,7 +234,11 @@ def _add_reading_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: R
                 for cited in said.citations
             ]
             return AnswerWithQuotations(
-                answer=said.text, found=said.found, confidence=said.confidence, citations=citations
+                answer=said.text,
+                found=said.found,
+                confidence=said.confidence,
+                missing=list(said.missing),
+                citations=citations,
             )
 
         return await _tell(find())

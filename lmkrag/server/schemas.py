@@ -103,6 +103,7 @@ class AnswerReply(BaseModel):
     short: list[ShortAnswer]
     confidence: float | None
     warnings: list[str]
+    missing: list[str]
     spans: list[Span]
 
 

@@ -1,0 +1,72 @@
+"""Exact words of a question: codes, versions, numbers, quoted strings and names, which no other word can stand for."""
+
+import re
+from functools import lru_cache
+
+from lmkrag.index.words.stop_words import drop_stop_words
+from lmkrag.index.words.terms import hash_words
+
+_QUOTED = re.compile(r"[\"“«`]\s*([^\"”»`]{2,60}?)\s*[\"”»`]")
+_TOKEN = re.compile(r"(?<![\w])-{0,2}[^\W_](?:[\w./+:#'’-]*[\w+#])?")
+_CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d]).*|(?=.*\d)\d+(?:[.:/-]\d+)+|.*_.*|[^\W\d_]{2,}(?:\.[^\W\d_]{2,})+|--?[\w-]+")
+_NUMBER = re.compile(r"\d{2,}")
+_NUMBERED = re.compile(r"\b([^\W\d_]{3,}) (\d)\b(?! [^\W\d_]{4,}s\b)")  # "lock 7", not "run 2 tasks"
+_NO_CODE = re.compile(r"\d+(?:st|nd|rd|th|s|[ap]m)|\d+-[^\W\d]{3,}|\d+(?::\d+)?[ap]m", re.IGNORECASE)
+_NAME = re.compile(r"[A-Z][^\W\d_]+")
+_ENGLISH = re.compile(
+    r"\s*(?:who|whom|whose|what|when|where|which|why|how|is|are|was|were|does|do|did|can|could|may|must|should|will|has"
+    r"|have|in|on|at|for|by|from|to|under|according|give|name|list|tell|show)\b",
+    re.IGNORECASE,
+)
+
+
+def find_exact_words(question: str) -> tuple[str, ...]:
+    """Return the codes, versions, identifiers and quoted strings of a question.
+
+    >>> find_exact_words('Which release dropped 4.1, and how many B-7 does "steam pump" need?')
+    ('steam pump', '4.1', 'B-7')
+    """
+    found = [match[1] for match in _QUOTED.finditer(question)]
+    rest = _QUOTED.sub(" ", question)
+    tokens = (match[0] for match in _TOKEN.finditer(rest))
+    found += [token for token in tokens if _CODE.fullmatch(token) and not _NO_CODE.fullmatch(token)]
+    return tuple(dict.fromkeys(found))
+
+
+def find_keys(question: str) -> tuple[str, ...]:
+    """Return the exact words of a question, its numbers of two digits and more, and in English its names.
+
+    A name is a capitalised word that the question does not begin with.
+
+    >>> find_keys("In 2021, what did Ann pay for B-7?")
+    ('B-7', '2021', 'Ann')
+    """
+    exact = find_exact_words(question)
+    rest = _QUOTED.sub(" ", question)
+    for word in exact:
+        rest = rest.replace(word, " ")
+    numbers = [match[0] for match in _TOKEN.finditer(rest) if _NUMBER.fullmatch(match[0])]
+    numbers += [match[0] for match in _NUMBERED.finditer(rest) if drop_stop_words([match[1].lower()])]
+    names: list[str] = []
+    if _ENGLISH.match(question):
+        words = [match[0] for match in _TOKEN.finditer(rest)][1:]
+        names = [word.removesuffix("'s").removesuffix("’s") for word in words]
+        names = [name for name in names if _NAME.fullmatch(name)]
+    return tuple(dict.fromkeys([*exact, *numbers, *names]))
+
+
+def holds(text: str, word: str) -> bool:
+    """Return whether a text has an exact word: as it is written, letter case aside; a name also by its stem.
+
+    >>> holds("B-77 and 4.10", "B-7"), holds("see 4.1.", "4.1"), holds("the apples", "Apple")
+    (False, True, True)
+    """
+    if _pattern(word).search(text):
+        return True
+    return bool(_NAME.fullmatch(word)) and bool(set(hash_words(word).tolist()) & set(hash_words(text).tolist()))
+
+
+@lru_cache(256)
+def _pattern(word: str) -> re.Pattern[str]:
+    spaced = r"\s+".join(map(re.escape, word.split()))
+    return re.compile(rf"(?<![\w])(?<!\d[.,]){spaced}(?![\w])(?![.,-]\d)", re.IGNORECASE)

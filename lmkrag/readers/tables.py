@@ -1,0 +1,173 @@
+"""Look a value up in a table: the row by the exact words of the question, the column by its header.
+
+Rules of headers know English question words (``how many``, ``how much``, ``when``, ``where``, ``who``); without them a
+header must share a word with the question.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from lmkrag.index.words.exact import find_exact_words, find_keys, holds
+from lmkrag.index.words.stop_words import drop_stop_words
+from lmkrag.index.words.terms import hash_words, split_words
+from lmkrag.types import Citation, ShortAnswer, Span
+
+_LINE = re.compile(r"[^\n]+")
+_RULE = re.compile(r"[\s|:+=-]*")
+_PIPE = re.compile(r"(?<!\\)\|")
+_RECORD = re.compile(r"(?:[^|:\n]{1,60}: [^|\n]*(?: \| |$))+")
+_LONGEST_CELL = 200
+_ASKED = {
+    "how many": ("number", "count", "quantity", "qty", "amount", "stock", "total", "units", "pieces"),
+    "how much": ("price", "cost", "fee", "fare", "amount", "rate", "rent", "total", "charge", "salary"),
+    "cost": ("price", "fee", "fare", "rate", "rent", "charge"),
+    "when": ("date", "time", "day", "month", "year", "hours", "due", "departure", "opens"),
+    "where": ("place", "location", "room", "shelf", "site", "address", "bay", "lane", "city"),
+    "who": ("name", "person", "owner", "contact", "keeper", "manager", "responsible", "author", "by"),
+    "what time": ("time", "departure", "arrival", "opens", "closes"),
+}
+"""Headers that a question means without naming them."""
+
+
+class Cell(NamedTuple):
+    """A value of a table that answers a question, and its row."""
+
+    short: ShortAnswer
+    row: Citation
+    header: str
+
+
+class _Row(NamedTuple):
+    """A row: its span's number from 1, where it is in the span, and (column, value, its start) of its cells."""
+
+    number: int
+    start: int
+    end: int
+    cells: list[tuple[str, str, int]]
+    header: str
+
+
+def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
+    """Return the cell that answers a question, if a single row has its exact words and a single column is asked for.
+
+    Args:
+        question: in words.
+        spans: best first.
+    """
+    rows = [row for number, span in enumerate(spans, 1) for row in _read_rows(number, span)]
+    if not rows:
+        return None
+    asked = set(hash_words(" ".join(drop_stop_words(split_words(question)))).tolist())
+    demanded = [
+        key for key in find_keys(question) if any(ch.isdigit() for ch in key) or key in find_exact_words(question)
+    ]
+    best: list[tuple[float, _Row, set[int]]] = []
+    for row in rows:
+        if not all(any(holds(value, key) or holds(column, key) for column, value, _ in row.cells) for key in demanded):
+            continue
+        named = {place for place, (_, value, _) in enumerate(row.cells) if _is_named(question, value, asked)}
+        words = {word for place in named for word in hash_words(row.cells[place][1]).tolist()}
+        if named:
+            best.append((len(words & asked), row, named))
+    if not best:
+        return None
+    top = max(weight for weight, _, _ in best)
+    chosen = [(row, named) for weight, row, named in best if weight == top]
+    found = [(row, place) for row, named in chosen if (place := _find_column(question, asked, row, named)) is not None]
+    values = {row.cells[place][1].casefold() for row, place in found}
+    if len(found) != len(chosen) or len(values) != 1:
+        return None
+    row, place = found[0]
+    return _to_cell(row, place, spans[row.number - 1])
+
+
+def _is_named(question: str, value: str, asked: set[int]) -> bool:
+    """Whether a question names a cell: all of its words, and codes as they are written."""
+    words = drop_stop_words(split_words(value))
+    if not words or len(value) > 80:
+        return False
+    codes = find_exact_words(value)
+    if codes or value.strip().isdigit():
+        return holds(question, value.strip()) or any(holds(question, code) for code in codes)
+    return set(hash_words(" ".join(words)).tolist()) <= asked
+
+
+def _find_column(question: str, asked: set[int], row: _Row, named: set[int]) -> int | None:
+    """The one column that a question asks for, beside those whose cells it names."""
+    used = {word for place in named for word in hash_words(row.cells[place][1]).tolist()}
+    shares: list[tuple[float, int]] = []
+    for place, (column, value, _) in enumerate(row.cells):
+        words = set(hash_words(" ".join(drop_stop_words(split_words(column)) or split_words(column))).tolist())
+        if place not in named and value and words:
+            shares.append((len(words & (asked - used)) / len(words), place))
+    shares.sort(reverse=True)
+    if shares and shares[0][0] > 0 and (len(shares) == 1 or shares[1][0] < shares[0][0]):
+        return shares[0][1]
+    if shares and shares[0][0] > 0:
+        return None
+    lowered = f" {' '.join(question.lower().split())} "
+    for phrase, headers in _ASKED.items():
+        if f" {phrase} " in lowered:
+            meant = [place for _, place in shares if set(split_words(row.cells[place][0])) & set(headers)]
+            if len(meant) == 1:
+                return meant[0]
+    others = [place for _, place in shares]
+    return others[0] if len(others) == 1 and len(row.cells) == 2 else None
+
+
+def _read_rows(number: int, span: Span) -> Iterator[_Row]:
+    """The rows of the tables in a span; the first row of a table is its header."""
+    header: list[str] = []
+    line_of_header = ""
+    if span.header and "|" in span.header:
+        header, line_of_header = [value for value, _ in _split(span.header, 0)], span.header
+    for line in _LINE.finditer(span.text):
+        text = line[0]
+        if text.lstrip().startswith("|"):
+            cells = _split(text, line.start())
+            if _RULE.fullmatch(text):
+                continue
+            if not header:
+                header, line_of_header = [value for value, _ in cells], text
+            elif len(cells) == len(header):
+                named = [(column, value, start) for column, (value, start) in zip(header, cells, strict=True)]
+                yield _Row(number, *line.span(), named, line_of_header)
+        elif _RECORD.fullmatch(text.strip()) and " | " in text:
+            yield _Row(number, *line.span(), list(_read_record(text, line.start())), "")
+            header, line_of_header = [], ""
+        elif text.strip() and not _RULE.fullmatch(text):
+            header, line_of_header = [], ""
+
+
+def _split(line: str, start: int) -> list[tuple[str, int]]:
+    """The values between the bars of a row, and where they start."""
+    bars = [match.start() for match in _PIPE.finditer(line)]
+    cells = []
+    for left, right in zip(bars, [*bars[1:], len(line)], strict=True):
+        value = line[left + 1 : right]
+        if right == len(line) and not value.strip():
+            break
+        cells.append((value.strip(), start + left + 1 + len(value) - len(value.lstrip())))
+    return cells
+
+
+def _read_record(line: str, start: int) -> Iterator[tuple[str, str, int]]:
+    """The columns, values and starts of ``name: bolt | stock: 340``."""
+    position = 0
+    for part in line.split(" | "):
+        column, _, value = part.partition(": ")
+        yield column.strip(), value.strip(), start + position + len(column) + 2
+        position += len(part) + 3
+
+
+def _to_cell(row: _Row, place: int, span: Span) -> Cell | None:
+    _, value, start = row.cells[place]
+    if not value or len(value) > _LONGEST_CELL:
+        return None
+    text = span.text[row.start : row.end]
+    begin = span.start + row.start + len(text) - len(text.lstrip())
+    citation = Citation(row.number, span, text.strip(), begin, begin + len(text.strip()))
+    return Cell(
+        ShortAnswer(row.number, value, span.start + start, span.start + start + len(value)), citation, row.header
+    )
