@@ -159,6 +159,18 @@ def write_filings(folder: Path, chance: random.Random) -> list[Question]:
     return [*questions, Question(NONE, "what was the revenue of Dorado Energy in 2023?", "")]
 
 
+def write_all(folder: Path, chance: random.Random) -> list[Question]:
+    """Write all files; return all questions."""
+    rows = [line.split("\t") for line in (FOLDER / "questions.tsv").read_text("utf-8").splitlines()]
+    questions = [Question(*row) for row in rows]
+    for file in FOLDER.iterdir():
+        if file.suffix != ".tsv":
+            shutil.copy(file, folder)
+    for write in (write_stock, write_rota, write_fares, write_filings):
+        questions += write(folder, chance)
+    return questions
+
+
 def ask_all(folder: Path, questions: list[Question]) -> tuple[list[list[Span]], list[Answer]]:
     """Index the folder, search and ask."""
     with tempfile.TemporaryDirectory() as work, Engine.open(work, create=True) as engine:
@@ -191,16 +203,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--failures", action="store_true")
     options = parser.parse_args()
-    chance = random.Random(17)
-    rows = [line.split("\t") for line in (FOLDER / "questions.tsv").read_text("utf-8").splitlines()]
-    questions = [Question(*row) for row in rows]
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        for file in FOLDER.iterdir():
-            if file.suffix != ".tsv":
-                shutil.copy(file, folder)
-        for write in (write_stock, write_rota, write_fares, write_filings):
-            questions += write(folder, chance)
+        questions = write_all(folder, random.Random(17))
         found, answers = ask_all(folder, questions)
     by_kind: dict[str, list[list[bool]]] = defaultdict(list)
     refused, shown, right = [], 0, 0

@@ -3,20 +3,25 @@
     python benchmarks/confidence.py DATA --work DIR [--queries 40]
 
 Asks questions of the sets below DATA of their own documents; the same questions of another set's documents, which do
-not answer them; and those of `squad_unanswerable`, which its documents nearly answer. A logistic regression on half of
-the questions gives the constants of `lmkrag/readers/extractive.py`; on the other half it prints, for the constants in
-use and for those that it fitted, how well the probability tells the kinds apart (AUROC), and how many it refuses of
-each kind at the least probability in use and at those that refuse 2, 3 and 5 % of the questions that are answered.
+not answer them; those of `squad_unanswerable`, which its documents nearly answer; and those of `asking.py`, with and
+without an answer, since short questions of one's own files look different from those of the sets. A logistic
+regression on half of the questions gives the constants of `lmkrag/readers/extractive.py`; on the other half it prints,
+for the constants in use and for those that it fitted, how well the probability tells the kinds apart (AUROC), and how
+many it refuses of each kind at the least probability in use and at those that refuse 2, 3 and 5 % of the questions that
+are answered.
 Indexes are kept in DIR, and shared with `depth.py`.
 """
 
 import argparse
+import random
+import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from answers import auroc
+from asking import NONE, write_all
 from scipy.special import expit
 from sets import WITHIN
 from sklearn.linear_model import LogisticRegression
@@ -26,13 +31,16 @@ from lmkrag.evaluation.dataset import Query, choose_queries, draw_sample, load_d
 from lmkrag.index.words.exact import find_keys
 from lmkrag.readers import extractive
 from lmkrag.readers.short_answers import read_spans
+from lmkrag.readers.tables import find_cell
 from lmkrag.reranker.loading import load_landmark_reranker
 from lmkrag.search.filters import quote
 
 NEARLY = "squad_unanswerable"
 OWN, OTHER, NEAR = "answered", "asked of another set", "nearly answered"
-KINDS = (OWN, OTHER, NEAR)
-WEIGHTS = {OWN: 1.0, OTHER: 0.5, NEAR: 0.5}  # of each kind in the fit
+FILES, NOTHING = "of files, answered", "of files, not answered"
+KINDS = (OWN, FILES, OTHER, NEAR, NOTHING)
+ANSWERED = (OWN, FILES)
+WEIGHTS = {OWN: 1.0, OTHER: 0.5, NEAR: 0.5, FILES: 1.0, NOTHING: 1.0}  # of each kind in the fit
 
 
 class Asked(NamedTuple):
@@ -65,7 +73,19 @@ def main() -> None:
             strangers = [other for other in names if other not in (name, NEARLY)]
             stranger = sets[strangers[(7 * place) % len(strangers)]]  # 7: not the neighbour, which may be alike
             asked += ask(engine, OTHER, choose_queries(stranger, options.queries), within=False)
-    report(asked)
+    report(asked + list(ask_of_files()))
+
+
+def ask_of_files() -> Iterator[Asked]:
+    """Ask the questions of `asking.py`, but for those that a table answers."""
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as work:
+        questions = write_all(Path(folder), random.Random(17))
+        with Engine.open(work, create=True) as engine:
+            engine.add(folder)
+            for question in questions:
+                spans = engine.ask(question.text, reader=PassagesOnly()).spans
+                if find_cell(question.text, spans) is None:
+                    yield from read_passages(NOTHING if question.kind == NONE else FILES, question.text, spans)
 
 
 class PassagesOnly(extractive.ExtractiveReader):
@@ -80,10 +100,15 @@ def ask(engine: Engine, kind: str, queries: Sequence[Query], *, within: bool) ->
     for query in queries:
         only = f"doc_id={quote(query.doc_id)}" if within else None
         spans = engine.ask(query.query, reader=PassagesOnly(), filter=only).spans
-        read = read_spans(query.query, spans, load_landmark_reranker()) if spans else []
-        if read:  # else the confidence is 0, whatever the constants
-            read = extractive.prefer_passages(query.query, find_keys(query.query), spans, read)
-            yield Asked(kind, extractive.confidence_features(query.query, spans, read))
+        yield from read_passages(kind, query.query, spans)
+
+
+def read_passages(kind: str, question: str, spans: Sequence[Span]) -> Iterator[Asked]:
+    """Read what a search found; nothing where it found none: the confidence is 0 then, whatever the constants."""
+    read = read_spans(question, spans, load_landmark_reranker()) if spans else []
+    if read:
+        read = extractive.prefer_passages(question, find_keys(question), spans, read)
+        yield Asked(kind, extractive.confidence_features(question, spans, read))
 
 
 def report(asked: Sequence[Asked]) -> None:
@@ -92,7 +117,7 @@ def report(asked: Sequence[Asked]) -> None:
     features = np.array([one.features for one in asked])
     fitted = np.arange(len(asked)) % 2 == 0
     weights = np.array([WEIGHTS[kind] / (kinds[fitted] == kind).sum() for kind in kinds[fitted]])
-    model = LogisticRegression(C=1e6).fit(features[fitted], kinds[fitted] == OWN, weights * fitted.sum())
+    model = LogisticRegression(C=1e6).fit(features[fitted], np.isin(kinds[fitted], ANSWERED), weights * fitted.sum())
     in_use = np.array([extractive._BIAS, *extractive._CONFIDENCE])
     constants = {"in use": in_use, "fitted": np.array([*model.intercept_, *model.coef_[0]])}
     judged = {kind: features[~fitted & (kinds == kind)] for kind in KINDS}
@@ -100,8 +125,8 @@ def report(asked: Sequence[Asked]) -> None:
     for name, (bias, *by) in constants.items():
         values = {kind: expit(bias + rows @ np.array(by)) for kind, rows in judged.items()}
         print(f"{name}: bias {bias:.2f}, features {np.round(by, 3)}")
-        for kind in KINDS[1:]:
-            print(f"  AUROC against {kind}: {auroc(values[OWN], values[kind]):.3f}")
+        for answered, kind in ((OWN, OTHER), (OWN, NEAR), (FILES, NOTHING)):
+            print(f"  AUROC, {answered} against {kind}: {auroc(values[answered], values[kind]):.3f}")
         borders = [float(np.quantile(values[OWN], share)) for share in (0.02, 0.03, 0.05)]
         for least in ([extractive.LEAST] if name == "in use" else []) + borders:
             refused = (f"{100 * (values[kind] < least).mean():.1f} % {kind}" for kind in KINDS)

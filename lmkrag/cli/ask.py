@@ -19,11 +19,10 @@ from lmkrag.cli.output import (
     open_engine,
     print_error,
     print_json,
-    readable,
     search_options,
     server_option,
 )
-from lmkrag.cli.printing import print_citations, print_span
+from lmkrag.cli.printing import print_citations, print_span, print_text
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers import READERS
 from lmkrag.serialization import answer_to_json
@@ -145,7 +144,7 @@ def ask(
             print_json(answer_to_json(question, engine.ask(question, reader=reader, **options)))
         else:
             stream = engine.ask_stream(question, reader=reader, **options)
-            _print_answer(stream, live=not no_stream and sys.stdout.isatty())
+            _print_answer(stream, live=not no_stream and _is_live(reader))
 
 
 def _answer_batch(engine: "Engine | RemoteEngine", lines: Any, reader: "Reader | None", how: dict[str, Any]) -> None:
@@ -194,7 +193,7 @@ def chat(
                 continue
             try:
                 stream = conversation.stream(question)
-                _print_answer(stream, live=sys.stdout.isatty())
+                _print_answer(stream, live=_is_live(reader))
                 last = conversation.remember(question, stream.answer())
             except LmkragError as error:  # a paid-for conversation does not end by one failed request
                 print_error(error)
@@ -249,6 +248,11 @@ def _typed() -> Iterator[str]:
         yield line
 
 
+def _is_live(reader: "Reader | None") -> bool:
+    """Whether an answer is printed as it is written: on a terminal, by a language model."""
+    return sys.stdout.isatty() and (reader is None or reader.name != "extractive")
+
+
 def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
     if live:
         try:
@@ -258,9 +262,9 @@ def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
             click.echo()
     answer = stream.answer()
     if not live:
-        click.echo(readable(answer.text))
+        print_text(answer)
     if answer.citations:
         click.echo()
-    print_citations(answer.citations, answer.short)
+    print_citations(answer)
     for warning in answer.warnings:
         click.echo(f"lmkrag: warning: {one_line(warning)}", err=True)

@@ -2,7 +2,7 @@
 
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path, PurePosixPath
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lmkrag.cli.output import best_sentence, one_line, readable
-from lmkrag.types import Citation, ShortAnswer, Span
+from lmkrag.types import Answer, Citation, ShortAnswer, Span
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -138,15 +138,36 @@ def _console() -> "Console":
     return Console(highlight=False)
 
 
-def print_citations(citations: Iterable[Citation], short: Sequence[ShortAnswer] = ()) -> None:
-    """Print where each quotation stands, marked among what stands around it, the short answers in it bold."""
-    for citation in citations:
+def print_text(answer: Answer) -> None:
+    """Print what an answer says; on a terminal wrapped, its quotations bold."""
+    if not sys.stdout.isatty():
+        click.echo(readable(answer.text))
+        return
+    words = [one.text for one in answer.short] + [citation.quote for citation in answer.citations]
+    marks: Marks = [(*match.span(), "bold") for text in words if (match := _find_quote(text, answer.text))]
+    _console().print(mark_text(answer.text, marks, reflow=False))
+
+
+def print_citations(answer: Answer) -> None:
+    """Print where each quotation stands; marked among what stands around it, unless the answer shows it."""
+    printed = 0
+    for citation in answer.citations:
+        shown = _find_quote(citation.quote, answer.text) is not None
+        if shown and citation.number == printed:
+            continue
+        printed = citation.number
         click.secho(f"[{citation.number}] {one_line(citation.place)}", bold=True)
         if section := _section(citation.span):
             click.echo(f"    {one_line(section)}")
-        click.echo(f"    {_in_its_span(citation, short)}")
+        if not shown:
+            click.echo(f"    {_in_its_span(citation, answer.short)}")
         if citation.span.also_in:
             click.echo("    also in " + ", ".join(map(one_line, citation.span.also_in)))
+
+
+def _find_quote(quote: str, text: str) -> "re.Match[str] | None":
+    """Where a text has a quotation, line breaks aside."""
+    return re.search(r"\s+".join(map(re.escape, quote.split())), text)
 
 
 def _in_its_span(citation: Citation, short: Sequence[ShortAnswer]) -> str:

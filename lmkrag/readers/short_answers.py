@@ -174,13 +174,11 @@ def short_features(
 
 def _fits_type(question: str, answer: str) -> bool:
     """Whether an answer is of the type that a question in English asks for; true where it asks for none."""
-    asked = question.lower()
-    if re.search(
-        r"\bhow (?:many|much|long|old|far|often|tall|high|deep|wide|large|heavy|fast)\b|\bwhat (?:percent|share)", asked
-    ):
-        return bool(re.search(r"\d|" + _NUMERALS, answer.lower()))
+    asked, answer = question.lower(), answer.lower()
+    if _ASKS_NUMBER.search(asked):
+        return bool(re.search(r"\d|" + _NUMERALS, answer))
     if _ASKS_TIME.search(asked):
-        return bool(re.search(r"\d|" + _TIMES, answer.lower()))
+        return bool(re.search(rf"\d|{_TIMES}|{_NUMERALS}", answer))
     if re.search(r"\bwho(?:se|m)?\b", asked):
         return not re.fullmatch(r"[\d\s.,%]+", answer)
     return True

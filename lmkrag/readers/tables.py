@@ -59,6 +59,7 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
     if not rows:
         return None
     asked = set(hash_words(" ".join(drop_stop_words(split_words(question)))).tolist())
+    functions = set(hash_words(question).tolist()) - asked
     demanded = [
         key for key in find_keys(question) if any(ch.isdigit() for ch in key) or key in find_exact_words(question)
     ]
@@ -74,7 +75,11 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
         return None
     top = max(weight for weight, _, _ in best)
     chosen = [(row, named) for weight, row, named in best if weight == top]
-    found = [(row, place) for row, named in chosen if (place := _find_column(question, asked, row, named)) is not None]
+    found = [
+        (row, place)
+        for row, named in chosen
+        if (place := _find_column(question, asked, functions, row, named)) is not None
+    ]
     values = {row.cells[place][1].casefold() for row, place in found}
     if len(found) != len(chosen) or len(values) != 1:
         return None
@@ -93,8 +98,11 @@ def _is_named(question: str, value: str, asked: set[int]) -> bool:
     return set(hash_words(" ".join(words)).tolist()) <= asked
 
 
-def _find_column(question: str, asked: set[int], row: _Row, named: set[int]) -> int | None:
-    """The one column that a question asks for, beside those whose cells it names."""
+def _find_column(question: str, asked: set[int], functions: set[int], row: _Row, named: set[int]) -> int | None:
+    """The one column that a question asks for, beside those whose cells it names.
+
+    A header that is a function word (``For`` and ``Against``) is asked for by this word where no other header is.
+    """
     used = {word for place in named for word in hash_words(row.cells[place][1]).tolist()}
     shares: list[tuple[float, int]] = []
     for place, (column, value, _) in enumerate(row.cells):
@@ -107,6 +115,9 @@ def _find_column(question: str, asked: set[int], row: _Row, named: set[int]) -> 
     if shares and shares[0][0] > 0:
         return None
     lowered = f" {' '.join(question.lower().split())} "
+    named_by_function = [place for _, place in shares if set(hash_words(row.cells[place][0]).tolist()) <= functions]
+    if len(named_by_function) == 1:
+        return named_by_function[0]
     for phrase, headers in _ASKED.items():
         if f" {phrase} " in lowered:
             meant = [place for _, place in shares if set(split_words(row.cells[place][0])) & set(headers)]

@@ -1,4 +1,7 @@
-"""Search operators: ``"quoted phrases"`` count more, ``-word`` and ``-"a phrase"`` at the end leave results out."""
+"""Search operators: ``"quoted phrases"`` count more, ``-word`` and ``-"a phrase"`` at the end leave results out.
+
+Codes, versions and identifiers count more without quotation marks.
+"""
 
 import re
 from collections.abc import Callable
@@ -7,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lmkrag.arrays import Hashes, Mask
+from lmkrag.index.words.exact import find_exact_words, holds
 from lmkrag.index.words.terms import query_words, split_words
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.weights import WEIGHTS, Weights
@@ -19,10 +23,11 @@ _EXCLUDED = re.compile(r"""\s+-(?:"([^"]+)"|([^\W\d_][\w.-]*\w))$""")
 class Operators(NamedTuple):
     """What a query demands besides its words. Phrases are in the form of :func:`_normalize`.
 
-    ``alone``: the query is nothing but phrases.
+    ``exact`` are its codes, versions and identifiers; ``alone``: the query is nothing but phrases.
     """
 
     phrases: tuple[str, ...] = ()
+    exact: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     alone: bool = False
 
@@ -61,26 +66,37 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
     alone = not split_words(_QUOTED.sub(" ", text))
     quoted = (_normalize(next(filter(None, found.groups()))) for found in _QUOTED.finditer(text))
     phrases = dict.fromkeys(phrase for phrase in quoted if len(phrase.split()) >= (1 if alone else 2))
-    operators = Operators(tuple(phrases)[:_MOST_PHRASES], tuple(filter(str.strip, excluded)), alone and bool(phrases))
+    operators = Operators(
+        phrases=tuple(phrases)[:_MOST_PHRASES],
+        exact=find_exact_words(_QUOTED.sub(" ", text))[:_MOST_PHRASES],
+        excluded=tuple(filter(str.strip, excluded)),
+        alone=alone and bool(phrases),
+    )
     return (text if excluded else query), operators
 
 
 def apply_operators(
     operators: Operators, candidates: Candidates, read: Callable[[int], str], weights: Weights = WEIGHTS
 ) -> Candidates:
-    """Return candidates with those ahead that hold the phrases, and without those that hold what is excluded.
+    """Return candidates with those ahead that hold phrases and exact words, and without those that are excluded.
 
     Args:
         operators: of the query.
         candidates: of a search for its words.
         read: gives the text of a candidate by its position.
-        weights: ``phrase`` and ``only_phrases`` count.
+        weights: ``phrase``, ``only_phrases`` and ``exact`` count.
     """
-    texts = [_normalize(read(position)) for position in range(len(candidates.sentences))]
+    written = [read(position) for position in range(len(candidates.sentences))]
+    if operators.exact:
+        held = np.array([sum(holds(text, word) for word in operators.exact) for text in written])
+        candidates = candidates.times("exact words", (weights.exact**held).astype(np.float32))
+    texts = [_normalize(text) for text in written] if operators.phrases or operators.excluded else []
     if operators.phrases:
         held = np.array([sum(phrase in text for phrase in operators.phrases) for text in texts])
         factor = weights.only_phrases if operators.alone else weights.phrase
         candidates = candidates.times("quoted phrase", (factor**held).astype(np.float32))
+    if not operators.excluded:
+        return candidates
     kept: Mask = np.array([not any(phrase in text for phrase in operators.excluded) for text in texts], bool)
     return candidates if kept.all() else candidates.keep(kept)
 

@@ -66,6 +66,10 @@ class Weights:
     only_phrases: float = 100.0
     """The same for a query of nothing but phrases."""
 
+    # Exact words (2026-11-25)
+    exact: float = 1.3
+    """Factor of the score of a sentence for each code, version or identifier of the query that it holds."""
+
     # Growth (2026-11-21)
     keep: float = 0.98
     """A neighbour joins while the sum of (its score - keep x the hit's score) does not fall."""

@@ -62,7 +62,7 @@ def test_ask_shows_exact_places_and_pages(lmkrag, index):
     result = lmkrag("ask", "How far have the coping stones moved?", "--index", index)
     assert result.returncode == 0
     assert "[1] reports/viaduct-inspection.pdf, page 2\n" in result.stdout
-    assert "»Eleven coping stones" in result.stdout
+    assert "Eleven coping stones" in result.stdout
 
 
 def test_ask_json_and_standard_input(lmkrag, index):

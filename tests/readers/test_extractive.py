@@ -2,14 +2,14 @@ from dataclasses import replace
 
 import pytest
 
-from lmkrag.readers.extractive import COVERAGE, FOUND, NOT_FOUND, ExtractiveReader, weigh_evidence
+from lmkrag.readers.extractive import COVERAGE, NOT_FOUND, ExtractiveReader, weigh_evidence
 from lmkrag.types import Hit, Span
 
 TEXT = "The lamp is lit at dusk. Nobody may trim the wick before midnight."
 
 
 def make_span(*hits: Hit, text: str = TEXT, start: int = 100) -> Span:
-    return Span("a.md", "/a.md", start, start + len(text), text, 1.0, None, hits)
+    return Span("a.md", "/a.md", start, start + len(text), text, 1.0, None, hits, coverage=0.8)
 
 
 def hit(start: int, end: int, score: float, dense: float = 0.6) -> Hit:
@@ -23,7 +23,7 @@ def test_the_best_sentence_is_quoted_with_its_exact_passage():
     assert answer.found
     assert citation.quote == "Nobody may trim the wick before midnight."
     assert span.text[citation.start - span.start : citation.end - span.start] == citation.quote
-    assert answer.text.splitlines()[-1] == "Nobody may trim the wick before midnight. [1]"
+    assert answer.text.splitlines()[-1] == f"{TEXT} [1]"
 
 
 def test_a_hit_that_a_budget_cut_is_quoted_as_far_as_it_is_there():
@@ -33,7 +33,7 @@ def test_a_hit_that_a_budget_cut_is_quoted_as_far_as_it_is_there():
 
 
 def test_nothing_near_is_not_found():
-    answer = ExtractiveReader().answer("When?", [make_span(hit(100, 125, 1.0, dense=0.1))])
+    answer = ExtractiveReader().answer("When?", [replace(make_span(hit(100, 125, 1.0, dense=0.1)), coverage=0.0)])
     assert (answer.found, answer.text, answer.citations) == (False, NOT_FOUND, ())
     assert ExtractiveReader().answer("When?", []).found is False
 
@@ -78,10 +78,10 @@ def test_what_was_quoted_is_not_quoted_again():
 
 
 def test_words_count_beside_similarity():
-    near = make_span(hit(100, 125, 1.0, dense=FOUND - 0.2))
-    assert not ExtractiveReader().answer("When is the lamp lit?", [near]).found
+    near = make_span(hit(100, 125, 1.0, dense=0.3))
+    assert not ExtractiveReader().answer("When is the lamp lit?", [replace(near, coverage=0.0)]).found
     assert ExtractiveReader().answer("When is the lamp lit?", [replace(near, coverage=1.0)]).found
-    assert weigh_evidence([replace(near, coverage=0.5)]) == pytest.approx(FOUND - 0.2 + COVERAGE / 2)
+    assert weigh_evidence([replace(near, coverage=0.5)]) == pytest.approx(0.3 + COVERAGE / 2)
 
 
 def test_the_words_that_answer_are_marked_in_their_sentence():
@@ -107,3 +107,9 @@ def test_a_question_of_how_or_why_has_no_short_answer():
 def test_nothing_to_read_is_not_found_with_certainty():
     answer = ExtractiveReader().answer("When?", [])
     assert (answer.found, answer.confidence) == (False, 0.0)
+
+
+def test_an_hour_in_words_is_a_short_answer():
+    text = "The signs come first. The ferry leaves at seven sharp. Dogs travel free."
+    answer = ExtractiveReader().answer("when does the ferry leave?", [make_span(hit(122, 153, 1.0), text=text)])
+    assert "seven" in answer.short[0].text

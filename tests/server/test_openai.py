@@ -10,7 +10,7 @@ from llama_index.llms.openai_like import OpenAILike
 from lmkrag.server.problems import Problem
 from lmkrag.server.routes.openai import Message, read_conversation
 
-ANSWER = "The harbour master approves leave. [1]"
+ANSWER = "An appeal against a refusal goes to the secretary of the Trust within fourteen days. [1]"
 ASKED = [{"role": "user", "content": "who approves leave?"}]
 
 

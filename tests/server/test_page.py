@@ -45,7 +45,7 @@ def ask(page, url: str, question: str) -> None:
 
 def test_ask_and_open_a_citation_in_markdown(page, server, corpus):
     ask(page, server.url, MARKDOWN)
-    assert page.locator(".said").inner_text().startswith("Leave is accrued by the month")
+    assert page.locator(".said").inner_text().startswith("3. Leave and relief\nLeave is accrued by the month")
     page.locator(".said .citation").first.click()
     mark = page.locator(".markdown mark").first
     mark.wait_for()

@@ -1,0 +1,124 @@
+"""Values of tables: the row by exact words, the column by its header; else no value."""
+
+import docx
+import openpyxl
+import pytest
+
+from lmkrag import Document, Engine
+from lmkrag.index.words.exact import find_exact_words, find_keys, holds
+
+
+@pytest.fixture(scope="module")
+def tables(encoder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tables")
+    rows = [f"B-{number},bolt M{number},{10 * number},{number / 100:.2f}" for number in range(1, 400)]
+    (folder / "stock.csv").write_text("part,name,in stock,price\n" + "\n".join(rows))
+    (folder / "votes.md").write_text(
+        "# Votes\n\nThe council voted on the bridge.\n\n| Option | For | Against |\n|---|---|---|\n"
+        "| Steel | 214 | 512 |\n| Wood | 300 | 100 |\n"
+    )
+    (folder / "plans.rst").write_text(
+        "Plans\n=====\n\n+------+-------+\n| Plan | Daily |\n+======+=======+\n| Free | 100   |\n+------+-------+\n"
+        "| Team | 5,000 |\n+------+-------+\n"
+    )
+    (folder / "fares.html").write_text(
+        "<h1>Fares</h1><table><tr><th>Zone</th><th>Adult</th><th>Child</th></tr>"
+        "<tr><td>AA</td><td>2.40</td><td>1.20</td></tr><tr><td>BB</td><td>3.10</td><td>1.50</td></tr></table>"
+    )
+    document = docx.Document()
+    document.add_heading("Crew")
+    table = document.add_table(rows=3, cols=3)
+    for row, values in enumerate([("Name", "Role", "Phone"), ("Ann", "cook", "4111"), ("Bob", "mate", "4222")]):
+        for column, value in enumerate(values):
+            table.cell(row, column).text = value
+    document.save(folder / "crew.docx")
+    book = openpyxl.Workbook()
+    book.active.title = "Shelves"
+    for values in [("code", "shelf", "count"), ("K-1", "A3", 44), ("K-2", "B1", 9)]:
+        book.active.append(values)
+    book.save(folder / "shelves.xlsx")
+    with Engine.open(folder / "index", create=True, encoder=encoder) as engine:
+        engine.add(folder, exclude=["index"])
+        yield engine
+
+
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [
+        ("how many B-7 are in stock?", "70"),
+        ("how many B-77 are in stock?", "770"),
+        ("what is the price of B-12?", "0.12"),
+        ("how much does B-12 cost?", "0.12"),
+        ("what is the name of B-300?", "bolt M300"),
+        ("how many voted against steel?", "512"),
+        ("how many voted for wood?", "300"),
+        ("what is the daily limit of the team plan?", "5,000"),
+        ("what is the child fare in zone BB?", "1.50"),
+        ("what is the adult fare in zone AA?", "2.40"),
+        ("what is Bob's phone number?", "4222"),
+        ("what is the role of Ann?", "cook"),
+        ("how many K-2 are there?", "9"),
+        ("where is K-1, on which shelf?", "A3"),
+    ],
+)
+def test_the_cell_is_the_short_answer(tables, question, value):
+    answer = tables.ask(question)
+    assert answer.found and answer.confidence >= 0.9 and answer.missing == ()
+    (short,) = answer.short
+    (citation,) = answer.citations
+    assert short.text == value and answer.text.startswith(value)
+    document = tables.read(citation.span.doc_id)
+    assert document[short.start : short.end] == value
+    assert document[citation.start : citation.end] == citation.quote
+    assert citation.start <= short.start < short.end <= citation.end
+
+
+@pytest.mark.parametrize(
+    ("question", "missing"),
+    [("how many B-900 are in stock?", ("B-900",)), ("what is Carol's phone number?", ("Carol",))],
+)
+def test_a_key_that_is_in_no_row_gives_no_cell_and_is_named(tables, question, missing):
+    answer = tables.ask(question)
+    assert not answer.found and not answer.short
+    assert answer.missing == missing
+    if answer.citations:
+        assert answer.text.startswith(f"No passage mentions {missing[0]}. Nearest:")
+
+
+def test_a_question_that_names_several_rows_gives_no_cell(tables):
+    answer = tables.ask("what are the fares in zone AA and zone BB?")
+    assert answer.text.count("|") > 4 or not answer.short
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "| a |\n| b |\n",  # no second column
+        "||||\n||||\n",
+        "| Name | Phone |\n| Ann | 1 | 2 | 3 |\n",  # a row of another width
+        "Name | Phone\nAnn | 1\n",
+        "| Name | " + "x" * 5_000 + " |\n| Ann | " + "y" * 5_000 + " |\n",
+        "|" * 3_000,
+        ": | : | :",
+    ],
+)
+def test_odd_tables_give_no_wrong_cell(encoder, tmp_path, text):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(Document("odd.md", "odd.md", f"# Odd\n\nThe phones of the crew.\n\n{text}", kind="markdown"))
+        answer = engine.ask("what is the phone of Ann?")
+        assert all(short.text in ("1", "Ann") for short in answer.short)
+
+
+def test_exact_words():
+    assert find_exact_words("what is `foo --bar`, v2.1.0-rc1 and lib_x?") == ("foo --bar", "v2.1.0-rc1", "lib_x")
+    assert find_keys("When will lock 9 in Porto be closed?") == ("lock 9", "Porto")
+    assert find_keys("Wie hoch ist der Eiffelturm?") == ()  # in German every noun is capitalised
+    assert not holds("release 14.1 and 4.1.2", "4.1")
+    assert holds("E101: lock", "E101") and not holds("E1011", "E101")
+
+
+def test_an_answer_that_is_missing_something_goes_over_json(tables):
+    from lmkrag.serialization import answer_from_json, answer_to_json
+
+    answer = tables.ask("how many B-900 are in stock?")
+    assert answer_from_json(answer_to_json("?", answer)).missing == ("B-900",)
