@@ -172,8 +172,9 @@ def test_ask_cites_exact_places(engine):
 
 def test_an_answer_prints_as_text_with_its_places(engine):
     answer = engine.ask("How far have the coping stones moved?")
-    first, blank, place = str(answer).splitlines()[:3]
-    assert (first, blank) == (answer.text.splitlines()[0], "")
+    said, _, places = str(answer).rpartition("\n\n")
+    assert said == answer.text
+    place = places.splitlines()[0]
     assert place == f"[1] {answer.citations[0].place}" == "[1] reports/viaduct-inspection.pdf, page 2"
     assert str(engine.ask("boiling point of tungsten hexafluoride?")) == answer_not_found()
     assert repr(engine).startswith("Engine('")

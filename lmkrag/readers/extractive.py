@@ -23,7 +23,7 @@ COVERAGE = 0.3
 
 NOT_FOUND = "Nothing in these documents answers this question."
 
-LEAST = 0.35
+LEAST = 0.32
 """The least probability of an answer with which one is given: so that few are refused that there are."""
 
 PERHAPS = 0.12

@@ -1,6 +1,6 @@
 """Search operators: ``"quoted phrases"`` count more, ``-word`` and ``-"a phrase"`` at the end leave results out.
 
-Codes, versions and identifiers count more without quotation marks.
+Rows of tables count more that hold a code, version or identifier of the query.
 """
 
 import re
@@ -56,8 +56,8 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
     >>> text, operators = parse_operators('"steam pump" seals -gasket')
     >>> text, operators.phrases, operators.excluded
     ('"steam pump" seals', (' steam pump ',), (' gasket ',))
-    >>> parse_operators("what does ls -al print?") == ("what does ls -al print?", NO_OPERATORS)
-    True
+    >>> parse_operators("what does ls -al print?")[1].exact
+    ('-al',)
     """
     text, excluded = query.rstrip(), []
     while exclusions and (found := _EXCLUDED.search(text)):
@@ -88,7 +88,9 @@ def apply_operators(
     """
     written = [read(position) for position in range(len(candidates.sentences))]
     if operators.exact:
-        held = np.array([sum(holds(text, word) for word in operators.exact) for text in written])
+        # Rows alone: prose is often about a code that only its heading or its document names.
+        rows = zip(written, candidates.record, strict=True)
+        held = np.array([sum(holds(text, word) for word in operators.exact) if row else 0 for text, row in rows])
         candidates = candidates.times("exact words", (weights.exact**held).astype(np.float32))
     texts = [_normalize(text) for text in written] if operators.phrases or operators.excluded else []
     if operators.phrases:

@@ -19,7 +19,12 @@ def test_watch_follows_a_directory_that_holds_the_index(tmp_path, lmkrag):
     (docs / "a.txt").write_text("The gate is green.")
     command = [sys.executable, "-m", "lmkrag", "index", ".", "--watch", "--index", "indexes/default"]
     process = subprocess.Popen(
-        command, cwd=docs, stderr=subprocess.PIPE, text=True, env={**os.environ, "HF_HUB_OFFLINE": "1"}
+        command,
+        cwd=docs,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "HF_HUB_OFFLINE": "1"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
     )
     said = [process.stderr.readline()]
     assert "1 added" in said[0]
