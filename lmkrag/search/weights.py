@@ -68,7 +68,7 @@ class Weights:
 
     # Exact words (2026-11-25)
     exact: float = 1.3
-    """Factor of the score of a sentence for each code, version or identifier of the query that it holds."""
+    """Factor of the score of a table's row for each code, version or identifier of the query that it holds."""
 
     # Growth (2026-11-21)
     keep: float = 0.98
