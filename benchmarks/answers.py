@@ -24,7 +24,7 @@ from scipy.stats import mannwhitneyu
 from lmkrag import Answer, Engine
 from lmkrag.evaluation.dataset import draw_sample, load_dataset
 from lmkrag.evaluation.significance import paired_interval
-from lmkrag.readers.extractive import FOUND, LEAST, weigh_evidence
+from lmkrag.readers.extractive import FOUND, MIN_CONFIDENCE, weigh_evidence
 from lmkrag.search.filters import quote
 
 ANSWERED, UNANSWERABLE = "squad", "squad_unanswerable"
@@ -94,7 +94,7 @@ def print_refusals(answered: Sequence[Asked], unanswerable: Sequence[Asked]) -> 
     """Print how well answered questions are told from unanswerable ones."""
     ways: dict[str, tuple[Callable[[Answer], float], float]] = {
         "evidence of the search": (lambda said: weigh_evidence(said.spans), FOUND),
-        "confidence": (lambda said: said.confidence or 0.0, LEAST),
+        "confidence": (lambda said: said.confidence or 0.0, MIN_CONFIDENCE),
     }
     print(f"\n{'told by':24s} AUROC  refused though answered  refused rightly  refused rightly at 5 % wrongly")
     for name, (value, least) in ways.items():

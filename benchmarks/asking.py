@@ -5,7 +5,8 @@
 Writes files as people have them (documentation, notes, minutes, a manual; a CSV of 5,000 rows, a workbook, a web page,
 a Word file and filings in PDF, made here from a fixed seed), asks the questions of `asking/questions.tsv` and of the
 tables, and prints by kind, in %: the answer is in the first passage of `search`, in its first three, in what `ask`
-quotes; short answers shown, and right among those; and of the questions that nothing answers, refused or "perhaps".
+quotes; short answers shown, and right among those; and of the questions that nothing answers, those that it refuses or
+says the documents may not answer.
 """
 
 import argparse
@@ -228,7 +229,7 @@ def main() -> None:
                 f"{question.kind}: {question.text} ({question.answer}) {answer.confidence:.2f}: {answer.text[:150]!r}"
             )
     print(
-        "| kind | questions | first passage | first three | ask right | refused or perhaps |\n|---|---|---|---|---|---|"
+        "| kind | questions | first passage | first three | ask right | refused or unsure |\n|---|---|---|---|---|---|"
     )
     every = [row for kind in by_kind.values() for row in kind]
     for kind, values in [*by_kind.items(), ("all", every)]:
@@ -238,7 +239,7 @@ def main() -> None:
         f"\nshort answers shown: {100 * shown / len(every):.1f} %, right: {100 * right / max(1, shown):.1f} % of them"
     )
     print(
-        f"{len(refused)} questions that nothing answers, refused or perhaps: {100 * sum(refused) / len(refused):.1f} %"
+        f"{len(refused)} questions that nothing answers, refused or unsure: {100 * sum(refused) / len(refused):.1f} %"
     )
 
 

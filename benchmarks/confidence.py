@@ -28,7 +28,6 @@ from sklearn.linear_model import LogisticRegression
 
 from lmkrag import Answer, Engine, Span
 from lmkrag.evaluation.dataset import Query, choose_queries, draw_sample, load_dataset
-from lmkrag.index.words.exact import find_keys
 from lmkrag.readers import extractive
 from lmkrag.readers.short_answers import read_spans
 from lmkrag.readers.tables import find_cell
@@ -107,8 +106,9 @@ def read_passages(kind: str, question: str, spans: Sequence[Span]) -> Iterator[A
     """Read what a search found; nothing where it found none: the confidence is 0 then, whatever the constants."""
     read = read_spans(question, spans, load_landmark_reranker()) if spans else []
     if read:
-        read = extractive.prefer_passages(question, find_keys(question), spans, read)
-        yield Asked(kind, extractive.confidence_features(question, spans, read))
+        keys = extractive.match_keys(question, spans)
+        read = extractive.prefer_passages(question, keys, spans, read)
+        yield Asked(kind, extractive.confidence_features(keys, spans, read))
 
 
 def report(asked: Sequence[Asked]) -> None:
@@ -128,7 +128,7 @@ def report(asked: Sequence[Asked]) -> None:
         for answered, kind in ((OWN, OTHER), (OWN, NEAR), (FILES, NOTHING)):
             print(f"  AUROC, {answered} against {kind}: {auroc(values[answered], values[kind]):.3f}")
         borders = [float(np.quantile(values[OWN], share)) for share in (0.02, 0.03, 0.05)]
-        for least in ([extractive.LEAST] if name == "in use" else []) + borders:
+        for least in ([extractive.MIN_CONFIDENCE] if name == "in use" else []) + borders:
             refused = (f"{100 * (values[kind] < least).mean():.1f} % {kind}" for kind in KINDS)
             print(f"  refused below {least:.3f}: {', '.join(refused)}")
 

@@ -1,12 +1,12 @@
-"""How many passages are worth reading again? Recall against the milliseconds it takes, by depth.
+"""How many passages are worth re-ranking? Recall against the milliseconds it takes, by depth.
 
     python benchmarks/depth.py DATA --work DIR [--queries 60] [--depths 0,4,8,10,12,16] [--sets NAMES]
         [--reranker NAME] [--apart] [--plot FILE]
 
-Searches the sets below DATA for spans, overlap 0, some questions of each, with so many passages read again and only the
-order changed. Prints recall at 500 to 4,000 characters and the paired bootstrap of the difference from not reading,
-each set of the same weight; then the sets that are significantly better or worse. A passage is read once for all
-depths, so the time is what reading so many takes, measured by itself on every tenth question.
+Searches the sets below DATA for spans, overlap 0, with some questions of each. At each depth, that many passages are
+re-ranked: only their order changes. Prints recall at 500 to 4,000 characters and the paired bootstrap of the difference
+from no re-ranking, each set with the same weight; then the sets that are significantly better or worse. A passage is
+read once for all depths; the time to re-rank is measured separately, on every tenth question.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from lmkrag.search.filters import quote
 from lmkrag.search.weights import WEIGHTS
 
 BUDGETS = (500, 1_000, 2_000, 4_000)
-TIMED = 10  # one of so many questions is timed
+TIMED = 10  # every tenth question is timed
 
 
 class Remembering:
@@ -65,7 +65,7 @@ class Remembering:
 
 
 class Apart(Remembering):
-    """The same, each passage by itself: what was read is not compared."""
+    """The same without the listwise model: passages are scored one at a time."""
 
     def compare(self, read: ScoredSentences) -> np.ndarray:
         return read.rank
@@ -81,7 +81,7 @@ def main() -> None:
     parser.add_argument("--sets", default="", help="names, all without")
     parser.add_argument("--reranker")
     parser.add_argument("--weight", type=float)
-    parser.add_argument("--apart", action="store_true", help="each passage by itself, without the listwise model")
+    parser.add_argument("--apart", action="store_true", help="score passages one at a time, without the listwise model")
     parser.add_argument("--plot", type=Path)
     options = parser.parse_args()
     depths = [int(depth) for depth in options.depths.split(",")]
@@ -162,7 +162,7 @@ def plot(
         axes.plot(spent, gained, marker="o", label=f"{budget:,} characters")
     for depth, milliseconds in zip(depths, spent, strict=True):
         axes.annotate(f"{depth}", (milliseconds, axes.get_ylim()[0]), ha="center", fontsize=8)
-    axes.set(xlabel="ms to read so many passages again", ylabel="points of recall gained")
+    axes.set(xlabel="ms to re-rank", ylabel="points of recall gained")
     axes.grid(alpha=0.3)
     axes.legend()
     figure.savefig(path, dpi=110)

@@ -23,14 +23,14 @@ from typing import Any
 from xxhash import xxh3_128
 
 from lmkrag.cluster.manifests import (
-    _FORMAT,
+    FORMAT,
     RemoteSnapshot,
     Stored,
     Transfer,
-    _check_manifest,
-    _check_tag,
-    _checksum,
-    _stored,
+    check_manifest,
+    check_tag,
+    checksum_of,
+    stored_file,
 )
 from lmkrag.corpus.remote_files import open_url
 from lmkrag.errors import IndexCorrupt, IndexMismatch, StorageError, UsageError
@@ -69,7 +69,7 @@ class Remote:
             StorageError: the folder can't be written to, or somebody else pushed meanwhile. UsageError: the tag is no
                 name, or another snapshot has it.
         """
-        _check_tag(tag)
+        check_tag(tag)
         with self._errors():
             if tag and self._files.exists(self._at("tags", f"{tag}.json")):
                 raise UsageError(f"{self.url}: there is a snapshot {tag!r} already")
@@ -102,10 +102,10 @@ class Remote:
                     below = part.path.relative_to(path).as_posix() + "/" if sharded else ""
                     copy = Path(work) / f"{shard}.sqlite"
                     _copy_catalog(snapshot.connection, copy)
-                    local = {f"{below}{CATALOG}": (copy, _stored("catalogs", ".sqlite", File.of(copy)))}
+                    local = {f"{below}{CATALOG}": (copy, stored_file("catalogs", ".sqlite", File.of(copy)))}
                     for file, _ in catalog_segments.read_segments(snapshot.connection):
                         for name, one in file.files.items():
-                            stored = _stored("objects", Path(name).suffix, one)
+                            stored = stored_file("objects", Path(name).suffix, one)
                             local[f"{below}segments/{name}"] = (part.path / "segments" / name, stored)
                     for name, (source, stored) in local.items():
                         files[name] = stored
@@ -218,7 +218,7 @@ class Remote:
         Raises:
             UsageError: there is no such snapshot.
         """
-        _check_tag(tag)
+        check_tag(tag)
         found = [
             one for one in self.snapshots() if (not tag or one.tag == tag) and (number is None or one.number == number)
         ]
@@ -318,8 +318,8 @@ class Remote:
         """Write a manifest, unless there is one."""
         if self._on_disk:
             self._files.makedirs(place.rpartition("/")[0], exist_ok=True)
-        record = {"format": _FORMAT, **asdict(made)}
-        data = json.dumps({**record, "checksum": _checksum(record)}).encode()
+        record = {"format": FORMAT, **asdict(made)}
+        data = json.dumps({**record, "checksum": checksum_of(record)}).encode()
         try:
             self._files.pipe_file(place, data, mode="create")
         except FileExistsError as error:
@@ -330,14 +330,14 @@ class Remote:
             record: dict[str, Any] = json.loads(self._files.cat_file(place))
             checksum = record.pop("checksum", None)
             version = int(record["format"])
-            if version > _FORMAT:
+            if version > FORMAT:
                 raise IndexMismatch(f"{place}: made by a newer lmkrag: upgrade")
-            if version > 1 and checksum != _checksum(record):
+            if version > 1 and checksum != checksum_of(record):
                 raise IndexCorrupt(f"{place}: this manifest is damaged (checksum)")
             del record["format"]
             files = {str(name): Stored(**file) for name, file in record.pop("files").items()}
             found = RemoteSnapshot(files=files, **record)
-            _check_manifest(found)
+            check_manifest(found)
             return found
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             raise IndexCorrupt(f"{place}: not a manifest ({error})") from error

@@ -13,12 +13,8 @@ from lmkrag.index.files import File
 from lmkrag.index.pool import CATALOG
 from lmkrag.index.shards import check_shards
 
-_FORMAT = 2  # 1 had no checksum
-
-
+FORMAT = 2  # 1 had no checksum
 _TAG = re.compile(r"[\w][\w.-]{0,99}")
-
-
 _STORED = re.compile(r"(?:objects|catalogs)/([0-9a-f]{32})\.\w+")
 
 
@@ -71,20 +67,27 @@ class Transfer:
     bytes: int
 
 
-def _stored(kind: str, suffix: str, file: File) -> Stored:
+def stored_file(kind: str, suffix: str, file: File) -> Stored:
+    """Return what a manifest says of a file; ``kind`` is its folder, ``objects`` or ``catalogs``."""
     return Stored(f"{kind}/{file.checksum}{suffix}", file.bytes, file.checksum)
 
 
-def _check_tag(tag: str) -> None:
+def check_tag(tag: str) -> None:
+    """Refuse what can't be the name of a snapshot; the empty one means none.
+
+    Raises:
+        UsageError: it has other characters.
+    """
     if tag and not _TAG.fullmatch(tag):
         raise UsageError(f"{tag!r} can't be the name of a snapshot: letters, digits, dots, hyphens and underscores")
 
 
-def _checksum(record: dict[str, Any]) -> str:
+def checksum_of(record: dict[str, Any]) -> str:
+    """Return the checksum (XXH3, 128 bits) of a manifest, as JSON with sorted keys."""
     return xxh3_128_hexdigest(json.dumps(record, sort_keys=True).encode())
 
 
-def _check_manifest(found: RemoteSnapshot) -> None:
+def check_manifest(found: RemoteSnapshot) -> None:
     """Refuse what no push writes: a manifest from elsewhere must not lead out of the folder or of an index.
 
     Raises:

@@ -7,7 +7,6 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from lmkrag.cluster.batches import BLOCK_BYTES, Block, files_of, find_blocks, is_block, plan_blocks, read_record
 from lmkrag.cluster.processes import Outcome, Workers, encoding_blocks
@@ -25,9 +24,6 @@ from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.types import IndexReport
 
 _NOTHING = EncodedFiles(IndexReport(), [], [])
-
-if TYPE_CHECKING:  # torch takes seconds to import; this process may need none of it
-    pass
 
 _BLOCKS_PER_WORKER = 8  # at least: the last ones keep all processes busy
 _ALONE = Workers()

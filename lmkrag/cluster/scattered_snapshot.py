@@ -1,7 +1,7 @@
 """One state of every shard that other processes hold."""
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,12 +26,8 @@ from lmkrag.index.words.lexical import COMMON, Terms, Totals, weigh_words
 from lmkrag.types import Mode
 
 _WORDS = 256  # questions whose words are remembered
-
-
 _VIEWS = 256  # documents that are remembered
-
-
-_LENGTHS = 2  # states whose documents' lengths are
+_LENGTHS = 2  # states whose documents' lengths are remembered
 
 
 class _Places(NamedTuple):
@@ -41,12 +37,13 @@ class _Places(NamedTuple):
     first: list[tuple[Ids, Ids]]
 
 
-class _Answers(NamedTuple):
+@dataclass(frozen=True)
+class RememberedAnswers:
     """What shards have answered and would answer again, by the number of the state."""
 
-    words: Memory[_Places]
-    lengths: Memory[Ids]
-    views: Memory[DocumentView]
+    words: Memory[_Places] = field(default_factory=lambda: Memory(_WORDS))
+    lengths: Memory[Ids] = field(default_factory=lambda: Memory(_LENGTHS))
+    views: Memory[DocumentView] = field(default_factory=lambda: Memory(_VIEWS))
 
 
 @dataclass(frozen=True)
@@ -62,7 +59,7 @@ class ScatteredSnapshot:
     totals: Totals
     places: Mapping[int, tuple[int, int]]
     count: int
-    known: _Answers
+    known: RememberedAnswers
     scatter: Callable[[Mapping[int, tuple[str, tuple[Any, ...]]]], dict[int, Any]]
 
     def ask(self, operation: str, *arguments: Any, shards: Iterable[int] | None = None) -> dict[int, Any]:

@@ -15,8 +15,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from lmkrag.cluster.hosting import Opened
-from lmkrag.cluster.memory import Memory
-from lmkrag.cluster.scattered_snapshot import _LENGTHS, _VIEWS, _WORDS, ScatteredSnapshot, _Answers
+from lmkrag.cluster.scattered_snapshot import RememberedAnswers, ScatteredSnapshot
 from lmkrag.errors import IndexClosed, IndexMismatch, SnapshotExpired, UsageError
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.shards import (
@@ -142,7 +141,7 @@ class ScatteredReader:
         self._numbered = 0
         self._checked = 0.0
         self._state: _State | None = None
-        self._known = _Answers(Memory(_WORDS), Memory(_LENGTHS), Memory(_VIEWS))
+        self._known = RememberedAnswers()
         self.first = self._newest().opened[0]
 
     @contextmanager

@@ -1,15 +1,15 @@
 """The reader without a language model: the best sentences of the spans are quoted, and the words that answer marked."""
 
 import asyncio
-import math
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.corpus.structure import is_lead_in, is_navigation
 from lmkrag.index.words.exact import find_exact_words, find_keys, holds
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream
-from lmkrag.readers.short_answers import ReadSentence, find_short_answers, read_spans
+from lmkrag.readers.short_answers import ReadSentence, find_short_answers, logistic, read_spans
 from lmkrag.readers.tables import Cell, find_cell
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.reranker.loading import load_landmark_reranker
@@ -23,22 +23,22 @@ COVERAGE = 0.3
 
 NOT_FOUND = "Nothing in these documents answers this question."
 
-LEAST = 0.32
-"""The least probability of an answer with which one is given: so that few are refused that there are."""
+MIN_CONFIDENCE = 0.32
+"""The least probability of an answer with which one is given."""
 
-PERHAPS = 0.12
-"""The least probability of an answer with which the nearest passage is shown."""
+MIN_NEAREST_CONFIDENCE = 0.12
+"""The least probability of an answer with which the nearest passage is shown instead of one."""
 
-PERHAPS_NEAREST = "The documents may not answer this question. Nearest:"
+MAY_NOT_ANSWER = "The documents may not answer this question. Nearest:"
 
-CELL = 0.9
-"""The probability that a value of a table answers whose row and column the question names."""
+CELL_CONFIDENCE = 0.9
+"""The probability that a value of a table answers, when the question names its row and column."""
 
-NEAR = 0.3
-"""Evidence that it takes to show the nearest passage to a question whose exact words are nowhere."""
+MIN_NEAREST_EVIDENCE = 0.3
+"""The least evidence with which the nearest passage is shown when an exact word of the question is in no passage."""
 
-WHOLE = 600
-"""Characters of the best passage, at most, to be quoted whole."""
+MAX_WHOLE_PASSAGE = 600
+"""Characters of the best passage, at most, for it to be quoted whole."""
 
 _BLOCK = re.compile(r"\s*(?:[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|\$\s|\.\.\s)|\s{4,}\S|\t")
 _ASKS_HOW = re.compile(
@@ -76,19 +76,19 @@ class ExtractiveReader:
     def answer(self, question: str, spans: Sequence[Span]) -> Answer:
         """Answer from ``spans``, best first; ``found`` is false when too little speaks for an answer."""
         read = read_spans(question, spans, self._reranker or load_landmark_reranker()) if spans else []
-        keys = find_keys(question)
+        keys = match_keys(question, spans)
         read = prefer_passages(question, keys, spans, read)
-        missing = tuple(key for key in keys if not any(holds(describe_span(span), key) for span in spans))
-        confidence = estimate_confidence(question, spans, read)
+        missing = keys.missing
+        confidence = estimate_confidence(keys, spans, read)
         if read and not missing and (cell := find_cell(question, spans)) is not None:
-            return self._answer_cell(cell, spans, max(confidence, CELL))
+            return self._answer_cell(cell, spans, max(confidence, CELL_CONFIDENCE))
         cited = self._choose(spans, read)
-        evident = missing and weigh_evidence(spans) >= NEAR
-        if not cited or (confidence < PERHAPS and not evident):
+        is_near = missing and weigh_evidence(spans) >= MIN_NEAREST_EVIDENCE
+        if not cited or (confidence < MIN_NEAREST_CONFIDENCE and not is_near):
             return Answer(NOT_FOUND, (), tuple(spans), self.name, found=False, confidence=confidence, missing=missing)
-        if confidence < LEAST:
-            return self._answer_perhaps(cited, spans, confidence, missing)
-        short = find_short_answers(question, keys, [sentence for _, sentence in cited], spans)
+        if confidence < MIN_CONFIDENCE:
+            return self._answer_nearest(cited, spans, confidence, missing)
+        short = find_short_answers(question, keys.words, [sentence for _, sentence in cited], spans)
         short = [one for one in short if any(c.start <= one.start and one.end <= c.end for c, _ in cited)]
         lines = ["; ".join(" ".join(one.text.split()) for one in short), ""] if short else []
         citations = tuple(citation for citation, _ in cited)
@@ -128,15 +128,15 @@ class ExtractiveReader:
             confidence=confidence,
         )
 
-    def _answer_perhaps(
+    def _answer_nearest(
         self,
         cited: Sequence[tuple[Citation, ReadSentence]],
         spans: Sequence[Span],
         confidence: float,
         missing: tuple[str, ...],
     ) -> Answer:
-        """Say what is nearest, and that it may not answer."""
-        why = f"No passage mentions {' or '.join(missing)}. Nearest:" if missing else f"{PERHAPS_NEAREST}"
+        """Show the nearest passage, and say that it may not answer or what it lacks."""
+        why = f"No passage mentions {' or '.join(missing)}. Nearest:" if missing else MAY_NOT_ANSWER
         citations = tuple(citation for citation, _ in cited[:1])
         return Answer(
             text="\n".join([why, "", *quote_passages(citations)]),
@@ -168,45 +168,63 @@ class ExtractiveReader:
         return AsyncAnswerStream(pieces(), lambda _: said[0])
 
 
-def describe_span(span: Span) -> str:
-    """Return all that a passage says of itself: its text, the header of its table, its headings and its document."""
-    return "\n".join([span.text, span.header, *span.headings, span.title, span.doc_id])
+class KeyMatches(NamedTuple):
+    """The exact words of a question, ``codes`` first among ``words``, and those that each passage holds."""
+
+    words: tuple[str, ...]
+    codes: tuple[str, ...]
+    held: list[frozenset[str]]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The exact words that no passage holds."""
+        return tuple(word for word in self.words if not any(word in held for held in self.held))
+
+
+def match_keys(question: str, spans: Sequence[Span]) -> KeyMatches:
+    """Find the exact words of a question in passages: in their texts, table headers, headings, titles and names."""
+    words = find_keys(question)
+    texts = ["\n".join([span.text, span.header, *span.headings, span.title, span.doc_id]) for span in spans]
+    held = [frozenset(word for word in words if holds(text, word)) for text in texts]
+    return KeyMatches(words, find_exact_words(question), held)
 
 
 def prefer_passages(
-    question: str, keys: Sequence[str], spans: Sequence[Span], read: Sequence[ReadSentence]
+    question: str, keys: KeyMatches, spans: Sequence[Span], read: Sequence[ReadSentence]
 ) -> list[ReadSentence]:
     """Return sentences in their order, those of passages first that have the most exact words of a question.
 
     Where a question in English asks how to do something, passages with a command or a block of code come before others
     that are about as good.
     """
-    held = {number: sum(holds(describe_span(span), key) for key in keys) for number, span in enumerate(spans, 1)}
     how = bool(_ASKS_HOW.match(question))
     shown = {number: how and bool(_COMMAND.search(span.text)) for number, span in enumerate(spans, 1)}
-    return sorted(read, key=lambda one: (-held[one.number], -one.score - _SHOWS * shown[one.number]))
+    return sorted(read, key=lambda one: (-len(keys.held[one.number - 1]), -one.score - _SHOWS * shown[one.number]))
 
 
 def quote_passages(citations: Sequence[Citation]) -> list[str]:
-    """Return what is quoted, line by line: the passage of the best citation whole where it is short, and its blocks.
+    """Return the lines of what is quoted: the passage of the first citation if it is short, else the quotations.
 
     Lines of prose that were wrapped are joined; code and tables keep their lines.
+
+    Args:
+        citations: best first, one at least.
     """
+    best = citations[0].span
+    is_whole = len(best.text) <= MAX_WHOLE_PASSAGE
     lines: list[str] = []
-    shown: set[tuple[str, int]] = set()
-    for rank, citation in enumerate(citations):
-        span = citation.span
-        whole = rank == 0 and len(span.text) <= WHOLE
-        key = (span.doc_id, span.start)
-        if key in shown:
+    if is_whole:
+        if best.headings and best.headings[-1] not in best.text:
+            lines.append(best.headings[-1])
+        if best.header:
+            lines.append(best.header)
+        lines += _reflow(best.text.strip())
+        lines[-1] += f" [{citations[0].number}]"
+    for citation in citations:
+        if is_whole and (citation.span.doc_id, citation.span.start) == (best.doc_id, best.start):
             continue
-        if whole:
-            shown.add(key)
-        text = span.text.strip() if whole else citation.quote
-        above = [span.headings[-1]] if whole and span.headings and span.headings[-1] not in text else []
-        body = [*above, *filter(None, [span.header if whole else ""]), *_reflow(text)]
-        body[-1] += f" [{citation.number}]"
-        lines += body
+        lines += _reflow(citation.quote)
+        lines[-1] += f" [{citation.number}]"
     return lines
 
 
@@ -225,17 +243,13 @@ def _reflow(text: str) -> list[str]:
     return found or [""]
 
 
-def estimate_confidence(question: str, spans: Sequence[Span], read: Sequence[ReadSentence]) -> float:
+def estimate_confidence(keys: KeyMatches, spans: Sequence[Span], read: Sequence[ReadSentence]) -> float:
     """Return the probability that spans answer a question: see :func:`confidence_features`."""
-    if not read:
-        return 0.0
-    values = confidence_features(question, spans, read)
-    logit = _BIAS + sum(weight * value for weight, value in zip(_CONFIDENCE, values, strict=True))
-    return 1 / (1 + math.exp(-logit))
+    return logistic(_BIAS, _CONFIDENCE, confidence_features(keys, spans, read)) if read else 0.0
 
 
 def confidence_features(
-    question: str, spans: Sequence[Span], read: Sequence[ReadSentence]
+    keys: KeyMatches, spans: Sequence[Span], read: Sequence[ReadSentence]
 ) -> tuple[float, float, float, float, float]:
     """Return what speaks for an answer.
 
@@ -244,26 +258,31 @@ def confidence_features(
     whether the best passage has all of its codes, if there are any.
 
     Args:
-        question: in words.
+        keys: exact words of the question.
         spans: of which the best passages were read.
         read: their sentences, best first.
     """
-    keys, codes = find_keys(question), find_exact_words(question)
-    missing = sum(not any(holds(describe_span(span), key) for span in spans) for key in keys)
-    best = describe_span(spans[read[0].number - 1])
+    best = keys.held[read[0].number - 1]
     return (
-        max((hit.dense for span in spans for hit in span.hits), default=0.0),
-        max((span.coverage for span in spans[:_LOOKED_AT]), default=0.0),
+        _best_similarity(spans),
+        _best_coverage(spans),
         weigh_answers(read),
-        missing / len(keys) if keys else 0.0,
-        float(bool(codes) and all(holds(best, code) for code in codes)),
+        len(keys.missing) / len(keys.words) if keys.words else 0.0,
+        float(bool(keys.codes) and best.issuperset(keys.codes)),
     )
 
 
 def weigh_evidence(spans: Sequence[Span]) -> float:
     """Return how much speaks for an answer in ``spans``: similarity, and the words of the question that they have."""
-    similarity = max((hit.dense for span in spans for hit in span.hits), default=0.0)
-    return similarity + COVERAGE * max((span.coverage for span in spans[:_LOOKED_AT]), default=0.0)
+    return _best_similarity(spans) + COVERAGE * _best_coverage(spans)
+
+
+def _best_similarity(spans: Sequence[Span]) -> float:
+    return max((hit.dense for span in spans for hit in span.hits), default=0.0)
+
+
+def _best_coverage(spans: Sequence[Span]) -> float:
+    return max((span.coverage for span in spans[:_LOOKED_AT]), default=0.0)
 
 
 def weigh_answers(read: Sequence[ReadSentence]) -> float:

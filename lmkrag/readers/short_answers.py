@@ -15,7 +15,7 @@ from lmkrag.types import ShortAnswer, Span
 PASSAGES = 8
 """Passages that are read, at most."""
 
-LEAST_SHORT = 0.6
+MIN_SHORT_CONFIDENCE = 0.6
 """The least probability of being right with which a short answer is shown."""
 
 _SHORT_BIAS, _SHORT = -1.2, (0.5, 0.25, 1.0, 1.2)  # of the logistic regression of :func:`estimate_short`
@@ -140,7 +140,7 @@ def find_short_answers(
         sentence.short
         for sentence in read
         if sentence.short is not None
-        and estimate_short(question, keys, sentence, spans[sentence.number - 1]) >= LEAST_SHORT
+        and estimate_short(question, keys, sentence, spans[sentence.number - 1]) >= MIN_SHORT_CONFIDENCE
     ]
     if asks_for_several(question):
         return found
@@ -150,9 +150,12 @@ def find_short_answers(
 
 def estimate_short(question: str, keys: Sequence[str], sentence: ReadSentence, span: Span) -> float:
     """Return the probability that the short answer of a sentence is right: see :func:`short_features`."""
-    logit = _SHORT_BIAS + sum(
-        weight * value for weight, value in zip(_SHORT, short_features(question, keys, sentence, span), strict=True)
-    )
+    return logistic(_SHORT_BIAS, _SHORT, short_features(question, keys, sentence, span))
+
+
+def logistic(bias: float, weights: Sequence[float], features: Sequence[float]) -> float:
+    """Return the probability that a logistic regression gives to some features."""
+    logit = bias + sum(weight * value for weight, value in zip(weights, features, strict=True))
     return 1 / (1 + math.exp(-logit))
 
 

@@ -60,9 +60,8 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
         return None
     asked = set(hash_words(" ".join(drop_stop_words(split_words(question)))).tolist())
     functions = set(hash_words(question).tolist()) - asked
-    demanded = [
-        key for key in find_keys(question) if any(ch.isdigit() for ch in key) or key in find_exact_words(question)
-    ]
+    codes = find_exact_words(question)
+    demanded = [key for key in find_keys(question) if key in codes or any(map(str.isdigit, key))]
     best: list[tuple[float, _Row, set[int]]] = []
     for row in rows:
         if not all(any(holds(value, key) or holds(column, key) for column, value, _ in row.cells) for key in demanded):

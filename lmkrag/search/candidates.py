@@ -24,7 +24,8 @@ class Candidates:
 
     ``has_content`` is false where a sentence says nothing by itself, ``lead_in`` true where the next belongs to it,
     ``record`` where nothing around it does.
-    ``words`` maps the hashes of the question's words to what each weighs; ``fused`` has what the scores are made of.
+    ``words`` maps the hashes of the question's words to what each weighs; ``fused`` has what the scores are made of;
+    ``weights`` are those of the search.
     """
 
     sentences: Ids
@@ -37,13 +38,14 @@ class Candidates:
     record: Mask
     words: dict[int, float]
     fused: Fused
+    weights: Weights
 
     def times(self, name: str, factor: Scores) -> "Candidates":
         """Return the candidates with their scores multiplied by one more factor ``[n]``."""
         fused = self.fused.times(name, factor)
         return replace(self, fused=fused, score=fused.score)
 
-    def grow(self, weights: Weights = WEIGHTS) -> Iterator[Grown]:
+    def grow(self) -> Iterator[Grown]:
         """Yield the spans that grow from the candidates: see :func:`lmkrag.search.growth.grow_spans`."""
         return grow_spans(
             self.score,
@@ -52,7 +54,7 @@ class Candidates:
             has_content=self.has_content,
             lead_in=self.lead_in,
             record=self.record,
-            weights=weights,
+            weights=self.weights,
         )
 
     def keep(self, kept: Mask) -> "Candidates":
@@ -195,6 +197,7 @@ def score_matches(snapshot: Searchable, query: SearchQuery, preferred: Preferred
         record=(known.roles & RECORD) != 0,
         words=words,
         fused=fused,
+        weights=weights,
     )
 
 

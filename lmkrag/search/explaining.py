@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import find_words
 from lmkrag.search.candidates import Candidates
-from lmkrag.search.weights import WEIGHTS
 from lmkrag.types import Explanation, ScoreFactor, ScorePart
 
 _MOST_WORDS = 20  # of the question that are named
@@ -93,7 +92,7 @@ def _why_stopped(
         return "a record stands for itself"
     if not candidates.has_content[neighbour]:
         return "the next sentence says nothing by itself"
-    keep = WEIGHTS.keep
+    keep = candidates.weights.keep
     score, least = float(candidates.score[neighbour]), keep * float(candidates.score[hit])
     if score < least:
         return f"the next sentence scores {score:.3f}, less than {keep} of the best one's {candidates.score[hit]:.3f}"

@@ -52,7 +52,6 @@ def merge_spans(
     *,
     top_k: int,
     per_document: int | None = None,
-    weights: Weights = WEIGHTS,
 ) -> list[Span]:
     """Merge spans that touch and are nearly as good, best first, until ``top_k`` are left.
 
@@ -63,13 +62,12 @@ def merge_spans(
         grown: best first.
         top_k: how many.
         per_document: how many of one document, at most.
-        weights: ``join`` counts.
     """
     merged: list[Run] = []
     for first, stop, hit in grown:
         run: Run = (first, stop, (hit,))
         near = [other for other in merged if _touch(candidates, other, run)]
-        near = [other for other in near if score[hit] >= weights.join * score[other[2][0]]]
+        near = [other for other in near if score[hit] >= candidates.weights.join * score[other[2][0]]]
         if near:
             parts = [*near, run]
             joined = (min(p[0] for p in parts), max(p[1] for p in parts), tuple(h for p in parts for h in p[2]))

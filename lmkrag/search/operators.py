@@ -13,7 +13,6 @@ from lmkrag.arrays import Hashes, Mask
 from lmkrag.index.words.exact import find_exact_words, holds
 from lmkrag.index.words.terms import query_words, split_words
 from lmkrag.search.candidates import Candidates
-from lmkrag.search.weights import WEIGHTS, Weights
 
 _MOST_PHRASES = 8
 _QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^”]+)”|«\s*([^»]+?)\s*»)(?!\w)""")
@@ -75,30 +74,29 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
     return (text if excluded else query), operators
 
 
-def apply_operators(
-    operators: Operators, candidates: Candidates, read: Callable[[int], str], weights: Weights = WEIGHTS
-) -> Candidates:
+def apply_operators(operators: Operators, candidates: Candidates, read: Callable[[int], str]) -> Candidates:
     """Return candidates with those ahead that hold phrases and exact words, and without those that are excluded.
 
     Args:
         operators: of the query.
         candidates: of a search for its words.
         read: gives the text of a candidate by its position.
-        weights: ``phrase``, ``only_phrases`` and ``exact`` count.
     """
-    written = [read(position) for position in range(len(candidates.sentences))]
+    weights = candidates.weights
     if operators.exact:
         # Rows alone: prose is often about a code that only its heading or its document names.
-        rows = zip(written, candidates.record, strict=True)
-        held = np.array([sum(holds(text, word) for word in operators.exact) if row else 0 for text, row in rows])
+        held = np.zeros(len(candidates.sentences))
+        for position in np.flatnonzero(candidates.record).tolist():
+            text = read(position)
+            held[position] = sum(holds(text, word) for word in operators.exact)
         candidates = candidates.times("exact words", (weights.exact**held).astype(np.float32))
-    texts = [_normalize(text) for text in written] if operators.phrases or operators.excluded else []
+    if not (operators.phrases or operators.excluded):
+        return candidates
+    texts = [_normalize(read(position)) for position in range(len(candidates.sentences))]
     if operators.phrases:
         held = np.array([sum(phrase in text for phrase in operators.phrases) for text in texts])
         factor = weights.only_phrases if operators.alone else weights.phrase
         candidates = candidates.times("quoted phrase", (factor**held).astype(np.float32))
-    if not operators.excluded:
-        return candidates
     kept: Mask = np.array([not any(phrase in text for phrase in operators.excluded) for text in texts], bool)
     return candidates if kept.all() else candidates.keep(kept)
 

@@ -207,7 +207,7 @@ def find_spans(
         operators: what is quoted and excluded.
         reranking: re-ranks the best passages; None not to.
     """
-    top_k, weights = query.top_k, query.weights
+    top_k = query.top_k
     if operators.excluded:
         query = query._replace(top_k=2 * top_k)  # some may be excluded
     # 3. Gather: the sentences nearest to the question, and those with its words.
@@ -220,11 +220,11 @@ def find_spans(
     candidates = score_matches(snapshot, query, preferred)
     views = Views(snapshot, candidates)
     if operators != NO_OPERATORS:
-        candidates = apply_operators(operators, candidates, views.sentence, weights)
+        candidates = apply_operators(operators, candidates, views.sentence)
         views = Views(snapshot, candidates)
     if not len(candidates.sentences):
         return []
-    grown: Iterable[Grown] = candidates.grow(weights)
+    grown: Iterable[Grown] = candidates.grow()
     score = candidates.score
     # 6. Re-rank: sentences have scores of their own then, spans those of their best sentences.
     if reranking is not None:
@@ -243,9 +243,7 @@ def find_spans(
     elif level == "sentence":
         found = best_sentences(results, candidates, score, top_k=query.top_k, per_document=per_document)
     elif level == "span":
-        found = merge_spans(
-            results, candidates, score, grown, top_k=query.top_k, per_document=per_document, weights=weights
-        )
+        found = merge_spans(results, candidates, score, grown, top_k=query.top_k, per_document=per_document)
     else:
-        found = merge_passages(results, grown, top_k=query.top_k, per_document=per_document, weights=weights)
+        found = merge_passages(results, grown, top_k=query.top_k, per_document=per_document, weights=query.weights)
     return [span for span in found if not operators.excludes(span.text)][:top_k]

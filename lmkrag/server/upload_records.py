@@ -63,8 +63,8 @@ def check_doc_id(doc_id: str) -> PurePosixPath:
     return path
 
 
-def _target(index: Path, doc_id: str) -> Path:
-    """Where the file of an upload is.
+def uploaded_file(index: Path, doc_id: str) -> Path:
+    """Return where the file of an upload is.
 
     Raises:
         UsageError: the id can't be used, or leads out of the uploads.
@@ -81,13 +81,14 @@ def _target(index: Path, doc_id: str) -> Path:
     return target
 
 
-def _record_file(index: Path, doc_id: str) -> Path:
+def record_file(index: Path, doc_id: str) -> Path:
+    """Return where the record of an upload is."""
     return uploads_folder(index) / ".pending" / f"{hashlib.sha256(doc_id.encode()).hexdigest()[:32]}.json"
 
 
-def _write_record(index: Path, record: dict[str, Any]) -> None:
+def write_record(index: Path, record: dict[str, Any]) -> None:
     """Write a record that is whole or not there."""
-    path = _record_file(index, record["doc_id"])
+    path = record_file(index, record["doc_id"])
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_suffix(".partial")
     partial.write_text(json.dumps(record), "utf-8")
@@ -96,8 +97,8 @@ def _write_record(index: Path, record: dict[str, Any]) -> None:
     sync(path.parent)
 
 
-def _read_records(index: Path) -> list[dict[str, Any]]:
-    """The uploads that were accepted and are not indexed, the oldest first."""
+def read_records(index: Path) -> list[dict[str, Any]]:
+    """Return the uploads that were accepted and are not indexed, the oldest first."""
     found = []
     for path in (uploads_folder(index) / ".pending").glob("*.json"):
         try:

@@ -28,12 +28,12 @@ from lmkrag.server.problems import Problem, busy
 from lmkrag.server.settings import Limits
 from lmkrag.server.upload_records import (
     Job,
-    _read_records,
-    _record_file,
-    _target,
-    _write_record,
     check_doc_id,
+    read_records,
+    record_file,
+    uploaded_file,
     uploads_folder,
+    write_record,
 )
 from lmkrag.types import Document, IndexReport
 
@@ -66,7 +66,7 @@ class Uploads:
         for index in indexes.by_name.values():
             self._queues[index.name] = queue.Queue()
             shutil.rmtree(uploads_folder(index.path) / ".incoming", ignore_errors=True)
-            for record in _read_records(index.path):
+            for record in read_records(index.path):
                 self._put(Job(record["job_id"], index.name, record["doc_id"]))
                 self._queues[index.name].put(record["job_id"])
             thread = threading.Thread(target=self._work, args=(index,), name=f"lmkrag-add-{index.name}")
@@ -127,10 +127,10 @@ class Uploads:
         if document is not None:
             record["document"] = asdict(document)
         with self._disk, _storing():
-            target = _target(index.path, doc_id)
+            target = uploaded_file(index.path, doc_id)
             if received is not None:
                 target.parent.mkdir(parents=True, exist_ok=True)
-            _write_record(index.path, record)
+            write_record(index.path, record)
             if received is not None:
                 received.replace(target)
                 sync(target.parent)
@@ -207,9 +207,9 @@ class Uploads:
     def _withdraw(self, index: ServedIndex, doc_id: str) -> bool:
         """Take back the uploads of a document; return whether one was waiting."""
         with contextlib.suppress(UsageError), _storing(), self._disk:  # what was not uploaded may have any id
-            target = _target(index.path, doc_id)
+            target = uploaded_file(index.path, doc_id)
             target.unlink(missing_ok=True)
-            _record_file(index.path, doc_id).unlink(missing_ok=True)
+            record_file(index.path, doc_id).unlink(missing_ok=True)
             with contextlib.suppress(OSError):  # until a folder is not empty
                 for folder in target.relative_to(uploads_folder(index.path)).parents[:-1]:
                     (uploads_folder(index.path) / folder).rmdir()
@@ -269,11 +269,11 @@ class Uploads:
         for doc_id, job in jobs.items():
             self._change(job, state="running")
             try:
-                record = json.loads(_record_file(index.path, doc_id).read_bytes())
+                record = json.loads(record_file(index.path, doc_id).read_bytes())
                 if "document" in record:
                     documents.append(Document(**record["document"]))
                 else:
-                    files[doc_id] = _target(index.path, doc_id)
+                    files[doc_id] = uploaded_file(index.path, doc_id)
             except (LmkragError, OSError, ValueError, TypeError) as error:
                 self._end(index, job, error=_describe(error, index))
         started: dict[str, int] = {}
@@ -301,7 +301,7 @@ class Uploads:
     def _end(self, index: ServedIndex, job: Job, *, error: str | None, report: IndexReport | None = None) -> None:
         """Note how a job ended, and forget its record unless a later upload of the document has written another."""
         self._change(job, state="failed" if error else "done", done=job.total, error=error, report=report)
-        path = _record_file(index.path, job.doc_id)
+        path = record_file(index.path, job.doc_id)
         with self._disk, contextlib.suppress(OSError, ValueError):
             if json.loads(path.read_bytes())["job_id"] == job.job_id:
                 path.unlink()

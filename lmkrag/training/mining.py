@@ -20,6 +20,7 @@ from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import query_words
 from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.rerank import find_passage, find_positions
+from lmkrag.search.results import Views
 from lmkrag.search.weights import WEIGHTS
 from lmkrag.training.reranker_settings import MiningSettings, RerankerSet
 
@@ -145,14 +146,7 @@ def _mine_question(snapshot: Searchable, query: Query, vector: np.ndarray, chose
     if not len(matches.sentences):
         return None
     candidates = score_matches(snapshot, asked, prefer_named_document(snapshot, asked, matches))
-    views: dict[int, DocumentView] = {}
-
-    def view(position: int) -> DocumentView:
-        key = int(candidates.documents[position])
-        if key not in views:
-            views[key] = snapshot.view_document(key)
-        return views[key]
-
+    views = Views(snapshot, candidates)
     labels = _label(candidates, snapshot.view_document(row.id), query.spans, chosen.strings)
     good = np.flatnonzero(labels == ANSWERS)
     if not len(good):
@@ -164,11 +158,13 @@ def _mine_question(snapshot: Searchable, query: Query, vector: np.ndarray, chose
             break
         if not read[hit]:
             passages.append(
-                _passage(candidates, view(hit), (first, stop, hit), labels, read, query.spans, chosen.strings)
+                _passage(candidates, views.view(hit), (first, stop, hit), labels, read, query.spans, chosen.strings)
             )
     if not any(ANSWERS in passage.labels for passage in passages):
         hit = int(good[np.argmax(candidates.score[good])])
-        passages.append(_passage(candidates, view(hit), (hit, hit + 1, hit), labels, read, query.spans, chosen.strings))
+        passages.append(
+            _passage(candidates, views.view(hit), (hit, hit + 1, hit), labels, read, query.spans, chosen.strings)
+        )
     return MinedQuestion(query.query, tuple(passages))
 
 

@@ -14,6 +14,7 @@ import s3fs
 from lmkrag import Document, Engine
 from lmkrag.cluster import backups as snapshots
 from lmkrag.cluster.backups import Remote
+from lmkrag.cluster.manifests import checksum_of
 from lmkrag.cluster.resharding import reshard_index
 from lmkrag.corpus import remote_files as mirror
 from lmkrag.errors import IndexCorrupt, IndexMismatch, StorageError, UsageError
@@ -138,7 +139,7 @@ def seal(manifest, **changes):
     """Change a manifest as somebody would who can write to the folder: its checksum fits."""
     record = json.loads(manifest.read_bytes()) | changes
     del record["checksum"]
-    manifest.write_text(json.dumps(record | {"checksum": snapshots._checksum(record)}))
+    manifest.write_text(json.dumps(record | {"checksum": checksum_of(record)}))
 
 
 def test_no_flipped_bit_of_a_manifest_replaces_an_index(engine, tmp_path):
