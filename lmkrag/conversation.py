@@ -1,11 +1,13 @@
 """A conversation about documents: follow-up questions are understood from what was asked before."""
 
+import re
 from collections.abc import Sequence
 from typing import Any, Unpack
 
 from lmkrag.engine import Engine
+from lmkrag.index.words.exact import find_keys
 from lmkrag.readers.base import AnswerStream, Exchange, LanguageModelReader, Reader
-from lmkrag.readers.extractive import ExtractiveReader, weigh_evidence
+from lmkrag.readers.extractive import ExtractiveReader, is_greeting, weigh_evidence
 from lmkrag.remote import RemoteEngine
 from lmkrag.search.request import DEFAULT_CONTEXT, AskOptions, SearchRequest
 from lmkrag.types import Answer
@@ -13,12 +15,40 @@ from lmkrag.types import Answer
 _REMEMBERED = 6  # exchanges a follow-up is rewritten from
 
 
+_FOLLOWS = re.compile(r"(?:and|or|but|what about|how about)\b", re.IGNORECASE)
+"""What a follow-up begins with in English."""
+
+_ABOUT = re.compile(rf"(?:{_FOLLOWS.pattern}\s+)+(?:(?:in|at|on|for|of|to|from|by|with)\s+)?", re.IGNORECASE)
+
+
+def carry_over(before: str, question: str) -> str:
+    """Return a follow-up with what it leaves out, taken from the question before it.
+
+    A name, number or code takes the place of the last one of its kind; other follow-ups stand before the question.
+
+    >>> carry_over("What is the fare to Bergen?", "And to Oslo?")
+    'What is the fare to Oslo?'
+    >>> carry_over("How do I request leave?", "And who signs it off?")
+    'And who signs it off? (How do I request leave?)'
+    """
+    asked = _ABOUT.sub("", question).strip(" ?.!")
+    keys = find_keys(f"what {asked}")
+    if keys == (asked,):
+        kind = asked[0].isdigit()
+        replaced = [key for key in find_keys(before) if key[0].isdigit() == kind]
+        if replaced:
+            head, _, tail = before.rpartition(replaced[-1])
+            return head + asked + tail
+    return f"{question} ({before})"
+
+
 class Conversation:
     """Asks an engine question after question.
 
-    A language model rewrites a follow-up into a question that stands alone before anything is searched. Without one, a
-    follow-up is searched as it is and with the title of the document that was quoted last, and what more speaks for is
-    taken; sentences that were just quoted are not quoted again.
+    A language model rewrites a follow-up into a question that stands alone before anything is searched. Without one, or
+    with a small one, a follow-up is searched as it is, with the title of the document that was quoted last, and, where
+    it begins like one ("And in Oslo?"), with the question before it; the best supported of them is asked. Sentences
+    that were just quoted are not quoted again.
 
     >>> conversation = Conversation(engine, reader=reader)  # doctest: +SKIP
     >>> conversation.ask("Who approves leave?").text  # doctest: +SKIP
@@ -35,6 +65,7 @@ class Conversation:
         self._options = options
         self._history: list[Exchange] = []
         self._last: Answer | None = None
+        self._topic = ""  # the last question that leaves nothing out
 
     @property
     def history(self) -> Sequence[Exchange]:
@@ -43,14 +74,17 @@ class Conversation:
 
     def standalone(self, question: str) -> str:
         """Return ``question`` as it is searched for."""
-        if not self._history:
+        if not self._history or is_greeting(question):
             return question
-        if isinstance(self._reader, LanguageModelReader):
+        if isinstance(self._reader, LanguageModelReader) and self._reader.prompts.layout == "fenced":
             return self._reader.rewrite(self._history[-_REMEMBERED:], question)
-        if self._last is None or not self._last.citations:
+        if self._last is None:
             return question
-        about = f"{question} ({self._last.citations[0].span.title})"
-        return max((about, question), key=self._weigh)
+        quoted = self._last.citations[0].span if self._last.citations else self._last.spans[0]
+        candidates = [question, f"{question} ({quoted.title})"]
+        if _FOLLOWS.match(question):
+            candidates = [*candidates[1:], carry_over(self._topic or question, question)]
+        return max(candidates, key=self._weigh)
 
     def _weigh(self, question: str) -> float:
         options: dict[str, Any] = dict(self._options)
@@ -64,15 +98,24 @@ class Conversation:
     def stream(self, question: str) -> AnswerStream:
         """Answer piece by piece; call :meth:`remember` with the whole."""
         reader = self._reader or ExtractiveReader(quoted=self._last.citations if self._last else ())
-        return self._engine.ask_stream(self.standalone(question), reader=reader, **self._options)
+        asked = self.standalone(question)
+        is_whole = asked == question or not asked.startswith(question)  # else what it is about was added to it
+        if is_whole and not is_greeting(question):
+            self._topic = asked
+        return self._engine.ask_stream(asked, reader=reader, **self._options)
 
     def remember(self, question: str, answer: Answer) -> Answer:
         """Keep an exchange for the questions that follow, and return the answer."""
-        self._history.append((question, answer.text))
-        self._last = answer
+        if answer.citations or (
+            answer.found and answer.spans
+        ):  # else the conversation is still about what was quoted last
+            self._last = answer
+        if not is_greeting(question):
+            self._history.append((question, answer.text))
         return answer
 
     def forget(self) -> None:
         """Begin anew."""
         self._history.clear()
         self._last = None
+        self._topic = ""

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from lmkrag.index.searchable import Searchable
     from lmkrag.ingest.report import Progress
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
+    from lmkrag.readers.prompt import Layout
     from lmkrag.remote import RemoteEngine
     from lmkrag.reranker.base import Reranker
     from lmkrag.search.weights import Weights
@@ -321,9 +322,9 @@ class Engine:
         (spans,) = await asyncio.to_thread(self.searcher.search_for, reader, [question], SearchRequest(**options))
         return reader.astream(question, spans)
 
-    def build_context(self, question: str, **options: Unpack[AskOptions]) -> Context:
-        """Return the spans for a question laid out for a prompt of your own: numbered, with their sources."""
-        (context,) = self.searcher.build_contexts([question], SearchRequest(**options))
+    def build_context(self, question: str, *, layout: "Layout" = "fenced", **options: Unpack[AskOptions]) -> Context:
+        """Return the spans for a question for a prompt of your own: numbered, fenced or ``plain``, with sources."""
+        (context,) = self.searcher.build_contexts([question], SearchRequest(**options), layout=layout)
         return context
 
     # Reading

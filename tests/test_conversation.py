@@ -2,10 +2,10 @@
 
 import pytest
 
-from lmkrag.conversation import Conversation
+from lmkrag.conversation import Conversation, carry_over
 from lmkrag.errors import UsageError
 from lmkrag.readers.openai import OpenAIReader
-from lmkrag.readers.prompt import lay_out
+from lmkrag.readers.prompt import Prompts, lay_out
 from lmkrag.readers.transformers import TransformersReader
 
 
@@ -13,9 +13,10 @@ def test_without_a_model_a_follow_up_is_about_the_document_quoted_last(engine):
     conversation = Conversation(engine, top_k=3)
     assert conversation.standalone("And how often?") == "And how often?"
     first = conversation.ask("When must the fog horn sound?")
+    assert conversation.standalone("And how often?") == "And how often? (When must the fog horn sound?)"
     title = first.citations[0].span.title
     assert title
-    assert conversation.standalone("And how often?") == f"And how often? ({title})"
+    assert conversation.standalone("Who does it?") == f"Who does it? ({title})"
     second = conversation.ask("And how often?")
     assert second.spans[0].doc_id == first.spans[0].doc_id
     said = {(citation.span.doc_id, citation.start) for citation in first.citations}
@@ -23,6 +24,34 @@ def test_without_a_model_a_follow_up_is_about_the_document_quoted_last(engine):
     assert [question for question, _ in conversation.history] == ["When must the fog horn sound?", "And how often?"]
     conversation.forget()
     assert conversation.standalone("And how often?") == "And how often?"
+
+
+@pytest.mark.parametrize(
+    ("before", "question", "carried"),
+    [
+        ("What is the fare to Bergen?", "And in Oslo?", "What is the fare to Oslo?"),
+        ("What did sales reach in 2021?", "What about 2022?", "What did sales reach in 2022?"),
+        ("How many B-7 are in stock?", "and B-12?", "How many B-12 are in stock?"),
+        ("Who keeps the lamp?", "And in Oslo?", "And in Oslo? (Who keeps the lamp?)"),
+        ("How do I request leave?", "And who signs it off?", "And who signs it off? (How do I request leave?)"),
+    ],
+)
+def test_what_a_follow_up_leaves_out(before, question, carried):
+    assert carry_over(before, question) == carried
+
+
+def test_a_greeting_is_no_question(engine):
+    conversation = Conversation(engine)
+    conversation.ask("When must the fog horn sound?")
+    for greeting in ("Hello!", "thanks", "Good morning", "danke"):
+        answer = conversation.ask(greeting)
+        assert (answer.text, answer.found) == ("Hello. Ask a question about the documents.", False)
+    assert len(conversation.history) == 1
+    assert conversation.standalone("And how often?").endswith("(When must the fog horn sound?)")
+    assert (
+        engine.ask("Which keeper says good morning to the mainland?").text
+        != "Hello. Ask a question about the documents."
+    )
 
 
 def test_a_question_about_something_else_stands_alone(engine):
@@ -34,7 +63,9 @@ def test_a_question_about_something_else_stands_alone(engine):
 
 
 def test_a_model_rewrites_the_follow_up(engine, causal_model):
-    conversation = Conversation(engine, reader=TransformersReader(str(causal_model), max_tokens=60))
+    conversation = Conversation(
+        engine, reader=TransformersReader(str(causal_model), max_tokens=60, prompts=Prompts.load())
+    )
     conversation.ask("Where are bonfires allowed?")
     assert conversation.standalone("And when?").startswith("bonfires are allowed only in iron baskets")
     answer = conversation.ask("And when?")
@@ -52,7 +83,7 @@ async def test_the_engine_asks_without_blocking(engine, chat_server, causal_mode
 
 @pytest.mark.parametrize("budget", [300, 900])
 def test_the_budget_is_counted_by_the_readers_own_tokenizer(engine, causal_model, budget):
-    reader = TransformersReader(str(causal_model), max_tokens=5)
+    reader = TransformersReader(str(causal_model), max_tokens=5, prompts=Prompts.load())
     answer = engine.ask("Where are bonfires allowed?", reader=reader, context_tokens=budget)
     shown = lay_out(answer.spans, "0" * 12)
     assert 0.5 * budget < reader.count_tokens(shown) <= 1.1 * budget

@@ -75,7 +75,7 @@ def reader_options(command: Command) -> Command:
             "--prompts",
             type=click.Path(path_type=Path),
             metavar="DIR",
-            help="Your own prompt templates.",
+            help="Your own prompt templates, or 'small' for the prompts for small models.",
         ),
     ]
     for option in reversed(options):
@@ -207,7 +207,7 @@ _COMMANDS = {
     "/sources": "print the passages that the last answer was read from",
     "/clear": "forget the questions so far",
     "/help": "print this",
-    "/quit": "end; so do an empty line and the end of input",
+    "/quit": "end; so does the end of input",
 }
 
 
@@ -233,7 +233,7 @@ def _obey(command: str, conversation: "Conversation", last: Answer | None) -> An
 def _typed() -> Iterator[str]:
     """Lines of standard input; where someone types them, they can be edited and called back with the arrow keys."""
     if not sys.stdin.isatty():
-        yield from iter(lambda: sys.stdin.readline().strip(), "")
+        yield from filter(None, map(str.strip, sys.stdin))
         return
     with contextlib.suppress(ImportError):
         import readline  # noqa: F401  # input() uses it
@@ -243,9 +243,8 @@ def _typed() -> Iterator[str]:
         except EOFError:
             click.echo()
             return
-        if not line:
-            return
-        yield line
+        if line:
+            yield line
 
 
 def _is_live(reader: "Reader | None") -> bool:

@@ -4,13 +4,13 @@ import asyncio
 import contextlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol, Self
 
 from lmkrag.errors import ReaderError
 from lmkrag.readers.citations import check_answer
-from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, Messages, Prompts
+from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, EchoGuard, Messages, Prompts
 from lmkrag.types import Answer, Span
 
 Exchange = tuple[str, str]
@@ -130,8 +130,20 @@ class LanguageModelReader(ABC):
     name: str
 
     def __init__(self, prompts: Prompts | None = None) -> None:
-        """Take the prompts; defaults to the packaged ones."""
-        self.prompts = prompts or Prompts.load()
+        """Take the prompts; defaults to the packaged ones that fit the model's size."""
+        self._prompts = prompts
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the model is too small for borders around passages, unless prompts were given."""
+        return False
+
+    @property
+    def prompts(self) -> Prompts:
+        """The prompts in use."""
+        if self._prompts is None:
+            self._prompts = Prompts.load(layout="plain" if self.is_small else "fenced")
+        return self._prompts
 
     @abstractmethod
     def generate(self, messages: Messages) -> Iterator[str]:
@@ -141,22 +153,24 @@ class LanguageModelReader(ABC):
             ReaderError: the model can't be reached, or failed.
         """
 
-    async def agenerate(self, messages: Messages) -> AsyncIterator[str]:
+    def _generate(self, messages: Messages) -> Generator[str, None, None]:
+        """The same, closed as a generator whatever :meth:`generate` returns: that stops the model."""
+        yield from self.generate(messages)
+
+    async def agenerate(self, messages: Messages) -> AsyncGenerator[str, None]:
         """Yield the same without blocking the event loop; the model stops when nobody listens any more."""
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[str | None] = asyncio.Queue()
         unheard = threading.Event()
 
         def produce() -> None:
-            pieces = self.generate(messages)
             try:
-                for piece in pieces:
-                    if unheard.is_set():
-                        return
-                    loop.call_soon_threadsafe(queue.put_nowait, piece)
+                with contextlib.closing(self._generate(messages)) as pieces:
+                    for piece in pieces:
+                        if unheard.is_set():
+                            return
+                        loop.call_soon_threadsafe(queue.put_nowait, piece)
             finally:
-                with contextlib.suppress(AttributeError):  # generate may return any iterator
-                    pieces.close()  # type: ignore[attr-defined]  # a generator stops its model so
                 with contextlib.suppress(RuntimeError):  # the loop may be closed by now
                     loop.call_soon_threadsafe(queue.put_nowait, None)
 
@@ -191,8 +205,32 @@ class LanguageModelReader(ABC):
 
     def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
         """Answer piece by piece. Without spans the model is not asked."""
-        pieces = self.generate(self.prompts.answer(question, spans)) if spans else iter([NOT_IN_DOCUMENTS])
-        return AnswerStream(pieces, partial(check_answer, spans=spans, reader=self.name))
+        shown = self.prompts.choose(spans)
+        return AnswerStream(self._say(question, shown), partial(check_answer, spans=shown, reader=self.name))
+
+    def _say(self, question: str, spans: Sequence[Span]) -> Iterator[str]:
+        """Yield the reply; one that repeats the prompt or says nothing is asked for again, in the plain layout."""
+        if not spans:
+            yield NOT_IN_DOCUMENTS
+            return
+        for prompts in self._attempts():
+            guard, said = EchoGuard(), False
+            with contextlib.closing(self._generate(prompts.answer(question, spans))) as pieces:
+                for piece in pieces:
+                    shown = guard.feed(piece)
+                    said = said or bool(shown.strip())
+                    yield shown
+                    if guard.echoed:
+                        break
+            rest = guard.rest()
+            yield rest
+            said = said or bool(rest.strip())
+            if said:
+                return
+
+    def _attempts(self) -> list[Prompts]:
+        plain = [] if self.prompts.layout == "plain" else [Prompts.load(layout="plain")]
+        return [self.prompts, *plain]
 
     async def aanswer(self, question: str, spans: Sequence[Span]) -> Answer:
         """Answer without blocking the event loop."""
@@ -200,14 +238,30 @@ class LanguageModelReader(ABC):
 
     def astream(self, question: str, spans: Sequence[Span]) -> AsyncAnswerStream:
         """Answer piece by piece without blocking the event loop."""
-        pieces = self.agenerate(self.prompts.answer(question, spans)) if spans else _nothing()
-        return AsyncAnswerStream(pieces, partial(check_answer, spans=spans, reader=self.name))
+        shown = self.prompts.choose(spans)
+        return AsyncAnswerStream(self._asay(question, shown), partial(check_answer, spans=shown, reader=self.name))
+
+    async def _asay(self, question: str, spans: Sequence[Span]) -> AsyncIterator[str]:
+        """The same as :meth:`_say`."""
+        if not spans:
+            yield NOT_IN_DOCUMENTS
+            return
+        for prompts in self._attempts():
+            guard, said = EchoGuard(), False
+            async with contextlib.aclosing(self.agenerate(prompts.answer(question, spans))) as pieces:
+                async for piece in pieces:
+                    shown = guard.feed(piece)
+                    said = said or bool(shown.strip())
+                    yield shown
+                    if guard.echoed:
+                        break
+            rest = guard.rest()
+            yield rest
+            said = said or bool(rest.strip())
+            if said:
+                return
 
     def rewrite(self, history: Sequence[Exchange], question: str) -> str:
         """Return a follow-up question as one that stands alone; as it is when the model says nothing useful."""
         reply = "".join(self.generate(self.prompts.rewrite(history, question))).strip()
         return reply.splitlines()[0].strip() if reply and len(reply) < 1_000 else question
-
-
-async def _nothing() -> AsyncIterator[str]:
-    yield NOT_IN_DOCUMENTS

@@ -27,7 +27,8 @@ def load_reader(
         timeout: seconds to wait for a server's next piece.
         max_tokens: maximum number of tokens to generate; defaults to the reader's own limit.
         temperature: of sampling; defaults to the reader's own.
-        prompts: a folder of templates that take the place of the packaged ones.
+        prompts: a folder of templates that take the place of the packaged ones, or ``small`` for the packaged ones for
+            small models; defaults to those that fit the model's size.
 
     Raises:
         UsageError: no such reader, or options that do not fit it. MissingExtra: its package is not installed.
@@ -46,7 +47,9 @@ def load_reader(
 
     from lmkrag.readers.prompt import Prompts
 
-    loaded = Prompts.load(prompts)
+    loaded = None
+    if prompts is not None:
+        loaded = Prompts.load(layout="plain") if str(prompts) == "small" else Prompts.load(prompts)
     given = {"max_tokens": max_tokens, "temperature": temperature}
     limits: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     waits: dict[str, Any] = {} if timeout is None else {"timeout": timeout}

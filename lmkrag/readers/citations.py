@@ -5,8 +5,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from lmkrag.corpus.sentences import split_sentences
+from lmkrag.index.words.stop_words import drop_stop_words
+from lmkrag.index.words.terms import split_words
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS
 from lmkrag.types import Answer, Citation, Span
+
+_MIN_SHARED = 0.5  # of the words of a claim, for a sentence to be cited that the model did not cite
 
 CUT = " […]"
 """What a reader puts at the end of an answer that a token limit cut off."""
@@ -33,8 +37,9 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
     """Make an answer of what a model said.
 
     A number that no span has is taken out of the text. Words in quotation marks are looked for in the span they are
-    cited from; a claim that quotes nothing cites the sentence of the span with most of its words. All that does not
-    hold is told in ``warnings``.
+    cited from; a claim that quotes nothing cites the sentence of the span with most of its words. An answer without any
+    number gets the numbers of the spans that have most of the words of its sentences. All that does not hold is told in
+    ``warnings``.
     """
     text = text.strip()
     warnings: list[str] = []
@@ -57,16 +62,51 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
         kept += [text[position : claim.end], f" {mark}" if mark and claim.end else mark]
         position = claim.resume
     kept.append(text[position:])
+    said = "".join(kept).strip()
     if not citations:
-        warnings.append("the answer cites no span")
+        whole = said.removesuffix(CUT.strip()).rstrip()
+        cut = said[len(whole) :]
+        said, found = cite_by_words(whole, spans)
+        said += cut
+        citations = {(one.number, one.start, one.end): one for one in found}
+        warnings.append(
+            "the answer has no citations; those shown are of the sentences that share its words"
+            if citations
+            else "the answer cites no span"
+        )
     return Answer(
-        "".join(kept).strip(),
+        said,
         tuple(citations.values()),
         tuple(spans),
         reader,
         found=bool(text),
         warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def cite_by_words(text: str, spans: Sequence[Span]) -> tuple[str, list[Citation]]:
+    """Return a text with a citation behind each sentence whose words a sentence of a span has, and the citations."""
+    places = [
+        (words, number, sentence)
+        for number, span in enumerate(spans, 1)
+        for sentence in split_sentences(span.text)
+        if (words := set(drop_stop_words(split_words(span.text[sentence.start : sentence.end]))))
+    ]
+    pieces: list[str] = []
+    citations: list[Citation] = []
+    position = 0
+    for claim in split_sentences(text):
+        words = set(drop_stop_words(split_words(text[claim.start : claim.end])))
+        best = max(places, key=lambda place: len(place[0] & words), default=None)
+        if not best or len(best[0] & words) < max(2, _MIN_SHARED * len(words)):
+            continue
+        _, number, sentence = best
+        span = spans[number - 1]
+        start, end = span.start + sentence.start, span.start + sentence.end
+        citations.append(Citation(number, span, span.text[sentence.start : sentence.end], start, end))
+        pieces += [text[position : claim.end].rstrip(), f" [{number}]"]
+        position = claim.start + len(text[claim.start : claim.end].rstrip())
+    return "".join([*pieces, text[position:]]), citations
 
 
 def _says_not_found(text: str) -> bool:

@@ -56,6 +56,13 @@ _NEAR = 0.04  # a further sentence is quoted when it scores so much less than th
 _FOLLOWING = 300  # characters of a list that is quoted with what announces it
 _LOOKED_AT = 3  # spans whose words count as evidence
 
+GREETED = "Hello. Ask a question about the documents."
+
+_GREETING = re.compile(
+    r"\W*(?:hi|hello|hey|hallo|hola|bonjour|ciao|thanks|thank you|thx|danke|merci|gracias|good (?:morning|afternoon"
+    r"|evening|night)|bye|goodbye|ok|okay)(?: (?:there|all|everyone|very much|so much|a lot|again))?\W*",
+    re.IGNORECASE,
+)
 _REFERS_BACK = re.compile(r"(?:It|They|He|She|Its|Their|His|Her|This|These|That|Those)\b")
 _LISTS = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
 
@@ -75,6 +82,8 @@ class ExtractiveReader:
 
     def answer(self, question: str, spans: Sequence[Span]) -> Answer:
         """Answer from ``spans``, best first; ``found`` is false when too little speaks for an answer."""
+        if is_greeting(question):
+            return Answer(GREETED, (), (), self.name, found=False, confidence=0.0)
         read = read_spans(question, spans, self._reranker or load_landmark_reranker()) if spans else []
         keys = match_keys(question, spans)
         read = prefer_passages(question, keys, spans, read)
@@ -166,6 +175,11 @@ class ExtractiveReader:
             yield said[0].text
 
         return AsyncAnswerStream(pieces(), lambda _: said[0])
+
+
+def is_greeting(text: str) -> bool:
+    """Return whether a text is a greeting, thanks or a goodbye instead of a question."""
+    return _GREETING.fullmatch(text) is not None
 
 
 class KeyMatches(NamedTuple):

@@ -2,7 +2,7 @@
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -11,7 +11,7 @@ from typing import Any
 from lmkrag.errors import LmkragError, MissingExtra, ReaderError, UsageError
 from lmkrag.readers.base import LanguageModelReader, answer_or_error
 from lmkrag.readers.citations import CUT
-from lmkrag.readers.prompt import Messages, Prompts
+from lmkrag.readers.prompt import Messages, Prompts, is_small_model
 from lmkrag.types import Answer, Span
 
 KEY_VARIABLE = "OPENAI_API_KEY"
@@ -49,7 +49,7 @@ class OpenAIReader(LanguageModelReader):
             retries: how often a request that failed is sent again.
             max_tokens: maximum number of tokens to generate; not sent without one.
             temperature: of sampling; not sent without one.
-            prompts: defaults to the packaged ones.
+            prompts: defaults to the packaged ones that fit the size in the model's name.
 
         Raises:
             UsageError: neither a server nor a key. MissingExtra: the ``openai`` extra is not installed.
@@ -81,6 +81,12 @@ class OpenAIReader(LanguageModelReader):
         if temperature is not None:
             self._settings["temperature"] = temperature
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the model's name says that it is small."""
+        with self._explained():
+            return is_small_model(self._choose_model())
+
     def generate(self, messages: Messages) -> Iterator[str]:
         """Yield what the model says."""
         import openai
@@ -101,7 +107,7 @@ class OpenAIReader(LanguageModelReader):
                         yield piece
             yield from self._end(finished)
 
-    async def agenerate(self, messages: Messages) -> AsyncIterator[str]:
+    async def agenerate(self, messages: Messages) -> AsyncGenerator[str, None]:
         """Yield the same without blocking the event loop."""
         import openai
 

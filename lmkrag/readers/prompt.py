@@ -2,11 +2,12 @@
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from typing import Self
+from typing import Literal, Self
 
 from lmkrag.errors import UsageError
 from lmkrag.types import Context, Span
@@ -17,6 +18,21 @@ Messages = list[dict[str, str]]
 NOT_IN_DOCUMENTS = "NOT IN THESE DOCUMENTS"
 """What the model is told to say when the spans do not answer."""
 
+Layout = Literal["fenced", "plain"]
+"""How passages stand in a prompt.
+
+``fenced``: between borders that no document can forge. ``plain``: a number, the source and the text, for small models,
+which repeat borders instead of answering; instructions inside a document are not told apart from ours.
+"""
+
+MAX_SMALL_MODEL = 1.5e9
+"""Parameters of a model, at most, for it to count as small: it gets the plain layout and a few passages."""
+
+_SMALL_PASSAGES = 3
+_SIZE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)([mb])(?![a-z])", re.IGNORECASE)
+_BORDER = re.compile(r"<<<\w|\bSPAN \d+ [0-9a-f]{12}\b")
+_BORDER_BEGUN = re.compile(r"(?:<{1,3}|\bS(?:P(?:A(?:N(?: (?:\d+(?: [0-9a-f]{0,12})?)?)?)?)?)?)\Z")
+
 _PLACEHOLDERS = {
     "system": frozenset[str](),
     "answer": frozenset({"key", "spans", "question"}),
@@ -25,35 +41,78 @@ _PLACEHOLDERS = {
 }
 
 
+def is_small_model(name: str) -> bool:
+    """Return whether a model's name says that it is small.
+
+    >>> is_small_model("smollm2:135m"), is_small_model("Qwen/Qwen3-4B"), is_small_model("gpt-5")
+    (True, False, False)
+    """
+    sizes = [float(number) * (1e6 if unit in "mM" else 1e9) for number, unit in _SIZE.findall(name.rpartition("/")[2])]
+    return bool(sizes) and max(sizes) <= MAX_SMALL_MODEL
+
+
+class EchoGuard:
+    """Ends a reply where it repeats a border of the prompt: what follows is an echo, not an answer."""
+
+    def __init__(self) -> None:
+        self.echoed = False
+        self._held = ""
+
+    def feed(self, piece: str) -> str:
+        """Take the next piece, and return what can be shown: all but what may be the beginning of a border."""
+        text = self._held + piece
+        if border := _BORDER.search(text):
+            self.echoed, self._held = True, ""
+            return text[: border.start()]
+        begun = _BORDER_BEGUN.search(text)
+        end = begun.start() if begun else len(text)
+        self._held = text[end:]
+        return text[:end]
+
+    def rest(self) -> str:
+        """Return what was held back, at the end of the reply."""
+        return self._held
+
+
 @dataclass(frozen=True, slots=True)
 class Prompts:
-    """The templates: ``system.txt``, ``answer.txt``, ``rewrite.txt`` and ``synthesise.txt``."""
+    """The templates ``system``, ``answer``, ``rewrite`` and ``synthesise`` and the layout of passages."""
 
     system: Template
     templates: dict[str, Template]
+    layout: Layout = "fenced"
 
     @classmethod
-    def load(cls, folder: Path | None = None) -> Self:
-        """Read the packaged templates, those of ``folder`` taking their place by name.
+    def load(cls, folder: Path | None = None, *, layout: Layout = "fenced") -> Self:
+        """Read the packaged templates of a layout, those of ``folder`` taking their place by name.
 
         Raises:
             UsageError: no such folder, or a template that lacks or misspells a placeholder.
         """
         if folder is not None and not folder.is_dir():
-            raise UsageError(f"{folder}: no such folder of prompts")
+            raise UsageError(f"{folder}: no such folder of prompts; 'small' names the prompts for small models")
+        packaged = Path(__file__).with_name("prompts")
+        folders = [*filter(None, [folder]), *([packaged / "plain"] if layout == "plain" else []), packaged]
         found = {}
         for name, wanted in _PLACEHOLDERS.items():
-            own = folder / f"{name}.txt" if folder is not None else None
-            path = own if own is not None and own.is_file() else Path(__file__).with_name("prompts") / f"{name}.txt"
+            if layout == "plain" and name == "answer":
+                wanted = wanted - {"key"}
+            path = next(path for each in folders if (path := each / f"{name}.txt").is_file())
             template = Template(path.read_text("utf-8-sig"))
             if not template.is_valid() or set(template.get_identifiers()) != wanted:
                 names = ", ".join(f"${word}" for word in sorted(wanted)) or "none"
                 raise UsageError(f"{path}: its placeholders must be {names} (a dollar sign itself is $$)")
             found[name] = template
-        return cls(found.pop("system"), found)
+        return cls(found.pop("system"), found, layout)
+
+    def choose(self, spans: Sequence[Span]) -> Sequence[Span]:
+        """Return the spans that a model is shown: all of them, or the best few for a small model."""
+        return spans[:_SMALL_PASSAGES] if self.layout == "plain" else spans
 
     def answer(self, question: str, spans: Sequence[Span]) -> Messages:
         """Ask ``question`` about ``spans``, numbered from 1."""
+        if self.layout == "plain":
+            return self._chat("answer", spans=lay_out_plainly(spans), question=question)
         key = _key(question, spans)
         return self._chat("answer", key=key, spans=lay_out(spans, key), question=question)
 
@@ -78,7 +137,14 @@ class Prompts:
         return self.templates[name].substitute(values).strip()
 
 
-def build_context(question: str, spans: Sequence[Span], *, budget: int, count_tokens: Callable[[str], int]) -> Context:
+def build_context(
+    question: str,
+    spans: Sequence[Span],
+    *,
+    budget: int,
+    count_tokens: Callable[[str], int],
+    layout: Layout = "fenced",
+) -> Context:
     """Return spans as :meth:`Prompts.answer` shows them to a model, the last left out while all are above the budget.
 
     Raises:
@@ -86,7 +152,7 @@ def build_context(question: str, spans: Sequence[Span], *, budget: int, count_to
     """
     kept = list(spans)
     while True:
-        text = lay_out(kept, _key(question, kept))
+        text = lay_out_plainly(kept) if layout == "plain" else lay_out(kept, _key(question, kept))
         tokens = count_tokens(text)
         if tokens <= budget:
             return Context(text, tuple(kept), tokens)
@@ -118,6 +184,20 @@ def lay_out(spans: Sequence[Span], key: str) -> str:
         rank.setdefault(span.doc_id, len(rank))
     order = sorted(range(len(spans)), key=lambda i: (rank[spans[i].doc_id], spans[i].start))
     return "\n\n".join(frame_span(index + 1, spans[index], key) for index in order)
+
+
+def lay_out_plainly(spans: Sequence[Span]) -> str:
+    """Return spans best first, each under its number and source."""
+    return "\n\n".join(
+        "\n".join(filter(None, [f"[{number}] {describe_source(span)}", span.header, span.text]))
+        for number, span in enumerate(spans, 1)
+    )
+
+
+def describe_source(span: Span) -> str:
+    """Return a span's document, section and page in one line."""
+    parts = [" ".join(span.doc_id.split()), " ".join(span.section.split()), f"page {span.page}" if span.page else ""]
+    return ", ".join(filter(None, parts))
 
 
 def frame_span(number: int, span: Span, key: str) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 from lmkrag.errors import MissingExtra, ReaderError, UsageError
 from lmkrag.readers.base import LanguageModelReader
 from lmkrag.readers.citations import CUT
-from lmkrag.readers.prompt import Messages, Prompts
+from lmkrag.readers.prompt import MAX_SMALL_MODEL, Messages, Prompts
 
 
 class TransformersReader(LanguageModelReader):
@@ -30,12 +30,12 @@ class TransformersReader(LanguageModelReader):
         """Load the model.
 
         Args:
-            model: a folder or hub name; its code is never run, only its weights.
+            model: a folder, a GGUF file (needs the package ``gguf``) or a hub name; its code is never run.
             device: a torch device; CUDA when there is a card, else the CPU.
             max_tokens: maximum number of tokens to generate.
             temperature: of sampling; 0 always takes the likeliest token.
             timeout: seconds to wait for the next piece.
-            prompts: defaults to the packaged ones.
+            prompts: defaults to the packaged ones that fit the model's size.
 
         Raises:
             UsageError: no such folder. ReaderError: it can't be loaded as a causal model.
@@ -48,12 +48,14 @@ class TransformersReader(LanguageModelReader):
             raise MissingExtra("torch", error.name or "torch") from None
 
         super().__init__(prompts)
-        if not Path(model).is_dir() and (model.startswith((".", "/", "~")) or model.count("/") != 1):
+        file = {"gguf_file": Path(model).name} if Path(model).suffix == ".gguf" and Path(model).is_file() else {}
+        folder = str(Path(model).parent) if file else model
+        if not Path(folder).is_dir() and (model.startswith((".", "/", "~")) or model.count("/") != 1):
             raise UsageError(f"reader 'transformers': no such model folder: {model}")
         try:
-            self._tokenizer = AutoTokenizer.from_pretrained(model, trust_remote_code=False)
+            self._tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=False, **file)
             loaded = AutoModelForCausalLM.from_pretrained(
-                model, use_safetensors=True, trust_remote_code=False, dtype="auto"
+                folder, use_safetensors=True, trust_remote_code=False, dtype="auto", **file
             )
         except (OSError, ValueError, KeyError, ImportError) as error:
             raise ReaderError(f"{model}: can't be loaded as a causal model ({error})") from error
@@ -62,6 +64,11 @@ class TransformersReader(LanguageModelReader):
         self._max_tokens = max_tokens
         self._sampling = {"do_sample": True, "temperature": temperature} if temperature > 0 else {"do_sample": False}
         self._timeout = timeout
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the model has few parameters."""
+        return bool(self._model.num_parameters() <= MAX_SMALL_MODEL)
 
     def count_tokens(self, text: str) -> int:
         """Return how many tokens the model reads ``text`` as."""

@@ -6,7 +6,7 @@ from typing import Any
 from lmkrag.errors import MissingExtra, ReaderError
 from lmkrag.readers.base import LanguageModelReader
 from lmkrag.readers.citations import CUT, check_answer
-from lmkrag.readers.prompt import Messages, Prompts
+from lmkrag.readers.prompt import Messages, Prompts, is_small_model
 from lmkrag.types import Answer, Span
 
 
@@ -33,7 +33,7 @@ class VllmReader(LanguageModelReader):
             model: a folder or hub name.
             max_tokens: maximum number of tokens to generate.
             temperature: of sampling; 0 always takes the likeliest token.
-            prompts: defaults to the packaged ones.
+            prompts: defaults to the packaged ones that fit the size in the model's name.
             engine: further arguments of ``vllm.LLM``, such as ``tensor_parallel_size``.
 
         Raises:
@@ -44,6 +44,7 @@ class VllmReader(LanguageModelReader):
         except ImportError:
             raise MissingExtra("vllm", "vllm") from None
         super().__init__(prompts)
+        self._model = model
         try:
             self._llm = vllm.LLM(model=model, enable_prefix_caching=True, **engine)
         except (RuntimeError, ValueError, OSError) as error:
@@ -54,12 +55,18 @@ class VllmReader(LanguageModelReader):
         """Return how many tokens the model reads ``text`` as."""
         return len(self._llm.get_tokenizer().encode(text, add_special_tokens=False))
 
+    @property
+    def is_small(self) -> bool:
+        """Whether the model's name says that it is small."""
+        return is_small_model(self._model)
+
     def generate(self, messages: Messages) -> Iterator[str]:
         """Yield what the model says, in one piece."""
         yield from self._chat([messages])
 
     def answer_each(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> Iterator[Answer | ReaderError]:
         """Answer several questions in one batch, which fails as a whole."""
+        spans = [self.prompts.choose(its_spans) for its_spans in spans]
         asked = [index for index, its_spans in enumerate(spans) if its_spans]
         try:
             texts = self._chat([self.prompts.answer(questions[index], spans[index]) for index in asked])

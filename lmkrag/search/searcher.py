@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from lmkrag.index.searchable import retry_expired
 from lmkrag.index.words.terms import query_words
 from lmkrag.readers.base import LanguageModelReader, Reader
-from lmkrag.readers.prompt import build_context, framed_cost
+from lmkrag.readers.prompt import Layout, build_context, framed_cost
 from lmkrag.reranker.base import Reranker
 from lmkrag.reranker.loading import load_reranker
 from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
@@ -162,7 +162,12 @@ class Searcher:
         return [list(context.spans) for context in self.build_contexts(questions, request, count_tokens)]
 
     def build_contexts(
-        self, questions: Sequence[str], request: SearchRequest, count_tokens: Callable[[str], int] | None = None
+        self,
+        questions: Sequence[str],
+        request: SearchRequest,
+        count_tokens: Callable[[str], int] | None = None,
+        *,
+        layout: Layout = "fenced",
     ) -> list[Context]:
         """Return what a language model is shown for each question, within its tokens of context, frames counted.
 
@@ -170,6 +175,7 @@ class Searcher:
             questions: in words.
             request: how to search.
             count_tokens: of a text; by the tokenizer of the index's encoder without one.
+            layout: how the spans stand in the text.
 
         Raises:
             UsageError: no span fits.
@@ -182,7 +188,7 @@ class Searcher:
         for question, spans in zip(questions, found, strict=True):
             if not spans:  # is there nothing, or nothing that fits?
                 (spans,) = self.search([question], replace(request, context_tokens=None, top_k=1))
-            contexts.append(build_context(question, spans, budget=budget, count_tokens=count_tokens))
+            contexts.append(build_context(question, spans, budget=budget, count_tokens=count_tokens, layout=layout))
         return contexts
 
 

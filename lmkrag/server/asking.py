@@ -56,21 +56,22 @@ async def make_standalone(
 ) -> tuple[str, Reader]:
     """Return a follow-up question as one that stands alone, and what reads its answer.
 
-    A language model rewrites it. Without one the exchange before is answered again, to know what was quoted.
+    A language model rewrites it. Without one, or with a small one, the exchange before is answered again, to know what
+    was quoted.
 
     Raises:
         Problem: the search or the reader failed.
     """
     if not history:
         return question, reader
-    if isinstance(reader, LanguageModelReader):
-        model = reader
-        return await index.run(lambda _: model.rewrite(history, question)), reader
     from lmkrag.conversation import Conversation
 
     def follow(engine: Any) -> tuple[str, Reader]:
+        model = reader if isinstance(reader, LanguageModelReader) else None
+        if model is not None and model.prompts.layout == "fenced":
+            return model.rewrite(history, question), model
         conversation = Conversation(engine)
         before = conversation.ask(history[-1][0])
-        return conversation.standalone(question), ExtractiveReader(quoted=before.citations)
+        return conversation.standalone(question), model or ExtractiveReader(quoted=before.citations)
 
     return await index.run(follow)
