@@ -376,9 +376,8 @@ class IndexReport:
 class IndexStatus:
     """What an index holds. ``bytes`` is its size on disk, ``dead`` the sentences deleted but not compacted.
 
-    ``generation`` counts commits, ``skipped`` the files that could not be indexed when they were last read. ``changed``
-    is the time (ISO 8601) of the last write, ``roots`` how many documents came from each directory, ``shards`` is 0
-    where documents are not divided.
+    ``generation`` counts commits, ``skipped`` files that could not be indexed. ``changed`` is the time (ISO 8601) of
+    the last write, ``roots`` counts documents by directory, ``shards`` is 0 where documents are not divided.
     """
 
     path: str

@@ -111,10 +111,12 @@ def index(
     """
     from lmkrag.engine import Engine
 
+    check_paths(paths)
     options: dict[str, Any] = {"recipe": recipe, "encoder": encoder, "shards": shards}
+    if encoder is None:
+        options["encoder"] = _choose_encoder(paths, index_path, include, exclude)
     how: dict[str, Any] = {"include": include, "exclude": exclude, "workers": workers, "ray": ray, "gpus": gpus}
     how["follow_links"] = follow_links
-    check_paths(paths)
     if watch:
         with Engine.open(index_path, create=True, **options) as engine:
             _follow(engine, paths, {**how, "prune": True})
@@ -122,6 +124,22 @@ def index(
     with Engine.open(index_path, create=True, **options) as engine, following_progress() as progress, keeping_output():
         report = engine.add(list(paths), progress=progress, prune=prune, **how)
     finish(report, index_path, strict=strict, as_json=as_json)
+
+
+def _choose_encoder(
+    paths: tuple[str, ...], index_path: str, include: tuple[str, ...], exclude: tuple[str, ...]
+) -> str | None:
+    """The encoder of a new index, by the languages of local files; None for the default one."""
+    from lmkrag.corpus.remote_files import is_url
+    from lmkrag.index.opening import index_exists
+    from lmkrag.ingest.languages import choose_encoder
+
+    if index_exists(Path(index_path)):
+        return None
+    chosen = choose_encoder([Path(path) for path in paths if not is_url(path)], include=include, exclude=exclude)
+    if chosen is not None:
+        click.echo(f"not all in English: encoder {chosen}", err=True)
+    return chosen
 
 
 def _follow(engine: "Engine", paths: tuple[str, ...], how: dict[str, Any]) -> None:

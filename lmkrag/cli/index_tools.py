@@ -39,7 +39,7 @@ def compact(index_path: str, as_json: bool) -> None:
         click.echo(f"{index_path}: {before:,} bytes before, {after:,} after", err=True)
 
 
-@index_tools.command(epilog="Example: lmkrag index-tools reindex --index indexes/handbook --encoder landmark-tiny")
+@index_tools.command(epilog="Example: lmkrag index-tools reindex --index indexes/notes --encoder landmark-multilingual")
 @index_option
 @partial(model_options, existing=False)
 @click.option(

@@ -57,6 +57,11 @@ class IndexEncoders:
         self._encodes = threading.Lock()
 
     @property
+    def name(self) -> str:
+        """The name of the encoder."""
+        return self._spec.name
+
+    @property
     def encoder(self) -> "LandmarkEncoder":
         """The encoder that made the index.
 

@@ -9,16 +9,13 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 
-from lmkrag.arrays import Vectors
 from lmkrag.encoder.onnx_model import POOLINGS, OnnxModel
 from lmkrag.encoder.spec import (
     DEFAULT_ENCODER,
     DEFAULT_OVERLAP,
     DEFAULT_WINDOW,
-    WORDS,
     check_weights,
     find_model,
-    find_words,
     fingerprint_model,
     read_settings,
 )
@@ -27,6 +24,7 @@ from lmkrag.encoder.window_model import WindowModel
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.models.bert import Bert, expected_names, is_plain_bert, read_weights
 from lmkrag.models.device import choose_device, choose_dtype, has_amx, has_card
+from lmkrag.models.packing import unpacked_names
 from lmkrag.models.precision import Precision, choose_ranges, find_precision
 from lmkrag.specs import EncoderSpec
 
@@ -126,9 +124,9 @@ def runs_without_torch(folder: Path, pooling: str) -> bool:
     try:
         with safe_open(weights, "np") as file:
             names = {name.removeprefix("bert."): name for name in file.keys()}  # noqa: SIM118
-            expected = expected_names(config) - ({WORDS} if find_words(folder) else set())
-            return expected <= names.keys() and all(
-                file.get_slice(names[name]).get_dtype() in ("F16", "F32") for name in expected
+            expected = expected_names(config)
+            return expected <= unpacked_names(names) and all(
+                file.get_slice(names[name]).get_dtype() in ("F16", "F32") for name in expected & names.keys()
             )
     except (SafetensorError, OSError, ValueError) as error:
         raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
@@ -177,15 +175,10 @@ def _load_onnx(folder: Path, pooling: str, precision: Precision) -> _Loaded:
         ),
         tokenizer=tokenizer,
         pad=0,
-        build=lambda tokens: OnnxModel(Bert(read_bert(folder), config, ranges), pooling, tokens),
+        build=lambda tokens: OnnxModel(
+            Bert(read_weights(folder / "model.safetensors"), config, ranges), pooling, tokens
+        ),
     )
-
-
-def read_bert(folder: Path) -> dict[str, Vectors]:
-    """Return the weights of a BERT, and its embeddings of words from where they are."""
-    weights = read_weights(folder / "model.safetensors")
-    words = find_words(folder)
-    return weights if words is None else {**read_weights(words, only=WORDS), **weights}
 
 
 def _load_torch(

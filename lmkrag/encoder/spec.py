@@ -13,11 +13,11 @@ from lmkrag.models.files import hash_weights, make_readable, write_json
 DEFAULT_ENCODER = "landmark-mini"
 """Of new indexes."""
 
-SHIPPED = ("landmark-mini", "landmark-tiny")
-"""Our own, in this package: of six layers and of four."""
+MULTILINGUAL_ENCODER = "landmark-multilingual"
+"""Of new indexes whose texts are in other languages than English."""
 
-WORDS = "embeddings.word_embeddings.weight"
-"""What a model may leave to another: ``words`` in its ``landmark.json`` names that one."""
+SHIPPED = (DEFAULT_ENCODER, MULTILINGUAL_ENCODER)
+"""Our own, in this package."""
 
 BASE_ENCODER = "all-MiniLM-L6-v2"
 """What ours was trained from and the baselines read, in a package of its own."""
@@ -47,6 +47,8 @@ def find_model(name: str | None) -> Path:
         return Path(__file__).with_name("weights") / (name or DEFAULT_ENCODER)
     if name == BASE_ENCODER:
         return _base()
+    if name == "landmark-tiny":
+        raise EncoderError("landmark-tiny is no longer part of lmkrag: run lmkrag index-tools reindex on its indexes")
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -95,16 +97,6 @@ def read_settings(folder: Path) -> dict[str, Any]:
     return settings
 
 
-def find_words(folder: Path) -> Path | None:
-    """Return the weights file that a model's embeddings of words are in, None where they are in its own.
-
-    Raises:
-        EncoderError: ``landmark.json`` is damaged.
-    """
-    words = read_settings(folder).get("words")
-    return None if words is None else find_model(words) / "model.safetensors"
-
-
 def fingerprint_model(folder: Path, reading: str) -> str:
     """Return a hash of a model's weights, tokenizer and settings, and of how it is read."""
     digest = hashlib.sha256(reading.encode())
@@ -112,10 +104,7 @@ def fingerprint_model(folder: Path, reading: str) -> str:
         path = folder / name
         if path.is_file():
             digest.update(name.encode() + hashlib.sha256(path.read_bytes()).digest())
-    files = hash_weights(folder)
-    if shared := find_words(folder):
-        files["words"] = hash_weights(shared.parent)[shared.name]
-    for name, weights in files.items():
+    for name, weights in hash_weights(folder).items():
         digest.update(f"{name} {weights}".encode())
     return digest.hexdigest()[:32]
 

@@ -1,7 +1,7 @@
 """An encoder's model in torch: any Hugging Face encoder, any pooling, cards."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,9 +13,10 @@ from lmkrag.arrays import Vectors
 from lmkrag.encoder.batches import pack_windows
 from lmkrag.encoder.forward import read_sentences
 from lmkrag.encoder.pooling import Pooling, build_pooling
-from lmkrag.encoder.spec import POOLING_WEIGHTS, WORDS, find_words
+from lmkrag.encoder.spec import POOLING_WEIGHTS
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import EncoderError
+from lmkrag.models.bert import is_packed, read_weights
 
 
 class TorchModel:
@@ -79,7 +80,7 @@ def load_network(folder: Path, dtype: torch.dtype) -> Network:
 
 
 def load_backbone(folder: Path, **options: Any) -> Any:
-    """Load the transformer of a folder, with the embeddings of words of another's if its ``landmark.json`` says so.
+    """Load the transformer of a folder, whose weights may be packed (:mod:`lmkrag.models.packing`).
 
     Args:
         folder: a folder of transformers; weights that are no safetensors, and code, are refused.
@@ -88,10 +89,16 @@ def load_backbone(folder: Path, **options: Any) -> Any:
     Raises:
         EncoderError: some weights are missing. OSError, ValueError: it can't be loaded.
     """
-    from transformers import AutoModel
+    from transformers import AutoConfig, AutoModel
     from transformers.utils import logging
 
-    words = find_words(folder)
+    if is_packed(folder):
+        config = options.get("config") or AutoConfig.from_pretrained(folder)
+        backbone = AutoModel.from_config(config, dtype=options.get("dtype"))
+        weights = {name: torch.from_numpy(value) for name, value in read_weights(folder / "model.safetensors").items()}
+        told = backbone.load_state_dict(weights, strict=False)
+        _check_missing(folder, told.missing_keys)
+        return backbone
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # else it prints a table of what is missing, which is looked at here
     try:
@@ -100,15 +107,14 @@ def load_backbone(folder: Path, **options: Any) -> Any:
         )
     finally:
         logging.set_verbosity(verbosity)
-    missing = {name for name in told["missing_keys"] if not name.startswith("pooler.")}
-    if words is not None:
-        missing.discard(WORDS)
-        table = backbone.get_input_embeddings().weight
-        with torch.no_grad():
-            table.copy_(load_file(words)[WORDS])
+    _check_missing(folder, told["missing_keys"])
+    return backbone
+
+
+def _check_missing(folder: Path, names: Iterable[str]) -> None:
+    missing = {name for name in names if not name.startswith("pooler.")}
     if missing:
         raise EncoderError(f"{folder}: can't be loaded as an encoder ({min(missing)} is missing)")
-    return backbone
 
 
 def load_pooling(folder: Path, name: str, dimensions: int) -> Pooling:

@@ -42,8 +42,8 @@ class Baseline:
         UsageError: a name of another form. MissingExtra: LangChain's splitters are not installed.
     """
 
-    def __init__(self, name: str, *, model: str = BASE_ENCODER) -> None:
-        """Load ``model`` (all-MiniLM-L6-v2 without one) to read it the baseline's way."""
+    def __init__(self, name: str, *, model: str = BASE_ENCODER, prefixes: tuple[str, str] = ("", "")) -> None:
+        """Load ``model`` (all-MiniLM-L6-v2 without one); ``prefixes`` stand before its questions and its texts."""
         self.name = name
         form = _NAME.fullmatch(name)
         if form is None or (form["kind"] == "late" and form["title"]):
@@ -53,12 +53,13 @@ class Baseline:
             )
         self._kind, self._size, self._titled = form["kind"], int(form["size"]), form["title"] is not None
         self._model = _load_model(model)
+        self._prefixes = prefixes
         self._late_encoder = LandmarkEncoder.load(model, window=510, overlap=0.0) if self._kind == "late" else None
         self._splitter = _recursive_splitter(self._model.tokenizer, self._size) if self._kind == "recursive" else None
 
     def encode_queries(self, queries: Sequence[str]) -> Vectors:
         """Encode questions: ``[len(queries), dimensions]`` float32 of length one."""
-        return self._embed(list(queries))
+        return self._embed([self._prefixes[0] + query for query in queries])
 
     def encode_documents(self, documents: Sequence[Document]) -> Iterator[Units]:
         """Split and encode documents, in order."""
@@ -79,7 +80,7 @@ class Baseline:
             first += len(units)
 
     def _head(self, document: Document) -> str:
-        return f"{document.title}\n\n" if self._titled and document.title else ""
+        return self._prefixes[1] + (f"{document.title}\n\n" if self._titled and document.title else "")
 
     def _embed(self, texts: list[str]) -> Vectors:
         vectors: Vectors = self._model.encode(texts, normalize_embeddings=True, show_progress_bar=False)

@@ -10,6 +10,7 @@ from safetensors import safe_open
 
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.models.graph import AFTER, BERT_INPUTS, bert_nodes, build_model
+from lmkrag.models.packing import CODES, WORDS, unpack_weights
 from lmkrag.models.quantization import Ranges, check_ranges, quantize
 from lmkrag.models.session import Session
 
@@ -122,16 +123,23 @@ def read_weights(path: Path, *, only: str = "") -> dict[str, Vectors]:
 
     Checkpoints of BERT with a head on top name what is below it ``bert.*``. With ``only``, one tensor is read.
     """
-    weights = {}
     with safe_open(path, "np") as file:
         names = list(file.keys())
-        prefix = "bert." if "bert.embeddings.word_embeddings.weight" in names else ""
-        for name in names:
-            inner = name.removeprefix(prefix)
-            if name.startswith(prefix) and inner.startswith(only or ("embeddings.", "encoder.")):
-                tensor = file.get_tensor(name)
-                weights[inner] = tensor if "word_embeddings" in inner else tensor.astype(np.float32, copy=False)
-    return weights
+        prefix = "bert." if f"bert.{WORDS}" in names else ""
+        chosen = (name for name in names if name.startswith(prefix))
+        inner = {name: name.removeprefix(prefix) for name in chosen}
+        wanted = {name: short for name, short in inner.items() if short.startswith(only or ("embeddings.", "encoder."))}
+        weights = unpack_weights({short: file.get_tensor(name) for name, short in wanted.items()})
+    return {name: value if name == WORDS else value.astype(np.float32, copy=False) for name, value in weights.items()}
+
+
+def is_packed(folder: Path) -> bool:
+    """Return whether the embeddings of words of a model folder are packed."""
+    path = folder / "model.safetensors"
+    if not path.is_file():
+        return False
+    with safe_open(path, "np") as file:
+        return CODES in file.keys()  # noqa: SIM118
 
 
 def expected_names(config: dict[str, Any]) -> set[str]:

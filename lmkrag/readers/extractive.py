@@ -5,11 +5,18 @@ import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from lmkrag.corpus.languages import ENGLISH, detect_language
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.corpus.structure import is_lead_in, is_navigation
-from lmkrag.index.words.exact import find_exact_words, find_keys, holds
+from lmkrag.index.words.exact import asks_in_english, find_exact_words, find_keys, holds
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream
-from lmkrag.readers.short_answers import ReadSentence, find_short_answers, logistic, read_spans
+from lmkrag.readers.short_answers import (
+    ReadSentence,
+    find_short_answers,
+    logistic,
+    read_by_similarity,
+    read_spans,
+)
 from lmkrag.readers.tables import Cell, find_cell
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.reranker.loading import load_landmark_reranker
@@ -40,6 +47,7 @@ MIN_NEAREST_EVIDENCE = 0.3
 MAX_WHOLE_PASSAGE = 600
 """Characters of the best passage, at most, for it to be quoted whole."""
 
+_TOLD, _TOLD_CHARACTERS = 3, 1_500  # passages, and characters of them, that the language is told from
 _BLOCK = re.compile(r"\s*(?:[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|\$\s|\.\.\s)|\s{4,}\S|\t")
 _ASKS_HOW = re.compile(
     r"\s*(?:how (?:do|can|to|should|would)|which command|what (?:do i type|is the command))\b", re.IGNORECASE
@@ -84,18 +92,23 @@ class ExtractiveReader:
         """Answer from ``spans``, best first; ``found`` is false when too little speaks for an answer."""
         if is_greeting(question):
             return Answer(GREETED, (), (), self.name, found=False, confidence=0.0)
-        read = read_spans(question, spans, self._reranker or load_landmark_reranker()) if spans else []
+        foreign = is_foreign(question, spans)
+        if foreign or not spans:
+            read = read_by_similarity(spans)
+        else:
+            read = read_spans(question, spans, self._reranker or load_landmark_reranker())
         keys = match_keys(question, spans)
         read = prefer_passages(question, keys, spans, read)
         missing = keys.missing
-        confidence = estimate_confidence(keys, spans, read)
+        confidence = None if foreign and read else estimate_confidence(keys, spans, read)
         if read and not missing and (cell := find_cell(question, spans)) is not None:
-            return self._answer_cell(cell, spans, max(confidence, CELL_CONFIDENCE))
+            return self._answer_cell(cell, spans, max(confidence or 0.0, CELL_CONFIDENCE))
         cited = self._choose(spans, read)
         is_near = missing and weigh_evidence(spans) >= MIN_NEAREST_EVIDENCE
-        if not cited or (confidence < MIN_NEAREST_CONFIDENCE and not is_near):
+        if not cited or (confidence is not None and confidence < MIN_NEAREST_CONFIDENCE and not is_near):
             return Answer(NOT_FOUND, (), tuple(spans), self.name, found=False, confidence=confidence, missing=missing)
-        if confidence < MIN_CONFIDENCE:
+        is_unsure = bool(missing) if confidence is None else confidence < MIN_CONFIDENCE
+        if is_unsure:
             return self._answer_nearest(cited, spans, confidence, missing)
         short = find_short_answers(question, keys.words, [sentence for _, sentence in cited], spans)
         short = [one for one in short if any(c.start <= one.start and one.end <= c.end for c, _ in cited)]
@@ -141,7 +154,7 @@ class ExtractiveReader:
         self,
         cited: Sequence[tuple[Citation, ReadSentence]],
         spans: Sequence[Span],
-        confidence: float,
+        confidence: float | None,
         missing: tuple[str, ...],
     ) -> Answer:
         """Show the nearest passage, and say that it may not answer or what it lacks."""
@@ -175,6 +188,14 @@ class ExtractiveReader:
             yield said[0].text
 
         return AsyncAnswerStream(pieces(), lambda _: said[0])
+
+
+def is_foreign(question: str, spans: Sequence[Span]) -> bool:
+    """Return whether neither a question nor the best passages are in English, the language of the re-ranker."""
+    if asks_in_english(question) or not spans:
+        return False
+    passages = " ".join(span.text for span in spans[:_TOLD])[:_TOLD_CHARACTERS]
+    return ENGLISH not in (detect_language(question), detect_language(passages))
 
 
 def is_greeting(text: str) -> bool:

@@ -90,6 +90,16 @@ def read_spans(question: str, spans: Sequence[Span], reranker: LandmarkReranker)
     return sorted(found, key=lambda sentence: -sentence.score)
 
 
+def read_by_similarity(spans: Sequence[Span]) -> list[ReadSentence]:
+    """Return the sentences that led to spans, best first: for languages that the re-ranker does not know."""
+    found = [
+        ReadSentence(number, hit.start, hit.end, hit.dense, 0.0, None)
+        for number, span in enumerate(spans, 1)
+        for hit in span.hits
+    ]
+    return sorted(found, key=lambda sentence: -sentence.score)
+
+
 def _describe(
     question: str, number: int, span: Span, sentences: Sequence[Sentence], reading: PassageScores
 ) -> Iterator[ReadSentence]:

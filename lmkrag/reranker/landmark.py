@@ -18,10 +18,11 @@ from tokenizers import Tokenizer
 
 from lmkrag.arrays import Ids, Scores, Vectors
 from lmkrag.encoder.loading import read_config
-from lmkrag.encoder.spec import WORDS, find_model, find_words
+from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.bert import bert_inputs, expected_names, fuse_weights, read_weights
 from lmkrag.models.graph import AFTER, BEFORE, BERT_INPUTS, bert_nodes, build_model
+from lmkrag.models.packing import WORDS
 from lmkrag.models.precision import choose_ranges, find_precision
 from lmkrag.models.quantization import check_ranges, quantize
 from lmkrag.models.session import Session
@@ -161,7 +162,7 @@ def read_body(folder: Path, base: Path, layers: int) -> tuple[dict[str, Any], di
         EncoderError: weights are missing.
     """
     config = {**read_config(base), "num_hidden_layers": layers}
-    words = read_weights(find_words(base) or base / "model.safetensors", only=WORDS)
+    words = read_weights(base / "model.safetensors", only=WORDS)
     weights = {**words, **read_weights(folder / "model.safetensors")}
     if missing := sorted(expected_names(config) - weights.keys()):
         raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({missing[0]} is missing)")

@@ -5,7 +5,10 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lmkrag.corpus.languages import ENGLISH, detect_language
+from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.index.searchable import retry_expired
+from lmkrag.index.words.exact import asks_in_english
 from lmkrag.index.words.terms import query_words
 from lmkrag.readers.base import LanguageModelReader, Reader
 from lmkrag.readers.prompt import Layout, build_context, framed_cost
@@ -119,11 +122,16 @@ class Searcher:
     def _start_reranking(self, question: str, request: SearchRequest) -> Reranking | None:
         wanted = request.rerank
         if wanted is None:
-            wanted = self._rerank and request.mode != "lexical"
+            wanted = self._rerank and request.mode != "lexical" and self._is_readable(question)
         if not wanted:
             return None
         timeout_ms = request.rerank_timeout_ms or self._timeout_ms
         return Reranking(question, load_reranker(self._reranker), timeout_ms=timeout_ms, weights=self._weights)
+
+    def _is_readable(self, question: str) -> bool:
+        """Whether our re-ranker, which reads English, knows the language of a question."""
+        is_english = self._encoders.name != MULTILINGUAL_ENCODER or self._reranker is not None
+        return is_english or asks_in_english(question) or detect_language(question) == ENGLISH
 
     def _text_cost(self, number: int, span: Span) -> int:
         return self._encoders.count_tokens(span.text)

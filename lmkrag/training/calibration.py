@@ -10,11 +10,11 @@ from tokenizers import Tokenizer
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
-from lmkrag.encoder.loading import load_parts, read_bert, read_config
+from lmkrag.encoder.loading import load_parts, read_config
 from lmkrag.encoder.onnx_model import OnnxModel
 from lmkrag.encoder.spec import find_model
 from lmkrag.evaluation.dataset import load_dataset
-from lmkrag.models.bert import Bert, bert_inputs
+from lmkrag.models.bert import Bert, bert_inputs, read_weights
 from lmkrag.models.graph import AFTER, BERT_INPUTS, bert_nodes, build_model
 from lmkrag.models.quantization import product_names, write_ranges
 from lmkrag.models.session import Session
@@ -47,7 +47,7 @@ def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
         EncoderError: it can't be loaded, or ONNX Runtime can't run it.
     """
     parts = load_parts(str(folder), runtime="onnx", precision="float32")
-    model = _MeteredBert(read_bert(folder), read_config(folder))
+    model = _MeteredBert(read_weights(folder / "model.safetensors"), read_config(folder))
     encoder = LandmarkEncoder(OnnxModel(model, parts.spec.pooling, parts.tokens), parts.tokens, parts.spec)
     for text in texts:
         encoder.encode(text, split_sentences(text))

@@ -72,9 +72,8 @@ class StageSettings:
     base's order of the sentences for each question. ``duplicate``: cosine, by the base, above which a sentence counts
     as a near duplicate of the evidence and is no negative. ``titles``: share of the documents that are read with their
     titles. ``thorough``: the teacher is the encoder that the stage begins with, and reads each window whole, in halves
-    and in quarters; the student reads the halves. ``share_words``: give the student the base's embeddings of words and
-    leave them so; after the last stage, both read them from one file. ``freeze_words``: leave the embeddings of words
-    as they are, so that models that read them from this one still can.
+    and in quarters; the student reads the halves. ``freeze_words``: leave the embeddings of words as they are, so
+    that models that read them from this one still can.
     """
 
     name: str
@@ -93,7 +92,6 @@ class StageSettings:
     thorough: bool = False
     duplicate: float = 0.95
     titles: float = 0.5
-    share_words: bool = False
     freeze_words: bool = False
     warmup: float = 0.05
     evaluate_every: int = 0

@@ -17,9 +17,7 @@ from lmkrag.encoder.pooling import Pooling, build_pooling
 from lmkrag.encoder.spec import (
     BASE_ENCODER,
     FORMAT_VERSION,
-    WORDS,
     find_model,
-    find_words,
     read_settings,
     write_encoder,
 )
@@ -208,38 +206,6 @@ def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path
     config["dtype"] = "float16"
     write_json(out / "config.json", config)
     make_readable(out)
-
-
-def take_words(student: Student, base: Student) -> None:
-    """Give a student the embeddings of words of another, and train them no more.
-
-    Raises:
-        UsageError: they have not the same words.
-    """
-    own, other = (one.backbone.get_input_embeddings().weight for one in (student, base))
-    if own.shape != other.shape or student.tokenizer.get_vocab() != base.tokenizer.get_vocab():
-        raise UsageError("share_words: the student and its base have not the same words")
-    with torch.no_grad():
-        own.copy_(other)
-    own.requires_grad_(False)
-
-
-def share_words(folder: Path, base: str) -> None:
-    """Leave a model's embeddings of words to the one that it was trained from, which has the same.
-
-    Raises:
-        EncoderError: it has others.
-    """
-    path = folder / "model.safetensors"
-    weights = load_file(path)
-    source = find_model(base)
-    if not torch.equal(weights.pop(WORDS), load_file(find_words(source) or source / path.name)[WORDS]):
-        raise EncoderError(f"{folder}: its embeddings of words are not those of {base}")
-    save_file(weights, path, {"format": "pt"})
-    owner = read_settings(source).get("words", base)
-    settings = read_settings(folder)
-    write_json(folder / "landmark.json", {**settings, "words": owner, "weights": hash_weights(folder)})
-    make_readable(folder)
 
 
 class LandmarkObjective(nn.Module):

@@ -13,6 +13,7 @@ import torch
 from lmkrag.encoder.loading import runs_without_torch
 from lmkrag.encoder.spec import find_model, read_settings
 from lmkrag.errors import UsageError
+from lmkrag.models.bert import is_packed
 from lmkrag.training.calibration import calibrate_encoder, sample_texts
 from lmkrag.training.data import TrainingSet
 from lmkrag.training.settings import StageSettings, TrainSettings, prepare_training
@@ -23,11 +24,10 @@ from lmkrag.training.student import (
     create_student,
     load_student,
     save_student,
-    share_words,
-    take_words,
     tokenizer_of,
 )
 from lmkrag.training.validation import RecallWatch
+from lmkrag.training.weights import pack_encoder
 
 log = logging.getLogger(__name__)
 
@@ -65,8 +65,8 @@ def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
         latest = done
     if PartialState().is_main_process:
         average_encoders([start, latest], [settings.keep_base, 1 - settings.keep_base], out / "encoder")
-        if settings.stages[-1].share_words:
-            share_words(out / "encoder", settings.model.base)
+        if settings.model.base and is_packed(base := find_model(settings.model.base)):
+            pack_encoder(out / "encoder", base)
         if runs_without_torch(out / "encoder", settings.model.pooling):
             log.info("measuring the ranges for int8")
             sets = dict.fromkeys(chosen.path for stage in settings.stages for chosen in stage.sets)
@@ -104,8 +104,6 @@ def _run_stage(
     taught = stage.anchor > 0 or stage.imitation > 0 or stage.duplicate < 1
     base = find_model(settings.model.base) if settings.model.layers else start
     teacher = load_student(latest if stage.thorough else base) if taught else None
-    if stage.share_words:
-        take_words(student, load_student(find_model(settings.model.base)))
     if stage.freeze_words:
         student.backbone.get_input_embeddings().requires_grad_(False)
     tokens = tokenizer_of(student, settings.model, max(stage.windows))

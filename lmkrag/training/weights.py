@@ -2,10 +2,17 @@
 
 from pathlib import Path
 
+import numpy as np
+from safetensors import safe_open
+from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
 from torch import Tensor, isfinite
 
+from lmkrag.encoder.spec import read_settings
 from lmkrag.errors import EncoderError
+from lmkrag.models.bert import read_weights
+from lmkrag.models.files import hash_weights, make_readable, write_json
+from lmkrag.models.packing import WORDS, decode_words, pack_matrices
 
 
 def save_half(
@@ -26,3 +33,23 @@ def save_half(
         raise EncoderError(f"{path.parent}: weights that are not finite are not saved")
     stored = {name: value.detach().cpu().half().contiguous() for name, value in weights.items()}
     save_file(stored | (exact or {}), path, metadata=None if config is None else {"config": config})
+
+
+def pack_encoder(folder: Path, base: Path) -> None:
+    """Write an encoder's weights packed (:mod:`lmkrag.models.packing`), with the embeddings of words of its base.
+
+    Args:
+        folder: of the encoder.
+        base: a folder of packed weights that it was trained from.
+
+    Raises:
+        EncoderError: its embeddings of words are not those of the base: they were trained.
+    """
+    with safe_open(base / "model.safetensors", "np") as file:
+        words = {name: file.get_tensor(name) for name in file.keys() if name.startswith(f"{WORDS}.")}  # noqa: SIM118
+    weights = read_weights(folder / "model.safetensors")
+    if not np.array_equal(weights.pop(WORDS), decode_words(words)):
+        raise EncoderError(f"{folder}: its embeddings of words are not those of {base}: train with freeze_words")
+    save_arrays(pack_matrices(weights) | words, folder / "model.safetensors", {"format": "pt"})
+    write_json(folder / "landmark.json", {**read_settings(folder), "weights": hash_weights(folder)})
+    make_readable(folder)

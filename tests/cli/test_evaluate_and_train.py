@@ -38,11 +38,11 @@ def test_eval_runs_again_from_what_it_kept(lmkrag, sample_set, tmp_path):
 
 
 def test_eval_keeps_an_index_for_each_encoder(lmkrag, sample_set, tmp_path):
-    for encoder in ("landmark-mini", "landmark-tiny"):
+    for encoder in ("landmark-mini", "landmark-multilingual"):
         result = lmkrag("eval", sample_set, "--queries", 2, "--out", tmp_path, "--encoder", encoder)
         assert result.returncode == 0, result.stderr
     made = [read_meta(path, "encoder") for path in tmp_path.glob("index/*/*")]
-    assert sorted(json.loads(spec)["name"] for spec in made) == ["landmark-mini", "landmark-tiny"]
+    assert sorted(json.loads(spec)["name"] for spec in made) == ["landmark-mini", "landmark-multilingual"]
 
 
 def read_meta(index, key):

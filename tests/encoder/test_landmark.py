@@ -14,7 +14,7 @@ from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder import landmark
 from lmkrag.encoder.landmark import EncoderInput
 from lmkrag.encoder.pooling import POOLINGS, build_pooling
-from lmkrag.encoder.spec import BASE_ENCODER, find_model
+from lmkrag.encoder.spec import BASE_ENCODER, MULTILINGUAL_ENCODER, SHIPPED, find_model
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.files import hash_weights
 from lmkrag.specs import Sentence
@@ -345,29 +345,64 @@ def test_weights_that_landmark_json_does_not_name_are_refused(trained_folder):
         LandmarkEncoder.load(str(trained_folder))
 
 
-def test_the_shipped_encoder_is_whole():
-    folder = find_model(None)
-    settings = json.loads((folder / "landmark.json").read_text())
-    assert settings["weights"] == hash_weights(folder)
+@pytest.mark.parametrize("name", SHIPPED)
+def test_shipped_encoders_are_whole(name):
+    folder = find_model(name)
+    assert json.loads((folder / "landmark.json").read_text())["weights"] == hash_weights(folder)
     assert (folder / "README.md").read_text().startswith("---\nlicense: apache-2.0")
-    assert LandmarkEncoder.load().spec.name == "landmark-mini"
+    assert LandmarkEncoder.load(name).spec.name == name
 
 
-def test_the_smaller_encoder_reads_the_words_of_the_other(encoder):
-    tiny = LandmarkEncoder.load("landmark-tiny", overlap=0.0, precision="float32")
-    assert tiny.spec.fingerprint != encoder.spec.fingerprint
-    sentences = list(split_sentences(TEXT))
-    _, vectors = tiny.encode(TEXT, sentences)
-    by_torch = LandmarkEncoder.load("landmark-tiny", overlap=0.0, runtime="torch", precision="float32")
-    np.testing.assert_allclose(by_torch.encode(TEXT, sentences)[1], vectors, atol=1e-3)
-    _, taught = LandmarkEncoder.load(overlap=0.0).encode(TEXT, sentences)
-    assert (vectors * taught).sum(1).min() > 0.8
+def test_packed_weights_are_the_same_in_both_runtimes():
+    by_onnx = LandmarkEncoder.load(MULTILINGUAL_ENCODER, runtime="onnx", precision="float32")
+    by_torch = LandmarkEncoder.load(MULTILINGUAL_ENCODER, runtime="torch", precision="float32")
+    text = "Die Fähre fährt um neun Uhr. The boat is red. 船は赤い。"
+    sentences = list(split_sentences(text))
+    np.testing.assert_allclose(by_torch.encode(text, sentences)[1], by_onnx.encode(text, sentences)[1], atol=1e-3)
 
 
-def test_an_index_of_the_smaller_encoder(corpus, tmp_path, lmkrag):
-    done = lmkrag("index", corpus, "--index", tmp_path / "index", "--encoder", "landmark-tiny")
+def test_an_encoder_that_no_longer_ships_says_what_to_do():
+    with pytest.raises(EncoderError, match="run lmkrag index-tools reindex"):
+        LandmarkEncoder.load("landmark-tiny")
+
+
+QUESTIONS = {
+    "When does the ferry sail?": "The ferry sails at nine in the morning.",
+    "Wann fährt die Fähre?": "Die Fähre fährt um neun Uhr morgens ab.",
+    "À quelle heure part le bac ?": "Le bac part à neuf heures du matin.",
+    "Во сколько отправляется паром?": "Паром отправляется в девять часов утра.",
+    "渡轮几点开？": "渡轮早上九点开船。",
+    "フェリーは何時に出ますか。": "フェリーは朝九時に出ます。",
+    "متى تغادر العبارة؟": "تغادر العبارة في التاسعة صباحا.",
+    "नौका कब चलती है?": "नौका सुबह नौ बजे चलती है।",
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_questions_find_answers_in_every_language(question):
+    encoder = LandmarkEncoder.load(MULTILINGUAL_ENCODER)
+    others = ["The inn has six rooms.", "Das Boot ist rot.", "灯塔是白色的。", "Снег лежит до мая.", "قصة قصيرة."]
+    answers = [*QUESTIONS.values(), *others]
+    vectors = np.concatenate([encoder.encode(text, list(split_sentences(text)))[1][:1] for text in answers])
+    (asked,) = encoder.encode_queries([question])
+    best = np.argsort(-(vectors @ asked)).tolist()
+    assert list(QUESTIONS).index(question) in best[:3]
+
+
+def test_an_index_chooses_its_encoder_by_language(tmp_path, lmkrag):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    texts = [f"{answer} " * 8 for answer in QUESTIONS.values()]
+    for number, text in enumerate(texts):
+        (docs / f"{number}.txt").write_text(text, "utf-8")
+    done = lmkrag("index", docs, "--index", tmp_path / "index")
     assert done.returncode == 0, done.stderr
+    assert "not all in English: encoder landmark-multilingual" in done.stderr
     status = json.loads(lmkrag("status", "--index", tmp_path / "index", "--json").stdout)
-    assert status["encoder"] == "landmark-tiny"
-    found = lmkrag("search", "who approves leave?", "--index", tmp_path / "index", "--top-k", "1")
-    assert "harbour master" in found.stdout
+    assert status["encoder"] == MULTILINGUAL_ENCODER
+    found = lmkrag("search", "Wann fährt die Fähre?", "--index", tmp_path / "index", "--top-k", "1")
+    assert "neun Uhr" in found.stdout
+    english = lmkrag("index", docs / "0.txt", "--index", tmp_path / "english")
+    assert "encoder" not in english.stderr
+    chosen = lmkrag("index", docs, "--index", tmp_path / "chosen", "--encoder", "landmark-mini")
+    assert "encoder" not in chosen.stderr

@@ -16,7 +16,7 @@ from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.loading import prefers_torch, runs_without_torch
 from lmkrag.encoder.onnx_model import POOLINGS, OnnxModel
 from lmkrag.encoder.pooling import build_pooling
-from lmkrag.encoder.spec import BASE_ENCODER, SHIPPED, find_model
+from lmkrag.encoder.spec import BASE_ENCODER, MULTILINGUAL_ENCODER, SHIPPED, find_model
 from lmkrag.encoder.torch_model import TorchModel
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.models import precision
@@ -185,7 +185,7 @@ def test_int8_agrees_with_float32(name, corpus):
         assert not np.array_equal(one, other)
         cosines += (one * other).sum(1).tolist()
     assert len(cosines) > 50
-    assert np.mean(cosines) > 0.998
+    assert np.mean(cosines) > 0.997
     assert min(cosines) > 0.99
     np.testing.assert_array_equal(fast.encode_queries(QUESTIONS), exact.encode_queries(QUESTIONS))
 
@@ -205,7 +205,7 @@ def test_what_is_read_beside_a_text_changes_nothing(int8, lengths):
 @needs_vnni
 def test_ranges_of_another_model_are_an_error(tmp_path):
     folder = shutil.copytree(find_model(None), tmp_path / "model")
-    shutil.copyfile(find_model("landmark-tiny") / RANGES, folder / RANGES)
+    shutil.copyfile(find_model(MULTILINGUAL_ENCODER) / RANGES, folder / RANGES)
     with pytest.raises(EncoderError, match="measured with other weights; remove it"):
         LandmarkEncoder.load(str(folder), runtime="onnx", precision="auto")
     assert LandmarkEncoder.load(str(folder), precision="float32")

@@ -140,7 +140,7 @@ def test_int8_says_what_float32_says(corpus, monkeypatch):
 @pytest.mark.skipif(not multiplies_int8(), reason="the processor multiplies no int8 (VNNI)")
 def test_ranges_of_other_weights_are_refused(folder, monkeypatch):
     monkeypatch.setenv(PRECISION, "auto")
-    shutil.copyfile(find_model("landmark-tiny") / RANGES, folder / RANGES)
+    shutil.copyfile(find_model("landmark-multilingual") / RANGES, folder / RANGES)
     with pytest.raises(EncoderError, match="measured with other weights"):
         LandmarkReranker.load(str(folder))
 

@@ -15,11 +15,12 @@ from safetensors.torch import load_file, save_file
 
 from lmkrag import LandmarkEncoder
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.encoder.loading import read_bert, read_config
-from lmkrag.encoder.spec import BASE_ENCODER, WORDS, find_model, fingerprint_model
+from lmkrag.encoder.loading import read_config
+from lmkrag.encoder.spec import BASE_ENCODER, MULTILINGUAL_ENCODER, find_model
 from lmkrag.errors import EncoderError, TrainingError, UsageError
 from lmkrag.evaluation.dataset import load_dataset
-from lmkrag.models.bert import fuse_weights
+from lmkrag.models.bert import fuse_weights, is_packed, read_weights
+from lmkrag.models.packing import WORDS
 from lmkrag.models.quantization import check_ranges, read_ranges
 from lmkrag.training.settings import (
     EvaluationSettings,
@@ -29,9 +30,10 @@ from lmkrag.training.settings import (
     TrainSettings,
     load_settings,
 )
-from lmkrag.training.student import average_encoders, create_student, load_student, share_words, take_words
+from lmkrag.training.student import average_encoders
 from lmkrag.training.trainer import train
 from lmkrag.training.validation import rank_sentences, recall_rows, sample_dataset
+from lmkrag.training.weights import pack_encoder
 
 
 def make_settings(data, folder):
@@ -250,7 +252,7 @@ def test_other_poolings_are_trained_saved_and_read(settings, pooling):
 def test_an_encoder_can_be_run_in_int8_when_it_is_trained(one_stage):
     folder = one_stage.resolve(one_stage.out) / "encoder"
     layers = read_config(folder)["num_hidden_layers"]
-    check_ranges(read_ranges(folder), fuse_weights(read_bert(folder), layers), layers)
+    check_ranges(read_ranges(folder), fuse_weights(read_weights(folder / "model.safetensors"), layers), layers)
 
 
 def test_averaging_is_the_weighted_mean(one_stage):
@@ -364,47 +366,17 @@ def test_frozen_words_stay_as_they_are(settings):
     assert {name.split(".")[2] for name in moved if name.startswith("encoder.layer")} == {"0", "1", "2", "3", "4", "5"}
 
 
-def test_words_that_two_encoders_share_are_stored_once(settings, corpus, tmp_path):
-    model = ModelSettings(base="landmark-mini", layers=[0], window=64)
-    stage = replace(settings.stages[2], steps=2, anchor=1.0, duplicate=1.0)
-    stages = [replace(stage, name="all"), replace(stage, share_words=True)]
-    folder = train(replace(settings, model=model, stages=stages, keep_base=0.0))
-    assert WORDS not in load_file(folder / "model.safetensors")
-    assert len({path.stat().st_mode for path in folder.iterdir()}) == 1  # safetensors writes for the owner alone
-    before, after = (load_file(folder.parent / one.name / "encoder" / "model.safetensors")[WORDS] for one in stages)
-    assert not torch.equal(before.float(), after.float())
-    text = (corpus / "glass-river.txt").read_text()
-    sentences = split_sentences(text)
-    whole = LandmarkEncoder.load(str(folder.parent / stage.name / "encoder"), window=64, runtime="onnx")
-    _, wanted = whole.encode(text, sentences)
-    for runtime in ("onnx", "torch"):
-        shared = LandmarkEncoder.load(str(folder), window=64, runtime=runtime)
-        np.testing.assert_allclose(shared.encode(text, sentences)[1], wanted, atol=5e-3)  # float16 or float32
-    again = load_student(folder).backbone.get_input_embeddings().weight
-    assert torch.equal(again.half(), load_file(find_model("landmark-mini") / "model.safetensors")[WORDS])
-    create_student(ModelSettings(base="landmark-tiny"), tmp_path / "start")  # tiny shares mini's
-    assert torch.equal(load_file(tmp_path / "start" / "model.safetensors")[WORDS].half(), again.half())
-    share_words(tmp_path / "start", "landmark-tiny")
-    assert json.loads((tmp_path / "start" / "landmark.json").read_text())["words"] == "landmark-mini"
-    other = shutil.copytree(find_model(BASE_ENCODER), tmp_path / "other")
-    with pytest.raises(EncoderError, match="are not those of"):
-        share_words(other, "landmark-mini")
-    create_student(ModelSettings(landmark="", pooling="mean"), tmp_path / "without")
-    with pytest.raises(UsageError, match="have not the same words"):
-        take_words(load_student(folder), load_student(tmp_path / "without"))
-    told = (folder / "landmark.json").read_text()
-    before = fingerprint_model(folder, "")
-    (folder / "landmark.json").write_text(told.replace('"landmark-mini"', json.dumps(str(other))))
-    assert fingerprint_model(folder, "") != before
-
-
-@pytest.mark.parametrize(
-    ("model", "message"),
-    [
-        (ModelSettings(base="landmark-mini", layers=[0, 6]), r"layers \[0, 6\]: the base has 6, counted from 0"),
-        (ModelSettings(layers=[0, 1]), "only an encoder of ours can teach"),
-    ],
-)
-def test_layers_that_can_not_be_kept(settings, model, message):
-    with pytest.raises(UsageError, match=message):
-        train(replace(settings, model=model))
+def test_an_encoder_of_a_packed_base_is_packed(settings, tmp_path):
+    stage = replace(settings.stages[2], steps=2, learning_rate=1e-3, freeze_words=True)
+    model = ModelSettings(base=MULTILINGUAL_ENCODER, landmark="</s>", query_prefix="query: ", window=64)
+    folder = train(replace(settings, model=model, stages=[stage], keep_base=0.0))
+    base = find_model(MULTILINGUAL_ENCODER)
+    assert is_packed(folder)
+    assert (folder / "model.safetensors").stat().st_size < 1.1 * (base / "model.safetensors").stat().st_size
+    after, before = (read_weights(path / "model.safetensors") for path in (folder, base))
+    np.testing.assert_array_equal(after[WORDS], before[WORDS])
+    name = "encoder.layer.0.output.dense.weight"
+    assert 0 < np.abs(after[name] - before[name]).max() < 0.05
+    assert LandmarkEncoder.load(str(folder)).encode_queries(["Wann?"]).shape == (1, 384)
+    with pytest.raises(EncoderError, match="train with freeze_words"):
+        pack_encoder(shutil.copytree(find_model("landmark-mini"), tmp_path / "other"), base)

@@ -48,11 +48,16 @@ def find_keys(question: str) -> tuple[str, ...]:
     numbers = [match[0] for match in _TOKEN.finditer(rest) if _NUMBER.fullmatch(match[0])]
     numbers += [match[0] for match in _NUMBERED.finditer(rest) if drop_stop_words([match[1].lower()])]
     names: list[str] = []
-    if _ENGLISH.match(question):
+    if asks_in_english(question):
         words = [match[0] for match in _TOKEN.finditer(rest)][1:]
         names = [word.removesuffix("'s").removesuffix("’s") for word in words]
         names = [name for name in names if _NAME.fullmatch(name)]
     return tuple(dict.fromkeys([*exact, *numbers, *names]))
+
+
+def asks_in_english(question: str) -> bool:
+    """Return whether a question begins as English questions do."""
+    return _ENGLISH.match(question) is not None
 
 
 def holds(text: str, word: str) -> bool:

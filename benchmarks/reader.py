@@ -1,0 +1,147 @@
+"""Does a language model answer better from landmark passages than from chunks? The claim of the paper, measured.
+
+    python benchmarks/reader.py DATA --model FILE.gguf [--queries 20] [--tokens 300,600,1200] [--sets NAMES]
+        [--against recursive:100,recursive:200] [--base-url URL]
+
+Asks a causal model (a folder, a GGUF file, or with `--base-url` the name of one behind an OpenAI-compatible server)
+questions of the sets below DATA from passages that take the same number of tokens: those of `lmkrag`, the best chunks
+of the baselines, and the beginning of the document. Every question is asked of its own document, and the prompt is the
+same. Prints exact match and F1 against the evidence, as SQuAD's own script counts them, and the paired bootstrap of the
+difference in F1 from lmkrag.
+"""
+
+import argparse
+import json
+import tempfile
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from answers import exact, f1
+
+from lmkrag import Document, Engine, Span
+from lmkrag.evaluation.baselines import Baseline
+from lmkrag.evaluation.dataset import choose_queries, load_dataset
+from lmkrag.evaluation.significance import macro_interval
+from lmkrag.readers.base import LanguageModelReader
+from lmkrag.readers.choose import load_reader
+from lmkrag.search.filters import quote
+
+SETS = ("squad", "covidqa", "fairytaleqa_sent", "policyqa", "clapnq", "medquad")
+OURS, BEGINNING = "lmkrag", "beginning of the document"
+
+
+class Asked(NamedTuple):
+    """A question, what answers it, and the passages of a system within a number of tokens."""
+
+    question: str
+    gold: list[str]
+    system: str
+    tokens: int
+    passages: list[Span]
+
+
+def main() -> None:
+    """Run and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--base-url", help="of an OpenAI-compatible server")
+    parser.add_argument("--queries", type=int, default=20, help="of each set")
+    parser.add_argument("--tokens", default="300,600,1200")
+    parser.add_argument("--sets", default=",".join(SETS))
+    parser.add_argument("--against", default="recursive:100,recursive:200")
+    parser.add_argument("--out", type=Path, help="also write what was said")
+    options = parser.parse_args()
+    kind = "openai" if options.base_url else "transformers"
+    reader = load_reader(kind, model=options.model, base_url=options.base_url, prompts=Path("small"), max_tokens=40)
+    assert isinstance(reader, LanguageModelReader)
+    baselines = [Baseline(name) for name in filter(None, options.against.split(","))]
+    budgets = [int(tokens) for tokens in options.tokens.split(",")]
+    scores: dict[tuple[str, int], dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    said = []
+    for name in options.sets.split(","):
+        for asked in find_passages(options.data / name, options.queries, baselines, budgets):
+            text = "".join(reader.generate(reader.prompts.answer(asked.question, asked.passages))).strip()
+            best = max(exact(text, gold) for gold in asked.gold), max(f1(text, gold) for gold in asked.gold)
+            scores[asked.system, asked.tokens][name].append(best)
+            said.append({"set": name, **asked._replace(passages=[])._asdict(), "said": text, "f1": best[1]})
+        print(f"{name} done", flush=True)
+    print_scores(scores)
+    if options.out:
+        options.out.write_text(json.dumps(said, indent=1, ensure_ascii=False), "utf-8")
+
+
+def find_passages(folder: Path, count: int, baselines: Sequence[Baseline], budgets: Sequence[int]) -> Iterator[Asked]:
+    """Yield questions of a set with the passages that each system finds in the question's own document."""
+    dataset = load_dataset(folder)
+    queries = choose_queries(dataset, count)
+    documents = {one.doc_id: one for one in dataset.documents if one.doc_id in {query.doc_id for query in queries}}
+    with tempfile.TemporaryDirectory() as work, Engine.open(work, create=True) as engine:
+        for document in documents.values():
+            engine.add(document)
+        chunks = {
+            one.name: dict(zip(documents, one.encode_documents(list(documents.values())), strict=True))
+            for one in baselines
+        }
+        for query in queries:
+            document = documents[query.doc_id]
+            gold = [document.text[start:end] for start, end in query.spans]
+            for tokens in budgets:
+                scope = f"id={quote(query.doc_id)}"
+                found = {OURS: engine.search(query.query, filter=scope, max_tokens=tokens)}
+                for baseline in baselines:
+                    units = chunks[baseline.name][query.doc_id]
+                    order = np.argsort(-(units.vectors @ baseline.encode_queries([query.query])[0])).tolist()
+                    found[baseline.name] = fill([units.bounds[i] for i in order], document, tokens, engine)
+                beginning = cut(document.text, tokens, engine)
+                found[BEGINNING] = [make_span(document, 0, beginning)]
+                for system, passages in found.items():
+                    yield Asked(query.query, gold, system, tokens, list(passages))
+
+
+def fill(bounds: Sequence[tuple[int, int]], document: Document, tokens: int, engine: Engine) -> list[Span]:
+    """Return the first chunks that fit the tokens, at least one."""
+    taken: list[Span] = []
+    for start, end in bounds:
+        tokens -= engine.encoder.count_tokens(document.text[start:end])
+        if tokens < 0 and taken:
+            break
+        taken.append(make_span(document, start, end))
+    return taken
+
+
+def cut(text: str, tokens: int, engine: Engine) -> int:
+    """Return how many characters from the beginning of a text fit the tokens."""
+    end = min(len(text), 5 * tokens)
+    while end and engine.encoder.count_tokens(text[:end]) > tokens:
+        end -= max(1, end // 20)
+    return end
+
+
+def make_span(document: Document, start: int, end: int) -> Span:
+    """Return characters of a document as a passage."""
+    return Span(document.doc_id, "", start, end, document.text[start:end], 1.0)
+
+
+def print_scores(scores: dict[tuple[str, int], dict[str, list[tuple[float, float]]]]) -> None:
+    """Print the mean of the sets' means, and the differences from lmkrag."""
+    systems = list(dict.fromkeys(system for system, _ in scores))
+    budgets = sorted({tokens for _, tokens in scores})
+    print("\n| exact match / F1 within | " + " | ".join(f"{tokens:,} tokens" for tokens in budgets) + " |")
+    print("|---|" + "---|" * len(budgets))
+    for system in systems:
+        means = [np.mean([np.mean(rows, 0) for rows in scores[system, tokens].values()], 0) for tokens in budgets]
+        print(f"| {system} | " + " | ".join(f"{100 * em:.1f} / {100 * words:.1f}" for em, words in means) + " |")
+    for system in systems[1:]:
+        for tokens in budgets:
+            ours, theirs = scores[OURS, tokens], scores[system, tokens]
+            differences = [100 * (np.array(ours[name])[:, 1] - np.array(theirs[name])[:, 1]) for name in ours]
+            mean, low, high = macro_interval(differences)
+            print(f"{OURS} - {system}, {tokens:,} tokens: {mean:+.1f} [{low:+.1f}, {high:+.1f}] F1")
+
+
+if __name__ == "__main__":
+    main()

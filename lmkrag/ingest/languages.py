@@ -1,0 +1,75 @@
+"""Choose the encoder of a new index by the languages of its files."""
+
+import re
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from lmkrag.corpus.isolated import IsolatedLoader
+from lmkrag.corpus.languages import ENGLISH, detect_language
+from lmkrag.corpus.walk import Found, walk
+from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
+from lmkrag.errors import DocumentError
+
+MIN_FOREIGN = 0.2
+"""The least share of the characters in other languages than English for the multilingual encoder."""
+
+_PROSE = frozenset(
+    [
+        ".txt",
+        ".md",
+        ".rst",
+        ".adoc",
+        ".tex",
+        ".org",
+        ".html",
+        ".htm",
+        ".pdf",
+        ".docx",
+        ".odt",
+        ".rtf",
+        ".pptx",
+        ".epub",
+        ".eml",
+        ".srt",
+        ".vtt",
+    ]
+)
+_LISTED, _SAMPLED = 10_000, 24  # files that are looked for, and of those that are read
+_MAX_BYTES = 2 << 20
+_CHARACTERS = 2_000  # of each file
+_LETTERS = 100  # fewer say nothing
+_CODE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|<[^>\n]*>", re.DOTALL)
+
+
+def choose_encoder(sources: Sequence[Path], *, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> str | None:
+    """Return the multilingual encoder where a sample of the files is not mostly English; None for the default one.
+
+    Files of prose are sampled; source code and tables have no language.
+
+    Args:
+        sources: files and directories.
+        include: globs; only files that match.
+        exclude: globs; no files that match.
+
+    Raises:
+        UsageError: a source does not exist, or a glob can't be parsed.
+    """
+    found = (one for source in sources for one in walk(source, include=include, exclude=exclude))
+    files = [
+        one
+        for one in islice(found, _LISTED)
+        if isinstance(one, Found) and one.path.suffix.lower() in _PROSE and one.stat[0] <= _MAX_BYTES
+    ]
+    counts = {True: 0, False: 0}
+    with IsolatedLoader() as loader:
+        for file in files[:: max(1, len(files) // _SAMPLED)]:
+            try:
+                text = loader.load(file.path, file.doc_id).text
+            except DocumentError:
+                continue
+            middle = max(0, len(text) // 2 - _CHARACTERS // 2)
+            sample = _CODE.sub(" ", text[middle : middle + _CHARACTERS])
+            if sum(map(str.isalpha, sample)) >= _LETTERS:
+                counts[detect_language(sample) == ENGLISH] += len(sample)
+    return MULTILINGUAL_ENCODER if counts[False] > MIN_FOREIGN * sum(counts.values()) else None
