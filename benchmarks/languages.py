@@ -50,7 +50,7 @@ def search(dataset: Dataset, work: Path, encoder: str, *, within: bool, rerank: 
             engine.add(list(dataset.documents))
         found = []
         for query in dataset.queries:
-            scope = f"id={quote(query.doc_id)}" if within else None
+            scope = f"doc_id={quote(query.doc_id)}" if within else None
             spans = engine.search(query.query, top_k=TOP, rerank=rerank, filter=scope)
             found.append([(span.doc_id, span.start, span.end) for span in spans])
     return found

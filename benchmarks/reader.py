@@ -90,7 +90,7 @@ def find_passages(folder: Path, count: int, baselines: Sequence[Baseline], budge
             document = documents[query.doc_id]
             gold = [document.text[start:end] for start, end in query.spans]
             for tokens in budgets:
-                scope = f"id={quote(query.doc_id)}"
+                scope = f"doc_id={quote(query.doc_id)}"
                 found = {OURS: engine.search(query.query, filter=scope, max_tokens=tokens)}
                 for baseline in baselines:
                     units = chunks[baseline.name][query.doc_id]

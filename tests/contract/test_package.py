@@ -62,7 +62,7 @@ def test_a_wheel_carries_the_recipes_and_the_schema_and_no_built_index(tmp_path)
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     (wheel,) = tmp_path.glob("*.whl")
-    assert wheel.stat().st_size < 75e6
+    assert wheel.stat().st_size < 95e6
     subprocess.run([sys.executable, "-m", "twine", "check", "--strict", str(wheel)], check=True, capture_output=True)
     with zipfile.ZipFile(wheel) as archive:
         archive.extractall(tmp_path / "site")
@@ -74,8 +74,16 @@ def test_a_wheel_carries_the_recipes_and_the_schema_and_no_built_index(tmp_path)
     assert len(set(imported)) > 5
     assert all((page / name).is_file() for name in imported)
     assert {"LICENSE-htm", "LICENSE-preact"} <= {path.name for path in (page / "vendor").iterdir()}
-    prompts = {path.stem for path in (site / "lmkrag" / "readers" / "prompts").iterdir()}
-    assert prompts == {"system", "answer", "rewrite", "synthesise"}
+    folder = site / "lmkrag" / "readers" / "prompts"
+    prompts = {path.relative_to(folder).as_posix() for path in folder.rglob("*.txt")}
+    assert prompts == {
+        "system.txt",
+        "answer.txt",
+        "rewrite.txt",
+        "synthesise.txt",
+        "plain/system.txt",
+        "plain/answer.txt",
+    }
     assert {path.name for path in (site / "lmkrag" / "recipes").iterdir()} == {
         path.name for path in (ROOT / "indexes").glob("*.toml")
     }
