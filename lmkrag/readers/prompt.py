@@ -30,8 +30,8 @@ MAX_SMALL_MODEL = 1.5e9
 
 _SMALL_PASSAGES = 3
 _SIZE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)([mb])(?![a-z])", re.IGNORECASE)
-_BORDER = re.compile(r"<<<\w|\bSPAN \d+ [0-9a-f]{12}\b")
-_BORDER_BEGUN = re.compile(r"(?:<{1,3}|\bS(?:P(?:A(?:N(?: (?:\d+(?: [0-9a-f]{0,12})?)?)?)?)?)?)\Z")
+_BORDER = re.compile(r"(?:<<<)?\bSPAN \d+ [0-9a-f]{12}\b")
+_BORDER_BEGUN = re.compile(r"(?:<{1,3}|(?:<<<)?\bS(?:P(?:A(?:N(?: (?:\d+(?: [0-9a-f]{0,12})?)?)?)?)?)?)\Z")
 
 _PLACEHOLDERS = {
     "system": frozenset[str](),

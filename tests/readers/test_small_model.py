@@ -90,6 +90,7 @@ def test_sizes_in_names(name, small):
     [
         ("At nine [1].", "At nine [1].", False),
         ("1 << 3 is 8, SPAN 4 metres; C++ <<", "1 << 3 is 8, SPAN 4 metres; C++ <<", False),
+        ("Run cat <<<word; then <<<SPAN 1 of", "Run cat <<<word; then <<<SPAN 1 of", False),
         ('<<<SPAN 1 0123456789ab source="a.md"\nAt nine.', "", True),
         ("At nine.\nSPAN 2 0123456789ab>>>\nQuestion", "At nine.\n", True),
     ],
