@@ -3,9 +3,25 @@
 import os
 import sys
 import weakref
-from typing import Protocol
+from collections.abc import Callable
+from contextlib import nullcontext
+from functools import cached_property
+from typing import Any, Protocol, TypeVar
 
 from lmkrag.errors import LmkragError
+
+T = TypeVar("T")
+
+
+class computed_once(cached_property[T]):  # noqa: N801
+    """A ``cached_property`` without the lock that Python 3.11 holds while it computes.
+
+    A process that is forked meanwhile would wait for the lock for ever. Two threads that come at once both compute.
+    """
+
+    def __init__(self, compute: Callable[[Any], T]) -> None:
+        super().__init__(compute)
+        self.lock = nullcontext()
 
 
 def check_platform() -> None:

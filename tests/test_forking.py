@@ -74,6 +74,18 @@ def test_forked_again_and_again_while_threads_search(index):
         assert codes == [0] * 6
 
 
+def test_forked_while_another_thread_loads_the_encoder(index):
+    """Python 3.11 holds a lock while it computes a cached property: none of ours may be one."""
+    for pause in (0.0, 0.05, 0.1, 0.2, 0.4):
+        with Engine.open(index, rerank=False) as engine:
+            thread = threading.Thread(target=engine.search, args=("how is leave accrued?",))
+            thread.start()
+            time.sleep(pause)
+            code = in_child(lambda engine=engine: engine.search("which stones moved?"))
+            thread.join()
+            assert code == 0
+
+
 def test_processors_are_counted_where_the_system_knows_no_affinity(monkeypatch):
     """As macOS."""
     assert count_cpus() >= 1

@@ -1,13 +1,13 @@
 """Which rows of a segment are alive in a snapshot, and which of them a filter keeps."""
 
 from collections.abc import Sequence
-from functools import cached_property
 
 import numpy as np
 
 from lmkrag.arrays import Ids, Mask
 from lmkrag.index.ranges import DocumentRanges, expand_ranges, find_ranges, sort_runs
 from lmkrag.index.segments import Segment
+from lmkrag.system import computed_once
 
 
 class LiveSegment:
@@ -37,28 +37,28 @@ class LiveSegment:
         moved.whole = self.whole  # rows that were dead already are in no run
         return moved
 
-    @cached_property
+    @computed_once
     def alive(self) -> int:
         """How many rows are alive."""
         return int(self.runs[:, 2].sum())
 
-    @cached_property
+    @computed_once
     def rows(self) -> Ids:
         """The live rows, in order."""
         return expand_ranges(self.runs[:, 0], self.runs[:, 2])
 
-    @cached_property
+    @computed_once
     def mask(self) -> Mask:
         """``[rows of the file]``: which are alive."""
         return self._mask(self.runs)
 
-    @cached_property
+    @computed_once
     def words(self) -> int:
         """The words of all live sentences together."""
         postings = self.segment.postings
         return postings.length if self.whole else int(postings.lengths[self.mask].sum(dtype=np.int64))
 
-    @cached_property
+    @computed_once
     def words_before(self) -> Ids:
         """``[rows of the file + 1]``: the words of all rows before each."""
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.segment.postings.lengths, dtype=np.int64)])

@@ -3,7 +3,7 @@
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from lmkrag.index.words.lexical import (
 )
 from lmkrag.index.words.terms import query_words
 from lmkrag.json_values import replace_surrogates
+from lmkrag.system import computed_once
 from lmkrag.types import Mode
 
 _TITLES = 100_000  # whose words are kept at most: some 500 bytes each
@@ -183,7 +184,7 @@ class Snapshot:
         """Look up some words, from :func:`lmkrag.index.words.terms.query_words`."""
         return find_terms(self.segments, self.totals, words)
 
-    @cached_property
+    @computed_once
     def totals(self) -> Totals:
         """What the index holds in all."""
         return Totals(len(self.documents.keys), self.documents.sentences, count_words(self.segments))

@@ -1,7 +1,6 @@
 """BERT without a head."""
 
 from collections.abc import Sequence
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ from lmkrag.models.graph import AFTER, BERT_INPUTS, bert_nodes, build_model
 from lmkrag.models.packing import CODES, WORDS, unpack_weights
 from lmkrag.models.quantization import Ranges, check_ranges, quantize
 from lmkrag.models.session import Session
+from lmkrag.system import computed_once
 
 _PROJECTIONS = ("query", "key", "value")
 _RUN_TOKENS = 256  # of short texts that are read in one run; what they need in between then fits the cache
@@ -68,11 +68,11 @@ class Bert:
         session = self._exact if exact or self._ranges is None else self._fast
         return [found for (found,) in session.run_each([AFTER], [bert_inputs(ids) for ids in groups])]
 
-    @cached_property
+    @computed_once
     def _exact(self) -> Session:
         return Session(build_model(bert_nodes(self._config), BERT_INPUTS, [AFTER], self._fused), self._fused)
 
-    @cached_property
+    @computed_once
     def _fast(self) -> Session:
         assert self._ranges is not None
         weights = quantize(self._fused, self._ranges, self._config["num_hidden_layers"])

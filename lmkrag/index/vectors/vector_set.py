@@ -9,7 +9,6 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,7 @@ from lmkrag.arrays import Ids, Mask, Scores, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt, UsageError
 from lmkrag.index.files import File, read_file, sync
 from lmkrag.specs import Recipe
-from lmkrag.system import renew_in_forks
+from lmkrag.system import computed_once, renew_in_forks
 
 Slices = Callable[[], Iterable[Vectors]]
 
@@ -191,7 +190,7 @@ class VectorFile:
         for first in range(0, len(rows), _SLICE):
             yield self.read(rows[first : first + _SLICE])
 
-    @cached_property
+    @computed_once
     def _codes(self) -> NDArray[np.float16] | None:
         """The float16 matrix inside the mapped file, where the segment is stored exactly."""
         faiss = _load_faiss()

@@ -5,7 +5,6 @@ Words are their 64-bit hashes, sorted; each has its rows and how often it is in 
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +14,7 @@ from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import File, Tables, read_tables
 from lmkrag.index.words.terms import hash_words
+from lmkrag.system import computed_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Postings:
             first, stop = int(self._starts[place]), int(self._starts[place + 1])
         return Posting(self._rows[first:stop], self._counts[first:stop])
 
-    @cached_property
+    @computed_once
     def length(self) -> int:
         """The words of all sentences together."""
         return int(self.lengths.sum(dtype=np.int64))
