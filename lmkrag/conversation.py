@@ -14,7 +14,6 @@ from lmkrag.types import Answer
 
 _REMEMBERED = 6  # exchanges a follow-up is rewritten from
 
-
 _FOLLOWS = re.compile(r"(?:and|or|but|what about|how about)\b", re.IGNORECASE)
 """What a follow-up begins with in English."""
 
@@ -24,7 +23,7 @@ _ABOUT = re.compile(rf"(?:{_FOLLOWS.pattern}\s+)+(?:(?:in|at|on|for|of|to|from|b
 def carry_over(before: str, question: str) -> str:
     """Return a follow-up with what it leaves out, taken from the question before it.
 
-    A name, number or code takes the place of the last one of its kind; other follow-ups stand before the question.
+    A name, number or code replaces the last one of its kind. Otherwise the question before is added in brackets.
 
     >>> carry_over("What is the fare to Bergen?", "And to Oslo?")
     'What is the fare to Oslo?'
@@ -106,9 +105,8 @@ class Conversation:
 
     def remember(self, question: str, answer: Answer) -> Answer:
         """Keep an exchange for the questions that follow, and return the answer."""
-        if answer.citations or (
-            answer.found and answer.spans
-        ):  # else the conversation is still about what was quoted last
+        quotes = answer.citations or (answer.found and answer.spans)
+        if quotes:  # else the conversation is still about what was quoted last
             self._last = answer
         if not is_greeting(question):
             self._history.append((question, answer.text))

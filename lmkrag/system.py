@@ -16,7 +16,7 @@ T = TypeVar("T")
 class computed_once(cached_property[T]):  # noqa: N801
     """A ``cached_property`` without the lock that Python 3.11 holds while it computes.
 
-    A process that is forked meanwhile would wait for the lock for ever. Two threads that come at once both compute.
+    A process that is forked meanwhile would never get the lock. Two threads that come at the same time both compute.
     """
 
     def __init__(self, compute: Callable[[Any], T]) -> None:

@@ -126,10 +126,9 @@ def read_weights(path: Path, *, only: str = "") -> dict[str, Vectors]:
     with safe_open(path, "np") as file:
         names = list(file.keys())
         prefix = "bert." if f"bert.{WORDS}" in names else ""
-        chosen = (name for name in names if name.startswith(prefix))
-        inner = {name: name.removeprefix(prefix) for name in chosen}
-        wanted = {name: short for name, short in inner.items() if short.startswith(only or ("embeddings.", "encoder."))}
-        weights = unpack_weights({short: file.get_tensor(name) for name, short in wanted.items()})
+        parts = [only] if only else ["embeddings.", "encoder."]
+        wanted = [name for name in names if name.startswith(tuple(prefix + part for part in parts))]
+        weights = unpack_weights({name.removeprefix(prefix): file.get_tensor(name) for name in wanted})
     return {name: value if name == WORDS else value.astype(np.float32, copy=False) for name, value in weights.items()}
 
 

@@ -35,14 +35,14 @@ def unpacked_names(names: Iterable[str]) -> set[str]:
 def unpack_weights(tensors: Mapping[str, Any]) -> dict[str, Vectors]:
     """Return weights by their names: embeddings of words in float16, others in float32, what is not packed as it is."""
     weights = {}
-    for name, tensor in tensors.items():
-        if name == CODES:
-            weights[WORDS] = decode_words(tensors)
-        elif name.endswith(_INT8):
-            whole = name.removesuffix(_INT8)
-            weights[whole] = tensor.astype(np.float32) * tensors[whole + _SCALES].astype(np.float32)[:, None]
-        elif name in unpacked_names([name]):
-            weights[name] = tensor
+    for name in unpacked_names(tensors):
+        if name in tensors:
+            weights[name] = tensors[name]
+        elif name == WORDS:
+            weights[name] = decode_words(tensors)
+        else:
+            scales = tensors[name + _SCALES].astype(np.float32)
+            weights[name] = tensors[name + _INT8].astype(np.float32) * scales[:, None]
     return weights
 
 

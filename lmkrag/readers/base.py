@@ -214,18 +214,14 @@ class LanguageModelReader(ABC):
             yield NOT_IN_DOCUMENTS
             return
         for prompts in self._attempts():
-            guard, said = EchoGuard(), False
+            guard = EchoGuard()
             with contextlib.closing(self._generate(prompts.answer(question, spans))) as pieces:
                 for piece in pieces:
-                    shown = guard.feed(piece)
-                    said = said or bool(shown.strip())
-                    yield shown
+                    yield guard.feed(piece)
                     if guard.echoed:
                         break
-            rest = guard.rest()
-            yield rest
-            said = said or bool(rest.strip())
-            if said:
+            yield guard.rest()
+            if guard.said:
                 return
 
     def _attempts(self) -> list[Prompts]:
@@ -247,18 +243,14 @@ class LanguageModelReader(ABC):
             yield NOT_IN_DOCUMENTS
             return
         for prompts in self._attempts():
-            guard, said = EchoGuard(), False
+            guard = EchoGuard()
             async with contextlib.aclosing(self.agenerate(prompts.answer(question, spans))) as pieces:
                 async for piece in pieces:
-                    shown = guard.feed(piece)
-                    said = said or bool(shown.strip())
-                    yield shown
+                    yield guard.feed(piece)
                     if guard.echoed:
                         break
-            rest = guard.rest()
-            yield rest
-            said = said or bool(rest.strip())
-            if said:
+            yield guard.rest()
+            if guard.said:
                 return
 
     def rewrite(self, history: Sequence[Exchange], question: str) -> str:

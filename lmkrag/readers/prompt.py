@@ -22,7 +22,7 @@ Layout = Literal["fenced", "plain"]
 """How passages stand in a prompt.
 
 ``fenced``: between borders that no document can forge. ``plain``: a number, the source and the text, for small models,
-which repeat borders instead of answering; instructions inside a document are not told apart from ours.
+which repeat borders instead of answering; a model can mistake instructions inside a document for ours.
 """
 
 MAX_SMALL_MODEL = 1.5e9
@@ -52,25 +52,29 @@ def is_small_model(name: str) -> bool:
 
 
 class EchoGuard:
-    """Ends a reply where it repeats a border of the prompt: what follows is an echo, not an answer."""
+    """Ends a reply where it repeats a border of the prompt: what follows is an echo, not an answer.
+
+    State: whether a border came (``echoed``), whether anything else did (``said``), and what is held back.
+    """
 
     def __init__(self) -> None:
-        self.echoed = False
+        self.echoed = self.said = False
         self._held = ""
 
     def feed(self, piece: str) -> str:
         """Take the next piece, and return what can be shown: all but what may be the beginning of a border."""
         text = self._held + piece
-        if border := _BORDER.search(text):
-            self.echoed, self._held = True, ""
-            return text[: border.start()]
-        begun = _BORDER_BEGUN.search(text)
+        border = _BORDER.search(text)
+        self.echoed = border is not None
+        begun = border or _BORDER_BEGUN.search(text)
         end = begun.start() if begun else len(text)
-        self._held = text[end:]
+        self._held = "" if self.echoed else text[end:]
+        self.said = self.said or bool(text[:end].strip())
         return text[:end]
 
     def rest(self) -> str:
         """Return what was held back, at the end of the reply."""
+        self.said = self.said or bool(self._held.strip())
         return self._held
 
 

@@ -104,7 +104,7 @@ class PackedFile:
         return weights
 
     def config(self, words: int) -> dict[str, Any]:
-        """Return ``config.json`` for so many words."""
+        """Return ``config.json`` for a vocabulary of ``words`` pieces."""
         return {
             "architectures": ["BertModel"],
             "model_type": "bert",
