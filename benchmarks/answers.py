@@ -24,7 +24,8 @@ from scipy.stats import mannwhitneyu
 from lmkrag import Answer, Engine
 from lmkrag.evaluation.dataset import draw_sample, load_dataset
 from lmkrag.evaluation.significance import paired_interval
-from lmkrag.readers.extractive import FOUND, MIN_CONFIDENCE, weigh_evidence
+from lmkrag.evidence import FOUND, weigh_evidence
+from lmkrag.readers.extractive import MIN_CONFIDENCE
 from lmkrag.search.filters import quote
 
 ANSWERED, UNANSWERABLE = "squad", "squad_unanswerable"

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from lmkrag.engine import Engine
+from lmkrag.evidence import weigh_evidence
 from lmkrag.index.words.exact import find_keys
 from lmkrag.readers.base import AnswerStream, Exchange, LanguageModelReader, Reader
-from lmkrag.readers.extractive import ExtractiveReader, is_greeting, weigh_evidence
+from lmkrag.readers.extractive import ExtractiveReader, is_greeting
 from lmkrag.remote import RemoteEngine
 from lmkrag.search.request import DEFAULT_CONTEXT, AskOptions, SearchRequest
 from lmkrag.types import Answer

@@ -9,6 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from lmkrag.checks import check_doc_id, check_range
 from lmkrag.errors import DocumentNotFound, ReaderError, UsageError
 from lmkrag.json_values import replace_surrogates
 from lmkrag.search.request import AskOptions, SearchOptions, SearchRequest, check_queries
@@ -22,8 +23,6 @@ from lmkrag.types import (
     IndexStatus,
     SentenceScore,
     Span,
-    check_doc_id,
-    check_range,
 )
 
 if TYPE_CHECKING:

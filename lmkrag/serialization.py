@@ -5,13 +5,20 @@ from dataclasses import fields, is_dataclass
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from lmkrag.types import Answer, Citation, ShortAnswer, Span
+from lmkrag.evidence import is_weak
+from lmkrag.types import Answer, Citation, Quote, ShortAnswer, Span
 
 Value = TypeVar("Value")
 
 
 def to_json(value: Any) -> Any:
-    """Return a dataclass as an object with its fields, a tuple as an array, and so on within."""
+    """Return a dataclass as an object with its fields, a tuple as an array, and so on within.
+
+    A span also has its ``place``, its ``section``, and whether it is ``weak``: little speaks for an answer in it.
+    """
+    if isinstance(value, Span):
+        more = {"place": value.place, "section": value.section, "weak": is_weak(value)}
+        return {one.name: to_json(getattr(value, one.name)) for one in fields(value)} | more
     if is_dataclass(value):
         return {one.name: to_json(getattr(value, one.name)) for one in fields(value)}
     if isinstance(value, Mapping):
@@ -79,4 +86,5 @@ def answer_from_json(record: Mapping[str, Any]) -> Answer:
         short=tuple(ShortAnswer(**short) for short in record["short"]),
         confidence=record["confidence"],
         missing=tuple(record.get("missing", ())),
+        quotes=tuple(from_json(Quote, quote) for quote in record.get("quotes", ())),
     )

@@ -83,25 +83,6 @@ class Document:
         return UsageError(f"document {self.doc_id!r}: its {name} {why}")
 
 
-def check_doc_id(doc_id: object) -> str:
-    """Return a ``doc_id`` if it is a string.
-
-    Raises:
-        UsageError: it is not.
-    """
-    if not isinstance(doc_id, str):
-        raise UsageError(f"a doc_id is a string, not {doc_id!r}")
-    return doc_id
-
-
-def check_range(start: object, end: object) -> None:
-    """Raise UsageError unless characters ``[start, end)`` may be asked for; ``end`` may be None."""
-    if type(start) is not int or type(end) not in (int, type(None)):
-        raise UsageError(f"start and end must be whole numbers, not {start!r} and {end!r}")
-    if start < 0:
-        raise UsageError(f"start must be at least 0, not {start}")
-
-
 def _shorten(value: object) -> str:
     try:
         text = repr(value)
@@ -257,8 +238,11 @@ class Span:
 
     def _repr_html_(self) -> str:
         """Return what a notebook shows: the place, the section and the text."""
+        from lmkrag.rendering.blocks import span_blocks
+        from lmkrag.rendering.html import to_html
+
         heading = f"<b>{escape(self.place)}</b> <small>{escape(self.section)} ({self.score:.3f})</small>"
-        return f'{heading}<blockquote style="white-space: pre-wrap">{escape(self.text)}</blockquote>'
+        return f"{heading}<blockquote>{to_html(span_blocks(self))}</blockquote>"
 
     @property
     def place(self) -> str:
@@ -316,6 +300,20 @@ class ShortAnswer:
 
 
 @dataclass(frozen=True, slots=True)
+class Quote:
+    """Characters ``[start, end)`` of the document of citation ``[number]``, as an answer shows them.
+
+    ``heading`` is what they stand under, ``header`` the first row of their table, where they lack it.
+    """
+
+    number: int
+    start: int
+    end: int
+    heading: str = ""
+    header: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Answer:
     """What a reader said. ``found`` is false when the documents do not answer the question.
 
@@ -323,7 +321,8 @@ class Answer:
     ``short`` are the fewest words that answer, best first; none where a sentence is the answer, or a language model
     answered. ``confidence`` is the probability that the documents answer the question; None where nobody can tell.
     ``missing`` are exact words of the question (codes, numbers, names) that no passage has. An answer that is not
-    ``found`` but has citations tells the nearest passages.
+    ``found`` but has citations tells the nearest passages. ``quotes`` are the passages that ``text`` shows; none where
+    a language model answered. Citation ``[number]`` is of ``spans[number - 1]``.
     """
 
     text: str
@@ -335,14 +334,16 @@ class Answer:
     short: tuple[ShortAnswer, ...] = ()
     confidence: float | None = None
     missing: tuple[str, ...] = ()
+    quotes: tuple[Quote, ...] = ()
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the text, and each citation with its place."""
-        cited = "".join(
-            f"<li value={citation.number}>{escape(citation.place)}<br><q>{escape(citation.quote)}</q></li>"
-            for citation in self.citations
-        )
-        return f'<p style="white-space: pre-wrap">{escape(self.text)}</p><ol>{cited}</ol>'
+        """Return what a notebook shows: the answer, and the place of each citation."""
+        from lmkrag.rendering.blocks import answer_blocks
+        from lmkrag.rendering.html import to_html
+
+        places = {citation.number: citation.place for citation in self.citations}
+        cited = "".join(f"<li value={number}>{escape(place)}</li>" for number, place in places.items())
+        return f"{to_html(answer_blocks(self))}<ol>{cited}</ol>"
 
     def __str__(self) -> str:
         """Return the text and where each citation stands."""

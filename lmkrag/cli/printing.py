@@ -4,27 +4,24 @@ import re
 import sys
 from collections.abc import Sequence
 from functools import cache
-from itertools import pairwise
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import click
 
 from lmkrag.cli.output import best_sentence, one_line, readable
+from lmkrag.evidence import is_weak
+from lmkrag.rendering.blocks import answer_blocks, parse_blocks
+from lmkrag.rendering.terminal import to_terminal
+from lmkrag.rendering.tree import mark_nodes
 from lmkrag.types import Answer, Citation, ShortAnswer, Span
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
+    from rich.console import Console, RenderableType
 
 _AROUND = 120  # characters shown on each side of a quotation
 _INDENT = 3
-_KEEPS_ITS_LINE = re.compile(r"\s|[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|[A-Z][\w.'’ -]{0,40}:\s")
-_SHOWN = {"\t": "    ", "\r": ""}
-_WRAPPED = 60  # a shorter line was ended by its author
-
-Marks = list[tuple[int, int, str]]
-"""Ranges of characters and the styles they are printed in."""
+_STYLES = {"found": "bold", "quoted": "bold", "short": "underline", "word": "underline"}  # of marks
 
 
 def print_span(number: int, span: Span, query: str, *, level: str, around: tuple[str, str] = ("", "")) -> None:
@@ -37,7 +34,6 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
         _print_copies(span)
         click.echo()
         return
-    from rich.padding import Padding
     from rich.style import Style
     from rich.text import Text
 
@@ -46,24 +42,28 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
     heading.append(f"  {_rate(span)}", style="dim")
     console = _console()
     console.print(heading, soft_wrap=True)
-    code = span.kind == "code"
-    styled = [Text(one_line(_section(span)), style="italic dim"), _dim(around[0] or span.header)]
-    marks = [(hit.start - span.start, hit.end - span.start, "bold") for hit in span.hits] if level != "document" else []
-    styled += [mark_text(text, [*marks, *_find_words(text, query)], reflow=not code), _dim(around[1])]
-    for part in styled:
-        if part:
-            console.print(Padding(part, (0, 0, 0, _INDENT), expand=False), soft_wrap=code)
+    marks = [(*word, "word") for word in _find_words(span, query)]
+    if level == "document":
+        blocks = parse_blocks(text, kind=span.kind, start=span.hits[0].start if span.hits else span.start)
+    else:
+        marks += [(hit.start, hit.end, "found") for hit in span.hits]
+        blocks = parse_blocks(text, kind=span.kind, start=span.start, header=span.header)
+    console.print(_pad(Text(one_line(_section(span)), style="italic dim")))
+    if around[0]:
+        console.print(_pad(Text(readable(around[0]), style="dim")))
+    for part in to_terminal(mark_nodes(blocks, marks), _STYLES, one_line):
+        console.print(_pad(part))
+    if around[1]:
+        console.print(_pad(Text(readable(around[1]), style="dim")))
     _print_copies(span)
     click.echo()
 
 
 def _rate(span: Span) -> str:
-    """The score of a span, and whether much speaks for it; words alone can't tell."""
-    from lmkrag.readers.extractive import FOUND, weigh_evidence
-
+    """The score of a span, and whether much speaks for it."""
     if not any(hit.dense for hit in span.hits):
         return f"{span.score:.3f}"
-    return f"{span.score:.3f} {'good' if weigh_evidence([span]) >= FOUND else 'weak'}"
+    return f"{span.score:.3f} {'weak' if is_weak(span) else 'good'}"
 
 
 def _section(span: Span) -> str:
@@ -81,49 +81,18 @@ def indented(text: str) -> str:
     return "\n".join(" " * _INDENT + line if line else "" for line in text.splitlines())
 
 
-def _dim(text: str) -> "Text":
-    from rich.text import Text
+def _pad(part: "RenderableType") -> "RenderableType":
+    from rich.padding import Padding
 
-    return Text(readable(text), style="dim")
-
-
-def mark_text(text: str, marks: Marks, *, reflow: bool) -> "Text":
-    """Return text to be printed, some ranges of it in other styles; without control codes.
-
-    Args:
-        text: as it stands in its document.
-        marks: may overlap, and reach over the ends.
-        reflow: put the lines of a paragraph that was wrapped by hand into one, so that the terminal can wrap it.
-    """
-    from rich.text import Text
-
-    borders = sorted({0, len(text), *(min(max(0, place), len(text)) for mark in marks for place in mark[:2])})
-    shown = Text()
-    for start, end in pairwise(borders):
-        style = " ".join(dict.fromkeys(name for low, high, name in marks if low <= start < high))
-        shown.append("".join(_show(text, place, reflow) for place in range(start, end)), style=style)
-    return shown
+    return Padding(part, (0, 0, 0, _INDENT), expand=False)
 
 
-def _show(text: str, place: int, reflow: bool) -> str:
-    character = text[place]
-    if character == "\n":
-        return " " if reflow and _goes_on(text, place) else "\n"
-    return _SHOWN[character] if character in _SHOWN else one_line(character)
-
-
-def _goes_on(text: str, line_end: int) -> bool:
-    """Whether the paragraph that a line ends in was only wrapped there."""
-    before = text[text.rfind("\n", 0, line_end) + 1 : line_end]
-    after = text[line_end + 1 :]
-    return len(before) >= _WRAPPED and not before.startswith(("|", "#")) and not _KEEPS_ITS_LINE.match(after or " ")
-
-
-def _find_words(text: str, query: str) -> Marks:
-    """The words of a text that are, by their stems, among those of a question."""
+def _find_words(span: Span, query: str) -> list[tuple[int, int]]:
+    """The words of a span that are, by their stems, among those of a question, as characters of its document."""
     from lmkrag.index.words.terms import find_words, query_words
 
-    return [(start, end, "underline") for start, end in find_words(text, query_words(query).tolist())]
+    found = find_words(span.text, query_words(query).tolist())
+    return [(span.start + start, span.start + end) for start, end in found]
 
 
 def _link(span: Span) -> str | None:
@@ -139,13 +108,12 @@ def _console() -> "Console":
 
 
 def print_text(answer: Answer) -> None:
-    """Print what an answer says; on a terminal wrapped, its quotations bold."""
+    """Print what an answer says; on a terminal with its quotations bold, code and tables as such."""
     if not sys.stdout.isatty():
         click.echo(readable(answer.text))
         return
-    words = [one.text for one in answer.short] + [citation.quote for citation in answer.citations]
-    marks: Marks = [(*match.span(), "bold") for text in words if (match := _find_quote(text, answer.text))]
-    _console().print(mark_text(answer.text, marks, reflow=False))
+    for part in to_terminal(answer_blocks(answer), _STYLES, one_line):
+        _console().print(part)
 
 
 def print_citations(answer: Answer) -> None:

@@ -7,6 +7,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Protocol
 
+from lmkrag.checks import check_doc_id
 from lmkrag.corpus.foreign_documents import from_foreign, is_foreign
 from lmkrag.corpus.isolated import IsolatedLoader
 from lmkrag.corpus.load import fingerprint, is_long
@@ -23,7 +24,7 @@ from lmkrag.ingest.changes import KEPT, find_changes, find_gone, find_named_chan
 from lmkrag.ingest.pipeline import Loaded
 from lmkrag.ingest.report import FileStamp, Run
 from lmkrag.specs import BYTE_ORDER_MARK, Text
-from lmkrag.types import Document, Skipped, check_doc_id
+from lmkrag.types import Document, Skipped
 from lmkrag.version import __version__
 
 _DOCUMENTS_AT_ONCE = 1_000  # of values that are divided among shards

@@ -3,11 +3,13 @@
 import asyncio
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from lmkrag.corpus.languages import ENGLISH, detect_language
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.corpus.structure import is_lead_in, is_navigation
+from lmkrag.evidence import best_coverage, best_similarity, weigh_evidence
 from lmkrag.index.words.exact import asks_in_english, find_exact_words, find_keys, holds
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream
 from lmkrag.readers.short_answers import (
@@ -17,16 +19,10 @@ from lmkrag.readers.short_answers import (
     read_by_similarity,
     read_spans,
 )
-from lmkrag.readers.tables import Cell, find_cell
+from lmkrag.readers.tables import find_cell
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.reranker.loading import load_landmark_reranker
-from lmkrag.types import Answer, Citation, Span
-
-FOUND = 0.45
-"""Evidence that it takes to answer: similarity and words of the question; see ``benchmarks/LOG.md``."""
-
-COVERAGE = 0.3
-"""What a passage with all of the question's words adds to the evidence."""
+from lmkrag.types import Answer, Citation, Quote, ShortAnswer, Span
 
 NOT_FOUND = "Nothing in these documents answers this question."
 
@@ -62,7 +58,6 @@ _QUOTES = 3
 _WORDS = 4  # a heading alone answers nothing
 _NEAR = 0.04  # a further sentence is quoted when it scores so much less than the best, at most
 _FOLLOWING = 300  # characters of a list that is quoted with what announces it
-_LOOKED_AT = 3  # spans whose words count as evidence
 
 GREETED = "Hello. Ask a question about the documents."
 
@@ -91,7 +86,7 @@ class ExtractiveReader:
     def answer(self, question: str, spans: Sequence[Span]) -> Answer:
         """Answer from ``spans``, best first; ``found`` is false when too little speaks for an answer."""
         if is_greeting(question):
-            return Answer(GREETED, (), (), self.name, found=False, confidence=0.0)
+            return self._make((), said=GREETED, confidence=0.0)
         foreign = is_foreign(question, spans)
         if foreign or not spans:
             read = read_by_similarity(spans)
@@ -102,27 +97,56 @@ class ExtractiveReader:
         missing = keys.missing
         confidence = None if foreign and read else estimate_confidence(keys, spans, read)
         if read and not missing and (cell := find_cell(question, spans)) is not None:
-            return self._answer_cell(cell, spans, max(confidence or 0.0, CELL_CONFIDENCE))
+            quote = Quote(cell.row.number, cell.row.start, cell.row.end, header=cell.header.strip())
+            sure = max(confidence or 0.0, CELL_CONFIDENCE)
+            return self._make(spans, [cell.row], [quote], short=[cell.short], confidence=sure)
         cited = self._choose(spans, read)
         is_near = missing and weigh_evidence(spans) >= MIN_NEAREST_EVIDENCE
         if not cited or (confidence is not None and confidence < MIN_NEAREST_CONFIDENCE and not is_near):
-            return Answer(NOT_FOUND, (), tuple(spans), self.name, found=False, confidence=confidence, missing=missing)
-        is_unsure = bool(missing) if confidence is None else confidence < MIN_CONFIDENCE
-        if is_unsure:
-            return self._answer_nearest(cited, spans, confidence, missing)
+            return self._make(spans, said=NOT_FOUND, confidence=confidence, missing=missing)
+        citations = [citation for citation, _ in cited]
+        if bool(missing) if confidence is None else confidence < MIN_CONFIDENCE:
+            why = f"No passage mentions {' or '.join(missing)}. Nearest:" if missing else MAY_NOT_ANSWER
+            nearest = citations[:1]
+            return self._make(spans, nearest, choose_quotes(nearest), said=why, confidence=confidence, missing=missing)
         short = find_short_answers(question, keys.words, [sentence for _, sentence in cited], spans)
-        short = [one for one in short if any(c.start <= one.start and one.end <= c.end for c, _ in cited)]
-        lines = ["; ".join(" ".join(one.text.split()) for one in short), ""] if short else []
-        citations = tuple(citation for citation, _ in cited)
+        short = [one for one in short if any(c.start <= one.start and one.end <= c.end for c in citations)]
+        quotes = choose_quotes(citations)
+        return self._make(spans, citations, quotes, short=short, confidence=confidence, missing=missing)
+
+    def _make(
+        self,
+        spans: Sequence[Span],
+        citations: Sequence[Citation] = (),
+        quotes: Sequence[Quote] = (),
+        *,
+        said: str = "",
+        short: Sequence[ShortAnswer] = (),
+        confidence: float | None,
+        missing: tuple[str, ...] = (),
+    ) -> Answer:
+        """Make an answer: what is ``said`` instead of one, or the short answers, and the quotes.
+
+        The spans that are quoted come first, so that citations are numbered as they appear.
+        """
+        order = list(dict.fromkeys([one.number for one in quotes] + [one.number for one in citations]))
+        order += [number for number in range(1, len(spans) + 1) if number not in order]
+        numbers = {before: number for number, before in enumerate(order, 1)}
+        spans = [spans[number - 1] for number in order]
+        quotes = [replace(one, number=numbers[one.number]) for one in quotes]
+        first = said or "; ".join(" ".join(one.text.split()) for one in short)
         return Answer(
-            text="\n".join([*lines, *quote_passages(citations)]),
-            citations=citations,
+            text="\n".join(
+                [*([first] if first else []), *([""] if first and quotes else []), *write_quotes(quotes, spans)]
+            ),
+            citations=tuple(replace(one, number=numbers[one.number]) for one in citations),
             spans=tuple(spans),
             reader=self.name,
-            found=True,
-            short=tuple(short),
+            found=not said,
+            short=tuple(replace(one, number=numbers[one.number]) for one in short),
             confidence=confidence,
             missing=missing,
+            quotes=tuple(quotes),
         )
 
     def _choose(self, spans: Sequence[Span], read: Sequence[ReadSentence]) -> list[tuple[Citation, ReadSentence]]:
@@ -136,39 +160,6 @@ class ExtractiveReader:
                 quoted.setdefault((citation.number, citation.start), (citation, sentence))
         made = list(quoted.values())
         return ([one for one in made if len(one[0].quote.split()) >= _WORDS] or made)[:_QUOTES]
-
-    def _answer_cell(self, cell: Cell, spans: Sequence[Span], confidence: float) -> Answer:
-        """Answer with a value of a table: the value, the header and the row."""
-        row = f"{cell.row.quote} [{cell.row.number}]"
-        return Answer(
-            text="\n".join([cell.short.text, "", *filter(None, [cell.header.strip()]), row]),
-            citations=(cell.row,),
-            spans=tuple(spans),
-            reader=self.name,
-            found=True,
-            short=(cell.short,),
-            confidence=confidence,
-        )
-
-    def _answer_nearest(
-        self,
-        cited: Sequence[tuple[Citation, ReadSentence]],
-        spans: Sequence[Span],
-        confidence: float | None,
-        missing: tuple[str, ...],
-    ) -> Answer:
-        """Show the nearest passage, and say that it may not answer or what it lacks."""
-        why = f"No passage mentions {' or '.join(missing)}. Nearest:" if missing else MAY_NOT_ANSWER
-        citations = tuple(citation for citation, _ in cited[:1])
-        return Answer(
-            text="\n".join([why, "", *quote_passages(citations)]),
-            citations=citations,
-            spans=tuple(spans),
-            reader=self.name,
-            found=False,
-            confidence=confidence,
-            missing=missing,
-        )
 
     def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
         """Answer in one piece."""
@@ -237,29 +228,36 @@ def prefer_passages(
     return sorted(read, key=lambda one: (-len(keys.held[one.number - 1]), -one.score - _SHOWS * shown[one.number]))
 
 
-def quote_passages(citations: Sequence[Citation]) -> list[str]:
-    """Return the lines of what is quoted: the passage of the first citation if it is short, else the quotations.
-
-    Lines of prose that were wrapped are joined; code and tables keep their lines.
+def choose_quotes(citations: Sequence[Citation]) -> list[Quote]:
+    """Return what is shown of citations: the passage of the first one if it is short, else the quotations.
 
     Args:
         citations: best first, one at least.
     """
     best = citations[0].span
-    is_whole = len(best.text) <= MAX_WHOLE_PASSAGE
+    quotes = []
+    if is_whole := len(best.text) <= MAX_WHOLE_PASSAGE:
+        heading = best.headings[-1] if best.headings and best.headings[-1] not in best.text else ""
+        quotes.append(Quote(citations[0].number, best.start, best.end, heading, best.header))
+    quotes += [
+        Quote(one.number, one.start, one.end)
+        for one in citations
+        if not is_whole or (one.span.doc_id, one.span.start) != (best.doc_id, best.start)
+    ]
+    return quotes
+
+
+def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
+    """Return the lines of quotes, each with its number at the end.
+
+    Lines of prose that were wrapped are joined; code and tables keep their lines.
+    """
     lines: list[str] = []
-    if is_whole:
-        if best.headings and best.headings[-1] not in best.text:
-            lines.append(best.headings[-1])
-        if best.header:
-            lines.append(best.header)
-        lines += _reflow(best.text.strip())
-        lines[-1] += f" [{citations[0].number}]"
-    for citation in citations:
-        if is_whole and (citation.span.doc_id, citation.span.start) == (best.doc_id, best.start):
-            continue
-        lines += _reflow(citation.quote)
-        lines[-1] += f" [{citation.number}]"
+    for quote in quotes:
+        span = spans[quote.number - 1]
+        lines += filter(None, (quote.heading, quote.header))
+        lines += _reflow(span.text[quote.start - span.start : quote.end - span.start].strip())
+        lines[-1] += f" [{quote.number}]"
     return lines
 
 
@@ -299,25 +297,12 @@ def confidence_features(
     """
     best = keys.held[read[0].number - 1]
     return (
-        _best_similarity(spans),
-        _best_coverage(spans),
+        best_similarity(spans),
+        best_coverage(spans),
         weigh_answers(read),
         len(keys.missing) / len(keys.words) if keys.words else 0.0,
         float(bool(keys.codes) and best.issuperset(keys.codes)),
     )
-
-
-def weigh_evidence(spans: Sequence[Span]) -> float:
-    """Return how much speaks for an answer in ``spans``: similarity, and the words of the question that they have."""
-    return _best_similarity(spans) + COVERAGE * _best_coverage(spans)
-
-
-def _best_similarity(spans: Sequence[Span]) -> float:
-    return max((hit.dense for span in spans for hit in span.hits), default=0.0)
-
-
-def _best_coverage(spans: Sequence[Span]) -> float:
-    return max((span.coverage for span in spans[:_LOOKED_AT]), default=0.0)
 
 
 def weigh_answers(read: Sequence[ReadSentence]) -> float:

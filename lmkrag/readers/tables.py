@@ -8,15 +8,13 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from lmkrag.corpus.table_rows import is_record, is_row, is_rule, read_record, split_row
 from lmkrag.index.words.exact import find_exact_words, find_keys, holds
 from lmkrag.index.words.stop_words import drop_stop_words
 from lmkrag.index.words.terms import hash_words, split_words
 from lmkrag.types import Citation, ShortAnswer, Span
 
 _LINE = re.compile(r"[^\n]+")
-_RULE = re.compile(r"[\s|:+=-]*")
-_PIPE = re.compile(r"(?<!\\)\|")
-_RECORD = re.compile(r"(?:[^|:\n]{1,60}: [^|\n]*(?: \| |$))+")
 _LONGEST_CELL = 200
 _ASKED = {
     "how many": ("number", "count", "quantity", "qty", "amount", "stock", "total", "units", "pieces"),
@@ -131,44 +129,23 @@ def _read_rows(number: int, span: Span) -> Iterator[_Row]:
     header: list[str] = []
     line_of_header = ""
     if span.header and "|" in span.header:
-        header, line_of_header = [value for value, _ in _split(span.header, 0)], span.header
+        header, line_of_header = [value for value, _ in split_row(span.header, 0)], span.header
     for line in _LINE.finditer(span.text):
         text = line[0]
-        if text.lstrip().startswith("|"):
-            cells = _split(text, line.start())
-            if _RULE.fullmatch(text):
+        if is_row(text):
+            cells = split_row(text, line.start())
+            if is_rule(text):
                 continue
             if not header:
                 header, line_of_header = [value for value, _ in cells], text
             elif len(cells) == len(header):
                 named = [(column, value, start) for column, (value, start) in zip(header, cells, strict=True)]
                 yield _Row(number, *line.span(), named, line_of_header)
-        elif _RECORD.fullmatch(text.strip()) and " | " in text:
-            yield _Row(number, *line.span(), list(_read_record(text, line.start())), "")
+        elif is_record(text):
+            yield _Row(number, *line.span(), list(read_record(text, line.start())), "")
             header, line_of_header = [], ""
-        elif text.strip() and not _RULE.fullmatch(text):
+        elif not is_rule(text):
             header, line_of_header = [], ""
-
-
-def _split(line: str, start: int) -> list[tuple[str, int]]:
-    """The values between the bars of a row, and where they start."""
-    bars = [match.start() for match in _PIPE.finditer(line)]
-    cells = []
-    for left, right in zip(bars, [*bars[1:], len(line)], strict=True):
-        value = line[left + 1 : right]
-        if right == len(line) and not value.strip():
-            break
-        cells.append((value.strip(), start + left + 1 + len(value) - len(value.lstrip())))
-    return cells
-
-
-def _read_record(line: str, start: int) -> Iterator[tuple[str, str, int]]:
-    """The columns, values and starts of ``name: bolt | stock: 340``."""
-    position = 0
-    for part in line.split(" | "):
-        column, _, value = part.partition(": ")
-        yield column.strip(), value.strip(), start + position + len(column) + 2
-        position += len(part) + 3
 
 
 def _to_cell(row: _Row, place: int, span: Span) -> Cell | None:

@@ -6,6 +6,7 @@ from typing import Any
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import AsyncAnswerStream, Exchange, LanguageModelReader, Reader
 from lmkrag.readers.extractive import ExtractiveReader
+from lmkrag.rendering.blocks import answer_blocks, span_blocks
 from lmkrag.search.request import SearchRequest
 from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.indexes import ServedIndex
@@ -36,19 +37,28 @@ async def answer(index: ServedIndex, reader: Reader, question: str, spans: Seque
 
 
 async def answer_events(
-    index: ServedIndex, reader: Reader, question: str, spans: Sequence[Span]
+    index: ServedIndex, reader: Reader, question: str, spans: Sequence[Span], *, blocks: bool
 ) -> AsyncIterator[Event]:
-    """Yield an answer as events: ``spans``, ``text`` piece by piece, and ``answer``, or ``error``."""
-    yield "spans", {"spans": to_json(spans)}
+    """Yield an answer as events: ``spans``, ``text`` piece by piece, and ``answer``, or ``error``.
+
+    With ``blocks``, spans and the answer come with what is shown of them.
+    """
+    shown = {"blocks": [span_blocks(span) for span in spans]} if blocks else {}
+    yield "spans", {"spans": to_json(spans), **shown}
     stream: AsyncAnswerStream = reader.astream(question, spans)
     try:
         async for piece in stream:
             yield "text", piece
-        yield "answer", answer_to_json(question, await stream.answer())
+        yield "answer", answer_reply(question, await stream.answer(), blocks=blocks)
     except LmkragError as error:
         yield "error", index.to_problem(error).body
     finally:
         await stream.aclose()
+
+
+def answer_reply(question: str, said: Answer, *, blocks: bool) -> dict[str, Any]:
+    """Return an answer as JSON, with ``blocks`` also what is shown of it."""
+    return answer_to_json(question, said) | ({"blocks": answer_blocks(said)} if blocks else {})
 
 
 async def make_standalone(

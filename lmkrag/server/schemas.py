@@ -1,14 +1,18 @@
 """What requests and responses look like; ``/openapi.json`` is made of it."""
 
-from typing import Annotated, Any, Literal
+from dataclasses import MISSING, fields
+from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model
 
 from lmkrag.search.request import AskOptions, SearchOptions, to_pydantic
-from lmkrag.types import DocumentInfo, SentenceScore, ShortAnswer, Span
+from lmkrag.types import DocumentInfo, Quote, SentenceScore, ShortAnswer, Span
 
 MAX_QUERY = 10_000
 """Characters of a question."""
+
+MAX_HISTORY = 20
+"""Exchanges before a question."""
 
 MAX_BATCH = 64
 """Questions of one request."""
@@ -24,9 +28,10 @@ class _Request(BaseModel):
 
     def options(self) -> dict[str, Any]:
         """Return the options of a search that this asks for."""
-        return self.model_dump(exclude={"query", "queries", "question", "index", "stream"})
+        return self.model_dump(exclude={"query", "queries", "question", "index", "stream", "history", "blocks"})
 
 
+WithBlocks = Annotated[StrictBool, Field(description="Also return what is shown of each text, as a tree of elements.")]
 AskFields: Any = create_model("AskFields", __base__=_Request, **to_pydantic(AskOptions.__annotations__))
 SearchFields: Any = create_model("SearchFields", __base__=_Request, **to_pydantic(SearchOptions.__annotations__))
 
@@ -36,6 +41,7 @@ class SearchBody(SearchFields):  # type: ignore[misc]  # made of the options of 
 
     index: IndexName = None
     query: Question
+    blocks: WithBlocks = False
 
 
 class NamedQuery(_Request):
@@ -57,13 +63,34 @@ class AskBody(AskFields):  # type: ignore[misc]
 
     index: IndexName = None
     question: Question
+    history: list[tuple[Question, str]] = Field(
+        [], max_length=MAX_HISTORY, description="Questions and answers before this one, oldest first."
+    )
     stream: StrictBool = Field(False, description="Answer as server-sent events: spans, text, ..., answer (or error).")
+    blocks: WithBlocks = False
+
+
+Blocks = list[dict[str, Any]]
+"""What is shown of a text: ``{"tag", "attributes", "children"}`` of an element, ``{"text", "start"}`` of text."""
+
+_SPAN_FIELDS: dict[str, Any] = {
+    **{
+        one.name: (get_type_hints(Span)[one.name], ... if one.default is MISSING else one.default)
+        for one in fields(Span)
+    },
+    "meta": (dict[str, Any], {}),
+    "place": (str, Field(description="Where it is: `notes.md:12`, `report.pdf, page 3`.")),
+    "section": (str, Field(description="The title and the headings that it stands under.")),
+    "weak": (bool, Field(description="Little speaks for an answer in it.")),
+}
+SpanModel: Any = create_model("Span", **_SPAN_FIELDS)
 
 
 class SpansReply(BaseModel):
-    """Results, best first."""
+    """Results, best first; with `blocks`, what is shown of each."""
 
-    spans: list[Span]
+    spans: list[SpanModel]
+    blocks: list[Blocks] | None = None
 
 
 class NamedSpans(SpansReply):
@@ -104,7 +131,9 @@ class AnswerReply(BaseModel):
     confidence: float | None
     warnings: list[str]
     missing: list[str]
-    spans: list[Span]
+    quotes: list[Quote]
+    spans: list[SpanModel]
+    blocks: Blocks | None = Field(None, description="With `blocks`: what is shown of the answer.")
 
 
 class DocumentsReply(BaseModel):
@@ -145,9 +174,13 @@ class PlacesReply(BaseModel):
 
 
 class BlocksReply(BaseModel):
-    """A Markdown document as a tree: ``{"tag", "attributes", "children"}`` and ``{"text", "start"}``."""
+    """Characters ``[start, end)`` of a document as a tree; ``line`` is the number of its first line."""
 
-    blocks: list[dict[str, Any]]
+    blocks: Blocks
+    start: int
+    end: int
+    line: int
+    characters: int
 
 
 class DocumentBody(_Request):

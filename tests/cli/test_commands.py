@@ -13,7 +13,6 @@ import termios
 import pytest
 
 from lmkrag.cli import main
-from lmkrag.cli.printing import mark_text
 
 QUESTION = "How long must the lamp burn before the keeper may trim it?"
 
@@ -437,16 +436,6 @@ def test_on_a_terminal_results_are_wrapped_marked_and_linked(on_terminal, notes)
     assert max(map(len, lines)) <= 60
     assert "six people and can" in " ".join(lines)  # the author's line end is gone
     assert re.search(r"\x1b\[[0-9;]*4m[Rr]escue", text)  # a word of the question
-
-
-def test_marked_text_has_no_control_codes_and_keeps_lists():
-    text = "Take\x1b[31m care.\r\n- one\r\n- two\tthree\n"
-    shown = mark_text(text, [(0, 4, "bold"), (2, 999, "underline")], reflow=True)
-    assert shown.plain == "Take\\x1b[31m care.\n- one\n- two    three\n"
-    assert [str(span.style) for span in shown.spans] == ["bold", "bold underline", "underline"]
-    wrapped = "A line that was wrapped by hand at some sixty characters or so,\nand goes on.\nA new one."
-    assert mark_text(wrapped, [], reflow=True).plain.count("\n") == 1
-    assert mark_text(wrapped, [], reflow=False).plain == wrapped
 
 
 def test_a_question_is_read_from_standard_input_by_search_and_ask(lmkrag, index):

@@ -2,7 +2,8 @@ from dataclasses import replace
 
 import pytest
 
-from lmkrag.readers.extractive import COVERAGE, NOT_FOUND, ExtractiveReader, weigh_evidence
+from lmkrag.evidence import COVERAGE, weigh_evidence
+from lmkrag.readers.extractive import NOT_FOUND, ExtractiveReader
 from lmkrag.types import Hit, Span
 
 TEXT = "The lamp is lit at dusk. Nobody may trim the wick before midnight."

@@ -16,9 +16,9 @@ from fastapi.responses import Response
 from pydantic import ValidationError
 
 from lmkrag.engine import Engine
-from lmkrag.errors import LmkragError, UsageError
+from lmkrag.errors import LmkragError
+from lmkrag.rendering.blocks import parse_blocks
 from lmkrag.server.excerpts import read_excerpt
-from lmkrag.server.markdown import parse_markdown
 from lmkrag.server.pages import SCALES
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import (
@@ -40,7 +40,8 @@ from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, SentenceScore
 router = APIRouter(prefix="/api/documents", tags=["documents"])
 
 _MOST_TEXT = 200_000  # characters of a text in one response
-_MOST_BLOCKS = 400_000  # characters of a Markdown document that is shown as such
+_MOST_BLOCKS = 400_000  # characters of a document that are shown at once
+_LONGEST_LINE = 20_000  # characters of a line that is not torn
 _MOST_POINTS = 20_000
 _MOST_JSON = 16 << 20  # bytes of a document that is sent as JSON
 
@@ -96,16 +97,24 @@ async def read_text(
 
 
 @router.get("/{doc_id:path}/blocks", response_model=BlocksReply)
-async def read_blocks(doc_id: DocId, service: TheService, index: _IndexName = None) -> Any:
-    """Return a Markdown document as a tree whose texts know where they stand in the source."""
+async def read_blocks(
+    doc_id: DocId,
+    service: TheService,
+    index: _IndexName = None,
+    start: Annotated[int, Query(ge=0, le=2**53)] = 0,
+    end: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+) -> Any:
+    """Return the lines of a document with characters ``[start, end)`` as a tree: 400,000 characters at most."""
 
     def read(engine: Engine) -> dict[str, Any]:
         (info,) = engine.documents(doc_ids=[doc_id])
-        if info.kind != "markdown":
-            raise UsageError(f"{doc_id} is not Markdown")
-        if info.characters > _MOST_BLOCKS:
-            raise UsageError(f"{doc_id} is too long to be shown as more than its text")
-        return {"blocks": parse_markdown(engine.read(doc_id))}
+        first = min(start, info.characters)
+        stop = min(info.characters if end is None else max(first, end), first + _MOST_BLOCKS)
+        first -= len(engine.read(doc_id, max(0, first - _LONGEST_LINE), first).rpartition("\n")[2])
+        stop += len(engine.read(doc_id, stop, stop + _LONGEST_LINE).partition("\n")[0])
+        blocks = parse_blocks(engine.read(doc_id, first, stop), kind=info.kind, start=first)
+        line = engine.read(doc_id, 0, first).count("\n") + 1
+        return {"blocks": blocks, "start": first, "end": stop, "line": line, "characters": info.characters}
 
     return await service.indexes.find(index).run(read)
 

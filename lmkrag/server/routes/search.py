@@ -5,8 +5,9 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from lmkrag.serialization import answer_to_json
-from lmkrag.server.asking import answer, answer_events, find_spans
+from lmkrag.rendering.blocks import span_blocks
+from lmkrag.serialization import to_json
+from lmkrag.server.asking import answer, answer_events, answer_reply, find_spans, make_standalone
 from lmkrag.server.schemas import AnswerReply, AskBody, BatchBody, BatchReply, NamedQuery, SearchBody, SpansReply
 from lmkrag.server.service import TheService
 from lmkrag.server.streams import stream_events
@@ -19,7 +20,7 @@ async def search(body: SearchBody, service: TheService) -> Any:
     """Find the passages that answer a question, best first."""
     index = service.indexes.find(body.index)
     spans = await index.run(lambda engine: engine.search(body.query, **body.options()))
-    return {"spans": spans}
+    return {"spans": to_json(spans), "blocks": [span_blocks(span) for span in spans] if body.blocks else None}
 
 
 @router.post("/search/batch", response_model=BatchReply)
@@ -33,7 +34,7 @@ async def search_batch(body: BatchBody, service: TheService) -> Any:
     queries = [query for _, query in named]
     found = await index.run(lambda engine: engine.search_many(queries, **body.options()))
     results = zip(named, found, strict=True)
-    return {"results": [{"query_id": name, "spans": spans} for (name, _), spans in results]}
+    return {"results": [{"query_id": name, "spans": to_json(spans)} for (name, _), spans in results]}
 
 
 @router.post(
@@ -44,8 +45,10 @@ async def search_batch(body: BatchBody, service: TheService) -> Any:
 async def ask(body: AskBody, service: TheService) -> Any:
     """Answer a question from the documents, with citations; with `stream`, as server-sent events."""
     index = service.indexes.find(body.index)
-    spans = await find_spans(index, service.reader, body.question, body.options())
+    question, reader = await make_standalone(index, service.reader, body.history, body.question)
+    spans = await find_spans(index, reader, question, body.options())
     if body.stream:
-        response: Response = stream_events(answer_events(index, service.reader, body.question, spans))
+        response: Response = stream_events(answer_events(index, reader, question, spans, blocks=body.blocks))
         return response
-    return answer_to_json(body.question, await answer(index, service.reader, body.question, spans))
+    said = await answer(index, reader, question, spans)
+    return answer_reply(body.question, said, blocks=body.blocks)

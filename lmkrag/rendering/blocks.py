@@ -1,0 +1,102 @@
+"""The one way from a passage or an answer to what is shown of it: see :func:`parse_blocks`."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+
+from lmkrag.corpus.table_rows import is_record, read_record
+from lmkrag.rendering.lines import Line, add_rules, shape_notes, shape_rst, split_lines
+from lmkrag.rendering.markdown import parse_lines
+from lmkrag.rendering.tree import Marks, Node, append_inline, element, mark_nodes, text_node
+from lmkrag.types import Answer, Span
+
+_CITED = re.compile(r"\[(\d{1,4})\]")
+
+
+def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> list[Node]:
+    """Return what is shown of a text: paragraphs, lists, tables, code.
+
+    Args:
+        text: a document or a passage of it.
+        kind: of the document, such as ``"markdown"``, ``"rst"``, ``"code"`` or ``"csv"``.
+        start: where the text begins in its document, in characters.
+        header: the first row of the table that the text begins in the midst of.
+    """
+    if kind == "code":
+        return [element("pre", element("code", text_node(text, start)))]
+    lines = split_lines(text, start)
+    if kind == "rst":
+        return parse_lines(list(shape_rst(lines)), dialect="rst")
+    if kind == "markdown":
+        return parse_lines(list(add_rules(shape_notes(lines), header)), dialect="markdown")
+    nodes: list[Node] = []
+    for is_table, group in groupby(lines, key=lambda line: is_record(line.source)):
+        if is_table:
+            nodes += _tabulate(list(group))
+        else:
+            nodes += parse_lines(list(add_rules(group, header)), dialect="plain")
+            header = ""
+    return nodes
+
+
+def _tabulate(records: Sequence[Line]) -> Iterator[Node]:
+    """Tables of rows that have their columns' names with them, one for each run of the same columns."""
+    rows = ([cell for cell in read_record(line.source, line.start)] for line in records)
+    for columns, group in groupby(rows, key=lambda cells: [column for column, _, _ in cells]):
+        head = element("tr", *(element("th", text_node(column)) for column in columns))
+        body = [element("tr", *(element("td", text_node(value, place)) for _, value, place in row)) for row in group]
+        yield element("table", element("thead", head), element("tbody", *body))
+
+
+def span_blocks(span: Span) -> list[Node]:
+    """Return what is shown of a passage, the sentence that was found marked as ``found``."""
+    marks = [(hit.start, hit.end, "found") for hit in span.hits[:1]]
+    return mark_nodes(parse_blocks(span.text, kind=span.kind, start=span.start, header=span.header), marks)
+
+
+def answer_blocks(answer: Answer) -> list[Node]:
+    """Return what is shown of an answer: its citations are ``cite`` elements, whose ``number`` is the citation's.
+
+    Of quoted passages the sentences that answer are marked as ``quoted`` and the fewest words as ``short``.
+    """
+    if not answer.quotes:
+        return _link_citations(parse_blocks(answer.text, kind="markdown"), {one.number for one in answer.citations})
+    nodes: list[Node] = []
+    if answer.short:
+        words = "; ".join(" ".join(one.text.split()) for one in answer.short)
+        nodes.append(element("p", element("strong", text_node(words))))
+    elif not answer.found:
+        nodes.append(element("p", text_node(answer.text.partition("\n\n")[0])))
+    for quote in answer.quotes:
+        span = answer.spans[quote.number - 1]
+        text = span.text[quote.start - span.start : quote.end - span.start]
+        marks: Marks = [
+            *((one.start, one.end, "quoted") for one in answer.citations if one.number == quote.number),
+            *((one.start, one.end, "short") for one in answer.short if one.number == quote.number),
+        ]
+        if quote.heading:
+            nodes.append(element("h4", text_node(quote.heading)))
+        nodes += mark_nodes(parse_blocks(text, kind=span.kind, start=quote.start, header=quote.header), marks)
+        append_inline(nodes, _cite(quote.number))
+    return nodes
+
+
+def _cite(number: int) -> Node:
+    return element("cite", text_node(f"[{number}]"), number=number)
+
+
+def _link_citations(nodes: Sequence[Node], numbers: set[int]) -> list[Node]:
+    """Make ``[1]`` a citation wherever prose has it."""
+    made: list[Node] = []
+    for node in nodes:
+        if "text" not in node:
+            inside = node["children"] if node["tag"] == "code" else _link_citations(node["children"], numbers)
+            made.append({**node, "children": inside})
+            continue
+        done = 0
+        for match in _CITED.finditer(node["text"]):
+            if int(match[1]) in numbers:
+                made += [text_node(node["text"][done : match.start()]), _cite(int(match[1]))]
+                done = match.end()
+        made.append(text_node(node["text"][done:]))
+    return [node for node in made if node.get("text") != ""]

@@ -1,0 +1,186 @@
+"""Lines of a text as Markdown: what rst, tables cut off from their headers and notes of MkDocs are written as instead.
+
+A line keeps its source, so that what is made of it still knows where it stands. Directives are those of docutils and
+Sphinx, https://docutils.sourceforge.io/docs/ref/rst/directives.html.
+"""
+
+import re
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from lmkrag.corpus.table_rows import is_row, is_rule
+
+_LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
+_FRONT_MATTER = re.compile(r"---[^\S\r\n]*(?>\r\n|\r|\n)(?:[^\r\n]*(?>\r\n|\r|\n))*?---[^\S\r\n]*(?:(?>\r\n|\r|\n)|\Z)")
+_DIRECTIVE = re.compile(r"\s*\.\. (?:\|[^|]*\| )?([\w:+.-]+)::\s*(.*)")
+_COMMENT = re.compile(r"\s*\.\.(?:\s|$)")
+_FIELD = re.compile(r"\s*:[^:`]+:(?:\s|$)")
+_ADORNMENT = re.compile(r"([=\-~^\"'`#*+.:_])\1{2,}\s*")
+_RST_TABLE = re.compile(r"\s*(?:[=-]+(?: +[=-]+)+|\+[-=+]+\+)\s*")
+_NOTE = re.compile(r"\s*(?:!!!|\?\?\?\+?)\s+(\w+)\s*(?:\"([^\"]*)\")?\s*")
+_HIDDEN = {"toctree", "contents", "index", "highlight", "meta", "module", "currentmodule", "py:module", "raw"}
+_SHOWS_CODE = {"code-block", "code", "sourcecode", "prompt", "parsed-literal", "doctest", "literalinclude", "math"}
+_FENCE = "```"
+
+
+class Line(NamedTuple):
+    """A line as Markdown, and its source, which begins at character ``start``; -1 where it was added."""
+
+    shown: str
+    source: str = ""
+    start: int = -1
+
+
+def split_lines(text: str, start: int) -> list[Line]:
+    """Return the lines of a text that begins at a character, but for YAML front matter."""
+    front_matter = _FRONT_MATTER.match(text)
+    first = front_matter.end() if front_matter else 0
+    lines = [Line(match[1], match[1], start + match.start()) for match in _LINE.finditer(text, first)]
+    return lines[:-1] if len(lines) > 1 and not lines[-1].source else lines
+
+
+def add_rules(lines: Iterable[Line], header: str) -> Iterator[Line]:
+    """Put a header and a rule before rows that have none, since rows without a rule are no table in Markdown.
+
+    Args:
+        lines: of a passage.
+        header: the first row of the table that the passage begins in the midst of; empty if it does not.
+    """
+    lines = list(lines)
+    begins, fenced = True, False
+    for number, line in enumerate(lines):
+        fenced = fenced != line.shown.lstrip().startswith((_FENCE, "~~~"))
+        row = is_row(line.shown) and not fenced
+        following = lines[number + 1].shown if number + 1 < len(lines) else ""
+        is_first = row and begins and not is_rule(line.shown)
+        if is_first and not (is_rule(following) and "-" in following):
+            if header and "|" in header:
+                yield from (Line(header), _rule(header), line)
+            else:
+                yield from (line, _rule(line.shown))
+        else:
+            yield line
+        begins = not row
+        header = header if begins and not line.shown.strip() else ""
+
+
+def _rule(row: str) -> Line:
+    columns = max(1, row.strip().strip("|").count("|") + 1)
+    return Line("|" + "---|" * columns)
+
+
+def shape_notes(lines: Sequence[Line]) -> Iterator[Line]:
+    """Write the notes of MkDocs (``!!! tip "Title"``) as paragraphs with a name in bold."""
+    number = 0
+    while number < len(lines):
+        note = _NOTE.fullmatch(lines[number].shown)
+        number += 1
+        if note is None:
+            yield lines[number - 1]
+            continue
+        yield from (Line(""), Line(f"**{note[2] or note[1].capitalize()}**", *lines[number - 1][1:]), Line(""))
+        stop = _block_end(lines, number, len(note[0]) - len(note[0].lstrip()))
+        yield from shape_notes(_dedent(lines[number:stop]))
+        number = stop
+
+
+def shape_rst(lines: Sequence[Line]) -> Iterator[Line]:
+    """Write reStructuredText as Markdown: headings, literal blocks, directives; comments and targets are left out."""
+    number = 0
+    while number < len(lines):
+        line = lines[number]
+        text = line.shown
+        number += 1
+        if (directive := _DIRECTIVE.fullmatch(text)) is not None:
+            number = yield from _shape_directive(lines, number, directive)
+        elif _COMMENT.match(text):
+            yield line._replace(shown="")
+            number = yield from _hide(lines, number, _indent(text))
+        elif _RST_TABLE.fullmatch(text):
+            number = yield from _fence_table(lines, number - 1)
+        elif text.rstrip().endswith("::"):
+            kept = text.rstrip()[:-1] if text.strip() != "::" else ""
+            yield line._replace(shown=kept)
+            number = yield from _fence(lines, number, _indent(text))
+        elif _ADORNMENT.fullmatch(text):
+            yield line._replace(shown="")  # a heading has been given its mark already
+        elif text.strip() and number < len(lines) and _is_underline(text, lines[number].shown):
+            yield line._replace(shown=f"## {text.strip()}")
+        elif _FIELD.match(text) and (number == 1 or _FIELD.match(lines[number - 2].shown)):
+            yield from (line._replace(shown=text.strip()[1:]), Line(""))
+        else:
+            yield line
+
+
+def _shape_directive(lines: Sequence[Line], number: int, directive: "re.Match[str]") -> Generator[Line, None, int]:
+    name, argument = directive[1].lower(), directive[2].strip()
+    line = lines[number - 1]
+    indent = _indent(line.shown)
+    if name in _SHOWS_CODE:
+        yield line._replace(shown="")
+        number = yield from _fence(lines, number, indent, options=True)
+    elif name in _HIDDEN:
+        yield line._replace(shown="")
+        number = yield from _hide(lines, number, indent)
+    else:
+        stop = _block_end(lines, number, indent)
+        title = name.rpartition(":")[2].capitalize()
+        is_name = name in ("image", "figure")
+        yield line._replace(shown="" if is_name else f"**{title}** {argument}".rstrip())
+        body = _dedent(lines[number:stop])
+        yield from shape_rst([one._replace(shown="") if _FIELD.match(one.shown) else one for one in body])
+        number = stop
+    return number
+
+
+def _fence(lines: Sequence[Line], number: int, indent: int, *, options: bool = False) -> Generator[Line, None, int]:
+    stop = _block_end(lines, number, indent)
+    block = _dedent(lines[number:stop])
+    while options and block and (_FIELD.match(block[0].shown) or not block[0].shown.strip()):
+        block.pop(0)
+    while block and not block[-1].shown.strip():
+        block.pop()
+    while block and not block[0].shown.strip():
+        block.pop(0)
+    if block:
+        yield from (Line(""), Line(_FENCE), *block, Line(_FENCE))
+    return stop
+
+
+def _fence_table(lines: Sequence[Line], number: int) -> Generator[Line, None, int]:
+    stop = number
+    while stop < len(lines) and lines[stop].shown.strip():
+        stop += 1
+    yield from (Line(_FENCE), *lines[number:stop], Line(_FENCE))
+    return stop
+
+
+def _hide(lines: Sequence[Line], number: int, indent: int) -> Generator[Line, None, int]:
+    stop = _block_end(lines, number, indent)
+    yield from (one._replace(shown="") for one in lines[number:stop])
+    return stop
+
+
+def _is_underline(title: str, below: str) -> bool:
+    return bool(_ADORNMENT.fullmatch(below)) and len(below.rstrip()) >= len(title.strip())
+
+
+def _indent(text: str) -> int:
+    return len(text) - len(text.lstrip())
+
+
+def _block_end(lines: Sequence[Line], number: int, indent: int) -> int:
+    """Where the lines end that are blank or stand further in than ``indent``; blank ones at the end do not count."""
+    stop = number
+    for place in range(number, len(lines)):
+        text = lines[place].shown
+        if text.strip() and _indent(text) <= indent:
+            break
+        if text.strip():
+            stop = place + 1
+    return stop
+
+
+def _dedent(lines: Sequence[Line]) -> list[Line]:
+    least = min((_indent(line.shown) for line in lines if line.shown.strip()), default=0)
+    return [line._replace(shown=line.shown[least:]) for line in lines]

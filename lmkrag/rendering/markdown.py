@@ -1,0 +1,203 @@
+"""Markdown as a tree of elements whose texts know where they stand in the source.
+
+HTML in a document stays text. Parsed by markdown-it-py; its tokens have lines, the place within them is found by
+reading each token's text in order.
+"""
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import cache
+from itertools import accumulate
+
+from markdown_it import MarkdownIt
+from markdown_it.rules_inline import StateInline
+from markdown_it.token import Token
+
+from lmkrag.rendering.lines import Line
+from lmkrag.rendering.tree import Node, element, text_node
+
+_LINK_END = re.compile(r"\]\((?:[^()\\]|\\.|\([^()]*\))*\)|\]\[[^\]]*\]|\]")
+_SAFE_LINK = re.compile(r"https?://|mailto:", re.IGNORECASE)
+_KEEPS_ITS_LINE = re.compile(r"\s|[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|[A-Z][\w.'’ -]{0,40}:\s")
+_WRAPPED = 60  # a shorter line was ended by its author
+_ATTRIBUTES = re.compile(r"\{\s*[:#.][^{}\n]*\}")
+_ROLE = re.compile(r":([\w:+.-]+):`([^`<]+?)(?:\s*<[^`>]*>)?`|`([^`<]+?)\s*<[^`>]*>`__?|`([^`<]+)`__?")
+_ROLES_OF_PROSE = ("ref", "doc", "term", "any", "abbr", "dfn", "guilabel", "menuselection", "sup", "sub")
+
+
+def parse_lines(lines: Sequence[Line], *, dialect: str) -> list[Node]:
+    """Return the blocks of a text.
+
+    Args:
+        lines: as Markdown, with their sources.
+        dialect: ``"markdown"`` (CommonMark with tables, strikethrough and attribute lists), ``"rst"`` (its roles
+            instead of links), or ``"plain"``, in which only blocks have a form and words stand as they are.
+    """
+    return _Blocks(lines, dialect).build(_parser(dialect).parse("\n".join(line.shown for line in lines)))
+
+
+@cache
+def _parser(dialect: str) -> MarkdownIt:
+    if dialect == "plain":
+        return MarkdownIt("zero").enable(["newline", "table", "fence", "heading", "list", "blockquote"])
+    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"]).disable("text_join")
+    if dialect == "rst":
+        parser.disable(["link", "image", "lheading", "code"])
+        parser.inline.ruler.before("backticks", "role", _read_role)
+    else:
+        parser.inline.ruler.before("backticks", "attributes", _skip_attributes)
+    return parser
+
+
+def _read_role(state: StateInline, silent: bool) -> bool:
+    """Take ``:func:`name``` and ```words <target>`_`` as what a reader sees of them."""
+    match = _ROLE.match(state.src, state.pos)
+    if match is None:
+        return False
+    if not silent:
+        role, inside = match[1] or "ref", match[2] or match[3] or match[4]
+        kind = "text_special" if role.rpartition(":")[2] in _ROLES_OF_PROSE else "code_inline"
+        token = state.push(kind, "code", 0)
+        token.content = token.markup = inside.strip().lstrip("~!")
+    state.pos = match.end()
+    return True
+
+
+def _skip_attributes(state: StateInline, silent: bool) -> bool:
+    """Leave ``{#anchor .class}`` out."""
+    match = _ATTRIBUTES.match(state.src, state.pos)
+    if match is not None:
+        state.pending = state.pending.rstrip()
+        state.pos = match.end()
+    return match is not None
+
+
+class _Builder:
+    """Makes a tree of tokens that open, close or stand alone."""
+
+    def build(self, tokens: Sequence[Token]) -> list[Node]:
+        root = element("")
+        open_nodes = [root]
+        for token in tokens:
+            if token.hidden:
+                continue  # paragraphs of a tight list
+            children = open_nodes[-1]["children"]
+            if token.nesting == 1:
+                children.append(element(token.tag, **_attributes(token)))
+                open_nodes.append(children[-1])
+            elif token.nesting == -1:
+                open_nodes.pop()
+                self.close(token)
+            else:
+                children += self.make(token)
+        nodes: list[Node] = root["children"]
+        return nodes
+
+    def make(self, token: Token) -> list[Node]:
+        """Return the nodes of a token that stands alone."""
+        raise NotImplementedError
+
+    def close(self, token: Token) -> None:
+        """Note that an element ends."""
+
+
+class _Blocks(_Builder):
+    """The blocks of a text. State: how far each line's text has been found."""
+
+    def __init__(self, lines: Sequence[Line], dialect: str) -> None:
+        self._lines = lines
+        self._joins = dialect == "markdown"
+        self._found: dict[int, int] = {}
+
+    def make(self, token: Token) -> list[Node]:
+        if token.type == "inline":
+            first = (token.map or [0])[0]
+            lines = token.content.split("\n")
+            starts = [self._find(first + number, line) for number, line in enumerate(lines)]
+            return _Inline(token.content, lines, starts, joins=self._joins).build(token.children or [])
+        if token.type in ("fence", "code_block"):
+            return [element("pre", element("code", *self._code(token)))]
+        if token.type == "hr":
+            return [element("hr")]
+        return [text_node(token.content)] if token.content else []
+
+    def _code(self, token: Token) -> list[Node]:
+        first = (token.map or [0])[0] + (token.type == "fence")
+        lines = token.content.splitlines(keepends=True)
+        return [text_node(line, self._find(first + number, line.rstrip("\r\n"))) for number, line in enumerate(lines)]
+
+    def _find(self, number: int, piece: str) -> int:
+        """Where a piece of a line stands in the source, behind what was found in the line before; -1 if nowhere."""
+        if number >= len(self._lines) or self._lines[number].start < 0:
+            return -1
+        line = self._lines[number]
+        place = line.source.find(piece, self._found.get(number, 0))
+        if place < 0:
+            return -1
+        self._found[number] = place + len(piece)
+        return line.start + place
+
+
+class _Inline(_Builder):
+    """What stands within a block. State: how far its content has been read."""
+
+    def __init__(self, content: str, lines: list[str], starts: list[int], *, joins: bool) -> None:
+        self._content, self._lines, self._starts, self._joins = content, lines, starts, joins
+        self._borders = [0, *accumulate(len(line) + 1 for line in lines)]
+        self._read = 0
+
+    def make(self, token: Token) -> list[Node]:
+        if token.type == "softbreak":
+            return [self._line_break()]
+        if token.type == "hardbreak":
+            return [element("br")]
+        if token.type == "text_special":
+            return [self._text(token.content, token.markup)]
+        if not token.content:
+            return []
+        text = self._text(token.content, token.content)
+        if token.type == "code_inline":
+            return [element("code", text)]
+        if token.type == "image":
+            self._skip_link()
+            return [element("em", text)]
+        return [text]
+
+    def close(self, token: Token) -> None:
+        if token.type == "link_close" and token.markup != "autolink":
+            self._skip_link()
+
+    def _skip_link(self) -> None:
+        end = _LINK_END.match(self._content, self._read)
+        if end:
+            self._read = end.end()
+
+    def _line_break(self) -> Node:
+        """A blank where a paragraph was only wrapped, else a line break."""
+        place = self._content.find("\n", self._read)
+        number = bisect_right(self._borders, max(place, self._read)) - 1
+        before, after = self._lines[number], self._lines[min(number + 1, len(self._lines) - 1)]
+        goes_on = self._joins or (len(before) >= _WRAPPED and not _KEEPS_ITS_LINE.match(after or " "))
+        start = self._starts[number]
+        return text_node(" " if goes_on else "\n", start + len(before) if start >= 0 else -1)
+
+    def _text(self, shown: str, source: str) -> Node:
+        place = self._content.find(source, self._read)
+        if place < 0 or not source:
+            return text_node(shown)
+        self._read = place + len(source)
+        line = bisect_right(self._borders, place) - 1
+        start = self._starts[line]
+        return text_node(shown, -1 if start < 0 else start + place - self._borders[line])
+
+
+def _attributes(token: Token) -> dict[str, str | int]:
+    """What may be shown of a token's attributes: links to the web, where a list begins, how a cell is aligned."""
+    if token.type == "link_open":
+        link = str(token.attrs.get("href", ""))
+        return {"href": link} if _SAFE_LINK.match(link) else {}
+    if token.type == "ordered_list_open" and "start" in token.attrs:
+        return {"start": int(token.attrs["start"])}
+    align = str(token.attrs.get("style", "")).rpartition(":")[2]
+    return {"align": align} if align in ("left", "right", "center") else {}

@@ -1,0 +1,102 @@
+"""A tree as what rich prints on a terminal."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from lmkrag.rendering.tree import Node
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.text import Text
+
+_STYLES = {"strong": "bold", "em": "italic", "code": "cyan", "s": "strike", "cite": "bold", "th": "bold"}
+_HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
+
+
+def to_terminal(
+    nodes: Sequence[Node], marks: Mapping[str, str], clean: Callable[[str], str]
+) -> "Iterator[RenderableType]":
+    """Yield paragraphs that wrap, code with its lines, and tables.
+
+    Args:
+        nodes: of a passage or an answer.
+        marks: rich's styles by kinds of marks.
+        clean: makes the text of a line safe to print.
+    """
+    printer = _Printer(marks, clean)
+    for node in nodes:
+        yield from printer.block(node)
+
+
+class _Printer:
+    """Prints blocks with some styles of marks."""
+
+    def __init__(self, marks: Mapping[str, str], clean: Callable[[str], str]) -> None:
+        self._marks, self._clean = marks, clean
+
+    def block(self, node: Node) -> "Iterator[RenderableType]":
+        from rich.padding import Padding
+
+        tag = node.get("tag")
+        if tag == "pre":
+            yield Padding(self._inline([node], no_wrap=True), (0, 0, 0, 2), expand=False)
+        elif tag == "table":
+            yield self._table(node)
+        elif tag in ("ul", "ol"):
+            for number, item in enumerate(node["children"], node["attributes"].get("start", 1)):
+                yield from self._item(item, "-" if tag == "ul" else f"{number}.")
+        elif tag == "blockquote":
+            for child in node["children"]:
+                yield from (Padding(part, (0, 0, 0, 2), expand=False) for part in self.block(child))
+        elif tag == "hr":
+            yield ""
+        else:
+            yield self._inline([node], style="bold" if tag in _HEADINGS else "")
+
+    def _item(self, item: Node, bullet: str) -> "Iterator[RenderableType]":
+        from rich.padding import Padding
+        from rich.text import Text
+
+        inline = [child for child in item["children"] if child.get("tag") not in ("ul", "ol", "pre", "table")]
+        line = self._inline(inline)
+        yield Padding(Text.assemble(f"{bullet} ", line), (0, 0, 0, 1), expand=False)
+        for child in item["children"]:
+            if child.get("tag") in ("ul", "ol", "pre", "table"):
+                yield from (Padding(part, (0, 0, 0, 3), expand=False) for part in self.block(child))
+
+    def _table(self, node: Node) -> "RenderableType":
+        from rich import box
+        from rich.table import Table
+
+        rows = [row for part in node["children"] for row in part["children"]]
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+        for cell in rows[0]["children"] if rows else ():
+            table.add_column(self._inline(cell["children"]))
+        for row in rows[1:]:
+            table.add_row(*(self._inline(cell["children"]) for cell in row["children"]))
+        return table
+
+    def _inline(self, nodes: Sequence[Node], *, style: str = "", no_wrap: bool = False) -> "Text":
+        from rich.text import Text
+
+        shown = Text(no_wrap=no_wrap)
+        for text, styles in self._pieces(nodes, (style,) if style else ()):
+            lines = text.expandtabs(4).split("\n")
+            shown.append("\n".join(map(self._clean, lines)), style=" ".join(styles))
+        shown.rstrip()
+        return shown
+
+    def _pieces(self, nodes: Sequence[Node], styles: tuple[str, ...]) -> Iterator[tuple[str, tuple[str, ...]]]:
+        for node in nodes:
+            if "text" in node:
+                yield node["text"], styles
+                continue
+            tag = node["tag"]
+            if tag == "br":
+                yield "\n", styles
+            elif tag == "mark":
+                kinds = str(node["attributes"]["kind"]).split()
+                yield from self._pieces(node["children"], (*styles, *(self._marks.get(kind, "") for kind in kinds)))
+            else:
+                style = _STYLES.get(tag, "")
+                yield from self._pieces(node["children"], (*styles, style) if style else styles)

@@ -1,0 +1,55 @@
+"""A passage as a tree of elements whose texts know where they stand in their document."""
+
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+from typing import Any
+
+Node = dict[str, Any]
+"""``{"tag", "attributes", "children"}`` of an element, ``{"text", "start"}`` of text; ``start`` is -1 where unknown."""
+
+Marks = Sequence[tuple[int, int, str]]
+"""Characters ``[start, end)`` of the document, and what they are, such as ``"quoted"``."""
+
+_INSIDE_PARAGRAPHS = ("p", "li", "h1", "h2", "h3", "h4", "h5", "h6")
+
+
+def element(tag: str, *children: Node, **attributes: str | int) -> Node:
+    """Return an element."""
+    return {"tag": tag, "attributes": attributes, "children": list(children)}
+
+
+def text_node(text: str, start: int = -1) -> Node:
+    """Return text that stands at a character of the document."""
+    return {"text": text, "start": start}
+
+
+def mark_nodes(nodes: Sequence[Node], marks: Marks) -> list[Node]:
+    """Return a tree in which the marked characters are in ``mark`` elements, whose ``kind`` says what they are."""
+    return [piece for node in nodes for piece in _mark(node, marks)]
+
+
+def _mark(node: Node, marks: Marks) -> Iterator[Node]:
+    if "text" not in node:
+        yield {**node, "children": mark_nodes(node["children"], marks)}
+        return
+    text, start = node["text"], node["start"]
+    places = {0, len(text)}
+    if start >= 0:
+        places |= {place - start for mark in marks for place in mark[:2] if start < place < start + len(text)}
+    for low, high in pairwise(sorted(places)):
+        piece = text_node(text[low:high], start + low if start >= 0 else -1)
+        kinds = [kind for first, stop, kind in marks if start >= 0 and first <= start + low < stop]
+        yield element("mark", piece, kind=" ".join(dict.fromkeys(kinds))) if kinds else piece
+
+
+def append_inline(nodes: list[Node], inline: Node) -> None:
+    """Add an inline element to the end of the last paragraph, list item or heading; else as a paragraph of its own."""
+    last = nodes[-1] if nodes else element("hr")
+    while last.get("tag") in ("ul", "ol", "blockquote") and last["children"]:
+        last = last["children"][-1]
+    if last.get("tag") == "li" and last["children"] and last["children"][-1].get("tag") == "p":
+        last = last["children"][-1]
+    if last.get("tag") in _INSIDE_PARAGRAPHS:
+        last["children"] += [text_node(" "), inline]
+    else:
+        nodes.append(element("p", inline))
