@@ -6,7 +6,6 @@ stays in NumPy arrays.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from html import escape
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -237,12 +236,10 @@ class Span:
         return str(self.explanation)
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the place, the section and the text."""
-        from lmkrag.rendering.blocks import span_blocks
-        from lmkrag.rendering.html import to_html
+        """Return what a notebook shows."""
+        from lmkrag.rendering.notebook import span_html
 
-        heading = f"<b>{escape(self.place)}</b> <small>{escape(self.section)} ({self.score:.3f})</small>"
-        return f"{heading}<blockquote>{to_html(span_blocks(self))}</blockquote>"
+        return span_html(self)
 
     @property
     def place(self) -> str:
@@ -317,12 +314,12 @@ class Quote:
 class Answer:
     """What a reader said. ``found`` is false when the documents do not answer the question.
 
-    ``warnings`` tell what did not hold when the answer was checked, such as a citation of a span that is not there.
-    ``short`` are the fewest words that answer, best first; none where a sentence is the answer, or a language model
-    answered. ``confidence`` is the probability that the documents answer the question; None where nobody can tell.
-    ``missing`` are exact words of the question (codes, numbers, names) that no passage has. An answer that is not
-    ``found`` but has citations tells the nearest passages. ``quotes`` are the passages that ``text`` shows; none where
-    a language model answered. Citation ``[number]`` is of ``spans[number - 1]``.
+    ``warnings`` tell what did not hold when it was checked, such as a citation of a span that is not there. ``short``
+    are the fewest words that answer, best first; none where a sentence is the answer. ``confidence`` is the probability
+    that the documents answer the question; None where nobody can tell. ``missing`` are exact words of the question
+    (codes, numbers, names) that no passage has. An answer that is not ``found`` but has citations tells the nearest
+    passages. ``quotes`` are the passages that ``text`` shows; none where a language model answered. Citation
+    ``[number]`` is of ``spans[number - 1]``.
     """
 
     text: str
@@ -337,17 +334,14 @@ class Answer:
     quotes: tuple[Quote, ...] = ()
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the answer, and the place of each citation."""
-        from lmkrag.rendering.blocks import answer_blocks
-        from lmkrag.rendering.html import to_html
+        """Return what a notebook shows."""
+        from lmkrag.rendering.notebook import answer_html
 
-        places = {citation.number: citation.place for citation in self.citations}
-        cited = "".join(f"<li value={number}>{escape(place)}</li>" for number, place in places.items())
-        return f"{to_html(answer_blocks(self))}<ol>{cited}</ol>"
+        return answer_html(self)
 
     def __str__(self) -> str:
         """Return the text and where each citation stands."""
-        places = [f"[{cited.number}] {cited.place}" for cited in self.citations]
+        places = dict.fromkeys(f"[{cited.number}] {cited.place}" for cited in self.citations)
         return "\n".join([self.text, *([""] if places else []), *places])
 
 
@@ -377,8 +371,9 @@ class IndexReport:
 class IndexStatus:
     """What an index holds. ``bytes`` is its size on disk, ``dead`` the sentences deleted but not compacted.
 
-    ``generation`` counts commits, ``skipped`` files that could not be indexed. ``changed`` is the time (ISO 8601) of
-    the last write, ``roots`` counts documents by directory, ``shards`` is 0 where documents are not divided.
+    ``generation`` counts commits, ``skipped`` files that could not be indexed; ``skipped_files`` has the first 200.
+    ``changed`` is the time of the last write (ISO 8601), ``roots`` counts documents by directory, ``shards`` is 0 where
+    documents are not divided.
     """
 
     path: str
@@ -399,3 +394,4 @@ class IndexStatus:
     kinds: Mapping[str, int] = field(default_factory=dict)
     roots: Mapping[str, int] = field(default_factory=dict)
     shards: int = 0
+    skipped_files: tuple[Skipped, ...] = ()

@@ -10,6 +10,7 @@ from lmkrag.cli.backup import backup
 from lmkrag.cli.cluster import cluster
 from lmkrag.cli.doctor import doctor
 from lmkrag.cli.evaluate import evaluate
+from lmkrag.cli.grep import grep
 from lmkrag.cli.index import index
 from lmkrag.cli.index_tools import index_tools
 from lmkrag.cli.manage import list_command, remove, show, status, verify
@@ -50,6 +51,7 @@ def main(context: click.Context) -> None:
     lmkrag search "sick leave"          find passages about something
     lmkrag ask "who approves leave?"    answer a question, with citations
     lmkrag chat                         ask follow-up questions
+    lmkrag grep "retry limit" src/      search a folder by meaning, without indexing it first
     lmkrag serve                        serve a page, an API and MCP
 
     Settings come from flags, else LMKRAG_INDEX and other LMKRAG_* variables, else lmkrag.toml in your configuration
@@ -63,6 +65,7 @@ logging_options(main)
 for command in (
     index,
     search,
+    grep,
     ask,
     chat,
     list_command,

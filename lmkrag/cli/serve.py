@@ -1,12 +1,17 @@
 """``lmkrag serve`` and ``lmkrag mcp``."""
 
+import contextlib
 import os
 import re
-from collections.abc import Mapping
+import subprocess
+import sys
+import webbrowser
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from lmkrag.cli.ask import choose_reader, reader_options, take_reader
 from lmkrag.cli.output import DEFAULT_INDEX, Switch, find_default_index, rerank_model_option
@@ -35,7 +40,10 @@ def _indexes_option(command: Any) -> Any:
     )(command)
 
 
-@click.command(epilog="Example: lmkrag serve --index handbook=indexes/handbook")
+@click.command(epilog="Example: lmkrag serve docs/")
+@click.argument(
+    "folders", nargs=-1, metavar="[FOLDER...]", type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
 @_indexes_option
 @click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
 @click.option(
@@ -46,6 +54,7 @@ def _indexes_option(command: Any) -> Any:
     help="Port to listen on; 0 takes a free one.",
 )
 @click.option("--writable", is_flag=True, help="Allow adding and removing documents.")
+@click.option("--no-open", is_flag=True, help="Do not open a browser for FOLDER.")
 @click.option(
     "--token-file",
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
@@ -86,10 +95,12 @@ def _indexes_option(command: Any) -> Any:
 )
 @reader_options
 def serve(
+    folders: tuple[Path, ...],
     indexes: tuple[str, ...],
     host: str,
     port: int,
     writable: bool,
+    no_open: bool,
     token_file: Path | None,
     no_auth: bool,
     allowed_hosts: tuple[str, ...],
@@ -102,8 +113,14 @@ def serve(
 ) -> None:
     """Serve a web page, an HTTP API and MCP.
 
-    The API has REST routes and those of OpenAI and Dify.
+    FOLDER is indexed first, and kept up to date while the server runs; its index is in the user's cache directory. The
+    API has REST routes and those of OpenAI and Dify.
     """
+    if folders and click.get_current_context().get_parameter_source("indexes") is ParameterSource.COMMANDLINE:
+        raise UsageError(
+            "give folders or --index, not both: lmkrag index FOLDER --index DIR makes an index of your own"
+        )
+    served = _index_folders(folders) if folders else {}
     _use_one_thread_each()
     try:
         from lmkrag.server.run import serve as run
@@ -112,7 +129,7 @@ def serve(
         raise MissingExtra("serve", error.name or "a package") from None
     load_reader = choose_reader(options)
     settings = ServerSettings(
-        indexes=name_indexes(indexes),
+        indexes=served or name_indexes(indexes),
         host=host,
         port=port,
         writable=writable,
@@ -127,14 +144,46 @@ def serve(
 
     def announce(url: str) -> None:
         click.echo(f"lmkrag: serving {', '.join(settings.indexes)} on {url}", err=True)
+        if folders:
+            click.echo(f"lmkrag: MCP clients connect to {url}/mcp", err=True)
+            if not no_open and sys.stderr.isatty():
+                webbrowser.open(url)
 
     if ray is None:
         _refuse_urls(settings.indexes)
-        run(settings, announce=announce)
+        with _following(folders, settings.indexes):
+            run(settings, announce=announce)
     else:
         from lmkrag.server.ray_serving import RaySettings, serve_on_ray
 
         serve_on_ray(settings, RaySettings(ray, replicas), load_reader, announce=announce)
+
+
+def _index_folders(folders: tuple[Path, ...]) -> dict[str, Path | str]:
+    """Index folders in the user's cache directory; return the index by the name of the first folder."""
+    from lmkrag.ingest.folder_cache import cached_index
+
+    index = cached_index(folders)
+    command = [sys.executable, "-m", "lmkrag", "index", *map(str, folders), "--index", str(index), "--prune"]
+    if subprocess.run(command, check=False).returncode:  # in a process of its own: it may use all cores
+        raise UsageError("the folder was not indexed")
+    return {re.sub(r"[^\w.-]+", "-", folders[0].resolve().name) or "folder": index}
+
+
+@contextlib.contextmanager
+def _following(folders: tuple[Path, ...], indexes: Mapping[str, Path | str]) -> Iterator[None]:
+    """Keep the index of folders up to date meanwhile."""
+    if not folders:
+        yield
+        return
+    (index,) = indexes.values()
+    command = [sys.executable, "-m", "lmkrag", "index", *map(str, folders), "--index", str(index), "--watch"]
+    watching = subprocess.Popen(command)
+    try:
+        yield
+    finally:
+        watching.terminate()
+        watching.wait()
 
 
 def _refuse_urls(indexes: Mapping[str, Path | str]) -> None:

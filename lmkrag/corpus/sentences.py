@@ -92,7 +92,8 @@ def iter_sentences(
     text: Text, *, kind: str = "text", splitter: Splitter = "punkt", language: str = "english"
 ) -> Iterator[Sentence]:
     """Like :func:`split_sentences`, one at a time: what is held in memory does not grow with the text."""
-    find_ends = _sentence_ends(splitter, language)
+    # Code has no sentences to look for, and NLTK takes half a second to import.
+    find_ends = _sentence_ends(splitter, language) if kind != "code" else _no_ends
     if kind == "code":
         blocks = _code_blocks(0, _lines(text))
     else:
@@ -284,6 +285,10 @@ def _code_blocks(start: int, lines: Iterable[str]) -> Iterator[Part]:
             start, group = start + len(group), ""
     if group:
         yield start, group, "code"
+
+
+def _no_ends(_: str) -> list[int]:
+    return []
 
 
 @cache

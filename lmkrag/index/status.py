@@ -9,7 +9,9 @@ from sqlite3 import Connection
 
 from lmkrag.index import catalog, catalog_segments
 from lmkrag.specs import EncoderSpec, Recipe
-from lmkrag.types import IndexStatus
+from lmkrag.types import IndexStatus, Skipped
+
+_LISTED = 200  # skipped files
 
 
 def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe: Recipe) -> IndexStatus:
@@ -46,6 +48,10 @@ def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe
         changed=datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds"),
         kinds=_count(connection, "kind"),
         roots=_count(connection, "root"),
+        skipped_files=tuple(
+            Skipped(*row)
+            for row in connection.execute("SELECT path, reason FROM skipped_file ORDER BY path LIMIT ?", (_LISTED,))
+        ),
     )
 
 
@@ -68,4 +74,5 @@ def combine_status(path: Path, parts: Sequence[IndexStatus]) -> IndexStatus:
         kinds=dict(sorted(kinds.items())),
         roots=dict(sorted(roots.items())),
         shards=len(parts),
+        skipped_files=tuple(one for part in parts for one in part.skipped_files)[:_LISTED],
     )

@@ -178,7 +178,8 @@ class _Inline(_Builder):
         place = self._content.find("\n", self._read)
         number = bisect_right(self._borders, max(place, self._read)) - 1
         before, after = self._lines[number], self._lines[min(number + 1, len(self._lines) - 1)]
-        goes_on = self._joins or (len(before) >= _WRAPPED and not _KEEPS_ITS_LINE.match(after or " "))
+        wrapped = len(before) >= _WRAPPED or after[:1].islower()
+        goes_on = self._joins or (wrapped and not _KEEPS_ITS_LINE.match(after or " "))
         start = self._starts[number]
         return text_node(" " if goes_on else "\n", start + len(before) if start >= 0 else -1)
 

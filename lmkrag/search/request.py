@@ -34,7 +34,6 @@ class AskOptions(_CommonOptions, total=False):
     """Options of a search for a reader; see :class:`SearchRequest`."""
 
     context_tokens: int | None
-    explain: bool
 
 
 class SearchOptions(_CommonOptions, total=False):

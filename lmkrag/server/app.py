@@ -5,10 +5,12 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator, Callable
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.responses import FileResponse, Response
+from fastapi.security import HTTPBearer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -32,16 +34,8 @@ from lmkrag.version import __version__
 _logger = logging.getLogger(__name__)
 _TRY_AGAIN = 2.0  # seconds until an index that could not be searched is tried again
 _DOCUMENTS = b"/api/documents/"
-_STATIC = {
-    "app.js": "text/javascript",
-    "document.js": "text/javascript",
-    "explain.js": "text/javascript",
-    "requests.js": "text/javascript",
-    "state.js": "text/javascript",
-    "vendor/htm-preact.js": "text/javascript",
-    "style.css": "text/css",
-    "icon.svg": "image/svg+xml",
-}
+_STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+"""Kinds of the files of the page."""
 
 
 def create_app(settings: ServerSettings, *, open_engine: Callable[[str], Engine] | None = None) -> ASGIApp:
@@ -96,6 +90,8 @@ def create_app(settings: ServerSettings, *, open_engine: Callable[[str], Engine]
         lifespan=lifespan,
         docs_url=None,
         redoc_url=None,
+        # The guard checks the token; this declares it.
+        dependencies=[Depends(HTTPBearer(auto_error=False, description="The server's token, if it has one."))],
     )
     app.state.service = service
     handle_errors(app)
@@ -146,6 +142,10 @@ def _serve_page(app: FastAPI) -> None:
     async def page() -> Response:
         return FileResponse(str(folder / "index.html"), media_type="text/html; charset=utf-8")
 
+    @app.get("/docs", include_in_schema=False)
+    async def docs() -> Response:
+        return FileResponse(str(folder / "docs.html"), media_type="text/html; charset=utf-8")
+
     @app.get("/favicon.ico", include_in_schema=False)
     async def icon() -> Response:
         return FileResponse(str(folder / "icon.svg"), media_type="image/svg+xml")
@@ -156,8 +156,9 @@ def _serve_page(app: FastAPI) -> None:
             headers = {"Cache-Control": "no-cache"}
             return FileResponse(str(folder / name), media_type=f"{kind}; charset=utf-8", headers=headers)
 
-    for name, kind in _STATIC.items():
-        serve_file(name, kind)
+    for path in sorted(Path(str(folder)).rglob("*")):
+        if path.suffix in _STATIC:
+            serve_file(path.relative_to(str(folder)).as_posix(), _STATIC[path.suffix])
 
 
 class _Paths:

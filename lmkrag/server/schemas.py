@@ -63,6 +63,7 @@ class AskBody(AskFields):  # type: ignore[misc]
 
     index: IndexName = None
     question: Question
+    explain: StrictBool = Field(False, description="Explain why each passage was found.")
     history: list[tuple[Question, str]] = Field(
         [], max_length=MAX_HISTORY, description="Questions and answers before this one, oldest first."
     )
@@ -247,6 +248,12 @@ class IndexesReply(BaseModel):
     indexes: list[IndexModel]
     writable: bool
     reader: str
+
+
+class ExamplesReply(BaseModel):
+    """Questions or topics to begin with."""
+
+    questions: list[str]
 
 
 class FeedbackBody(_Request):

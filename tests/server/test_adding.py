@@ -367,3 +367,25 @@ async def test_files_and_folders_of_uploads_do_not_meet(accepting, index):
     accept.remove(served, "a/b/c.txt")
     assert ended(accept, await accept.receive(served, "a", pieces(b"The lamp is lit."))).state == "done"
     assert served.engine.read("a") == "The lamp is lit."
+
+
+def test_a_folder_is_served_and_kept_up_to_date(serve, tmp_path, monkeypatch):
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "ferry.md").write_text("# Ferry\n\nThe ferry to Skerry leaves at seven.\n")
+    with serve(tmp_path, tmp_path / "notes", "--no-open", XDG_CACHE_HOME=str(tmp_path / "cache")) as running:
+        assert f"MCP clients connect to {running.url}/mcp" in running.log.read_text()
+        with running.client() as client:
+            assert client.get("/api/indexes").json()["indexes"][0]["name"] == "notes"
+            found = client.post("/api/search", json={"query": "when does the ferry leave?"}).json()
+            assert found["spans"][0]["doc_id"] == "ferry.md"
+            (tmp_path / "notes" / "lamp.md").write_text("# Lamp\n\nThe wick is trimmed at dawn.\n")
+            deadline = time.monotonic() + 60
+            while client.get("/api/documents").json()["total"] < 2:
+                assert time.monotonic() < deadline, running.log.read_text()
+                time.sleep(0.2)
+    assert list((tmp_path / "cache" / "lmkrag" / "folders").iterdir())  # kept for the next time
+
+
+def test_a_folder_and_an_index_are_not_both_served(lmkrag, index, corpus):
+    refused = lmkrag("serve", corpus, "--index", index)
+    assert refused.returncode == 2 and "give folders or --index, not both" in refused.stderr

@@ -108,7 +108,6 @@ def test_a_span_over_two_pages(client, local):
         (f"{PDF}/pages/1.webp?scale=1000", 422, "less than or equal to 4"),
         ("glass-river.txt/pages/1.webp", 400, "has no pages"),
         ("glass-river.txt/places?start=0&end=3", 400, "has no pages"),
-        ("glass-river.txt/blocks", 400, "is not Markdown"),
         ("glass-river.txt/relevance", 422, "query: Field required"),
         ("glass-river.txt/text?start=-1", 422, "greater than or equal to 0"),
     ],

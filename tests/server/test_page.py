@@ -1,14 +1,16 @@
-"""The page in a real browser: ask, open what is cited, find the mark at the right place."""
+"""The page in a real browser: ask, follow up, open what is cited at the right place, manage documents, every state."""
 
 import re
+import shutil
 import time
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
 
 from lmkrag import Document, Engine
 
 MARKDOWN = "how is leave accrued?"
+EVIL = "evil\u202e.md"
 PDF = "how far have the coping stones moved?"
 
 
@@ -16,6 +18,7 @@ PDF = "how far have the coping stones moved?"
 def page(browser):
     """A page of which no error was printed when the test is over."""
     context = browser.new_context(viewport={"width": 1300, "height": 900})
+    context.grant_permissions(["clipboard-read", "clipboard-write"])
     opened = context.new_page()
     errors: list[str] = []
     opened.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
@@ -37,64 +40,138 @@ def until(page, script: str) -> None:
 
 def ask(page, url: str, question: str) -> None:
     page.goto(url)
-    page.get_by_role("searchbox").fill(question)
-    page.get_by_role("searchbox").press("Enter")
-    page.locator(".citations li").first.wait_for()
+    follow_up(page, question)
+
+
+def follow_up(page, question: str) -> None:
+    box = page.locator("#q")
+    box.fill(question)
+    box.press("Enter")
+    page.get_by_role("heading", name=question, level=2).wait_for()
+    page.locator(".turn:last-child .result").first.wait_for()
+    page.locator(".turn:last-child .citations li").first.wait_for()
+
+
+def test_the_first_screen_has_examples_and_the_cursor(page, server):
+    page.goto(server.url)
+    page.get_by_text("Answers quote exact passages of 5 documents.").wait_for()
+    until(page, "document.activeElement.id === 'q'")
+    example = page.locator(".examples a").first
+    question = example.inner_text()
+    example.click()
+    page.get_by_role("heading", name=question, level=2).wait_for()
     page.locator(".result").first.wait_for()
+    assert parse_qs(urlsplit(page.url).query)["q"] == [question]
 
 
 def test_ask_and_open_a_citation_in_markdown(page, server, corpus):
     ask(page, server.url, MARKDOWN)
-    assert page.locator(".said").inner_text().startswith("3. Leave and relief\nLeave is accrued by the month")
+    said = page.locator(".said").inner_text()
+    assert said.startswith("3. Leave and relief\n\nLeave is accrued by the month")
+    assert "Leave is accrued" in page.locator(".said mark.quoted").first.inner_text()
     page.locator(".said .citation").first.click()
-    mark = page.locator(".markdown mark").first
+    mark = page.locator(".document mark.place").first
     mark.wait_for()
     state = {name: values[0] for name, values in parse_qs(urlsplit(page.url).query).items()}
     text = (corpus / "lighthouse-handbook.md").read_text("utf-8")
     quote = text[int(state["start"]) : int(state["end"])]
-    marked = "".join(page.locator(".markdown mark").all_inner_texts())
+    marked = "".join(page.locator(".document mark.place").all_inner_texts())
     assert " ".join(marked.split()) == " ".join(quote.split())
     assert mark.locator("xpath=ancestor::p").count() == 1
     box = mark.bounding_box()
     assert 0 < box["y"] < 900  # it was scrolled to
-    assert page.locator(".markdown table td").count() > 3
+    assert page.locator(".document table td").count() > 3
     assert {urlsplit(address).netloc for address in page.requested} == {urlsplit(server.url).netloc}
+    page.keyboard.press("Escape")
+    page.locator(".document").wait_for(state="detached")
 
 
 def test_open_a_citation_in_a_pdf(page, server):
     ask(page, server.url, PDF)
-    page.locator(".citations .link").first.click()
+    page.locator(".citations a").first.click()
     rectangle = page.locator(".rectangle").first
     rectangle.wait_for()
-    assert "Page 2 of 3" in page.locator(".pages").inner_text()
+    assert page.locator(".pages input").input_value() == "2"
     until(page, "document.querySelector('.page img').naturalWidth > 0")
     image, marked = page.locator(".page img").bounding_box(), rectangle.bounding_box()
     share = (marked["y"] - image["y"]) / image["height"]
     assert 0.15 < share < 0.25  # the paragraph about the parapet is the second of the page
     assert marked["width"] > image["width"] / 2
+    page.get_by_role("button", name="Zoom in").click()
+    until(page, f"document.querySelector('.page').offsetWidth > {1.4 * image['width']}")
     page.get_by_role("button", name="Next page").click()
-    page.get_by_text("Page 3 of 3").wait_for()
+    until(page, "document.querySelector('.pages input').value === '3'")
     assert page.locator(".rectangle").count() == 0
+    page.locator(".pages input").fill("1")
+    page.locator(".pages input").press("Enter")
+    page.get_by_alt_text("Page 1").wait_for()
 
 
 def test_an_address_shows_the_same_to_somebody_else(page, server, browser):
     ask(page, server.url, MARKDOWN)
-    page.locator(".result h3 button").nth(1).click()
-    page.locator("mark").first.wait_for()
-    address, marked = page.url, page.locator("mark").first.inner_text()
+    page.locator(".result h3 a").nth(1).click()
+    page.locator(".document mark.place").first.wait_for()
+    address, marked = page.url, page.locator(".document mark.place").first.inner_text()
     other = browser.new_page()
     other.goto(address)
-    other.locator("mark").first.wait_for()
-    assert other.locator("mark").first.inner_text() == marked
-    assert other.get_by_role("searchbox").input_value() == MARKDOWN
+    other.locator(".document mark.place").first.wait_for()
+    assert other.locator(".document mark.place").first.inner_text() == marked
+    assert other.get_by_role("heading", name=MARKDOWN).count() == 1
     other.close()
     page.go_back()
     page.locator(".document").wait_for(state="detached")
 
 
+def test_citations_and_results_are_links(page, server):
+    ask(page, server.url, MARKDOWN)
+    for link in (page.locator(".said .citation").first, page.locator(".result h3 a").first):
+        assert "doc=lighthouse-handbook.md" in link.get_attribute("href")
+    assert "accrued" in page.locator(".said .citation").first.get_attribute("title")
+    with page.context.expect_page() as opened:
+        page.locator(".result h3 a").first.click(button="middle")
+    opened.value.locator(".document").wait_for()
+    assert page.locator(".document").count() == 0
+
+
+def test_a_thread_of_questions_with_history_by_address(page, server):
+    ask(page, server.url, MARKDOWN)
+    follow_up(page, "And who approves it?")
+    assert parse_qs(urlsplit(page.url).query)["q"] == [MARKDOWN, "And who approves it?"]
+    assert page.locator(".turn").count() == 2
+    page.go_back()
+    until(page, "document.querySelectorAll('.turn').length === 1")
+    page.go_forward()
+    until(page, "document.querySelectorAll('.turn').length === 2")
+    page.reload()  # only the last question is asked again
+    page.locator(".turn:last-child .result").first.wait_for()
+    page.get_by_role("button", name="Show the answer").click()
+    page.locator(".turn:first-child .citations").wait_for()
+    page.locator(".turn:last-child").get_by_role("button", name="Edit").click()
+    edit = page.locator(".edit input")
+    edit.fill("What is trimmed at dawn?")
+    edit.press("Enter")
+    page.get_by_role("heading", name="What is trimmed at dawn?").wait_for()
+    assert page.locator(".turn").count() == 2
+
+
+def test_copying_and_searching_one_document(page, server):
+    ask(page, server.url, MARKDOWN)
+    page.get_by_role("button", name="Copy answer").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    copied = page.evaluate("navigator.clipboard.readText()")
+    assert copied.startswith(f"**{MARKDOWN}**") and "[1] lighthouse-handbook.md:" in copied
+    page.locator(".result").first.get_by_role("button", name="Only in this document").click()
+    page.get_by_text("Only in lighthouse-handbook.md").wait_for()
+    until(page, "[...document.querySelectorAll('.result h3 a')].length > 0")
+    places = page.locator(".result h3 a").all_inner_texts()
+    assert all(place.startswith("lighthouse-handbook.md") for place in places)
+    page.get_by_role("button", name="Search everywhere").click()
+    page.get_by_text("Only in lighthouse-handbook.md").wait_for(state="detached")
+
+
 def test_the_strip_leads_to_sentences(page, server):
     ask(page, server.url, MARKDOWN)
-    page.locator(".result h3 button").nth(2).click()
+    page.locator(".result h3 a").nth(2).click()
     strip = page.get_by_role("slider")
     strip.wait_for()
     before = page.url
@@ -109,7 +186,7 @@ def test_the_strip_leads_to_sentences(page, server):
     page.locator(".strip .sentence").wait_for()
     until(page, "document.querySelector('.strip .sentence').innerText.length > 15")
     page.mouse.click(box["x"] + 10, box["y"] + box["height"] * 0.9)
-    page.locator("mark").first.wait_for()
+    page.locator("mark.place").first.wait_for()
 
 
 def test_why_feedback_and_keys(page, serve, index, tmp_path):
@@ -119,56 +196,152 @@ def test_why_feedback_and_keys(page, serve, index, tmp_path):
         result.get_by_text("Why this passage").click()
         assert "Similarity of the sentence" in result.inner_text()
         assert "Words of the question: leave, accrued" in result.inner_text()
-        good = result.get_by_role("button", name="Answers the question")
-        good.click()
+        result.get_by_role("button", name="Answers the question").click()
         until(page, "document.querySelector('.thumb').getAttribute('aria-pressed') === 'true'")
         page.reload()
         until(page, "document.querySelector('.thumb')?.getAttribute('aria-pressed') === 'true'")
+        page.keyboard.press("Escape")  # leaves the box
         page.keyboard.press("/")
         assert page.evaluate("document.activeElement.id") == "q"
-        page.evaluate("document.activeElement.blur()")
+        page.keyboard.press("Escape")
         page.keyboard.press("j")
         page.keyboard.press("j")
         focused = "document.activeElement.closest('.result') === document.querySelectorAll('.result')[1]"
         assert page.evaluate(focused)
         page.keyboard.press("k")
         assert not page.evaluate(focused)
+        page.keyboard.press("Enter")
+        page.locator(".document").wait_for()
+        page.keyboard.press("Escape")
+        page.locator(".document").wait_for(state="detached")
+        page.keyboard.press("?")
+        page.get_by_role("dialog").get_by_text("Next, previous passage").wait_for()
+        page.keyboard.press("Escape")
+        page.get_by_role("dialog").wait_for(state="hidden")
 
 
-def test_filters(page, server):
+def test_filters_and_nothing_found(page, server):
     page.goto(f"{server.url}/?q=stones&kind=pdf&folder=reports")
     page.locator(".result").first.wait_for()
-    places = page.locator(".result h3").all_inner_texts()
+    places = page.locator(".result h3 a").all_inner_texts()
     assert places and all(place.startswith("reports/viaduct-inspection.pdf") for place in places)
     page.goto(f"{server.url}/?q=stones&folder=nowhere")
-    page.get_by_text("Nothing was found.").wait_for()
+    page.get_by_text("No passage was found.").wait_for()
 
 
-def test_text_beyond_the_basic_plane_and_markup(page, serve, encoder, tmp_path):
+@pytest.fixture(scope="module")
+def many_kinds(serve, tmp_path_factory):
+    """A server on a table, code, and a text that tries to break out."""
+    folder = tmp_path_factory.mktemp("kinds")
+    rows = "\n".join(f"code: B-{n} | part: bolt number {n} | stock: {7 * n}" for n in range(1, 2_001))
+    code = 'import os\n\n\ndef trim_wick(lamp):\n    """Trim the wick of a lamp."""\n    return os.fspath(lamp)\n'
     text = "🜁🜂🜃 signs come first. <img src=x onerror=alert(1)> The ferry leaves at seven 🜄 sharp. Dogs travel free."
-    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+    with Engine.open(folder / "index", create=True) as engine:
+        engine.add(Document("stock.csv", "stock.csv", rows, "Stock", kind="csv"))
+        engine.add(Document("lamps/wick.py", "wick.py", code, "wick", kind="code"))
         engine.add(Document("ferry 100%/a b#c?.txt", "memo://1", text))
-    with serve(tmp_path, "--index", tmp_path / "index") as running:
-        start = text.index("The ferry")
-        end = text.index(" Dogs")
-        page.goto(f"{running.url}/?doc=ferry+100%25%2Fa+b%23c%3F.txt&start={start}&end={end}")
-        page.locator("mark").wait_for()
-        assert page.locator("mark").inner_text() == text[start:end]
-        assert "<img src=x" in page.locator(".text").inner_text()
-        ask(page, running.url, "when does the ferry leave?")
-        assert "seven" in page.locator(".citations q mark").inner_text()
-        assert "onerror" in page.locator("main").inner_text()
-        assert page.locator("img").count() == 0
+        engine.add(
+            Document("evil‮.md", "memo://2", "[click](javascript:alert(1)) <svg onload=alert(1)>", kind="markdown")
+        )
+    with serve(folder, "--index", folder / "index") as running:
+        running.text, running.rows = text, rows
+        yield running
 
 
-def test_adding_by_hand(page, writable, tmp_path):
+def test_text_beyond_the_basic_plane_and_markup(page, many_kinds):
+    text = many_kinds.text
+    start, end = text.index("The ferry"), text.index(" Dogs")
+    page.goto(f"{many_kinds.url}/?doc=ferry+100%25%2Fa+b%23c%3F.txt&start={start}&end={end}")
+    page.locator("mark.place").wait_for()
+    assert page.locator("mark.place").inner_text() == text[start:end]
+    assert "<img src=x" in page.locator(".document").inner_text()
+    ask(page, many_kinds.url, "when does the ferry leave?")
+    assert "seven" in page.locator(".said mark").all_inner_texts()
+    assert "onerror" in page.locator("main").inner_text()
+    page.goto(f"{many_kinds.url}/?{urlencode({'doc': EVIL})}")
+    page.get_by_text("<svg onload").wait_for()
+    assert page.locator(".document a").count() == 0
+    assert page.locator("img").count() == 0
+
+
+def test_a_table_opens_at_its_row(page, many_kinds):
+    ask(page, many_kinds.url, "how many of B-1500 are in stock?")
+    assert "10500" in page.locator(".said strong").inner_text()
+    page.locator(".said .citation").first.click()
+    page.locator(".document mark.place").first.wait_for()
+    until(page, "(y => y > 0 && y < innerHeight)(document.querySelector('mark.place').getBoundingClientRect().y)")
+    assert "B-1500" in page.locator(".document tr:has(mark.place)").first.inner_text()
+
+
+def test_code_has_lines(page, many_kinds):
+    page.goto(f"{many_kinds.url}/?doc=lamps%2Fwick.py&start=11&end=30")
+    page.locator("mark.place").first.wait_for()
+    assert page.locator(".numbers").inner_text().split() == ["1", "2", "3", "4", "5", "6"]
+    assert page.locator(".code .blocks code").inner_text().startswith("import os\n\n\ndef trim_wick")
+
+
+def test_documents_are_listed_added_and_removed_with_undo(page, writable, tmp_path):
     (tmp_path / "ferry.md").write_text("# Ferry\n\nThe ferry to Skerry leaves at seven.\n")
-    page.goto(writable.url)
+    page.goto(f"{writable.url}/?view=documents")
+    page.locator(".list a").first.wait_for()
+    assert page.locator(".list tbody tr").count() == 5
     page.locator("input[type=file]").set_input_files(tmp_path / "ferry.md")
     page.get_by_text("ferry.md: done").wait_for(timeout=60_000)
+    page.get_by_role("link", name="Ferry").wait_for()
+    page.get_by_label("Title or name").fill("ferry")
+    assert page.locator(".list tbody tr").count() == 1
+    page.get_by_role("button", name="Remove ferry.md").click()
+    page.get_by_role("button", name="Undo").click()
+    page.get_by_role("link", name="Ferry").wait_for()
+    page.get_by_role("button", name="Remove ferry.md").click()
+    page.get_by_text("Removed Ferry.").wait_for()
+    page.get_by_text("No document is called so.").wait_for(timeout=15_000)
+    with writable.client() as client:
+        assert client.get("/api/documents").json()["total"] == 5
+
+
+def test_a_file_is_dropped_anywhere(page, writable):
+    page.goto(writable.url)
+    page.get_by_text("5 documents").wait_for()
+    script = """() => {
+      const data = new DataTransfer();
+      data.items.add(new File(["The ferry to Skerry leaves at seven.\\n"], "drop.txt"));
+      for (const type of ["dragover", "drop"]) dispatchEvent(new DragEvent(type, { dataTransfer: data }));
+    }"""
+    page.evaluate(script)
+    page.get_by_text("drop.txt: done").wait_for(timeout=60_000)
+    page.get_by_text("6 documents").wait_for()
     ask(page, writable.url, "when does the ferry leave?")
-    assert "at seven" in page.locator(".said").inner_text()
-    assert "6 documents" in page.locator("footer").inner_text()
+    assert "seven" in page.locator(".said").inner_text()
+
+
+def test_an_empty_index_and_one_whose_file_has_changed(page, serve, tmp_path, corpus):
+    Engine.open(tmp_path / "empty", create=True).close()
+    shutil.copytree(corpus, tmp_path / "files")
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        engine.add(tmp_path / "files")
+    (tmp_path / "files" / "reports" / "viaduct-inspection.pdf").write_bytes(b"%PDF-1.4 changed")
+    with serve(tmp_path, "--index", tmp_path / "empty", "--index", tmp_path / "index") as running:
+        page.goto(running.url)
+        page.get_by_text("There are no documents yet.").wait_for()
+        page.get_by_label("Index").select_option("index")
+        page.get_by_text("5 documents").wait_for()
+        page.goto(f"{running.url}/?index=index&doc=reports/viaduct-inspection.pdf&start=1219&end=1301")
+        page.get_by_role("alert").first.wait_for()
+        assert "changed" in page.get_by_role("alert").first.inner_text()
+        page.locator("mark.place").first.wait_for()  # the text that was indexed is shown instead
+        page.errors[:] = [error for error in page.errors if "Failed to load resource" not in error]
+
+
+def test_the_server_is_gone(page, serve, built_index, tmp_path):
+    with serve(tmp_path, "--index", f"demo={built_index}") as running:
+        page.goto(running.url)
+        page.get_by_text("5 documents").wait_for()
+    page.locator("#q").fill(MARKDOWN)
+    page.locator("#q").press("Enter")
+    page.get_by_text("The server can't be reached. Is it still running?").first.wait_for()
+    assert page.get_by_role("button", name="Try again").count() >= 1
+    page.errors[:] = [error for error in page.errors if "ERR_CONNECTION" not in error]
 
 
 def test_a_server_with_a_token(page, serve, built_index, tmp_path):
@@ -179,41 +352,38 @@ def test_a_server_with_a_token(page, serve, built_index, tmp_path):
         page.get_by_role("alert").wait_for()
         page.get_by_label("The server's token").fill("a-token-of-tests")
         page.get_by_role("button", name="Enter").click()
-        page.get_by_role("searchbox").fill(PDF)
-        page.get_by_role("searchbox").press("Enter")
-        page.locator(".citations .link").first.click()
+        page.locator("#q").fill(PDF)
+        page.locator("#q").press("Enter")
+        page.locator(".citations a").first.click()
         until(page, "document.querySelector('.page img')?.naturalWidth > 0")  # images have the cookie
         page.errors[:] = [error for error in page.errors if "401" not in error]
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1300, 380])
+@pytest.mark.parametrize("width", [390, 1280, 1600])
 def test_accessible(page, writable_page, scheme, width):
     from axe_playwright_python.sync_playwright import Axe
 
     page.emulate_media(color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 800})
-    for address in ("/", f"/?q={MARKDOWN}", f"/?q={PDF}&doc=reports/viaduct-inspection.pdf&start=1219&end=1301"):
+    cited = f"/?q={MARKDOWN}&q={PDF}&doc=reports/viaduct-inspection.pdf&start=1219&end=1301"
+    for address in ("/", "/?view=documents", f"/?q={MARKDOWN}", cited, "/?q=xylophone+tariffs+of+Peru"):
         page.goto(writable_page.url + address)
-        page.locator("footer").wait_for()
         if "q=" in address:
             page.locator(".result").first.wait_for()
-            page.locator(".citations li").first.wait_for()
+            page.locator(".said").first.wait_for()
         if "doc=" in address:
             page.get_by_role("slider").wait_for()
+        if "view=" in address:
+            page.locator(".list a").first.wait_for()
         page.evaluate("document.querySelectorAll('details').forEach((part) => (part.open = true))")
         found = Axe().run(page).response["violations"]
-        serious = [
-            (item["id"], item["nodes"][0]["html"]) for item in found if item["impact"] in ("serious", "critical")
-        ]
-        assert serious == []
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        assert [(item["id"], item["nodes"][0]["html"]) for item in found] == [], address
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), address
 
 
 @pytest.fixture(scope="module")
 def writable_page(serve, built_index, tmp_path_factory):
-    import shutil
-
     folder = tmp_path_factory.mktemp("page")
     shutil.copytree(built_index, folder / "index")
     with serve(folder, "--index", f"demo={folder / 'index'}", "--writable") as running:

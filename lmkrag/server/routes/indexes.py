@@ -8,11 +8,13 @@ from fastapi.responses import Response
 
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
+from lmkrag.server.examples import find_examples
 from lmkrag.server.feedback import Verdict
 from lmkrag.server.guard import COOKIE
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import (
     MAX_QUERY,
+    ExamplesReply,
     FeedbackBody,
     FeedbackModel,
     FeedbackReply,
@@ -50,6 +52,12 @@ async def read_status(service: TheService, index: Annotated[str | None, Query(ma
     served = service.indexes.find(index)
     status = asdict(await served.run(lambda engine: engine.status()))
     return status | {"name": served.name, "writable": service.uploads is not None, "reader": service.reader.name}
+
+
+@router.get("/examples", response_model=ExamplesReply)
+async def list_examples(service: TheService, index: Annotated[str | None, Query(max_length=200)] = None) -> Any:
+    """Return questions to begin with, taken from the documents of an index."""
+    return {"questions": await service.indexes.find(index).run(find_examples)}
 
 
 @router.post("/feedback", response_model=FeedbackModel)

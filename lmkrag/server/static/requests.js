@@ -7,6 +7,16 @@ export class Problem extends Error {
   }
 }
 
+// Status 0: no answer came.
+async function send(path, options) {
+  try {
+    return await fetch(path, options);
+  } catch (error) {
+    if (error.name === "AbortError") throw error;
+    throw new Problem(0, { detail: "The server can't be reached. Is it still running?" });
+  }
+}
+
 async function check(response) {
   if (response.ok) return response;
   let body = null;
@@ -20,33 +30,33 @@ async function check(response) {
 
 export async function getJson(path, parameters = {}, signal = undefined) {
   const query = new URLSearchParams(Object.entries(parameters).filter(([, value]) => value !== "" && value != null));
-  const response = await fetch(query.size ? `${path}?${query}` : path, { signal });
-  return (await check(response)).json();
+  return (await check(await send(query.size ? `${path}?${query}` : path, { signal }))).json();
 }
 
+export const asJson = (body, signal) => ({
+  method: "POST",
+  headers: { "Content-Type": "application/json" },
+  body: JSON.stringify(body),
+  signal,
+});
+
 export async function postJson(path, body, signal = undefined) {
-  const response = await fetch(path, {
-    method: "POST",
-    headers: { "Content-Type": "application/json" },
-    body: JSON.stringify(body),
-    signal,
-  });
-  await check(response);
+  const response = await check(await send(path, asJson(body, signal)));
   return response.status === 204 ? null : response.json();
 }
 
 export async function putFile(path, file) {
-  const response = await fetch(path, {
-    method: "PUT",
-    headers: { "Content-Type": "application/octet-stream" },
-    body: file,
-  });
-  return (await check(response)).json();
+  const headers = { "Content-Type": "application/octet-stream" };
+  return (await check(await send(path, { method: "PUT", headers, body: file }))).json();
+}
+
+export async function remove(path, { keepalive = false } = {}) {
+  return (await check(await send(path, { method: "DELETE", keepalive }))).json();
 }
 
 // Yields {event, data} of a stream.
 export async function* streamEvents(path, options) {
-  const response = await check(await fetch(path, options));
+  const response = await check(await send(path, options));
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = "";
   while (true) {

@@ -1,11 +1,19 @@
 // What the page shows, as its address says: any state can be sent to somebody else.
 
-const TEXTS = ["index", "q", "mode", "folder", "kind", "from", "to", "doc"];
+import { createContext } from "/static/vendor/htm-preact.js";
+
+const TEXTS = ["index", "view", "mode", "folder", "kind", "from", "to", "in", "doc"];
 const NUMBERS = ["start", "end"];
+
+export const CLOSED = { doc: "", start: null, end: null };
+
+// The state, go(changes), and what else every part of the page needs.
+export const Page = createContext(null);
 
 export function readState() {
   const parameters = new URLSearchParams(location.search);
   const state = Object.fromEntries(TEXTS.map((name) => [name, parameters.get(name) || ""]));
+  state.questions = parameters.getAll("q").map((question) => question.trim()).filter(Boolean);
   for (const name of NUMBERS) {
     const value = Number.parseInt(parameters.get(name) ?? "", 10);
     state[name] = Number.isNaN(value) ? null : value;
@@ -13,21 +21,23 @@ export function readState() {
   return state;
 }
 
-export function writeState(state, replace = false) {
+export function addressOf(state) {
   const parameters = new URLSearchParams();
-  for (const name of [...TEXTS, ...NUMBERS]) {
+  if (state.index) parameters.set("index", state.index);
+  for (const question of state.questions) parameters.append("q", question);
+  for (const name of [...TEXTS.slice(1), ...NUMBERS]) {
     const value = state[name];
     if (value !== "" && value != null) parameters.set(name, String(value));
   }
-  const address = parameters.size ? `/?${parameters}` : "/";
-  history[replace ? "replaceState" : "pushState"](null, "", address);
+  return parameters.size ? `/?${parameters}` : "/";
 }
 
 const quote = (value) => `"${value.replaceAll("\\", "\\\\").replaceAll('"', '\\"')}"`;
 
-// The filter expression of the fields for folder, kind and date; empty for none.
+// The filter expression of the fields for document, folder, kind and date; empty for none.
 export function filterOf(state) {
   const terms = [];
+  if (state.in) terms.push(`doc_id=${quote(state.in)}`);
   if (state.folder) terms.push(`path=${state.folder.replace(/\/+$/, "").replace(/[\s()=<>!"']/g, "?")}/*`);
   if (state.kind) terms.push(`kind=${quote(state.kind)}`);
   if (state.from) terms.push(`date>=${quote(state.from)}`);

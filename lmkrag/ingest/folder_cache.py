@@ -1,0 +1,127 @@
+"""Indexes of folders that nobody indexed by name: kept in the user's cache directory, found again by path.
+
+A folder that was never seen is searched at once: the files that have the words of the question are encoded first, as
+many as a second or so allows; the rest is left to a process in the background.
+"""
+
+import hashlib
+import math
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from lmkrag.corpus.walk import Found
+from lmkrag.errors import IndexLocked
+from lmkrag.index.opening import Store
+from lmkrag.index.words.stop_words import drop_stop_words
+from lmkrag.index.words.terms import split_words
+from lmkrag.ingest.changes import find_changes
+from lmkrag.ingest.ingest import GetEncoder, ingest
+from lmkrag.ingest.report import Run
+from lmkrag.ingest.sources import Files, read_known, read_skipped
+
+_FIRST = 30_000
+"""Bytes of files that are encoded before the first answer, about a second on two cores."""
+
+_LOOKED_AT = 300_000  # bytes of a file in which words are counted
+_IN_NAME = 3.0  # what a word in a file's name counts, against one in its text
+_STEM = 4  # letters that a word keeps at least when its ending is cut off
+
+
+def cached_index(folders: Sequence[Path]) -> Path:
+    """Return where the index of some folders is kept, whether it exists or not: a name and a hash of their paths."""
+    from platformdirs import user_cache_path
+
+    resolved = [folder.resolve() for folder in folders]
+    digest = hashlib.sha256("\0".join(map(str, resolved)).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return user_cache_path("lmkrag", appauthor=False) / "folders" / f"{resolved[0].name or 'root'}-{digest}"
+
+
+class CaughtUp(NamedTuple):
+    """What became of the changed files of a folder: how many are left, and those to encode elsewhere, best first."""
+
+    left: int
+    elsewhere: list[Found]
+
+
+def catch_up(
+    store: Store, encoder: GetEncoder, folder: Path, query: str, *, include: Sequence[str], exclude: Sequence[str]
+) -> CaughtUp:
+    """Bring the index of a folder up to date as far as that is quick.
+
+    While the process in the background writes, the most promising files have to be encoded elsewhere.
+
+    Args:
+        store: of the index.
+        encoder: gives the encoder; called only when a file has changed.
+        folder: that is searched.
+        query: whose words choose the files that come first.
+        include: globs; only files that match.
+        exclude: globs; no files that match.
+
+    Raises:
+        UsageError: a glob can't be parsed. StorageError: the index can't be written to.
+    """
+    left = 0
+
+    def choose(files: list[Found], _: Run | None = None) -> list[Found]:
+        nonlocal left
+        chosen: list[Found] = []
+        size = 0
+        for file in rank_files(files, query) if sum(one.stat[0] for one in files) > _FIRST else files:
+            if not chosen or size + file.stat[0] <= _FIRST:
+                chosen.append(file)
+                size += file.stat[0]
+        left = len(files) - len(chosen)
+        return chosen
+
+    try:
+        ingest(store, encoder, Files((folder,), include=include, exclude=exclude, prune=True, encode=choose))
+    except IndexLocked:
+        changes = find_changes((folder,), read_known(store), read_skipped(store), include=include, exclude=exclude)
+        return CaughtUp(left, choose(changes.to_read))
+    return CaughtUp(left, [])
+
+
+def rank_files(files: Sequence[Found], query: str) -> list[Found]:
+    """Return files, those first whose texts and names have the words of a question (BM25; Robertson et al., 1994)."""
+    terms = [word.encode() for word in find_stems(query)]
+    counts: list[list[float]] = []
+    for file in files:
+        try:
+            with file.path.open("rb") as opened:
+                text = opened.read(_LOOKED_AT).lower()
+        except OSError:
+            text = b""
+        name = file.doc_id.lower().encode("utf-8", "surrogateescape")
+        counts.append([text.count(term) + _IN_NAME * name.count(term) for term in terms])
+    found = [sum(1 for row in counts if row[place]) for place in range(len(terms))]
+    rarity = [math.log(1 + (len(files) - count + 0.5) / (count + 0.5)) for count in found]
+    mean = sum(file.stat[0] for file in files) / max(1, len(files)) or 1
+
+    def score(place: int) -> float:
+        length = 0.4 + 0.6 * min(_LOOKED_AT, files[place].stat[0]) / mean
+        return sum(weight * count / (count + length) for weight, count in zip(rarity, counts[place], strict=True))
+
+    order = sorted(range(len(files)), key=score, reverse=True)
+    return [files[place] for place in order]
+
+
+def find_stems(query: str) -> list[str]:
+    """Return the beginnings of a question's words, without their endings: ``expired`` and ``expires`` are alike.
+
+    >>> find_stems("Where are expired tokens refused?")
+    ['expi', 'toke', 'refu']
+    """
+    words = dict.fromkeys(word[: max(_STEM, len(word) - 3)] for word in drop_stop_words(split_words(query)))
+    return [word for word in words if len(word) > 1]
+
+
+def index_in_background(folder: Path, index: Path, include: Sequence[str], exclude: Sequence[str]) -> None:
+    """Start a process that indexes the rest of a folder; it ends at once if another one writes already."""
+    command = [sys.executable, "-m", "lmkrag", "index", str(folder), "--index", str(index), "--prune"]
+    command += [f"--include={glob}" for glob in include] + [f"--exclude={glob}" for glob in exclude]
+    quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    subprocess.Popen(command, start_new_session=True, **quiet)  # type: ignore[call-overload]

@@ -1,0 +1,264 @@
+// Questions, their answers and the passages that were found, one below the other.
+
+import { html, useContext, useEffect, useRef, useState } from "/static/vendor/htm-preact.js";
+import { Blocks } from "/static/blocks.js";
+import { Why } from "/static/explain.js";
+import { asJson, getJson, postJson, Problem, streamEvents } from "/static/requests.js";
+import { CLOSED, filterOf, Page } from "/static/state.js";
+
+const HISTORY = 6; // exchanges that a follow-up question is understood from
+const SHOWN = 8; // passages at first
+const KEPT = 300; // answers that are shown again without asking
+
+const answers = new Map(); // by the address of their question: what useAnswer returns
+const keyOf = (span) => `${span.doc_id}:${span.start}-${span.end}`;
+const placed = (span, blocks) => ({ ...span, blocks });
+
+function keep(key, asked) {
+  answers.set(key, asked);
+  if (answers.size > KEPT) answers.delete(answers.keys().next().value);
+}
+
+// Asks when `wanted`, unless the answer is known; {busy, text, answer, spans, problem, seconds}.
+function useAnswer(key, body, wanted) {
+  const [asked, setAsked] = useState(answers.get(key) || {});
+  const [round, setRound] = useState(0);
+  const abort = useRef(null);
+  useEffect(() => {
+    const known = round === 0 && answers.get(key);
+    if (known || !wanted) {
+      setAsked(known || {});
+      return undefined;
+    }
+    const { signal } = (abort.current = new AbortController());
+    let values = { busy: true, text: "" };
+    const change = (more) => {
+      values = { ...values, ...more };
+      if (!signal.aborted) setAsked(values);
+    };
+    const run = async () => {
+      change({});
+      const shown = new Map();
+      for await (const { event, data } of streamEvents("/api/ask", asJson(body, signal))) {
+        if (event === "spans") {
+          data.spans.forEach((span, number) => shown.set(keyOf(span), data.blocks[number]));
+          change({ spans: data.spans.map((span) => placed(span, shown.get(keyOf(span)))) });
+        } else if (event === "text") change({ text: values.text + data });
+        else if (event === "answer")
+          change({ answer: data, spans: data.spans.map((span) => placed(span, shown.get(keyOf(span)))) });
+        else if (event === "error") throw new Problem(data.status, data);
+      }
+      change({ busy: false });
+      keep(key, values);
+    };
+    run().catch((error) => change({ busy: false, problem: error }));
+    return () => signal.aborted || abort.current.abort();
+  }, [key, wanted, round]);
+  const stop = () => {
+    abort.current?.abort();
+    setAsked((known) => ({ ...known, busy: false, stopped: true }));
+  };
+  return { ...asked, stop, again: () => setRound(round + 1) };
+}
+
+function Sources({ answer, link }) {
+  const cited = answer.citations.filter(
+    (citation, place, all) => all.findIndex((other) => other.number === citation.number) === place,
+  );
+  if (!cited.length) return null;
+  return html`<ol class="citations" aria-label="Sources">
+    ${cited.map(
+      (citation) => html`<li value=${citation.number}>
+        <a ...${link(citation)} title=${citation.quote.slice(0, 400)}>${citation.place}</a>
+        <span class="quiet">${answer.spans[citation.number - 1].section}</span>
+      </li>`,
+    )}
+  </ol>`;
+}
+
+function Reply({ asked, link, retry }) {
+  const { text, answer, spans, problem, busy, stopped } = asked;
+  if (problem) {
+    return html`<div class="problem" role="alert">
+      <p>${problem.message}</p>
+      <button onClick=${retry}>Try again</button>
+    </div>`;
+  }
+  if (!answer) {
+    return html`${text && html`<p class="said">${text}</p>`}
+      ${busy && html`<p class="quiet working">${spans ? `Reading ${spans.length} passages` : "Searching"}</p>`}
+      ${stopped && html`<p class="quiet">Stopped.</p>`}`;
+  }
+  const cite = (number) => {
+    const citation = answer.citations.find((one) => one.number === number);
+    if (!citation) return `[${number}]`;
+    return html`<a class="citation" ...${link(citation)} title=${citation.quote.slice(0, 400)}
+      aria-label=${`Source ${number}: ${citation.place}`}>${number}</a>`;
+  };
+  const perhaps = !answer.found && answer.citations.length > 0;
+  return html`<div class=${perhaps ? "said perhaps" : "said"}>
+      <${Blocks} nodes=${answer.blocks} cite=${cite} />
+      ${!answer.found && !perhaps && answer.spans.length > 0 && html`<p class="quiet">The nearest passages are below. Other words may find more.</p>`}
+    </div>
+    <${Sources} answer=${answer} link=${link} />
+    ${answer.warnings.map((warning) => html`<p class="quiet">${warning}</p>`)}`;
+}
+
+const THUMB = "M7 22V10l5-8c1.7 0 2.6 1.2 2.3 2.8L13.5 9H20a2 2 0 0 1 2 2.3l-1.4 8.5A2.6 2.6 0 0 1 18 22H7ZM2 10h3v12H2z";
+
+function Thumb({ label, down, verdict, current, give }) {
+  return html`<button
+    class="thumb"
+    aria-pressed=${current === verdict}
+    aria-label=${label}
+    title=${label}
+    onClick=${() => give(current === verdict ? "none" : verdict)}
+  >
+    <svg viewBox="0 0 24 24" width="18" height="18" aria-hidden="true" class=${down ? "down" : ""}><path d=${THUMB} /></svg>
+  </button>`;
+}
+
+function Passage({ span, number, link, onlyHere, verdict, give }) {
+  return html`<li class="result" value=${number}>
+    <h3><a ...${link(span)}>${span.place}</a> <span class=${span.weak ? "weak" : "good"}>${span.weak ? "weak" : "good"}</span></h3>
+    <p class="quiet">${span.section}</p>
+    <${Blocks} nodes=${span.blocks || []} />
+    ${span.also_in.length > 0 && html`<p class="quiet">Also in ${span.also_in.join(", ")}</p>`}
+    <div class="row">
+      ${span.explanation && html`<${Why} explanation=${span.explanation} />`}
+      <button class="small" onClick=${onlyHere}>Only in this document</button>
+      ${give && html`<div class="thumbs" role="group" aria-label=${`Does passage ${number} answer the question?`}>
+        <${Thumb} label="Answers the question" verdict="up" current=${verdict} give=${give} />
+        <${Thumb} label="Does not answer the question" down verdict="down" current=${verdict} give=${give} />
+      </div>`}
+    </div>
+  </li>`;
+}
+
+function Passages({ question, spans, open, link }) {
+  const { index, server, go } = useContext(Page);
+  const [verdicts, setVerdicts] = useState({});
+  const [problem, setProblem] = useState("");
+  const [most, setMost] = useState(SHOWN);
+  const writable = server?.writable;
+  useEffect(() => {
+    if (!writable) return;
+    getJson("/api/feedback", { index, question }).then(
+      (reply) => setVerdicts(Object.fromEntries(reply.verdicts.map((given) => [keyOf(given), given.verdict]))),
+      () => {},
+    );
+  }, [question, index, writable]);
+  const give = async (span, verdict) => {
+    const { doc_id, start, end } = span;
+    try {
+      await postJson("/api/feedback", { index, question, doc_id, start, end, verdict });
+      setVerdicts((known) => ({ ...known, [keyOf(span)]: verdict }));
+      setProblem("");
+    } catch (error) {
+      setProblem(error.message);
+    }
+  };
+  if (!spans.length) return html`<p class="quiet">No passage was found. Other words, or fewer filters, may find some.</p>`;
+  return html`<details class="passages" open=${open}>
+    <summary>Passages (${spans.length})</summary>
+    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
+    <ol class="results">
+      ${spans.slice(0, most).map(
+        (span, number) => html`<${Passage}
+          key=${keyOf(span)}
+          ...${{ span, link, number: number + 1 }}
+          onlyHere=${() => go({ in: span.doc_id, questions: [question], ...CLOSED })}
+          verdict=${verdicts[keyOf(span)] || "none"}
+          give=${writable && ((verdict) => give(span, verdict))}
+        />`,
+      )}
+    </ol>
+    ${spans.length > most && html`<button class="small" onClick=${() => setMost(spans.length)}>Show all ${spans.length}</button>`}
+  </details>`;
+}
+
+// An answer with its sources, as Markdown.
+function asMarkdown(question, answer) {
+  const places = [...new Set(answer.citations.map((one) => `[${one.number}] ${one.place}`))];
+  return [`**${question}**`, answer.text, places.join("  \n")].filter(Boolean).join("\n\n");
+}
+
+function Copy({ label, text }) {
+  const [done, setDone] = useState("");
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text());
+      setDone("Copied");
+    } catch {
+      setDone("The browser refused");
+    }
+    setTimeout(() => setDone(""), 2000);
+  };
+  return html`<button class="small" onClick=${copy} aria-live="polite">${done || label}</button>`;
+}
+
+function Edit({ question, done }) {
+  const submit = (event) => {
+    event.preventDefault();
+    done(event.target.elements.edited.value.trim());
+  };
+  return html`<form class="edit" onSubmit=${submit}>
+    <input name="edited" aria-label="Question" defaultValue=${question} maxlength="10000" autofocus required />
+    <button class="primary">Ask</button>
+    <button type="button" onClick=${() => done("")}>Cancel</button>
+  </form>`;
+}
+
+function Turn({ number }) {
+  const { state, index, server, go, linkTo } = useContext(Page);
+  const { questions } = state;
+  const question = questions[number];
+  const isLast = number === questions.length - 1;
+  const [opened, setOpened] = useState(isLast);
+  const [editing, setEditing] = useState(false);
+  const filter = filterOf(state);
+  const keyAt = (place) => JSON.stringify([index, state.mode, filter, questions.slice(0, place + 1)]);
+  const history = questions
+    .slice(0, number)
+    .map((before, place) => [before, answers.get(keyAt(place))?.answer?.text || ""])
+    .slice(-HISTORY);
+  const how = { index: index || null, mode: state.mode || "hybrid", filter: filter || null };
+  const body = { ...how, question, history, stream: true, explain: true, blocks: true };
+  const asked = useAnswer(keyAt(number), body, Boolean(server) && (isLast || opened));
+  const { answer, spans, busy } = asked;
+  const link = ({ doc_id, start, end }) => linkTo({ doc: doc_id, start, end });
+  const heading = useRef(null);
+  useEffect(() => {
+    if (isLast && number > 0) heading.current?.scrollIntoView({ block: "start" });
+  }, [isLast, question]);
+  const edited = (text) => {
+    setEditing(false);
+    if (text && text !== question) go({ questions: [...questions.slice(0, number), text], ...CLOSED });
+  };
+  const waiting = !isLast && !opened && !answer;
+  return html`<article class="turn" aria-label=${question}>
+    ${editing
+      ? html`<${Edit} question=${question} done=${edited} />`
+      : html`<h2 ref=${heading}>${question}</h2>`}
+    <div class="answer" aria-live="polite" aria-busy=${Boolean(busy)}>
+      ${waiting
+        ? html`<button onClick=${() => setOpened(true)}>Show the answer</button>`
+        : html`<${Reply} ...${{ asked, link, retry: asked.again }} />`}
+    </div>
+    <div class="row actions">
+      ${busy && html`<button class="small" onClick=${asked.stop}>Stop</button>`}
+      ${answer && html`<${Copy} label="Copy answer" text=${() => asMarkdown(question, answer)} />`}
+      ${answer && html`<${Copy} label="Copy link" text=${() => location.href} />`}
+      ${!busy && !waiting && html`<button class="small" onClick=${asked.again}>Ask again</button>`}
+      ${!editing && html`<button class="small" onClick=${() => setEditing(true)}>Edit</button>`}
+    </div>
+    ${spans && html`<${Passages} ...${{ question, spans, link }} open=${isLast} />`}
+  </article>`;
+}
+
+export function Thread() {
+  const { state } = useContext(Page);
+  return html`<div class="thread">
+    ${state.questions.map((question, number) => html`<${Turn} key=${`${number} ${question}`} number=${number} />`)}
+  </div>`;
+}

@@ -1,0 +1,111 @@
+"""``lmkrag grep``: a folder that was never indexed is searched at once, and again when it has changed."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from lmkrag.corpus.walk import walk
+from lmkrag.ingest.folder_cache import cached_index, rank_files
+
+SESSION = '''"""Sessions."""
+
+
+def check_token(token, now):
+    """Refuse a session token that has expired."""
+    return token.expires > now
+'''
+RETRY = (
+    "MAX_ATTEMPTS = 5\n\n\ndef backoff(attempt):\n    # wait longer after every failed request\n    return 2**attempt\n"
+)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    source = tmp_path / "project"
+    (source / "net").mkdir(parents=True)
+    (source / "session.py").write_text(SESSION)
+    (source / "net" / "retry.py").write_text(RETRY)
+    (source / "NOTES.md").write_text("# Notes\n\nThe server answers slowly after midnight.\n")
+    return source
+
+
+@pytest.fixture
+def grep(tmp_path, folder):
+    def run(*arguments, cwd=folder):
+        return subprocess.run(
+            [sys.executable, "-m", "lmkrag", "grep", *map(str, arguments)],
+            capture_output=True,
+            text=True,
+            cwd=cwd,
+            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"},
+            timeout=120,
+        )
+
+    return run
+
+
+def test_results_are_file_line_and_text(grep):
+    found = grep("where is an expired session refused", "-k", 1)
+    assert found.returncode == 0, found.stderr
+    for line in found.stdout.splitlines():
+        name, number, text = line.split(":", 2)
+        assert name == "session.py"
+        assert SESSION.splitlines()[int(number) - 1] == text
+    assert "session.py:5:" in found.stdout
+
+
+def test_files_counts_context_json_and_globs(grep):
+    assert grep("wait after a failed request", "-l", "-k", 1).stdout == "net/retry.py\n"
+    assert grep("wait after a failed request", "-c", "-k", 1).stdout == "net/retry.py:1\n"
+    around = grep("expired token", "-k", 1, "-C", 1, "--include", "*.py").stdout
+    assert "session.py-" in around and "session.py:" in around
+    record = json.loads(grep("slow answers at night", "--json", "--exclude", "*.py").stdout)
+    assert record["matches"][0]["path"] == "NOTES.md"
+    assert record["matches"][0]["line"] in (1, 3)
+    assert {match["path"] for match in record["matches"]} == {"NOTES.md"}
+
+
+def test_a_pattern_must_hold_beside_the_meaning(grep):
+    assert grep("retrying requests", "--regex", r"2\*\*\w+").stdout == "net/retry.py:6:    return 2**attempt\n"
+    assert grep("retrying requests", "--regex", "MAX_attempts", "-i").stdout == "net/retry.py:1:MAX_ATTEMPTS = 5\n"
+    nothing = grep("retrying requests", "--regex", "nowhere")
+    assert (nothing.returncode, nothing.stdout) == (1, "")
+    assert grep("retrying", "--regex", "(").returncode == 2
+
+
+def test_changes_are_seen_and_a_file_can_be_searched(grep, folder, tmp_path):
+    assert "tide" not in grep("when is high water").stdout
+    (folder / "tide.md").write_text("High water is at noon on Mondays.\n")
+    assert grep("when is high water", "-k", 1).stdout == "tide.md:1:High water is at noon on Mondays.\n"
+    (folder / "tide.md").unlink()
+    assert "tide" not in grep("when is high water").stdout
+    outside = grep("a failed request", folder / "net" / "retry.py", "-l", cwd=tmp_path)
+    assert outside.stdout == "project/net/retry.py\n"
+    assert len(list((tmp_path / "cache" / "lmkrag" / "folders").iterdir())) == 2
+
+
+def test_a_large_folder_answers_from_its_most_promising_files(grep, folder):
+    filler = "\n".join(f"value_{n} = compute_something({n})" for n in range(400)) + "\n"
+    for number in range(30):
+        (folder / f"filler_{number:02}.py").write_text(filler.replace("something", f"something_{number}"))
+    found = grep("where is an expired session refused", "-k", 1)
+    assert "session.py" in found.stdout
+    assert "the other files are being indexed" in found.stderr
+
+
+def test_files_with_the_rare_words_of_a_question_come_first(folder):
+    files = [file for file in walk(folder) if not hasattr(file, "reason")]
+    assert rank_files(files, "expired session tokens")[0].doc_id == "session.py"
+    assert rank_files(files, "what does retry do")[0].doc_id == "net/retry.py"
+    assert len(rank_files(files, "???")) == 3
+
+
+def test_a_folder_has_one_index(folder, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "elsewhere"))
+    monkeypatch.chdir(folder)
+    assert cached_index([folder]) == cached_index([folder / "net" / ".."])
+    assert cached_index([folder]) != cached_index([folder / "net"])
+    assert cached_index([folder]).is_relative_to(tmp_path / "elsewhere")
