@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from lmkrag.readers.prompt import Layout
     from lmkrag.remote import RemoteEngine
     from lmkrag.reranker.base import Reranker
+    from lmkrag.search.checking import CitationCheck
+    from lmkrag.search.checking import Source as Cited
     from lmkrag.search.weights import Weights
 
 
@@ -120,17 +122,7 @@ class Engine:
 
     @staticmethod
     def connect(url: str, *, token: str | None = None, timeout: float = 60.0) -> "RemoteEngine":
-        """Connect to an index behind ``lmkrag serve``: the reading methods of an engine, over HTTP.
-
-        Args:
-            url: of the server and the index: ``http://localhost:8700/handbook``; the name may be left out if there is
-                one index.
-            token: that the server asks for; defaults to ``LMKRAG_TOKEN``; empty for none.
-            timeout: seconds to wait for the server.
-
-        Raises:
-            UsageError: the URL is not one.
-        """
+        """Connect to an index behind ``lmkrag serve``: see :class:`lmkrag.RemoteEngine`."""
         from lmkrag.remote import RemoteEngine
 
         return RemoteEngine(url, token=token, timeout=timeout)
@@ -327,6 +319,16 @@ class Engine:
         return context
 
     # Reading
+
+    def check(self, source: "Cited") -> "list[CitationCheck]":
+        """Tell whether the citations of an answer, spans, their JSON or the quotations of a text still stand.
+
+        Raises:
+            UsageError: nothing is cited there.
+        """
+        from lmkrag.search.checking import check_citations
+
+        return check_citations(self, source)
 
     def documents(
         self,

@@ -13,6 +13,7 @@ import httpx
 
 from lmkrag.errors import DocumentNotFound, LmkragError, ReaderError, ServerError, UsageError, make_error
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader, answer_or_error
+from lmkrag.search.checking import CitationCheck, Source, check_citations
 from lmkrag.search.filters import parse_filter
 from lmkrag.search.request import (
     DEFAULT_CONTEXT,
@@ -39,7 +40,17 @@ class RemoteEngine:
     """
 
     def __init__(self, url: str, *, token: str | None = None, timeout: float = 60.0) -> None:
-        """Take what :meth:`lmkrag.Engine.connect` takes. Nothing is sent before the first call."""
+        """Take a server's URL; nothing is sent before the first call.
+
+        Args:
+            url: of the server and the index: ``http://localhost:8700/handbook``; the name may be left out if there is
+                one index.
+            token: that the server asks for; defaults to ``LMKRAG_TOKEN``; empty for none.
+            timeout: seconds to wait for the server.
+
+        Raises:
+            UsageError: the URL is not one.
+        """
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
             raise UsageError(f"{url!r} is not the URL of a server, such as http://localhost:8700/handbook")
@@ -203,6 +214,10 @@ class RemoteEngine:
             text = self.read(doc_id)
             if self._get(_document(doc_id)) == info:  # else it was replaced meanwhile
                 return from_json(Document, info | {"text": text})
+
+    def check(self, source: Source) -> list[CitationCheck]:
+        """Tell whether citations still stand: see :meth:`lmkrag.Engine.check`."""
+        return check_citations(self, source)
 
     def status(self) -> IndexStatus:
         """Return what the index holds."""

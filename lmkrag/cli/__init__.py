@@ -7,12 +7,14 @@ from click.shell_completion import get_completion_class
 
 from lmkrag.cli.ask import ask, chat
 from lmkrag.cli.backup import backup
+from lmkrag.cli.check import check
 from lmkrag.cli.cluster import cluster
 from lmkrag.cli.doctor import doctor
 from lmkrag.cli.evaluate import evaluate
 from lmkrag.cli.grep import grep
 from lmkrag.cli.index import index
 from lmkrag.cli.index_tools import index_tools
+from lmkrag.cli.install import install
 from lmkrag.cli.manage import list_command, remove, show, status, verify
 from lmkrag.cli.output import ErrorHandlingGroup, logging_options
 from lmkrag.cli.questions import questions
@@ -73,6 +75,8 @@ for command in (
     status,
     remove,
     verify,
+    check,
+    install,
     doctor,
     serve,
     mcp,

@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers.base import Reader
+from lmkrag.search.checking import CitationCheck
 from lmkrag.search.filters import explain_filter
 from lmkrag.search.request import SearchOptions, find_options, option_of, to_pydantic
 from lmkrag.server.asking import answer, find_spans
@@ -101,6 +102,12 @@ class Excerpt(BaseModel):
     text: str
 
 
+class Checks(BaseModel):
+    """What became of each quotation: same, moved, reworded or gone."""
+
+    citations: list[CitationCheck]
+
+
 class Listed(BaseModel):
     """A document of an index."""
 
@@ -157,7 +164,8 @@ def create_mcp_server(indexes: ServedIndexes, reader: Reader, uploads: Uploads |
         instructions=_INSTRUCTIONS,
         log_level="WARNING",
     )
-    _add_reading_tools(server, indexes, reader)
+    _add_search_tools(server, indexes, reader)
+    _add_document_tools(server, indexes)
     _add_resources(server, indexes)
     if uploads is not None:
         _add_writing_tools(server, indexes, uploads)
@@ -197,7 +205,7 @@ def _with_search_options(tool: Callable[..., Any]) -> Callable[..., Any]:
     return tool
 
 
-def _add_reading_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Reader) -> None:
+def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Reader) -> None:
     @server.tool(title="Search documents", annotations=_READS)
     @_with_search_options
     async def search(query: _Query, index: _Index = None, **options: Any) -> Passages:
@@ -243,6 +251,8 @@ def _add_reading_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: R
 
         return await _tell(find())
 
+
+def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
     @server.tool(title="Read a document", annotations=_READS)
     async def read_document(
         doc_id: Annotated[str, Field(max_length=2_000, description="As search and list_documents give it.")],
@@ -256,6 +266,14 @@ def _add_reading_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: R
             return Excerpt(**asdict(read_excerpt(engine, doc_id, start, end, most=_READ)))
 
         return await _tell(indexes.run(index, read))
+
+    @server.tool(title="Check citations", annotations=_READS)
+    async def check(
+        text: Annotated[str, Field(max_length=200_000, description="Your answer; its quotations are looked for.")],
+        index: _Index = None,
+    ) -> Checks:
+        """Tell of every quotation in a text whether the user's documents have it, word for word, and where."""
+        return await _tell(indexes.run(index, lambda engine: Checks(citations=engine.check(text))))
 
     @server.tool(title="List documents", annotations=_READS)
     async def list_documents(

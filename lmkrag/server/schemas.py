@@ -5,8 +5,9 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model
 
+from lmkrag.search.checking import CitationCheck
 from lmkrag.search.request import AskOptions, SearchOptions, to_pydantic
-from lmkrag.types import DocumentInfo, Quote, SentenceScore, ShortAnswer, Span
+from lmkrag.types import MAX_DOC_ID, DocumentInfo, Quote, SentenceScore, ShortAnswer, Span
 
 MAX_QUERY = 10_000
 """Characters of a question."""
@@ -248,6 +249,29 @@ class IndexesReply(BaseModel):
     indexes: list[IndexModel]
     writable: bool
     reader: str
+
+
+class CitedBody(_Request):
+    """Words that were cited: characters ``[start, end)`` of a document."""
+
+    doc_id: str = Field(max_length=MAX_DOC_ID)
+    start: int = Field(ge=0)
+    end: int = Field(ge=0)
+    quote: str = Field(min_length=1, max_length=20_000)
+
+
+class CheckBody(_Request):
+    """Citations, or a text with quotations."""
+
+    index: IndexName = None
+    citations: list[CitedBody] = Field([], max_length=200)
+    text: str = Field("", max_length=200_000, description="Whose quotations are looked for, instead of citations.")
+
+
+class CheckReply(BaseModel):
+    """What became of each citation."""
+
+    citations: list[CitationCheck]
 
 
 class ExamplesReply(BaseModel):

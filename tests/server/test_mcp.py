@@ -35,7 +35,7 @@ def make(index):
 async def use(client) -> None:
     """Do with a client what an assistant does."""
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert tools.keys() == {"search", "ask", "read_document", "list_documents"}
+    assert tools.keys() == {"search", "ask", "read_document", "check", "list_documents"}
     for tool in tools.values():
         assert tool.annotations.read_only_hint
         assert tool.output_schema and tool.description

@@ -145,3 +145,27 @@ def test_several_indexes(serve, built_index, index, tmp_path):
 
 def test_extractive_reader_is_named(client):
     assert client.get("/api/status").json()["reader"] == ExtractiveReader.name
+
+
+def test_citations_are_checked(client):
+    found = client.post("/api/search", json={"query": "how is leave accrued?", "top_k": 1}).json()["spans"][0]
+    cited = {name: found[name] for name in ("doc_id", "start", "end")}
+    body = {"citations": [cited | {"quote": found["text"]}, cited | {"quote": "Leave is a matter of taste."}]}
+    checked = client.post("/api/check", json=body).json()["citations"]
+    assert checked[0]["state"] == "same"
+    assert checked[1]["state"] in ("gone", "reworded")
+    told = client.post("/api/check", json={"text": f'It says "{found["text"][:60]}".'}).json()["citations"]
+    assert told[0]["state"] == "same" and told[0]["doc_id"] == found["doc_id"]
+
+
+def test_blocks_history_and_words_of_a_span(client):
+    reply = client.post("/api/search", json={"query": "how is leave accrued?", "top_k": 2, "blocks": True}).json()
+    assert len(reply["blocks"]) == len(reply["spans"]) == 2
+    first = reply["spans"][0]
+    assert (first["place"], first["weak"]) == ("lighthouse-handbook.md:50", False)
+    assert first["section"].startswith("Keeper's Handbook of Skerry Light > 3.")
+    body = {"question": "And on what day of the month?", "history": [["how is leave accrued?", ""]], "blocks": True}
+    said = client.post("/api/ask", json=body).json()
+    assert said["blocks"] and said["question"] == "And on what day of the month?"
+    assert {span["doc_id"] for span in said["spans"][:2]} == {"lighthouse-handbook.md"}  # nothing else says of what
+    assert client.post("/api/ask", json={"question": "x", "history": [["q", "a"]] * 21}).status_code == 422

@@ -8,7 +8,17 @@ from fastapi.responses import Response
 from lmkrag.rendering.blocks import span_blocks
 from lmkrag.serialization import to_json
 from lmkrag.server.asking import answer, answer_events, answer_reply, find_spans, make_standalone
-from lmkrag.server.schemas import AnswerReply, AskBody, BatchBody, BatchReply, NamedQuery, SearchBody, SpansReply
+from lmkrag.server.schemas import (
+    AnswerReply,
+    AskBody,
+    BatchBody,
+    BatchReply,
+    CheckBody,
+    CheckReply,
+    NamedQuery,
+    SearchBody,
+    SpansReply,
+)
 from lmkrag.server.service import TheService
 from lmkrag.server.streams import stream_events
 
@@ -52,3 +62,12 @@ async def ask(body: AskBody, service: TheService) -> Any:
         return response
     said = await answer(index, reader, question, spans)
     return answer_reply(body.question, said, blocks=body.blocks)
+
+
+@router.post("/check", response_model=CheckReply)
+async def check(body: CheckBody, service: TheService) -> Any:
+    """Tell whether citations still stand: of spans, or the quotations of a text."""
+    index = service.indexes.find(body.index)
+    source = body.text or {"spans": [cited.model_dump() for cited in body.citations]}
+    found = await index.run(lambda engine: engine.check(source))
+    return {"citations": found}

@@ -1,0 +1,40 @@
+"""``lmkrag check``: do citations still stand?"""
+
+import sys
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from lmkrag.cli.output import index_option, json_option, one_line, open_engine, print_json, server_option
+
+_SHOWN = 90  # characters of a quotation
+_COLOURS = {"same": "green", "moved": "cyan", "reworded": "yellow", "gone": "red"}
+
+
+@click.command(epilog="Example: lmkrag search 'sick leave' --json > evidence.json; lmkrag check evidence.json")
+@click.argument("source", type=click.File(encoding="utf-8-sig"), metavar="FILE")
+@index_option
+@server_option
+@json_option
+def check(source: Any, index_path: str, server: str | None, as_json: bool) -> None:
+    """Check whether citations still stand in the documents as they are indexed now.
+
+    FILE is what search --json or ask --json printed, or any text, whose quotations are looked for; - reads standard
+    input. Each citation is the same, has moved, was reworded or is gone. Exits with 1 where one is reworded or gone.
+    """
+    with open_engine(index_path, server) as engine:
+        found = engine.check(source.read())
+    if as_json:
+        print_json([asdict(one) for one in found])
+    else:
+        for one in found:
+            quote = one_line(" ".join(one.quote.split()))
+            quote = quote if len(quote) <= _SHOWN else f"{quote[: _SHOWN - 1]}…"
+            words = f" ({100 * one.similarity:.0f} % of the words)" if one.state == "reworded" else ""
+            where = f" in {one_line(one.place)}" if one.place else ""
+            click.echo(f"{click.style(f'{one.state:9}', fg=_COLOURS[one.state])} {quote}{where}{words}")
+        if not found:
+            click.echo("no citation and no quotation found", err=True)
+    if any(one.state in ("reworded", "gone") for one in found):
+        sys.exit(1)

@@ -1,0 +1,189 @@
+"""Does what was cited still stand? Quotations are looked for in the documents as they are now.
+
+A quotation that is where it was is the *same*, elsewhere word for word it has *moved*, with other words it is
+*reworded*, and otherwise it is *gone*. White space, letter case and the form of quotation marks do not count.
+"""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from functools import cache
+from typing import Any, Literal, Protocol, Unpack
+
+from lmkrag.errors import DocumentNotFound, UsageError
+from lmkrag.search.request import SearchOptions
+from lmkrag.types import Answer, Document, Span, place
+
+State = Literal["same", "moved", "reworded", "gone"]
+
+MIN_SIMILARITY = 0.6
+"""The least share of words in common with which a quotation is reworded and not gone."""
+
+Source = Answer | Span | Iterable[Span] | Mapping[str, Any] | str
+"""What cites: an answer, spans, the JSON of ``search`` or ``ask``, or a text with quotations."""
+
+_ASKED = 300  # characters of a quotation that documents are searched for
+_LOOKED_AT = 5  # documents beside its own that a quotation is looked for in
+_FEWEST_WORDS = 3  # of a quotation in a text
+_QUOTED = re.compile(r"\"([^\"\n]{8,})\"|“([^”]{8,})”|„([^“”]{8,})[“”]|«([^»]{8,})»|^>[ \t]?(.+)$", re.MULTILINE)
+_STRAIGHT = str.maketrans("“”„«»‘’–—", '"""""\'\'--')
+_WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True, slots=True)
+class Quotation:
+    """Words that were cited: characters ``[start, end)`` of a document; without one where only the words are known."""
+
+    text: str
+    doc_id: str = ""
+    start: int = -1
+    end: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class CitationCheck:
+    """What became of a quotation.
+
+    ``doc_id``, ``start``, ``end`` and ``place`` say where it is now; they are empty and -1 if it is gone.
+    ``similarity`` is the share of its words that stand there.
+    """
+
+    quote: str
+    cited: str
+    state: State
+    doc_id: str
+    start: int
+    end: int
+    place: str
+    similarity: float
+
+
+class Readable(Protocol):
+    """What quotations are looked for in: an engine, here or behind a server."""
+
+    def document(self, doc_id: str) -> Document:
+        """Return a document."""
+
+    def search(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
+        """Search."""
+
+
+def check_citations(engine: Readable, source: Source) -> list[CitationCheck]:
+    """Tell what became of each citation: see :meth:`lmkrag.Engine.check`."""
+
+    @cache
+    def read(doc_id: str) -> str | None:
+        try:
+            return engine.document(doc_id).text
+        except DocumentNotFound:
+            return None
+
+    def find(words: str) -> list[str]:
+        asked = " ".join(words.replace('"', " ").split())[:_ASKED]
+        return [span.doc_id for span in engine.search(asked, mode="lexical", level="document", top_k=_LOOKED_AT)]
+
+    return [check_quotation(cited, read, find) for cited in read_quotations(source)]
+
+
+def read_quotations(source: Source) -> list[Quotation]:
+    """Return what is cited: of an answer, spans, the JSON of ``search`` or ``ask``, or quotations in any text.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    if isinstance(source, Answer):
+        return [Quotation(one.quote, one.span.doc_id, one.start, one.end) for one in source.citations]
+    if isinstance(source, Span):
+        source = [source]
+    if isinstance(source, Mapping):
+        cited = source.get("citations") or source.get("spans") or source.get("passages")
+        if cited is None:
+            raise UsageError("nothing is cited there: give the JSON of search or ask, or a text with quotations")
+        try:
+            return [
+                Quotation(one.get("quote") or one["text"], one["doc_id"], one["start"], one["end"]) for one in cited
+            ]
+        except (KeyError, TypeError, AttributeError):
+            raise UsageError("a citation has doc_id, start, end, and quote or text") from None
+    if not isinstance(source, str):
+        return [Quotation(span.text, span.doc_id, span.start, span.end) for span in source]
+    try:
+        return read_quotations(json.loads(source))
+    except (ValueError, TypeError):
+        found = (next(filter(None, match.groups())).strip() for match in _QUOTED.finditer(source))
+        return [Quotation(text) for text in found if len(text.split()) >= _FEWEST_WORDS]
+
+
+def check_quotation(
+    cited: Quotation, read: Callable[[str], str | None], find: Callable[[str], Sequence[str]]
+) -> CitationCheck:
+    """Look for a quotation in its document, and in others if it is not there.
+
+    Args:
+        cited: the quotation.
+        read: returns the text of a document, None if there is none.
+        find: returns the ids of documents that may have some words, the likeliest first.
+    """
+    near: tuple[float, str, int, int, str] = (0.0, "", -1, -1, "")
+    for doc_id in _candidates(cited, find):
+        text = read(doc_id)
+        if text is None:
+            continue
+        if doc_id == cited.doc_id and text[cited.start : cited.end] == cited.text:
+            return _make(cited, "same", doc_id, cited.start, cited.end, text, 1.0)
+        if exact := _locate(cited, text, cited.start if doc_id == cited.doc_id else 0):
+            state: State = "same" if not cited.doc_id else "moved"
+            return _make(cited, state, doc_id, *exact, text, 1.0)
+        similarity, start, end = _find_similar(cited.text, text)
+        near = max(near, (similarity, doc_id, start, end, text))
+    similarity, doc_id, start, end, text = near
+    if similarity >= MIN_SIMILARITY:
+        return _make(cited, "reworded", doc_id, start, end, text, similarity)
+    return CitationCheck(cited.text, cited.doc_id, "gone", "", -1, -1, "", similarity)
+
+
+def _candidates(cited: Quotation, find: Callable[[str], Sequence[str]]) -> Iterator[str]:
+    if cited.doc_id:
+        yield cited.doc_id
+    yield from (doc_id for doc_id in find(cited.text) if doc_id != cited.doc_id)
+
+
+def _make(
+    cited: Quotation, state: State, doc_id: str, start: int, end: int, text: str, similarity: float
+) -> CitationCheck:
+    where = place(doc_id, start, end, page=None, line=text.count("\n", 0, start) + 1)
+    return CitationCheck(cited.text, cited.doc_id, state, doc_id, start, end, where, round(similarity, 3))
+
+
+def _locate(cited: Quotation, text: str, near: int) -> tuple[int, int] | None:
+    """Where a text has the words of a quotation, nearest to where they were."""
+    words = cited.text.translate(_STRAIGHT).split()
+    if not words:
+        return None
+    pattern = re.compile(r"(?<!\w)" * words[0][0].isalnum() + r"\s+".join(map(re.escape, words)), re.IGNORECASE)
+    found = (match.span() for match in pattern.finditer(text.translate(_STRAIGHT)))
+    ends_in_word = words[-1][-1].isalnum()
+    whole = (span for span in found if not (ends_in_word and text[span[1] : span[1] + 1].isalnum()))
+    return min(whole, key=lambda span: abs(span[0] - near), default=None)
+
+
+def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
+    """The piece of a text with most words of a quotation in their order: the share of words in common, and where."""
+    ours = [match[0].casefold() for match in _WORD.finditer(quote)]
+    places = [match.span() for match in _WORD.finditer(text)]
+    theirs = [text[start:end].casefold() for start, end in places]
+    if not ours or not theirs:
+        return 0.0, -1, -1
+    block = SequenceMatcher(None, theirs, ours, autojunk=False).find_longest_match()
+    first = max(0, block.a - block.b - len(ours) // 4)
+    window = theirs[first : block.a - block.b + len(ours) + len(ours) // 4 + 1]
+    matcher = SequenceMatcher(None, window, ours, autojunk=False)
+    blocks = [one for one in matcher.get_matching_blocks() if one.size]
+    if not blocks:
+        return 0.0, -1, -1
+    low, high = blocks[0].a, blocks[-1].a + blocks[-1].size
+    common = sum(one.size for one in blocks)
+    similarity = 2 * common / (len(ours) + high - low)
+    return similarity, places[first + low][0], places[first + high - 1][1]
