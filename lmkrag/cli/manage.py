@@ -1,5 +1,6 @@
 """``lmkrag list``, ``show``, ``status``, ``remove`` and ``verify``."""
 
+import logging
 import sys
 from dataclasses import asdict
 
@@ -18,7 +19,7 @@ from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.search.filters import explain_filter
 from lmkrag.serialization import to_json
-from lmkrag.types import Document
+from lmkrag.types import Document, DocumentInfo
 
 _LINES_AROUND = 10
 
@@ -43,7 +44,18 @@ def list_command(index_path: str, server: str | None, filter_expression: str | N
         if as_json:
             print_json(to_json(document))
         else:
-            click.echo(one_line(document.doc_id))
+            click.echo(one_line(document.doc_id) + _describe_scans(document))
+
+
+def _describe_scans(document: DocumentInfo) -> str:
+    """How many pages of a document were read by OCR, and how surely; nothing of one that has none."""
+    pages = len(document.meta.get("scanned_pages", ()))
+    if not pages:
+        return ""
+    counted = f"{pages} page{'s' * (pages != 1)}"
+    if "ocr_confidence" not in document.meta:
+        return f"  {counted} scanned and not read: pip install 'lmkrag[ocr]'"
+    return f"  read by OCR on {counted}, {100 * document.meta['ocr_confidence']:.0f} % sure"
 
 
 @click.command(epilog="Example: lmkrag show handbook.md --around 1219")
@@ -92,18 +104,20 @@ def _part_to_show(document: Document, around: int | None, page: int | None) -> t
 @server_option
 @json_option
 def status(index_path: str, server: str | None, as_json: bool) -> None:
-    """Show the size and the settings of an index."""
+    """Show the size and the settings of an index; with -v also the files that were skipped."""
     with open_engine(index_path, server) as engine:
         found = asdict(engine.status())
     if as_json:
         print_json(found)
         return
-    kinds, roots = found.pop("kinds"), found.pop("roots")
+    kinds, roots, skipped = found.pop("kinds"), found.pop("roots"), found.pop("skipped_files")
     for name, value in found.items():
         click.echo(f"{name:12} {value:,}" if isinstance(value, int) else f"{name:12} {value}")
     click.echo(f"{'kinds':12} {', '.join(f'{count} {kind}' for kind, count in kinds.items())}")
     for root, count in roots.items():
         click.echo(f"{'root':12} {one_line(root)} ({count} documents)")
+    for file in skipped if logging.getLogger("lmkrag").isEnabledFor(logging.INFO) else ():
+        click.echo(f"{'skipped':12} {one_line(file['path'])}: {one_line(file['reason'])}")
 
 
 @click.command(epilog="Example: lmkrag remove docs/old.md docs/older.md")

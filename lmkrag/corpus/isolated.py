@@ -20,11 +20,14 @@ import time
 import traceback
 from collections.abc import Callable
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import IO, Any
 
 from lmkrag.corpus.load import fingerprint as hash_bytes
 from lmkrag.corpus.load import is_plain, load_document, load_with_attachments
+from lmkrag.corpus.parsers.ocr import is_installed
+from lmkrag.corpus.scans import SCANNED, fill_scans, find_boxes, remembered
 from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.types import Document, Skipped
 
@@ -91,6 +94,8 @@ class IsolatedLoader:
         document, *attached = (
             Document(**{**record, "page_starts": tuple(record["page_starts"])}) for record in reply["documents"]
         )
+        if SCANNED in document.meta and is_installed():
+            document = fill_scans(document, partial(self._read_scan, path, document.fingerprint))
         return document, attached, [Skipped(**record) for record in reply["skipped"]]
 
     def render_page(self, path: Path, fingerprint: str, number: int, scale: float) -> bytes:
@@ -112,6 +117,21 @@ class IsolatedLoader:
         """
         reply = self._call(path, "find_rectangles", fingerprint=fingerprint, number=number, start=start, end=end)
         return [tuple(rectangle) for rectangle in reply["rectangles"]]
+
+    def find_scanned(
+        self, path: Path, fingerprint: str, number: int, start: int, end: int
+    ) -> list[tuple[float, float, float, float]]:
+        """Find where characters of a scanned page stand: see :func:`lmkrag.corpus.scans.find_boxes`.
+
+        Raises:
+            DocumentError: the file has changed, can't be read, or reading it went past a limit.
+        """
+        return find_boxes(self._read_scan(path, fingerprint, number), start, end)
+
+    def _read_scan(self, path: Path, fingerprint: str, number: int) -> dict[str, Any]:
+        return remembered(
+            fingerprint, number, lambda: self._call(path, "read_scan", fingerprint=fingerprint, number=number)
+        )
 
     def _call(self, path: Path, task: str, **arguments: Any) -> dict[str, Any]:
         reply: dict[str, Any] = json.loads(self._ask({"task": task, "path": str(path.absolute()), **arguments}))
@@ -267,6 +287,17 @@ def _find_rectangles(path: Path, fingerprint: str, number: int, start: int, end:
     return {"rectangles": find_rectangles(_read_unchanged(path, fingerprint), number, start, end)}
 
 
+def _read_scan(path: Path, fingerprint: str, number: int) -> dict[str, Any]:
+    from lmkrag.corpus.parsers.ocr import RESOLUTION, read_image
+    from lmkrag.corpus.parsers.pdf import draw_page
+
+    image = draw_page(_read_unchanged(path, fingerprint), number, RESOLUTION / 72)
+    try:
+        return asdict(read_image(image))
+    except Exception as error:  # of the models, or of what runs them
+        raise DocumentError(f"page {number} can't be read by OCR ({type(error).__name__})", lasting=False) from error
+
+
 def _read_unchanged(path: Path, fingerprint: str) -> bytes:
     try:
         data = path.read_bytes()
@@ -281,6 +312,7 @@ _TASKS: dict[str, Callable[..., dict[str, Any]]] = {
     "load": _load,
     "render_page": _render_page,
     "find_rectangles": _find_rectangles,
+    "read_scan": _read_scan,
 }
 
 

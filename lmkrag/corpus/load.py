@@ -9,7 +9,9 @@ from importlib import import_module
 from pathlib import Path
 
 from lmkrag.corpus.parsers.base import OLD_OFFICE, Loaded
+from lmkrag.corpus.parsers.ocr import is_installed
 from lmkrag.corpus.parsers.text import SAMPLE, read_mark
+from lmkrag.corpus.scans import SCANNED
 from lmkrag.corpus.walk import printable
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.specs import ATTACHED_TO, BYTE_ORDER_MARK
@@ -28,6 +30,7 @@ _READERS = {
     "mail": (("read", (".eml",)), ("read_mailbox", (".mbox",))),
     "subtitles": (("read", (".srt", ".vtt")),),
     "compressed": (("read", (".gz",)),),
+    "picture": (("read", (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff")),),
     "tabular": (
         ("read_csv", (".csv", ".tsv")),
         ("read_json", (".json",)),
@@ -40,6 +43,8 @@ _BY_SUFFIX = {
     for function, suffixes in functions
     for suffix in suffixes
 }
+
+_PICTURES = frozenset(suffix for suffix, (module, _) in _BY_SUFFIX.items() if module == "picture")
 
 _MAGIC = {
     ".pdf": b"%PDF-",
@@ -56,7 +61,7 @@ _DEEPEST = 3  # of attachments to attachments
 _LONG = 4 << 20  # bytes
 _logger = logging.getLogger(__name__)
 _NOT_TEXT = frozenset(
-    """.png .jpg .jpeg .gif .bmp .ico .webp .tif .tiff .heic .psd .mp3 .wav .flac .ogg .m4a .mp4 .mov .avi .mkv
+    """.gif .bmp .ico .heic .psd .mp3 .wav .flac .ogg .m4a .mp4 .mov .avi .mkv
     .webm .zip .bz2 .xz .zst .7z .rar .tar .tgz .whl .jar .exe .dll .so .dylib .a .o .obj .class .pyc .pyo
     .bin .dat .iso .img .dmg .deb .rpm .msi .apk .ttf .otf .woff .woff2 .eot .sqlite .sqlite3 .db .parquet
     .arrow .feather .npy .npz .pt .pth .onnx .safetensors .pkl .faiss .doc .xls .ppt .ods .odp .msg .pst
@@ -108,7 +113,7 @@ def check_file(path: Path) -> None:
 
 
 def _check_suffix(suffix: str) -> None:
-    if suffix in _NOT_TEXT:
+    if suffix in _NOT_TEXT or (suffix in _PICTURES and not is_installed()):
         raise DocumentError(f"not a format that is read ({suffix})")
 
 
@@ -184,7 +189,7 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
     except Exception as error:  # a parser's own bug must cost one file, not the run
         _logger.debug("%s: can't be parsed", path, exc_info=True)
         raise DocumentError(f"can't be parsed ({type(error).__name__})") from error
-    if not loaded.text.removeprefix(BYTE_ORDER_MARK).strip():
+    if not loaded.text.removeprefix(BYTE_ORDER_MARK).strip() and not loaded.scanned:
         raise EmptyDocument("no text in it")
     allowed = min(_MAX_CHARACTERS, max(_SMALL, _MAX_EXPANSION * len(data)))
     if suffix in _BY_SUFFIX and len(loaded.text) > allowed:
@@ -201,7 +206,7 @@ def _document(loaded: Loaded, data: bytes, name: str, doc_id: str, path: str) ->
             title=loaded.title or printable(Path(name).stem),
             kind=loaded.kind,
             page_starts=loaded.page_starts,
-            meta=loaded.meta,
+            meta={**loaded.meta, SCANNED: list(loaded.scanned)} if loaded.scanned else loaded.meta,
             fingerprint=fingerprint(data),
         )
     except UsageError as error:

@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from lmkrag.corpus.isolated import IsolatedLoader
+from lmkrag.corpus.scans import SCANNED
 from lmkrag.errors import DocumentError, UsageError
 from lmkrag.specs import ATTACHED_TO
 from lmkrag.types import DocumentInfo
@@ -48,9 +49,9 @@ class Pages:
             low, high = max(start, first), min(end, stop)
             if low < high and len(found) < _MOST_PAGES:
                 with self._guard:
-                    rectangles = self._loader.find_rectangles(
-                        Path(info.path), info.fingerprint, number, low - first, high - first
-                    )
+                    scanned = number in info.meta.get(SCANNED, ())
+                    find = self._loader.find_scanned if scanned else self._loader.find_rectangles
+                    rectangles = find(Path(info.path), info.fingerprint, number, low - first, high - first)
                 found.append((number, rectangles))
         return found
 
@@ -65,7 +66,7 @@ def _check(info: DocumentInfo, number: int) -> None:
         raise UsageError(f"{info.doc_id} has no pages")
     if not 1 <= number <= info.pages:
         raise UsageError(f"{info.doc_id} has {info.pages} pages")
-    if info.kind != "pdf":
-        raise DocumentError(f"{info.doc_id} is not a PDF file: only those have images of pages")
+    if info.kind not in ("pdf", "image"):
+        raise DocumentError(f"{info.doc_id} is not a PDF file or a picture: only those have images of pages")
     if ATTACHED_TO in info.meta:
         raise DocumentError(f"{info.doc_id} is an attachment: only files have images of pages")

@@ -23,7 +23,10 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A file's text, what the file says about itself, and the files in it. ``page_starts`` are character offsets."""
+    """A file's text, what the file says about itself, and the files in it.
+
+    ``page_starts`` are character offsets, ``scanned`` the numbers, from 1, of pages that are pictures.
+    """
 
     text: str
     kind: str
@@ -31,6 +34,7 @@ class Loaded:
     page_starts: tuple[int, ...] = ()
     meta: Mapping[str, Any] = field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
+    scanned: tuple[int, ...] = ()
 
 
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"

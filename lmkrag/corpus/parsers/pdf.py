@@ -13,10 +13,13 @@ import pypdfium2
 import pypdfium2.raw as raw
 
 from lmkrag.corpus.parsers.base import Loaded, join_pages
+from lmkrag.corpus.parsers.ocr import is_installed
 from lmkrag.errors import DocumentError
 
 _SPECIAL = re.compile("\r\n|[\ufffe\x02\0]")
 _CLEANED = {"\r\n": "\n", "\ufffe": "-", "\x02": "-", "\0": ""}
+_MAGIC = b"%PDF"
+_FEW_CHARACTERS = 200  # of a page that may be a scan with a stamp or a page number
 _UNITS = 100_000  # that a page is divided into, either way
 
 Rectangle = tuple[float, float, float, float]
@@ -31,30 +34,47 @@ def read(data: bytes, name: str) -> Loaded:
             raise DocumentError("encrypted PDF: it needs a password") from error
         raise DocumentError(f"broken PDF ({error})") from error
     try:
-        pages = [_page_text(pdf, number) for number in range(len(pdf))]
+        read = [_read_page(pdf, number) for number in range(len(pdf))]
         facts = pdf.get_metadata_dict(skip_empty=True)
     except pypdfium2.PdfiumError as error:
         raise DocumentError(f"broken PDF ({error})") from error
     finally:
         pdf.close()
-    text, starts = join_pages(pages)
-    if not text.strip():
-        raise DocumentError("PDF without a text layer: scanned pages need OCR first")
+    text, starts = join_pages([page for page, _ in read])
+    scanned = tuple(number for number, (_, is_scan) in enumerate(read, 1) if is_scan)
+    if not text.strip() and not (scanned and is_installed()):
+        if not scanned:
+            raise DocumentError("PDF without text")
+        pages = f"{len(scanned)} scanned page{'s' * (len(scanned) != 1)}"
+        raise DocumentError(f"{pages} without a text layer: pip install 'lmkrag[ocr]' reads them", lasting=False)
     meta = {key.lower(): facts[key] for key in ("Author", "Subject", "Keywords") if key in facts}
-    return Loaded(text, "pdf", facts.get("Title", ""), starts, meta)
+    return Loaded(text, "pdf", facts.get("Title", ""), starts, meta, scanned=scanned)
 
 
 def render_page(data: bytes, number: int, scale: float) -> bytes:
-    """Draw a page, from 1, ``scale`` pixels to a point; return it as WebP.
+    """Draw a page, from 1, ``scale`` pixels to a point; return it as WebP. A picture is drawn as it is.
 
     Raises:
         DocumentError: there is no such page, or it can't be drawn.
     """
-    with _open_page(data, number) as page:
-        image = page.render(scale=scale).to_pil()
+    image = draw_page(data, number, scale)
     packed = io.BytesIO()
-    image.save(packed, "WEBP", quality=80)
+    image.convert("RGB").save(packed, "WEBP", quality=80)
     return packed.getvalue()
+
+
+def draw_page(data: bytes, number: int, scale: float) -> Any:
+    """Return a page of a PDF or of a picture as a PIL image; ``scale`` counts for PDFs only.
+
+    Raises:
+        DocumentError: there is no such page, or it can't be drawn.
+    """
+    if _MAGIC not in data[:1024]:
+        from lmkrag.corpus.parsers.picture import open_picture
+
+        return open_picture(data, number)
+    with _open_page(data, number) as page:
+        return page.render(scale=scale).to_pil()
 
 
 def find_rectangles(data: bytes, number: int, start: int, end: int) -> tuple[Rectangle, ...]:
@@ -100,13 +120,16 @@ def _open_page(data: bytes, number: int) -> Iterator[Any]:
         raise DocumentError(f"broken PDF ({error})") from error
 
 
-def _page_text(pdf: pypdfium2.PdfDocument, number: int) -> str:
+def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:
+    """The text of a page, from 0, and whether it is a scan: hardly any text, and a picture."""
     page = pdf[number]
     try:
         text, _ = _clean(page.get_textpage().get_text_bounded())
+        few = len(text) < _FEW_CHARACTERS
+        is_scan = few and next(page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3), None) is not None
     finally:
         page.close()
-    return text
+    return text, is_scan
 
 
 def _clean(bounded: str) -> tuple[str, list[int]]:

@@ -23,10 +23,18 @@ export function useLoaded(load, keys) {
   return loaded;
 }
 
-// After layout, and again once pictures and fonts have taken their room.
+// After layout; only the document is scrolled, the answer beside it stays.
 function useScrollToMark(container, keys) {
   useLayoutEffect(() => {
-    const show = () => container.current?.querySelector("mark.place, .rectangle")?.scrollIntoView({ block: "center" });
+    const show = () => {
+      const mark = container.current?.querySelector("mark.place, .rectangle");
+      for (const area of [mark?.closest(".content"), mark?.closest(".paper, .table")]) {
+        if (!area) continue;
+        const [box, outer] = [mark.getBoundingClientRect(), area.getBoundingClientRect()];
+        area.scrollTop += box.top + box.height / 2 - outer.top - outer.height / 2;
+        area.scrollLeft += box.left + box.width / 2 - outer.left - outer.width / 2;
+      }
+    };
     show();
     const frame = requestAnimationFrame(() => requestAnimationFrame(show));
     return () => cancelAnimationFrame(frame);
@@ -178,7 +186,7 @@ export function DocumentView() {
   const shared = { docId, index, info, start, end };
   let body = html`<p class="quiet">Loading</p>`;
   if (error) body = html`<${Failure} error=${error} />`;
-  else if (info?.kind === "pdf" && !info.meta.attached_to) body = html`<${PagesView} ...${shared} ...${{ sentences, goTo }} />`;
+  else if (["pdf", "image"].includes(info?.kind) && !info.meta.attached_to) body = html`<${PagesView} ...${shared} ...${{ sentences, goTo }} />`;
   else if (info) body = html`<${TextView} ...${shared} />`;
   return html`<section class="document" aria-labelledby="document-title">
     <header>

@@ -1,0 +1,185 @@
+"""Text of scanned pages and pictures, by RapidOCR: PP-OCR's models as ONNX, which come with its package.
+
+The extra ``ocr`` installs it. Lines are found and read by the models; their order, columns and rows of tables are told
+from where they stand (recursive XY cuts; Nagy and Seth, 1984).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+RESOLUTION = 200
+"""Pixels to an inch at which a page is read."""
+
+_SURE = 0.9  # a line that was read less surely is read again by itself
+_LEAST = 0.5  # a line that was read less surely is left out
+_LARGEST = 2_600  # pixels of a side of a page; a larger one is scaled down
+_GUTTER = 0.02  # of the width, between columns at least
+_FILLS = 0.55  # of a column's width that its lines have on average where it is prose
+_CELL_GAP = 1.5  # heights of a line between two cells of a row at least
+_PARAGRAPH_GAP = 0.9  # heights of a line between two paragraphs at least
+_ROW_GAP = 2.5  # the same between two tables
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a page, (left, top, right, bottom) as shares of the page, and how surely it was read."""
+
+    text: str
+    box: tuple[float, float, float, float]
+    score: float
+
+    @property
+    def height(self) -> float:
+        """Of the line, as a share of the page's."""
+        return self.box[3] - self.box[1]
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """The text of a page; ``places`` are (start, end, box) of its lines, ``confidence`` how surely it was read."""
+
+    text: str
+    places: tuple[tuple[int, int, tuple[float, float, float, float]], ...]
+    confidence: float
+
+
+def is_installed() -> bool:
+    """Return whether scans can be read."""
+    return find_spec("rapidocr") is not None
+
+
+def read_image(image: "Image") -> PageText:
+    """Read a page or a picture."""
+    return arrange(find_lines(image))
+
+
+def find_lines(image: "Image") -> list[Line]:
+    """Return the lines of a picture, in no order."""
+    import numpy as np
+
+    image = image.convert("RGB")
+    image.thumbnail((_LARGEST, _LARGEST))
+    width, height = image.size
+    found = _engine()(np.asarray(image)[:, :, ::-1], use_det=True, use_cls=True, use_rec=True)  # it keeps the last ones
+    if found.boxes is None:
+        return []
+    lines: list[Line] = []
+    for corners, text, score in zip(found.boxes, found.txts, found.scores, strict=True):
+        (left, top), (right, bottom) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
+        if score < _SURE:
+            text, score = max((text, score), _read_again(image, corners), key=lambda one: one[1])
+        if score >= _LEAST and text.strip():
+            box = round(left / width, 5), round(top / height, 5), round(right / width, 5), round(bottom / height, 5)
+            lines.append(Line(text.strip(), box, float(score)))
+    return lines
+
+
+def _read_again(image: "Image", corners: Any) -> tuple[str, float]:
+    """Read one line by itself: in a batch with shorter ones long lines are squeezed."""
+    import numpy as np
+
+    (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
+    margin = 0.15 * (bottom - top)
+    cut = image.crop((int(left - margin), int(top - margin), int(right + margin), int(bottom + margin)))
+    found = _engine()(np.asarray(cut)[:, :, ::-1], use_det=False, use_cls=False)
+    return (found.txts[0], float(found.scores[0])) if found.txts else ("", 0.0)
+
+
+@cache
+def _engine() -> Any:
+    from rapidocr import RapidOCR
+
+    return RapidOCR(params={"Global.log_level": "error"})
+
+
+def arrange(lines: Sequence[Line]) -> PageText:
+    """Put lines into the order in which they are read: columns one after the other, rows of tables between bars."""
+    text, places, scores = "", [], []
+    previous: list[Line] = []
+    for row in _rows(lines):
+        if previous:
+            gap = min(line.box[1] for line in row) - max(line.box[3] for line in previous)
+            most = _PARAGRAPH_GAP if len(row) == 1 or len(previous) == 1 else _ROW_GAP
+            new = gap > most * row[0].height or gap < -row[0].height  # further down, or another column
+            text += "\n\n" if new else "\n"
+        bars = len(row) > 1
+        text += "| " if bars else ""
+        for number, line in enumerate(row):
+            text += " | " if number else ""
+            places.append((len(text), len(text) + len(line.text), line.box))
+            text += line.text
+            scores.append((len(line.text), line.score))
+        text += " |" if bars else ""
+        previous = row
+    letters = sum(count for count, _ in scores)
+    confidence = sum(count * score for count, score in scores) / letters if letters else 0.0
+    return PageText(text, tuple(places), round(confidence, 3))
+
+
+def _rows(lines: Sequence[Line]) -> list[list[Line]]:
+    """Lines side by side as rows, in reading order."""
+    ordered = sorted(lines, key=lambda line: line.box[1])
+    if (gutter := _find_gutter(ordered)) is not None:
+        left = [line for line in ordered if line.box[2] <= gutter]
+        return _rows(left) + _rows([line for line in ordered if line.box[2] > gutter])
+    if (cut := _find_cut(ordered)) is not None:
+        return _rows(ordered[:cut]) + _rows(ordered[cut:])
+    rows: list[list[Line]] = []
+    for line in ordered:
+        middle = (line.box[1] + line.box[3]) / 2
+        if rows and rows[-1][0].box[1] <= middle <= rows[-1][0].box[3]:
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    return [_join_words(sorted(row, key=lambda line: line.box[0])) for row in rows]
+
+
+def _join_words(row: list[Line]) -> list[Line]:
+    """Join pieces of a line that stand close to each other."""
+    joined = row[:1]
+    for line in row[1:]:
+        last = joined[-1]
+        if line.box[0] - last.box[2] > _CELL_GAP * line.height:
+            joined.append(line)
+            continue
+        box = last.box[0], min(last.box[1], line.box[1]), line.box[2], max(last.box[3], line.box[3])
+        joined[-1] = Line(f"{last.text} {line.text}", box, min(last.score, line.score))
+    return joined
+
+
+def _find_gutter(lines: Sequence[Line]) -> float | None:
+    """Where a blank strip from top to bottom divides two columns of prose; a table's cells are too short for prose."""
+    if len(lines) < 4:
+        return None
+    edges = sorted((line.box[0], line.box[2]) for line in lines)
+    reach = edges[0][1]
+    for left, right in edges[1:]:
+        if left - reach >= _GUTTER:
+            middle = (left + reach) / 2
+            sides = [[one for one in lines if (one.box[2] <= middle) is first] for first in (True, False)]
+            if all(len(side) >= 2 and _is_prose(side) for side in sides):
+                return middle
+        reach = max(reach, right)
+    return None
+
+
+def _is_prose(lines: Sequence[Line]) -> bool:
+    left, right = min(line.box[0] for line in lines), max(line.box[2] for line in lines)
+    filled = sum(line.box[2] - line.box[0] for line in lines) / len(lines)
+    return filled >= _FILLS * (right - left) and sum(len(line.text) for line in lines) >= 20 * len(lines)
+
+
+def _find_cut(lines: Sequence[Line]) -> int | None:
+    """The number of lines, from the top, above the widest blank strip across the page where columns begin below it."""
+    for number in range(1, len(lines)):
+        if lines[number].box[1] >= max(line.box[3] for line in lines[:number]):
+            below = lines[number:]
+            if _find_gutter(below) is not None and len(below) >= 4:
+                return number
+    return None
