@@ -1,6 +1,8 @@
 """What lmkrag expects of the operating system and of the threads it runs on."""
 
+import ctypes
 import os
+import signal
 import sys
 import weakref
 from collections.abc import Callable
@@ -11,6 +13,8 @@ from typing import Any, Protocol, TypeVar
 from lmkrag.errors import LmkragError
 
 T = TypeVar("T")
+
+_PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
 class computed_once(cached_property[T]):  # noqa: N801
@@ -66,3 +70,9 @@ def _renew_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_all)
+
+
+def end_with_parent() -> None:
+    """Have the system end this process when its parent ends, however that happens; only Linux can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

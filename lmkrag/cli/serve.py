@@ -17,6 +17,9 @@ from lmkrag.cli.ask import choose_reader, reader_options, take_reader
 from lmkrag.cli.output import DEFAULT_INDEX, Switch, find_default_index, rerank_model_option
 from lmkrag.errors import MissingExtra, UsageError
 
+# uvicorn ends the process by the signal that stopped it, so nothing after it is sure to run.
+_WATCH = "from lmkrag.system import end_with_parent; end_with_parent(); from lmkrag.cli import main; main()"
+
 
 class _Places(click.Path):
     """Directories and URLs; several in a variable are separated as those of PATH are, and URLs stay whole."""
@@ -177,8 +180,8 @@ def _following(folders: tuple[Path, ...], indexes: Mapping[str, Path | str]) -> 
         yield
         return
     (index,) = indexes.values()
-    command = [sys.executable, "-m", "lmkrag", "index", *map(str, folders), "--index", str(index), "--watch"]
-    watching = subprocess.Popen(command)
+    arguments = ["index", *map(str, folders), "--index", str(index), "--watch"]
+    watching = subprocess.Popen([sys.executable, "-c", _WATCH, *arguments])
     try:
         yield
     finally:

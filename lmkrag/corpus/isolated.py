@@ -6,7 +6,6 @@ long; the next gets a new one.
 """
 
 import base64
-import ctypes
 import json
 import logging
 import math
@@ -29,6 +28,7 @@ from lmkrag.corpus.load import is_plain, load_document, load_with_attachments
 from lmkrag.corpus.parsers.ocr import is_installed
 from lmkrag.corpus.scans import SCANNED, fill_scans, find_boxes, remembered
 from lmkrag.errors import DocumentError, EmptyDocument
+from lmkrag.system import end_with_parent
 from lmkrag.types import Document, Skipped
 
 SECONDS = 120.0
@@ -42,7 +42,6 @@ MEMORY = 4 << 30
 
 _CHUNK = 1 << 20
 _GRACE = 5  # seconds after which a process ends itself that its parent has not ended
-_PR_SET_PDEATHSIG = 1
 _logger = logging.getLogger(__name__)
 
 # Isolated mode: neither the working directory nor PYTHON* variables say where modules come from.
@@ -253,8 +252,7 @@ def _limit(memory: int) -> None:
         return
     resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    end_with_parent()
 
 
 def _limit_time(seconds: int) -> None:

@@ -123,7 +123,7 @@ def test_lines_are_read_in_columns_and_rows_of_tables_stay_together():
     assert arrange(table).text == "| Item | Stock |\n| B-7 | 12 |"
     words = [line("Two", 0.1, 0.1, 0.15), line("words", 0.16, 0.1, 0.25)]
     page = arrange(words)
-    assert page.text == "Two words" and page.places == ((0, 9, (0.1, 0.1, 0.25, 0.12)),)
+    assert page.text == "Two words" and page.places == ((0, 9, pytest.approx((0.1, 0.1, 0.25, 0.12))),)
     assert arrange([]).text == ""
 
 

@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 import time
 import tracemalloc
 from email.message import EmailMessage
@@ -384,6 +385,11 @@ def test_a_folder_is_served_and_kept_up_to_date(serve, tmp_path, monkeypatch):
                 assert time.monotonic() < deadline, running.log.read_text()
                 time.sleep(0.2)
     assert list((tmp_path / "cache" / "lmkrag" / "folders").iterdir())  # kept for the next time
+    followers = ["pgrep", "-f", f"index {tmp_path}"]
+    deadline = time.monotonic() + 10
+    while subprocess.run(followers, capture_output=True).returncode == 0:  # what follows the folder ends, too
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
 
 
 def test_a_folder_and_an_index_are_not_both_served(lmkrag, index, corpus):
