@@ -40,7 +40,7 @@ TEXTS = {
         "Bei Nebel läutet die Glocke zweimal je Minute, bis die Fähre festgemacht hat.",
     ],
     "fr": [
-        "La clé de la glacière se trouve derrière le comptoir, à côté du registre des entrées.",
+        "La clé de la glacière se trouve derrière le comptoir, à côté du livre des entrées.",
         "Chaque bateau paie quatorze francs par nuit, sauf les pêcheurs inscrits à la coopérative.",
         "Après la tempête de 1887, la jetée fut rehaussée de trois mètres et la lanterne remplacée.",
         "Les filets sèchent sur la balustrade nord; l'accès au quai sud est réservé aux secours.",
