@@ -31,7 +31,7 @@ def main() -> None:
         with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as cache:
             first.append(run(options.folder, options.question, cache))
             second.append(run(options.folder, options.question, cache))
-            subprocess.run(["pkill", "-f", f"--index {cache}"], check=False)
+            subprocess.run(["pkill", "-f", "--", f"--index {cache}"], check=False)
     print(f"never seen      {statistics.median(first):6.2f} s")
     print(f"being indexed   {statistics.median(second):6.2f} s")
     cache = tempfile.mkdtemp()

@@ -12,16 +12,17 @@ _SHOWN = 90  # characters of a quotation
 _COLOURS = {"same": "green", "moved": "cyan", "reworded": "yellow", "gone": "red"}
 
 
-@click.command(epilog="Example: lmkrag search 'sick leave' --json > evidence.json; lmkrag check evidence.json")
+@click.command(epilog="Example: lmkrag check evidence.json --index indexes/handbook")
 @click.argument("source", type=click.File(encoding="utf-8-sig"), metavar="FILE")
 @index_option
 @server_option
 @json_option
 def check(source: Any, index_path: str, server: str | None, as_json: bool) -> None:
-    """Check whether citations still stand in the documents as they are indexed now.
+    """Check whether citations still stand.
 
     FILE is what search --json or ask --json printed, or any text, whose quotations are looked for; - reads standard
-    input. Each citation is the same, has moved, was reworded or is gone. Exits with 1 where one is reworded or gone.
+    input. In the documents as they are indexed now, each citation is the same, has moved, was reworded or is gone.
+    Exits with 1 where one is reworded or gone.
     """
     with open_engine(index_path, server) as engine:
         found = engine.check(source.read())

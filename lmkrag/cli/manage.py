@@ -104,7 +104,10 @@ def _part_to_show(document: Document, around: int | None, page: int | None) -> t
 @server_option
 @json_option
 def status(index_path: str, server: str | None, as_json: bool) -> None:
-    """Show the size and the settings of an index; with -v also the files that were skipped."""
+    """Show the size and the settings of an index.
+
+    -v also lists the files that were skipped.
+    """
     with open_engine(index_path, server) as engine:
         found = asdict(engine.status())
     if as_json:

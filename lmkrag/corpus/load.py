@@ -153,6 +153,8 @@ def load_with_attachments(path: Path, doc_id: str) -> tuple[Document, list[Docum
                 return _document(loaded, data, path.name, doc_id, place), list(attached.values()), skipped
             try:
                 inner = _parse(attachment.data, attachment.name, name)
+                if not inner.text.strip():
+                    raise DocumentError("a scan; OCR reads files, not what is attached to them")
                 document = _document(inner, attachment.data, attachment.name, name, place)
             except DocumentError as error:
                 skipped.append(Skipped(name, str(error)))

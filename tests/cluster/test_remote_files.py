@@ -41,13 +41,13 @@ def test_an_index_of_a_bucket_follows_it(s3, lmkrag, corpus, encoder, tmp_path):
     files.put(str(corpus), "bucket/docs", recursive=True)
     files.pipe_file("bucket/docs/.gitignore", b"drafts/\n")
     files.pipe_file("bucket/docs/drafts/old.md", b"Never read.")
-    files.pipe_file("bucket/docs/picture.png", b"\x89PNG")
+    files.pipe_file("bucket/docs/picture.gif", b"GIF89a")
     index = tmp_path / "index"
     with Engine.open(index, create=True, encoder=encoder) as engine:
         first = engine.add("s3://bucket/docs")
         assert first.added == 5
         assert [(one.path, one.reason) for one in first.skipped] == [
-            ("picture.png", "not a format that is read (.png)")
+            ("picture.gif", "not a format that is read (.gif)")
         ]
         assert engine.add("s3://bucket/docs", prune=True).unchanged == 5
         files.pipe_file("bucket/docs/glass-river.txt", b"The glass river froze in 1911.")

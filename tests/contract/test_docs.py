@@ -54,6 +54,8 @@ def folder(tmp_path, corpus, built_index, monkeypatch):
 def test_commands_parse(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("token.txt").write_text("secret")
+    Path("evidence.json").write_text("{}")
+    Path("docs").mkdir()
     for command, _ in console(page.read_text()):
         if command.startswith("lmkrag "):
             command_line: click.Command = main

@@ -27,7 +27,7 @@ def mess(tmp_path):
     (docs / "broken.pdf").write_bytes(b"%PDF-1.7\nbroken")
     (docs / "broken.docx").write_bytes(b"PK\x03\x04broken")
     (docs / "broken.json").write_text("{")
-    (docs / "image.png").write_bytes(b"\x89PNG\r\n")
+    (docs / "image.gif").write_bytes(b"GIF89a\r\n")
     (docs / "loop").symlink_to(docs)
     (docs / "dangling.txt").symlink_to(docs / "nothing.txt")
     for name in ("with space.txt", "quote\"'.txt", "emoji 😀.txt", "new\nline.txt"):
@@ -48,7 +48,7 @@ def test_everything_that_goes_wrong(mess, tmp_path, encoder):
             "broken.pdf": "broken PDF",
             "dangling.txt": "can't be read",
             "empty.txt": "empty file",
-            "image.png": "not a format that is read (.png)",
+            "image.gif": "not a format that is read (.gif)",
             "loop": "link to a directory",
         }
         if os.geteuid() != 0:

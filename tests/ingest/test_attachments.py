@@ -42,12 +42,12 @@ def ids(engine) -> list[str]:
 
 
 def test_attachments_are_documents(mail, folder):
-    (folder / "valves.eml").write_bytes(message("valves", valves_csv=VALVES, photo_png=b"\x89PNG").as_bytes())
+    (folder / "valves.eml").write_bytes(message("valves", valves_csv=VALVES, photo_gif=b"GIF89a").as_bytes())
     os.utime(folder / "valves.eml", (1_700_000_000, 1_700_000_000))  # long unchanged
     report = mail.add(folder)
     assert (report.added, [(one.path, one.reason) for one in report.skipped]) == (
         2,
-        [("valves.eml/photo.png", "not a format that is read (.png)")],
+        [("valves.eml/photo.gif", "not a format that is read (.gif)")],
     )
     assert ids(mail) == ["valves.eml", "valves.eml/valves.csv"]
     (found, *_) = mail.search("pressure of VX-1007")
@@ -56,7 +56,7 @@ def test_attachments_are_documents(mail, folder):
     assert mail.search("pressure", filter="attached_to=valves.eml")
     again = mail.add(folder)
     assert (again.added, again.updated, again.unchanged) == (0, 0, 1)
-    assert [one.path for one in again.skipped] == ["valves.eml/photo.png"]  # still not in the index
+    assert [one.path for one in again.skipped] == ["valves.eml/photo.gif"]  # still not in the index
 
 
 def test_a_changed_mail_changes_its_attachments(mail, folder):
@@ -72,24 +72,24 @@ def test_a_changed_mail_changes_its_attachments(mail, folder):
 
 def test_attachments_go_with_their_mail(mail, folder):
     for name in ("one", "two"):
-        (folder / f"{name}.eml").write_bytes(message(name, valves_csv=VALVES, photo_png=b"\x89PNG").as_bytes())
+        (folder / f"{name}.eml").write_bytes(message(name, valves_csv=VALVES, photo_gif=b"GIF89a").as_bytes())
     mail.add(folder)
     mail.remove("one.eml")
     assert ids(mail) == ["two.eml", "two.eml/valves.csv"]
     (folder / "two.eml").unlink()
     report = mail.add(folder, prune=True)
     assert ids(mail) == ["one.eml", "one.eml/valves.csv"]
-    assert [one.path for one in report.skipped] == ["one.eml/photo.png"]
+    assert [one.path for one in report.skipped] == ["one.eml/photo.gif"]
 
 
 def test_what_is_skipped_inside_is_remembered_beside_other_folders(mail, folder, tmp_path):
-    (folder / "valves.eml").write_bytes(message("valves", photo_png=b"\x89PNG").as_bytes())
+    (folder / "valves.eml").write_bytes(message("valves", photo_gif=b"GIF89a").as_bytes())
     other = tmp_path / "notes"
     other.mkdir()
     (other / "a.txt").write_text("A note on rotors.")
     mail.add(folder)
     mail.add(other)
-    assert [one.path for one in mail.add(folder).skipped] == ["valves.eml/photo.png"]
+    assert [one.path for one in mail.add(folder).skipped] == ["valves.eml/photo.gif"]
 
 
 @pytest.mark.parametrize("rows", [1, 16_384])

@@ -37,7 +37,6 @@ def test_the_output_of_curl(client):
 
 
 def test_configuration_of_an_assistant():
-    for name in ("README.md", GUIDE):
-        (block,) = re.findall(r"```json\n(.*?)```", (ROOT / name).read_text(), re.DOTALL)
-        server = json.loads(block)["mcpServers"]["documents"]
-        assert server["command"] == "lmkrag" and server["args"][0] == "mcp"
+    (block,) = re.findall(r"```json\n(.*?)```", (ROOT / "docs/how-to/agents.md").read_text(), re.DOTALL)
+    server = json.loads(block)["mcpServers"]["documents"]
+    assert server["command"] == "lmkrag" and server["args"][0] == "mcp"

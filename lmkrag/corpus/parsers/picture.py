@@ -34,6 +34,8 @@ def open_picture(data: bytes, number: int) -> Image.Image:
         raise DocumentError("picture with too many pixels: refused") from error
     except EOFError as error:
         raise DocumentError(f"no page {number}") from error
-    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
+    except UnidentifiedImageError as error:
+        raise DocumentError("broken picture") from error
+    except (OSError, ValueError, SyntaxError) as error:
         raise DocumentError(f"broken picture ({error})") from error
     return image
