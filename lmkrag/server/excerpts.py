@@ -1,4 +1,4 @@
-"""A part of a document's text, as far as one reply may hold it."""
+"""A part of a document's text that fits into one reply."""
 
 from dataclasses import dataclass
 
@@ -18,7 +18,7 @@ class Excerpt:
 
 
 def read_excerpt(engine: Engine, doc_id: str, start: int, end: int | None, *, most: int) -> Excerpt:
-    """Read characters ``[start, end)`` of a document, as far as there are such and ``most`` of them.
+    """Read characters ``[start, end)`` of a document, at most ``most`` of them.
 
     Raises:
         DocumentNotFound: it is not in the index.
