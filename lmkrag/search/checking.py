@@ -6,6 +6,7 @@ A quotation that is where it was is the *same*, elsewhere word for word it has *
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
@@ -30,6 +31,8 @@ _FEWEST_WORDS = 3  # of a quotation in a text
 _QUOTED = re.compile(r"\"([^\"\n]{8,})\"|“([^”]{8,})”|„([^“”]{8,})[“”]|«([^»]{8,})»|^>[ \t]?(.+)$", re.MULTILINE)
 _STRAIGHT = str.maketrans("“”„«»‘’–—", '"""""\'\'--')
 _WORD = re.compile(r"\w+")
+_BUCKET = 4  # words by which places may differ and count as one
+_CANDIDATES = 8  # places that a quotation is compared with word by word
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,14 +179,23 @@ def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
     theirs = [text[start:end].casefold() for start, end in places]
     if not ours or not theirs:
         return 0.0, -1, -1
-    block = SequenceMatcher(None, theirs, ours, autojunk=False).find_longest_match()
-    first = max(0, block.a - block.b - len(ours) // 4)
-    window = theirs[first : block.a - block.b + len(ours) + len(ours) // 4 + 1]
-    matcher = SequenceMatcher(None, window, ours, autojunk=False)
-    blocks = [one for one in matcher.get_matching_blocks() if one.size]
-    if not blocks:
-        return 0.0, -1, -1
-    low, high = blocks[0].a, blocks[-1].a + blocks[-1].size
-    common = sum(one.size for one in blocks)
-    similarity = 2 * common / (len(ours) + high - low)
-    return similarity, places[first + low][0], places[first + high - 1][1]
+    positions: dict[str, list[int]] = {}
+    for number, word in enumerate(ours):
+        positions.setdefault(word, []).append(number)
+    # Where the quotation would begin, by every word that it shares with the text.
+    votes = Counter(
+        (place - number) // _BUCKET for place, word in enumerate(theirs) for number in positions.get(word, ())
+    )
+    margin = len(ours) // 4 + _BUCKET
+    best = (0.0, -1, -1)
+    for bucket, _ in votes.most_common(_CANDIDATES):
+        first = max(0, bucket * _BUCKET - margin)
+        window = theirs[first : (bucket + 1) * _BUCKET + len(ours) + margin]
+        blocks = SequenceMatcher(None, window, ours, autojunk=False).get_matching_blocks()[:-1]
+        if blocks:
+            low, high = first + blocks[0].a, first + blocks[-1].a + blocks[-1].size
+            similarity = 2 * sum(block.size for block in blocks) / (len(ours) + high - low)
+            low = max(0, low - blocks[0].b)  # what was changed at the ends belongs to it
+            high = min(len(theirs), high + len(ours) - blocks[-1].b - blocks[-1].size)
+            best = max(best, (similarity, places[low][0], places[high - 1][1]))
+    return best

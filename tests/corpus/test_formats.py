@@ -340,3 +340,19 @@ def test_a_cue_of_subtitles_is_bounded(tmp_path, body):
     (tmp_path / "odd.srt").write_text(f"1\n00:00:01,000 --> 00:00:02,000\n{body}\n")
     with pytest.raises(DocumentError, match="a cue of more than 5,000 characters"):
         load_document(tmp_path / "odd.srt", "odd.srt")
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "meta"),
+    [
+        ("PEP: 8\nTitle: Style Guide\nAuthor: Ann,\n  Bob\n\nAbstract\n========\n\nText.\n", "Style Guide", "Ann, Bob"),
+        (":author: Ann\n:status: draft\n\nTides\n=====\n\nText.\n\nEbb\n---\n\nMore.\n", "Tides", "Ann"),
+        ("=====\nTides\n=====\n\nEbb\n===\n\nText.\n\nFlood\n=====\n\nMore.\n", "Tides", None),
+        ("Abstract\n========\n\nText.\n\nMotivation\n==========\n\nMore.\n", "notes", None),
+        ("Note: this is prose\nthat goes on.\n\nTides\n-----\n", "Tides", None),
+    ],
+)
+def test_titles_and_fields_of_rst(tmp_path, text, title, meta):
+    (tmp_path / "notes.rst").write_text(text)
+    document = load_document(tmp_path / "notes.rst", "notes.rst")
+    assert (document.title, document.meta.get("author")) == (title, meta)

@@ -60,6 +60,14 @@ def test_it_is_right_after_any_edit(seed, edit):
         assert found.state in ("gone", "reworded") and found.similarity < 1
 
 
+def test_a_reworded_sentence_is_told_from_one_that_shares_a_piece_of_it():
+    elsewhere = "lamp anchor keeper rope ledger anchor stays dry."
+    here = "Chart lamp anchor keeper unheard ledger anchor boat tide 5."
+    quotation = Quotation(here.replace("unheard", "rope"), "a", 60, 120)
+    found = check(quotation, {"a": f"{elsewhere} {here}"})
+    assert found.state == "reworded" and f"{elsewhere} {here}"[found.start : found.end] == here.rstrip(".")
+
+
 def test_never_the_same_where_the_words_changed():
     text = "The fee is 40 dollars a year."
     quotation = Quotation("The fee is 40 dollars a year.", "a", 0, 29)

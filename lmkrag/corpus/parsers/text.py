@@ -41,7 +41,13 @@ _BOMS = (
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27})
 _FRONT_MATTER = re.compile(rf"{BYTE_ORDER_MARK}?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL)
 _MD_TITLE = re.compile(r"^\s{0,3}#\s+(.+?)\s*#*\s*$|^(\S.*?)[ \t]*\r?\n=+[ \t]*\r?$", re.MULTILINE)
-_RST_TITLE = re.compile(r"^(\S.*?)[ \t]*\r?\n([=\-~^\"'#*+:.])\2{2,}[ \t]*\r?$", re.MULTILINE)
+_RST_HEADING = re.compile(
+    r"^(?:(?P<over>([=\-~^\"'#*+:.])\2{2,})[ \t]*\r?\n[ \t]*)?(?P<title>\S.*?)[ \t]*\r?\n"
+    r"(?P<under>([=\-~^\"'#*+:.])\5{2,})[ \t]*\r?$",
+    re.MULTILINE,
+)
+_RST_FIELDS = re.compile(r"(?::?[A-Za-z][\w -]{0,30}:[ \t].*(?:\r?\n[ \t]+\S.*)*(?:\r?\n|$))+")
+_RST_FIELD = re.compile(r"^:?([A-Za-z][\w -]{0,30}):[ \t]+(.*(?:\r?\n[ \t]+\S.*)*)", re.MULTILINE)
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -56,7 +62,8 @@ def describe(text: str, name: str) -> Loaded:
         meta = read_front_matter(text)
         return Loaded(text, "markdown", str(meta.get("title") or _find_title(_MD_TITLE, text)), meta=meta)
     if suffix in RST:
-        return Loaded(text, "rst", _find_title(_RST_TITLE, text))
+        meta = read_rst_fields(text)
+        return Loaded(text, "rst", meta.get("title") or find_rst_title(text), meta=meta)
     if suffix in CODE or name in ("Makefile", "Dockerfile"):
         return Loaded(text, "code")
     return Loaded(text, "text")
@@ -130,6 +137,27 @@ def read_front_matter(text: str) -> dict[str, Any]:
         _logger.debug("front matter is not YAML", exc_info=True)
         return {}
     return dict(meta)
+
+
+def read_rst_fields(text: str) -> dict[str, Any]:
+    r"""Return the fields that a text begins with, in the form of reStructuredText or of mail (RFC 822), as in PEPs.
+
+    >>> read_rst_fields("PEP: 8\nTitle: Style Guide\n  for Code\n\nText.")
+    {'pep': '8', 'title': 'Style Guide for Code'}
+    """
+    text = text.removeprefix(BYTE_ORDER_MARK)[:_MOST_FRONT_MATTER]
+    fields = _RST_FIELDS.match(text)
+    found = _RST_FIELD.findall(fields[0]) if fields else []
+    if not fields or text[fields.end() :].lstrip(" \t\r")[:1].strip() or (len(found) < 2 and text[0] != ":"):
+        return {}  # prose that begins with a word and a colon
+    return {name.lower(): " ".join(value.split()) for name, value in found}
+
+
+def find_rst_title(text: str) -> str:
+    """Return the first heading of a text, unless others stand on its level: then none is the title."""
+    headings = list(_RST_HEADING.finditer(text.removeprefix(BYTE_ORDER_MARK)[:_MOST_BEFORE_TITLE]))
+    levels = [(bool(heading["over"]), heading["under"][0]) for heading in headings]
+    return headings[0]["title"] if levels and levels.count(levels[0]) == 1 else ""
 
 
 def _find_title(pattern: re.Pattern[str], text: str) -> str:
