@@ -16,11 +16,11 @@ def to_json(value: Any) -> Any:
 
     A span also has its ``place``, its ``section``, and whether it is ``weak``: little speaks for an answer in it.
     """
-    if isinstance(value, Span):
-        more = {"place": value.place, "section": value.section, "weak": is_weak(value)}
-        return {one.name: to_json(getattr(value, one.name)) for one in fields(value)} | more
     if is_dataclass(value):
-        return {one.name: to_json(getattr(value, one.name)) for one in fields(value)}
+        made = {one.name: to_json(getattr(value, one.name)) for one in fields(value)}
+        if isinstance(value, Span):
+            made |= {"place": value.place, "section": value.section, "weak": is_weak(value)}
+        return made
     if isinstance(value, Mapping):
         return {key: to_json(item) for key, item in value.items()}
     if isinstance(value, tuple | list):

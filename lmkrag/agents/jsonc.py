@@ -112,7 +112,7 @@ def _members(text: str, brace: int) -> list[_Member]:
                 value = offset
         elif token in "}]":
             depth -= 1
-            if depth <= 1 and key is not None and value is not None and depth == 1:
+            if depth == 1 and key is not None and value is not None:
                 members.append(_Member(key[0], key[1], value, offset + 1))
                 key = value = None
             if depth == 0:

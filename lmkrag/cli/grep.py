@@ -40,13 +40,15 @@ class Match(NamedTuple):
 @click.option(
     "-k", "--top", type=click.IntRange(1, 1_000), default=10, show_default=True, help="Maximum number of results."
 )
-@click.option("-n", "--line-number", is_flag=True, help="For grep's sake: lines are always numbered.")
+@click.option(
+    "-n", "--line-number", is_flag=True, help="Accepted for compatibility with grep: lines are always numbered."
+)
 @click.option("-l", "--files-with-matches", "only_files", is_flag=True, help="Print only the names of files.")
 @click.option("-c", "--count", "only_counts", is_flag=True, help="Print the number of results per file.")
 @click.option("-A", "after", type=click.IntRange(0), metavar="N", help="Print N lines after each result.")
 @click.option("-B", "before", type=click.IntRange(0), metavar="N", help="Print N lines before each result.")
 @click.option("-C", "around", type=click.IntRange(0), default=0, metavar="N", help="Print N lines around each result.")
-@click.option("-i", "--ignore-case", is_flag=True, help="Ignore letter case in --regex; meaning has none.")
+@click.option("-i", "--ignore-case", is_flag=True, help="Ignore letter case in --regex.")
 @click.option("--regex", metavar="PATTERN", help="Only lines of the passages found that match.")
 @glob_options
 @json_option
@@ -115,16 +117,18 @@ def _search(
     new: dict[str, Any] = {"create": True, "encoder": None, "recipe": None, "shards": None}
     store, loaded = open_index(index, **new)
     with Engine(store, loaded) as engine:
-        left, elsewhere = catch_up(store, lambda: engine.encoder, folder, meaning, include=include, exclude=exclude)
+        remaining, unindexed = catch_up(
+            store, lambda: engine.encoder, folder, meaning, include=include, exclude=exclude
+        )
         spans = engine.search(meaning, top_k=top, filter=wanted)
-        if elsewhere:
+        if unindexed:
             with tempfile.TemporaryDirectory() as scratch:
-                spare, _ = open_index(f"{scratch}/index", **new | {"encoder": engine.encoder})
-                with Engine(spare, engine.encoder) as more:
-                    encode_files(spare.parts[0], lambda: engine.encoder, elsewhere)
+                temporary, _ = open_index(f"{scratch}/index", **new | {"encoder": engine.encoder})
+                with Engine(temporary, engine.encoder) as more:
+                    encode_files(temporary.parts[0], lambda: engine.encoder, unindexed)
                     spans += more.search(meaning, top_k=top, filter=wanted)
             spans = sorted(spans, key=lambda span: -span.score)[:top]
-    if left:
+    if remaining:
         index_in_background(folder, index, include, exclude)
         click.echo("lmkrag: the other files are being indexed; run it again for more", err=True)
     if narrowed:
@@ -142,8 +146,7 @@ def _find_lines(spans: list[Span], meaning: str, pattern: re.Pattern[str] | None
     for span in spans:
         if span.line is None:
             continue
-        path = os.path.relpath(span.path)
-        path = path if len(path) < len(span.path) else span.path
+        path = min(span.path, os.path.relpath(span.path), key=len)
         if span.path not in texts:
             try:
                 texts[span.path] = Path(span.path).read_text("utf-8", "replace").splitlines()

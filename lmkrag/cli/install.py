@@ -50,8 +50,7 @@ def install(names: tuple[str, ...], index_path: str, dry_run: bool, uninstall: b
                     _show(change)
                 else:
                     apply(change)
-                    remembered.pop(str(change.path), None)
-                    remembered |= {str(change.path): change.added} if change.added else {}
+                    remembered[str(change.path)] = change.added
         except LmkragError as error:
             click.echo(f"lmkrag: {client.title}: {one_line(str(error))}", err=True)
             failed = True
@@ -61,7 +60,7 @@ def install(names: tuple[str, ...], index_path: str, dry_run: bool, uninstall: b
             done = ("would change " if dry_run else "") + ", ".join(str(change.path) for change in changes)
         click.echo(f"{client.title}: {done}", err=dry_run)
     if not dry_run:
-        write_memory(remembered)
+        write_memory({path: added for path, added in remembered.items() if added})
     if failed:
         sys.exit(1)
 

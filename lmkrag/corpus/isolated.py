@@ -26,7 +26,7 @@ from typing import IO, Any
 from lmkrag.corpus.load import fingerprint as hash_bytes
 from lmkrag.corpus.load import is_plain, load_document, load_with_attachments
 from lmkrag.corpus.parsers.ocr import is_installed
-from lmkrag.corpus.scans import SCANNED, fill_scans, find_boxes, remembered
+from lmkrag.corpus.scans import SCANNED, fill_scans, find_boxes, read_cached
 from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.system import end_with_parent
 from lmkrag.types import Document, Skipped
@@ -128,7 +128,7 @@ class IsolatedLoader:
         return find_boxes(self._read_scan(path, fingerprint, number), start, end)
 
     def _read_scan(self, path: Path, fingerprint: str, number: int) -> dict[str, Any]:
-        return remembered(
+        return read_cached(
             fingerprint, number, lambda: self._call(path, "read_scan", fingerprint=fingerprint, number=number)
         )
 

@@ -154,7 +154,7 @@ def load_with_attachments(path: Path, doc_id: str) -> tuple[Document, list[Docum
             try:
                 inner = _parse(attachment.data, attachment.name, name)
                 if not inner.text.strip():
-                    raise DocumentError("a scan; OCR reads files, not what is attached to them")
+                    raise DocumentError("scanned: attachments are not read by OCR")
                 document = _document(inner, attachment.data, attachment.name, name, place)
             except DocumentError as error:
                 skipped.append(Skipped(name, str(error)))

@@ -1,18 +1,16 @@
 """Fill the scanned pages of a document with what OCR reads on them, page by page.
 
-Every page is read in the limited process and remembered on disk, so a run that was interrupted goes on where it
-stopped.
+Every page is read in the limited process and cached on disk, so an interrupted run continues where it stopped.
 """
 
 import json
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from lmkrag.corpus.parsers.base import join_pages
+from lmkrag.corpus.parsers.base import join_pages, split_pages
 from lmkrag.errors import EmptyDocument
 from lmkrag.types import Document
 
@@ -29,11 +27,9 @@ def fill_scans(document: Document, read_page: ReadPage) -> Document:
     Raises:
         EmptyDocument: nothing stands on them, and it has no other text.
     """
-    scanned = [int(number) for number in document.meta.get(SCANNED, ())]
-    borders = [*document.page_starts, len(document.text) + 2]
-    pages = [document.text[start : stop - 2] for start, stop in pairwise(borders)]
+    pages = split_pages(document.text, document.page_starts)
     letters = sure = 0.0
-    for number in scanned:
+    for number in document.meta[SCANNED]:
         page = read_page(number)
         pages[number - 1] = page["text"]
         letters += len(page["text"])
@@ -45,8 +41,8 @@ def fill_scans(document: Document, read_page: ReadPage) -> Document:
     return replace(document, text=text, page_starts=starts, meta=meta)
 
 
-def remembered(fingerprint: str, number: int, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return what was read on a page before, else read it and remember it in the user's cache directory."""
+def read_cached(fingerprint: str, number: int, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the text of a page from the user's cache directory; read the page and cache it if it is not there."""
     from platformdirs import user_cache_path
 
     path = user_cache_path("lmkrag", appauthor=False) / "ocr" / fingerprint[:2] / f"{fingerprint}-{number}.json"

@@ -40,10 +40,10 @@ def cached_index(folders: Sequence[Path]) -> Path:
 
 
 class CaughtUp(NamedTuple):
-    """What became of the changed files of a folder: how many are left, and those to encode elsewhere, best first."""
+    """How many changed files remain for a process in the background, and those for a temporary index, best first."""
 
-    left: int
-    elsewhere: list[Found]
+    remaining: int
+    unindexed: list[Found]
 
 
 def catch_up(
@@ -51,7 +51,7 @@ def catch_up(
 ) -> CaughtUp:
     """Bring the index of a folder up to date as far as that is quick.
 
-    While the process in the background writes, the most promising files have to be encoded elsewhere.
+    While the process in the background writes, the most promising files go into a temporary index.
 
     Args:
         store: of the index.
@@ -64,25 +64,25 @@ def catch_up(
     Raises:
         UsageError: a glob can't be parsed. StorageError: the index can't be written to.
     """
-    left = 0
+    remaining = 0
 
     def choose(files: list[Found], _: Run | None = None) -> list[Found]:
-        nonlocal left
+        nonlocal remaining
         chosen: list[Found] = []
         size = 0
         for file in rank_files(files, query) if sum(one.stat[0] for one in files) > _FIRST else files:
             if not chosen or size + file.stat[0] <= _FIRST:
                 chosen.append(file)
                 size += file.stat[0]
-        left = len(files) - len(chosen)
+        remaining = len(files) - len(chosen)
         return chosen
 
     try:
         ingest(store, encoder, Files((folder,), include=include, exclude=exclude, prune=True, encode=choose))
     except IndexLocked:
         changes = find_changes((folder,), read_known(store), read_skipped(store), include=include, exclude=exclude)
-        return CaughtUp(left, choose(changes.to_read))
-    return CaughtUp(left, [])
+        return CaughtUp(0, choose(changes.to_read))  # the process in the background takes care of the rest
+    return CaughtUp(remaining, [])
 
 
 def rank_files(files: Sequence[Found], query: str) -> list[Found]:

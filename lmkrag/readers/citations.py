@@ -20,7 +20,7 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
 _INDEXED = re.compile(r"\w+\[[^\]]*\]")
 _QUOTED = re.compile(r'"([^"\n]{8,})"')
 _WORD = re.compile(r"\w+")
-_STRAIGHT = str.maketrans("“”„«»‘’–—", '"""""\'\'--')  # one character for one: offsets stay
+STRAIGHT = str.maketrans("“”„«»‘’–—", '"""""\'\'--')  # one character for one: offsets stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ def _numbers(inside: str) -> tuple[int, ...]:
 
 
 def _cite(claim: str, number: int, span: Span, warnings: list[str]) -> list[Citation]:
-    quotes = _QUOTED.findall(claim.translate(_STRAIGHT))
+    quotes = _QUOTED.findall(claim.translate(STRAIGHT))
     found = [place for quote in quotes if (place := locate_quote(quote, span.text))]
     if len(found) < len(quotes):
         warnings.append(f"quotes words that do not stand in [{number}]")
@@ -178,10 +178,10 @@ def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
     >>> locate_quote("the lamp's wick", "Trim the lamp’s\nwick.")
     (5, 20)
     """
-    words = quote.translate(_STRAIGHT).strip(" .,;:…").split()
+    words = quote.translate(STRAIGHT).strip(" .,;:…").split()
     if not words:
         return None
-    match = re.search(r"\s+".join(map(re.escape, words)), text.translate(_STRAIGHT), re.IGNORECASE)
+    match = re.search(r"\s+".join(map(re.escape, words)), text.translate(STRAIGHT), re.IGNORECASE)
     return match.span() if match else None
 
 

@@ -105,7 +105,8 @@ class ExtractiveReader:
         if not cited or (confidence is not None and confidence < MIN_NEAREST_CONFIDENCE and not is_near):
             return self._make(spans, said=NOT_FOUND, confidence=confidence, missing=missing)
         citations = [citation for citation, _ in cited]
-        if bool(missing) if confidence is None else confidence < MIN_CONFIDENCE:
+        is_unsure = bool(missing) if confidence is None else confidence < MIN_CONFIDENCE
+        if is_unsure:
             why = f"No passage mentions {' or '.join(missing)}. Nearest:" if missing else MAY_NOT_ANSWER
             nearest = citations[:1]
             return self._make(spans, nearest, choose_quotes(nearest), said=why, confidence=confidence, missing=missing)

@@ -41,7 +41,7 @@ def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> l
 
 def _tabulate(records: Sequence[Line]) -> Iterator[Node]:
     """Tables of rows that have their columns' names with them, one for each run of the same columns."""
-    rows = ([cell for cell in read_record(line.source, line.start)] for line in records)
+    rows = (list(read_record(line.source, line.start)) for line in records)
     for columns, group in groupby(rows, key=lambda cells: [column for column, _, _ in cells]):
         head = element("tr", *(element("th", text_node(column)) for column in columns))
         body = [element("tr", *(element("td", text_node(value, place)) for _, value, place in row)) for row in group]

@@ -125,8 +125,8 @@ def _shape_directive(lines: Sequence[Line], number: int, directive: "re.Match[st
     else:
         stop = _block_end(lines, number, indent)
         title = name.rpartition(":")[2].capitalize()
-        is_name = name in ("image", "figure")
-        yield line._replace(shown="" if is_name else f"**{title}** {argument}".rstrip())
+        is_picture = name in ("image", "figure")
+        yield line._replace(shown="" if is_picture else f"**{title}** {argument}".rstrip())
         body = _dedent(lines[number:stop])
         yield from shape_rst([one._replace(shown="") if _FIELD.match(one.shown) else one for one in body])
         number = stop

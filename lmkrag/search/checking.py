@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any, Literal, Protocol, Unpack
 
 from lmkrag.errors import DocumentNotFound, UsageError
+from lmkrag.readers.citations import STRAIGHT
 from lmkrag.search.request import SearchOptions
 from lmkrag.types import Answer, Document, Span, place
 
@@ -29,7 +30,6 @@ _ASKED = 300  # characters of a quotation that documents are searched for
 _LOOKED_AT = 5  # documents beside its own that a quotation is looked for in
 _FEWEST_WORDS = 3  # of a quotation in a text
 _QUOTED = re.compile(r"\"([^\"\n]{8,})\"|“([^”]{8,})”|„([^“”]{8,})[“”]|«([^»]{8,})»|^>[ \t]?(.+)$", re.MULTILINE)
-_STRAIGHT = str.maketrans("“”„«»‘’–—", '"""""\'\'--')
 _WORD = re.compile(r"\w+")
 _BUCKET = 4  # words by which places may differ and count as one
 _CANDIDATES = 8  # places that a quotation is compared with word by word
@@ -162,11 +162,11 @@ def _make(
 
 def _locate(cited: Quotation, text: str, near: int) -> tuple[int, int] | None:
     """Where a text has the words of a quotation, nearest to where they were."""
-    words = cited.text.translate(_STRAIGHT).split()
+    words = cited.text.translate(STRAIGHT).split()
     if not words:
         return None
     pattern = re.compile(r"(?<!\w)" * words[0][0].isalnum() + r"\s+".join(map(re.escape, words)), re.IGNORECASE)
-    found = (match.span() for match in pattern.finditer(text.translate(_STRAIGHT)))
+    found = (match.span() for match in pattern.finditer(text.translate(STRAIGHT)))
     ends_in_word = words[-1][-1].isalnum()
     whole = (span for span in found if not (ends_in_word and text[span[1] : span[1] + 1].isalnum()))
     return min(whole, key=lambda span: abs(span[0] - near), default=None)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lmkrag.readers.citations import _STRAIGHT, check_answer, locate_quote
+from lmkrag.readers.citations import STRAIGHT, check_answer, locate_quote
 from lmkrag.types import Hit, Span
 
 TEXT = "The lamp is lit at dusk. Nobody may trim the\nkeeper’s wick before midnight. The gate is iron."
@@ -114,7 +114,7 @@ def test_what_is_copied_is_found(text, data):
     end = data.draw(st.integers(start + 1, len(text)))
     place = locate_quote(text[start:end], text)
     if place:
-        wanted = text[start:end].translate(_STRAIGHT).strip(" .,;:…").casefold().split()
-        assert text[place[0] : place[1]].translate(_STRAIGHT).casefold().split() == wanted
+        wanted = text[start:end].translate(STRAIGHT).strip(" .,;:…").casefold().split()
+        assert text[place[0] : place[1]].translate(STRAIGHT).casefold().split() == wanted
     else:
         assert not text[start:end].strip(" .,;:…").split()

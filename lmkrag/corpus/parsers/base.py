@@ -4,7 +4,7 @@ import io
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import Any
 
 from lmkrag.errors import DocumentError
@@ -58,6 +58,12 @@ def join_pages(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:
     """Return the text of all pages, and the characters that they begin with."""
     starts = accumulate((len(page) + len(_GAP) for page in pages[:-1]), initial=0)
     return _GAP.join(pages), tuple(starts) if pages else ()
+
+
+def split_pages(text: str, starts: Sequence[int]) -> list[str]:
+    """Return the pages that :func:`join_pages` joined."""
+    borders = [*starts, len(text) + len(_GAP)]
+    return [text[start : stop - len(_GAP)] for start, stop in pairwise(borders)]
 
 
 def table_row(cells: Iterable[str]) -> str:

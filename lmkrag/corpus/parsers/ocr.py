@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 RESOLUTION = 200
 """Pixels to an inch at which a page is read."""
 
-_SURE = 0.9  # a line that was read less surely is read again by itself
-_LEAST = 0.5  # a line that was read less surely is left out
+_MIN_BATCH_SCORE = 0.9  # a line below this recognition score is recognized again, alone
+_MIN_SCORE = 0.5  # a line below this recognition score is left out
 _LARGEST = 2_600  # pixels of a side of a page; a larger one is scaled down
 _GUTTER = 0.02  # of the width, between columns at least
 _FILLS = 0.55  # of a column's width that its lines have on average where it is prose
@@ -66,22 +66,23 @@ def find_lines(image: "Image") -> list[Line]:
     image = image.convert("RGB")
     image.thumbnail((_LARGEST, _LARGEST))
     width, height = image.size
-    found = _engine()(np.asarray(image)[:, :, ::-1], use_det=True, use_cls=True, use_rec=True)  # it keeps the last ones
+    # Without them, RapidOCR would use the switches of its last call.
+    found = _engine()(np.asarray(image)[:, :, ::-1], use_det=True, use_cls=True, use_rec=True)
     if found.boxes is None:
         return []
     lines: list[Line] = []
     for corners, text, score in zip(found.boxes, found.txts, found.scores, strict=True):
         (left, top), (right, bottom) = corners.min(axis=0).tolist(), corners.max(axis=0).tolist()
-        if score < _SURE:
-            text, score = max((text, score), _read_again(image, corners), key=lambda one: one[1])
-        if score >= _LEAST and text.strip():
+        if score < _MIN_BATCH_SCORE:
+            text, score = max((text, score), _recognize_alone(image, corners), key=lambda one: one[1])
+        if score >= _MIN_SCORE and text.strip():
             box = round(left / width, 5), round(top / height, 5), round(right / width, 5), round(bottom / height, 5)
             lines.append(Line(text.strip(), box, float(score)))
     return lines
 
 
-def _read_again(image: "Image", corners: Any) -> tuple[str, float]:
-    """Read one line by itself: in a batch with shorter ones long lines are squeezed."""
+def _recognize_alone(image: "Image", corners: Any) -> tuple[str, float]:
+    """Recognize one line alone. In a batch, long lines are scaled down to the width of shorter ones."""
     import numpy as np
 
     (left, top), (right, bottom) = corners.min(axis=0), corners.max(axis=0)
@@ -176,10 +177,9 @@ def _is_prose(lines: Sequence[Line]) -> bool:
 
 
 def _find_cut(lines: Sequence[Line]) -> int | None:
-    """The number of lines, from the top, above the widest blank strip across the page where columns begin below it."""
+    """The number of lines above the first blank strip across the page below which the text is in columns."""
     for number in range(1, len(lines)):
-        if lines[number].box[1] >= max(line.box[3] for line in lines[:number]):
-            below = lines[number:]
-            if _find_gutter(below) is not None and len(below) >= 4:
-                return number
+        is_blank = lines[number].box[1] >= max(line.box[3] for line in lines[:number])
+        if is_blank and _find_gutter(lines[number:]) is not None:
+            return number
     return None

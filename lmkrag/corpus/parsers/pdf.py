@@ -34,14 +34,14 @@ def read(data: bytes, name: str) -> Loaded:
             raise DocumentError("encrypted PDF: it needs a password") from error
         raise DocumentError(f"broken PDF ({error})") from error
     try:
-        read = [_read_page(pdf, number) for number in range(len(pdf))]
+        contents = [_read_page(pdf, number) for number in range(len(pdf))]
         facts = pdf.get_metadata_dict(skip_empty=True)
     except pypdfium2.PdfiumError as error:
         raise DocumentError(f"broken PDF ({error})") from error
     finally:
         pdf.close()
-    text, starts = join_pages([page for page, _ in read])
-    scanned = tuple(number for number, (_, is_scan) in enumerate(read, 1) if is_scan)
+    text, starts = join_pages([page for page, _ in contents])
+    scanned = tuple(number for number, (_, is_scan) in enumerate(contents, 1) if is_scan)
     if not text.strip() and not (scanned and is_installed()):
         if not scanned:
             raise DocumentError("PDF without text")

@@ -48,6 +48,10 @@ _MOST_JSON = 16 << 20  # bytes of a document that is sent as JSON
 _IndexName = Annotated[str | None, Query(max_length=200, description="Name of the index.")]
 
 
+_Start = Annotated[int, Query(ge=0, le=2**53)]
+_End = Annotated[int | None, Query(ge=0, le=2**53)]
+
+
 def _read_doc_id(doc_id: Annotated[str, Path(description="Id of the document; slashes may be sent as %2F.")]) -> str:
     return unquote(doc_id)  # routes of documents are matched before anything is decoded
 
@@ -88,8 +92,8 @@ async def read_text(
     doc_id: DocId,
     service: TheService,
     index: _IndexName = None,
-    start: Annotated[int, Query(ge=0, le=2**53)] = 0,
-    end: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    start: _Start = 0,
+    end: _End = None,
 ) -> Any:
     """Return characters of a document's text, exactly as indexed: 200,000 at most."""
     read = partial(read_excerpt, doc_id=doc_id, start=start, end=end, most=_MOST_TEXT)
@@ -101,8 +105,8 @@ async def read_blocks(
     doc_id: DocId,
     service: TheService,
     index: _IndexName = None,
-    start: Annotated[int, Query(ge=0, le=2**53)] = 0,
-    end: Annotated[int | None, Query(ge=0, le=2**53)] = None,
+    start: _Start = 0,
+    end: _End = None,
 ) -> Any:
     """Return the lines of a document with characters ``[start, end)`` as a tree: 400,000 characters at most."""
 

@@ -7,7 +7,6 @@ import { CLOSED, Page } from "/static/state.js";
 const FIELDS = ["folder", "kind", "from", "to", "mode"];
 
 function Filters({ state, kinds }) {
-  const [from, to] = [state.from, state.to];
   const set = FIELDS.filter((name) => state[name]);
   return html`<details class="filters" open=${set.length > 0}>
     <summary>Where to look</summary>
@@ -19,8 +18,8 @@ function Filters({ state, kinds }) {
           ${kinds.map((kind) => html`<option value=${kind} selected=${kind === state.kind}>${kind}</option>`)}
         </select>
       </label>
-      <label>Dated from <input name="from" type="date" defaultValue=${from} /></label>
-      <label>Dated to <input name="to" type="date" defaultValue=${to} /></label>
+      <label>Dated from <input name="from" type="date" defaultValue=${state.from} /></label>
+      <label>Dated to <input name="to" type="date" defaultValue=${state.to} /></label>
       <label>Search by
         <select name="mode">
           <option value="" selected=${!state.mode}>meaning and words</option>

@@ -12,7 +12,6 @@ const KEPT = 300; // answers that are shown again without asking
 
 const answers = new Map(); // by the address of their question: what useAnswer returns
 const keyOf = (span) => `${span.doc_id}:${span.start}-${span.end}`;
-const placed = (span, blocks) => ({ ...span, blocks });
 
 function keep(key, asked) {
   answers.set(key, asked);
@@ -39,13 +38,13 @@ function useAnswer(key, body, wanted) {
     const run = async () => {
       change({});
       const shown = new Map();
+      const withBlocks = (spans) => spans.map((span) => ({ ...span, blocks: shown.get(keyOf(span)) }));
       for await (const { event, data } of streamEvents("/api/ask", asJson(body, signal))) {
         if (event === "spans") {
           data.spans.forEach((span, number) => shown.set(keyOf(span), data.blocks[number]));
-          change({ spans: data.spans.map((span) => placed(span, shown.get(keyOf(span)))) });
+          change({ spans: withBlocks(data.spans) });
         } else if (event === "text") change({ text: values.text + data });
-        else if (event === "answer")
-          change({ answer: data, spans: data.spans.map((span) => placed(span, shown.get(keyOf(span)))) });
+        else if (event === "answer") change({ answer: data, spans: withBlocks(data.spans) });
         else if (event === "error") throw new Problem(data.status, data);
       }
       change({ busy: false });
