@@ -210,7 +210,8 @@ class ScatteredReader:
         ranges = {shard: one.documents for shard, one in opened.items()}
         stops = np.cumsum([len(one.keys) for one in ranges.values()]).tolist()
         places = {shard: (stop - len(one.keys), stop) for (shard, one), stop in zip(ranges.items(), stops, strict=True)}
-        totals = Totals(*(sum(values) for values in zip(*(one.totals for one in opened.values()), strict=True)))
+        totals = Totals(*np.sum([one.totals[:3] for one in opened.values()], axis=0).tolist())
+        totals = totals._replace(languages=frozenset[str]().union(*(one.totals.languages for one in opened.values())))
         self._numbered += 1
         return _State(self._numbered, names, opened, combine_ranges(ranges), places, totals)
 

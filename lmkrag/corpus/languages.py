@@ -1,6 +1,17 @@
 """Tell the language of a text, by py3langid (Lui and Baldwin, "langid.py", ACL 2012)."""
 
+import re
+
+from lmkrag.specs import Text
+
 ENGLISH = "en"
+
+_NOT_PROSE = frozenset({"code", "csv", "json", "xlsx"})
+_CHARACTERS = 2_000  # from the middle of a document
+_LETTERS = 100  # fewer say nothing
+_CODE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|<[^>\n]*>", re.DOTALL)
+_ENGLISH_WORDS = re.compile(r"\b(?:the|and|that|with|this|are)\b", re.IGNORECASE)
+_CHARACTERS_PER_WORD = 200  # of English text, at most, for each of these words
 
 
 def detect_language(text: str) -> str:
@@ -13,3 +24,20 @@ def detect_language(text: str) -> str:
 
     language, _ = py3langid.classify(text)
     return str(language)
+
+
+def document_language(text: Text, kind: str = "text") -> str:
+    """Return the language of a document by a sample of its text; English where there is no prose, or hardly any.
+
+    Args:
+        text: of the document.
+        kind: of the document, such as ``"markdown"``; source code and tables have no language.
+    """
+    if kind in _NOT_PROSE:
+        return ENGLISH
+    middle = max(0, len(text) // 2 - _CHARACTERS // 2)
+    sample = _CODE.sub(" ", text[middle : middle + _CHARACTERS])
+    # Most texts are English, and py3langid's model takes longer to load than a small folder to index.
+    if len(sample) <= _CHARACTERS_PER_WORD * len(_ENGLISH_WORDS.findall(sample)):
+        return ENGLISH
+    return detect_language(sample) if sum(map(str.isalpha, sample)) >= _LETTERS else ENGLISH

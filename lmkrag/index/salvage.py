@@ -4,9 +4,8 @@ import contextlib
 import shutil
 import sqlite3
 import struct
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -24,12 +23,11 @@ from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore, read_recorded
 from lmkrag.index.stored import read_stored
 from lmkrag.index.vectors.vector_set import VectorFile
-from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.index.working import WorkingFolder
-from lmkrag.specs import SENTENCE_KINDS, EncoderSpec, Recipe, SentenceKind
+from lmkrag.specs import EncoderSpec, Recipe
 
-ReadStructure = Callable[[Iterable[Iterable[tuple[str, SentenceKind]]]], Tables]
-"""Called with documents, each the texts and kinds of its sentences; returns the tables of a structure file."""
+ReadTables = Callable[[Sequence[Staged]], tuple[Tables, Tables]]
+"""Called with documents; returns the tables of their postings file and of their structure file."""
 
 _BATCH = 65_536  # sentences copied at a time
 _PAGES_OFFSET, _CHANGES_OFFSET, _VALID_FOR_OFFSET = 28, 24, 92  # in the header of a SQLite database
@@ -50,7 +48,7 @@ class Salvage:
 def salvage_index(
     path: Path,
     work: WorkingFolder,
-    structure: ReadStructure,
+    read_tables: ReadTables,
     *,
     encoder: Callable[[], EncoderSpec] | None = None,
     recipe: str | None = None,
@@ -63,7 +61,7 @@ def salvage_index(
     Args:
         path: the damaged index, locked; it is not changed.
         work: the folder of the repair; what a killed repair left there is removed.
-        structure: see :data:`ReadStructure`.
+        read_tables: see :data:`ReadTables`.
         encoder: gives the encoder that made the index; called only when the index can't say.
         recipe: how to store vectors; used only when the index can't say.
 
@@ -74,7 +72,7 @@ def salvage_index(
     work.claim()
     work.new.mkdir()
     try:
-        return _salvage(path, work.new, structure, encoder, recipe)
+        return _salvage(path, work.new, read_tables, encoder, recipe)
     except BaseException as error:
         work.remove()
         if isinstance(error, sqlite3.DatabaseError):
@@ -87,7 +85,7 @@ def salvage_index(
 def _salvage(
     path: Path,
     repaired: Path,
-    structure: ReadStructure,
+    read_tables: ReadTables,
     encoder: Callable[[], EncoderSpec] | None,
     recipe: str | None,
 ) -> Salvage:
@@ -103,7 +101,7 @@ def _salvage(
         for leftover in repaired.iterdir():
             leftover.unlink()  # the open connection still reads the copy
         with contextlib.closing(IndexStore.create(repaired, encoder=spec, recipe=how)) as new, new.writing():
-            return _copy(path, connection, new, structure)
+            return _copy(path, connection, new, read_tables)
 
 
 def keep_damaged(work: WorkingFolder) -> Path | None:
@@ -152,7 +150,7 @@ def _read_recorded(connection: sqlite3.Connection, path: Path) -> tuple[EncoderS
         return None
 
 
-def _copy(path: Path, connection: sqlite3.Connection, new: IndexStore, structure: ReadStructure) -> Salvage:
+def _copy(path: Path, connection: sqlite3.Connection, new: IndexStore, read_tables: ReadTables) -> Salvage:
     parts = list(_sound_parts(path, connection))
     rows, unknown = _rows(connection)
     kept: int = 0
@@ -166,10 +164,10 @@ def _copy(path: Path, connection: sqlite3.Connection, new: IndexStore, structure
         batch.append(whole)
         kept += 1
         if sum(len(vectors) for _, vectors in batch) >= _BATCH:
-            _commit(new, batch, structure)
+            _commit(new, batch, read_tables)
             batch = []
     if batch:
-        _commit(new, batch, structure)
+        _commit(new, batch, read_tables)
     new.merge_small()
     return Salvage(new.path, kept, tuple(lost), unknown)
 
@@ -205,18 +203,7 @@ def _read(
     return None if vectors is None else (staged, vectors)
 
 
-def _commit(store: IndexStore, batch: Sequence[tuple[Staged, Vectors]], structure: ReadStructure) -> None:
-    documents = [_sentences(staged) for staged, _ in batch]
-    words = PostingsBuilder()
-    for sentences in documents:
-        words.add(text for text, _ in sentences)
-    tables = words.take(len(words))
-    segment = store.stage_segment([vectors for _, vectors in batch], tables, structure(documents))
-    store.commit([staged for staged, _ in batch], [segment])
-
-
-def _sentences(staged: Staged) -> list[tuple[str, SentenceKind]]:
-    """The text and kind of each sentence."""
-    borders = pairwise([0, *staged.sentences.ends.tolist()])
-    kinds = (SENTENCE_KINDS[kind] for kind in staged.sentences.kinds.tolist())
-    return [(staged.text[start:end], kind) for (start, end), kind in zip(borders, kinds, strict=True)]
+def _commit(store: IndexStore, batch: Sequence[tuple[Staged, Vectors]], read_tables: ReadTables) -> None:
+    documents = [staged for staged, _ in batch]
+    segment = store.stage_segment([vectors for _, vectors in batch], *read_tables(documents))
+    store.commit(documents, [segment])

@@ -13,9 +13,7 @@ from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.view import DocumentView
-from lmkrag.index.words.lexical import (
-    Terms,
-)
+from lmkrag.index.words.lexical import Terms, Totals
 from lmkrag.types import Mode
 
 Result = TypeVar("Result")
@@ -97,6 +95,10 @@ class Searchable(Protocol):
     @property
     def documents(self) -> DocumentRanges:
         """Its documents by their sentences."""
+
+    @property
+    def totals(self) -> Totals:
+        """What the index holds in all."""
 
     def search(
         self,

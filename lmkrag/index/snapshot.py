@@ -22,6 +22,7 @@ from lmkrag.index.words.lexical import (
     count_document_words,
     count_words,
     find_first,
+    find_languages,
     find_terms,
     score_documents,
     search_terms,
@@ -187,7 +188,8 @@ class Snapshot:
     @computed_once
     def totals(self) -> Totals:
         """What the index holds in all."""
-        return Totals(len(self.documents.keys), self.documents.sentences, count_words(self.segments))
+        words, languages = count_words(self.segments), find_languages(self.segments)
+        return Totals(len(self.documents.keys), self.documents.sentences, words, languages)
 
     def search_lexical(self, terms: Terms, top_k: int, allowed: Selection | None = None) -> tuple[Ids, Scores]:
         """Find sentences by BM25 over any of some words: see :func:`lmkrag.index.words.lexical.search_terms`."""

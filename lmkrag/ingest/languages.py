@@ -1,12 +1,11 @@
 """Choose the encoder of a new index by the languages of its files."""
 
-import re
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
 from lmkrag.corpus.isolated import IsolatedLoader
-from lmkrag.corpus.languages import ENGLISH, detect_language
+from lmkrag.corpus.languages import ENGLISH, document_language
 from lmkrag.corpus.walk import Found, walk
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.errors import DocumentError
@@ -37,9 +36,7 @@ _PROSE = frozenset(
 )
 _LISTED, _SAMPLED = 10_000, 24  # files that are looked for, and of those that are read
 _MAX_BYTES = 2 << 20
-_CHARACTERS = 2_000  # of each file
-_LETTERS = 100  # fewer say nothing
-_CODE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|<[^>\n]*>", re.DOTALL)
+_MOST = 2_000  # characters of a file that count
 
 
 def choose_encoder(sources: Sequence[Path], *, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> str | None:
@@ -65,11 +62,8 @@ def choose_encoder(sources: Sequence[Path], *, include: Sequence[str] = (), excl
     with IsolatedLoader() as loader:
         for file in files[:: max(1, len(files) // _SAMPLED)]:
             try:
-                text = loader.load(file.path, file.doc_id).text
+                document = loader.load(file.path, file.doc_id)
             except DocumentError:
                 continue
-            middle = max(0, len(text) // 2 - _CHARACTERS // 2)
-            sample = _CODE.sub(" ", text[middle : middle + _CHARACTERS])
-            if sum(map(str.isalpha, sample)) >= _LETTERS:
-                counts[detect_language(sample) == ENGLISH] += len(sample)
+            counts[document_language(document.text, document.kind) == ENGLISH] += min(len(document.text), _MOST)
     return MULTILINGUAL_ENCODER if counts[False] > MIN_FOREIGN * sum(counts.values()) else None

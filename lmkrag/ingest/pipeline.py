@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lmkrag.arrays import Vectors
+from lmkrag.corpus.languages import document_language
 from lmkrag.corpus.sentences import iter_sentences
 from lmkrag.corpus.structure import ParagraphTracker, StructureTable
 from lmkrag.errors import IndexCorrupt
@@ -51,6 +52,11 @@ class Loaded:
     paragraphs: ParagraphTracker = field(default_factory=ParagraphTracker)
     replaces: tuple[str, ...] = ()
     is_attachment: bool = False
+    language: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Tell its language by a sample of its text."""
+        self.language = document_language(self.text, self.document.kind)
 
     @property
     def share(self) -> float:
@@ -209,7 +215,7 @@ class _Batch:
         item.sentences.extend(part.sentences)
         texts = [item.text[sentence.start : sentence.end] for sentence in part.sentences]
         self._vectors.append(part.vectors)
-        self._words.add(texts)
+        self._words.add(texts, item.language)
         kinds = [sentence.kind for sentence in part.sentences]
         self._structure.add(zip(texts, kinds, strict=True), item.paragraphs)
         if len(self._words) - self._complete_rows >= _SEGMENT_ROWS:

@@ -1,10 +1,12 @@
 """The repair job: save what is whole of a damaged index, and read the rest from its files again."""
 
 import contextlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lmkrag.corpus.languages import document_language
 from lmkrag.corpus.structure import ParagraphTracker, StructureTable
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import IndexCorrupt
@@ -12,11 +14,13 @@ from lmkrag.index.files import Tables
 from lmkrag.index.locking import lock_index
 from lmkrag.index.salvage import keep_damaged, salvage_index
 from lmkrag.index.shards import ShardedStore, shard_folders
+from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems
+from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.ingest import restore_files
-from lmkrag.specs import RepairReport, SentenceKind
+from lmkrag.specs import SENTENCE_KINDS, RepairReport
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
@@ -52,7 +56,7 @@ def repair_index(
             return RepairReport(store.status().documents, 0, (), 0, "")
     with lock_index(path):
         spec = None if encoder is None else lambda: encoder().spec
-        salvage = salvage_index(path, work, read_structure, encoder=spec, recipe=recipe)
+        salvage = salvage_index(path, work, read_tables, encoder=spec, recipe=recipe)
         work.take_place()
     damaged = keep_damaged(work)
     with contextlib.closing(IndexStore.open(path)) as store:
@@ -77,9 +81,13 @@ def _repair_shards(
     )
 
 
-def read_structure(documents: Iterable[Iterable[tuple[str, SentenceKind]]]) -> Tables:
-    """Return the structure of documents, laid end to end: see :class:`lmkrag.corpus.structure.StructureTable`."""
-    table = StructureTable()
-    for sentences in documents:
-        table.add(sentences, ParagraphTracker())
-    return table.take(len(table))
+def read_tables(documents: Sequence[Staged]) -> tuple[Tables, Tables]:
+    """Return the words and the structure of documents, laid end to end: see :data:`lmkrag.index.salvage.ReadTables`."""
+    words, structure = PostingsBuilder(), StructureTable()
+    for staged in documents:
+        borders = pairwise([0, *staged.sentences.ends.tolist()])
+        texts = [staged.text[start:end] for start, end in borders]
+        kinds = [SENTENCE_KINDS[kind] for kind in staged.sentences.kinds.tolist()]
+        words.add(texts, document_language(staged.text, staged.document.kind))
+        structure.add(zip(texts, kinds, strict=True), ParagraphTracker())
+    return words.take(len(words)), structure.take(len(structure))

@@ -1,6 +1,6 @@
 """The sentences that a question may be answered by: gather them, prefer the document that it names, score them."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -24,7 +24,7 @@ class Candidates:
 
     ``has_content`` is false where a sentence says nothing by itself, ``lead_in`` true where the next belongs to it,
     ``record`` where nothing around it does.
-    ``words`` maps the hashes of the question's words to what each weighs; ``fused`` has what the scores are made of;
+    ``words`` maps the hashes of each word of the question to what it weighs; ``fused`` has what the scores are made of;
     ``weights`` are those of the search.
     """
 
@@ -36,7 +36,7 @@ class Candidates:
     has_content: Mask
     lead_in: Mask
     record: Mask
-    words: dict[int, float]
+    words: dict[tuple[int, ...], float]
     fused: Fused
     weights: Weights
 
@@ -66,6 +66,8 @@ class Candidates:
 class SearchQuery(NamedTuple):
     """What is searched for: ``vector`` ``[dimensions]`` of length one, hashes of the question's ``words``, how.
 
+    ``variants`` are the hashes of the same words by the rules of several languages, word by word; empty for English.
+
     ``vector`` may be None in lexical mode, where similarities are 0 then. ``phrases`` are the words of quoted phrases:
     sentences that have most of them are gathered, too. ``allowed`` are the documents to search, None for all.
     """
@@ -77,6 +79,7 @@ class SearchQuery(NamedTuple):
     phrases: Hashes | None = None
     allowed: Selection | None = None
     weights: Weights = WEIGHTS
+    variants: Sequence[tuple[int, ...]] = ()
 
     def match(
         self,
@@ -103,13 +106,13 @@ def gather_matches(snapshot: Searchable, query: SearchQuery) -> Matches:
 
 
 class Preferred(NamedTuple):
-    """Matches, the hashes and weights of the question's ``words``, and ``factors`` ``[documents]`` of scores.
+    """Matches, the weights of the question's ``words`` by their hashes, and ``factors`` ``[documents]`` of scores.
 
     ``factors`` is None where no document is preferred.
     """
 
     matches: Matches
-    words: dict[int, float]
+    words: dict[tuple[int, ...], float]
     factors: Scores | None = None
 
 
@@ -125,7 +128,9 @@ def prefer_named_document(snapshot: Searchable, query: SearchQuery, matches: Mat
         matches: what was found for it.
     """
     terms = matches.terms or snapshot.find_terms(query.words)
-    words = dict(zip(query.words.tolist(), terms.weights, strict=True))
+    weights = dict(zip(query.words.tolist(), terms.weights, strict=True))
+    # The most frequent form of a word tells how rare it is: in an index of one language the others are in no text.
+    words = {forms: min(weights[form] for form in forms) for forms in query.variants or zip(query.words.tolist())}
     allowed = None if query.allowed is None else query.allowed.kept
     found = None if matches.terms is None else match_document(snapshot, matches.terms, allowed, query.weights)
     if found is None:

@@ -1,6 +1,7 @@
 """Why a span was found: the parts of its best sentence's score, and where and why growth stopped."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import find_words
@@ -18,6 +19,7 @@ def explain_span(
     start: int,
     end: int,
     score: float,
+    languages: Iterable[str] = (),
 ) -> Explanation:
     """Explain a span.
 
@@ -29,12 +31,14 @@ def explain_span(
         start: of the span, in characters.
         end: of the span.
         score: that it is ordered by, after re-ranking.
+        languages: of the index, other than English.
     """
     first_sentence = view.row.first_sentence
     hit = hits[0]
     ordinal = int(candidates.sentences[hit]) - first_sentence
     sentence = view.sentence(ordinal)
-    words = [sentence[low:high].lower() for low, high in find_words(sentence, candidates.words)]
+    asked = chain.from_iterable(candidates.words)
+    words = [sentence[low:high].lower() for low, high in find_words(sentence, asked, languages)]
     fused = candidates.fused
     parts = tuple(ScorePart(name, float(values[hit]), weight) for name, values, weight in fused.parts)
     factors = tuple(ScoreFactor(name, float(values[hit])) for name, values in fused.factors if values[hit] != 1)

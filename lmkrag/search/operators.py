@@ -9,9 +9,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.arrays import Hashes, Mask
+from lmkrag.arrays import Mask
 from lmkrag.index.words.exact import find_exact_words, holds
-from lmkrag.index.words.terms import query_words, split_words
+from lmkrag.index.words.terms import split_words
 from lmkrag.search.candidates import Candidates
 
 _MOST_PHRASES = 8
@@ -29,10 +29,6 @@ class Operators(NamedTuple):
     exact: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     alone: bool = False
-
-    def words(self) -> Hashes:
-        """Return the words of the phrases, to search for."""
-        return query_words(" ".join(self.phrases))
 
     def excludes(self, text: str) -> bool:
         """Return whether a text holds what is to be left out."""

@@ -32,6 +32,7 @@ class Views:
         """Take what was searched and what was found."""
         self._snapshot, self._candidates = snapshot, candidates
         self._views: dict[int, DocumentView] = {}
+        self.languages = snapshot.totals.languages
 
     def view(self, candidate: int) -> DocumentView:
         """Return the document that a candidate (a position) is of."""
@@ -64,7 +65,7 @@ class Results:
             grown: positions (first, stop) that growth took, by the hit that it grew from, for spans that get an
                 explanation; None for no explanations.
         """
-        self.view, self.ordinal = views.view, views.ordinal
+        self.view, self.ordinal, self.languages = views.view, views.ordinal, views.languages
         self._candidates, self._score, self._grown = candidates, score, grown
 
     def make_span(self, start: int, end: int, hits: Sequence[int]) -> Span:
@@ -101,13 +102,15 @@ class Results:
         if self._grown is None:
             return None
         score = float(self._score[hits[0]])
-        return explain_span(self._candidates, self.view(hits[0]), hits, self._grown, start, end, score)
+        view = self.view(hits[0])
+        return explain_span(self._candidates, view, hits, self._grown, start, end, score, self.languages)
 
     def _cover(self, text: str) -> float:
         """The share of the question's words, by weight, that a text has."""
         words = self._candidates.words
         total = sum(words.values())
-        return sum(words[word] for word in words.keys() & set(hash_words(text).tolist())) / total if total else 0.0
+        held = {word for language in ("en", *self.languages) for word in hash_words(text, language).tolist()}
+        return sum(weight for forms, weight in words.items() if not held.isdisjoint(forms)) / total if total else 0.0
 
     def _hit(self, candidate: int) -> Hit:
         view, ordinal = self.view(candidate), self.ordinal(candidate)

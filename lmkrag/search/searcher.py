@@ -9,7 +9,7 @@ from lmkrag.corpus.languages import ENGLISH, detect_language
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.index.searchable import retry_expired
 from lmkrag.index.words.exact import asks_in_english
-from lmkrag.index.words.terms import query_words
+from lmkrag.index.words.terms import query_variants, query_words
 from lmkrag.readers.base import LanguageModelReader, Reader
 from lmkrag.readers.prompt import Layout, build_context, framed_cost
 from lmkrag.reranker.base import Reranker
@@ -94,13 +94,15 @@ class Searcher:
         request: SearchRequest,
         cost: Cost,
     ) -> list[Span]:
+        languages = snapshot.totals.languages
         query = SearchQuery(
             vector,
-            query_words(text),
+            query_words(text, languages),
             mode=request.mode,
-            phrases=operators.words(),
+            phrases=query_words(" ".join(operators.phrases), languages),
             allowed=self._filters.select(snapshot, request.filter) if request.filter else None,
             weights=self._weights,
+            variants=query_variants(text, languages) if languages else (),
         )
         reranking = self._start_reranking(text, request)
 
@@ -147,7 +149,8 @@ class Searcher:
 
         def score() -> list[SentenceScore]:
             with self._reading() as snapshot:
-                return score_document(snapshot, find(snapshot), vector, query_words(query))
+                words = query_words(query, snapshot.totals.languages)
+                return score_document(snapshot, find(snapshot), vector, words)
 
         return retry_expired(score)
 

@@ -71,6 +71,16 @@ def test_it_finds_what_one_process_finds(everything, sharded, encoder):
     assert scattered.ask("who approves leave?").text == sharded.ask("who approves leave?").text
 
 
+def test_words_are_stemmed_by_the_languages_of_all_shards(everything, sharded, encoder):
+    german = "Die alten Häuser am Hafen wurden im Winter neu gedeckt. Der Hafenmeister prüft die Dächer jedes Jahr."
+    sharded.add([Document(f"{number}.txt", "", f"{german} {german} Nummer {number}.") for number in range(5)])
+    _, scattered = scatter(sharded._store.path, encoder)
+    for question in ("Haus am Hafen", "who approves leave?"):
+        one, other = (engine.search(question, mode="lexical", explain=True) for engine in (sharded, scattered))
+        assert one == other
+    assert scattered.search("das Haus", mode="lexical")
+
+
 @settings(max_examples=8, deadline=None)
 @given(
     texts=st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=12), min_size=1, max_size=12),

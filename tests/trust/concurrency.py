@@ -21,9 +21,8 @@ import numpy as np
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
-from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.index.words.terms import query_words
-from lmkrag.ingest.repair import read_structure
+from lmkrag.ingest.repair import read_tables
 from lmkrag.search.candidates import SearchQuery
 from lmkrag.search.searcher import find_spans
 from lmkrag.specs import EncoderSpec
@@ -42,19 +41,16 @@ def vector(number: int) -> np.ndarray:
 
 def commit(store: IndexStore, version: int) -> None:
     """Replace every document by its version; some versions leave a document out."""
-    staged, texts, vectors = [], [], []
+    staged, vectors = [], []
     for number in range(DOCUMENTS):
         if number == version % (DOCUMENTS + 3):
             continue
         text = f"Version{version} of report {number} about the harbour. It ends with version{version}."
         sentences = split_sentences(text)
         staged.append(Staged(Document(f"d{number}", "p", text), text, SentenceTable.of(sentences), "", (1, 1)))
-        texts.append([(text[s.start : s.end], s.kind) for s in sentences])
         vectors += [vector(number * 100 + place) for place in range(len(sentences))]
     removed = [f"d{number}" for number in range(DOCUMENTS)]
-    words = PostingsBuilder()
-    words.add(text for sentences in texts for text, _ in sentences)
-    segment = store.stage_segment([np.array(vectors)], words.take(len(words)), read_structure(texts))
+    segment = store.stage_segment([np.array(vectors)], *read_tables(staged))
     store.commit(staged, [segment], removed=removed)
 
 

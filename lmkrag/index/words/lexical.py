@@ -16,11 +16,12 @@ COMMON = 100_000
 
 
 class Totals(NamedTuple):
-    """What an index holds in all: what words and lengths are weighed by."""
+    """What an index holds in all: what words and lengths are weighed by, and the languages words were stemmed in."""
 
     documents: int
     sentences: int
     words: int
+    languages: frozenset[str] = frozenset()
 
 
 class Terms(NamedTuple):
@@ -59,6 +60,11 @@ def _live_posting(live: LiveSegment, word: int) -> Posting:
         return posting
     alive = live.mask[posting.rows]
     return Posting(posting.rows[alive], posting.counts[alive])
+
+
+def find_languages(segments: Sequence[LiveSegment]) -> frozenset[str]:
+    """Return the languages other than English by whose rules words of some segments were stemmed."""
+    return frozenset[str]().union(*(live.segment.postings.languages for live in segments))
 
 
 def count_words(segments: Sequence[LiveSegment]) -> int:

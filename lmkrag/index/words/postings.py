@@ -1,6 +1,7 @@
 """Postings of a segment's sentences: an immutable file beside the vectors, with the same rows.
 
-Words are their 64-bit hashes, sorted; each has its rows and how often it is in them.
+Words are their 64-bit hashes, sorted; each has its rows and how often it is in them. The file also names the languages
+other than English by whose rules words were stemmed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import File, Tables, read_tables
-from lmkrag.index.words.terms import hash_words
+from lmkrag.index.words.terms import STEMMERS, hash_words
 from lmkrag.system import computed_once
 
 
@@ -31,10 +32,13 @@ class PostingsBuilder:
     def __init__(self) -> None:
         """Start with no rows."""
         self._words: list[Hashes] = []
+        self._languages: list[str] = []
 
-    def add(self, sentences: Iterable[str]) -> None:
-        """Take the texts of the next rows."""
-        self._words += map(hash_words, sentences)
+    def add(self, sentences: Iterable[str], language: str = "en") -> None:
+        """Take the texts of the next rows, all in one language, as ISO 639-1 names it."""
+        words = [hash_words(sentence, language) for sentence in sentences]
+        self._words += words
+        self._languages += [language if language in STEMMERS else ""] * len(words)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -43,6 +47,7 @@ class PostingsBuilder:
     def take(self, rows: int) -> Tables:
         """Return the tables of the first rows, and keep the others."""
         taken, self._words = self._words[:rows], self._words[rows:]
+        languages, self._languages = self._languages[:rows], self._languages[rows:]
         lengths = np.fromiter(map(len, taken), np.int64, len(taken))
         words = np.concatenate([np.zeros(0, np.uint64), *taken])
         owners = np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths)
@@ -52,17 +57,19 @@ class PostingsBuilder:
         new[1:] = (words[1:] != words[:-1]) | (owners[1:] != owners[:-1])
         first = np.flatnonzero(new)
         counts = np.diff(np.append(first, len(words)))
-        return _tables(words[first], owners[first], np.minimum(counts, 255).astype(np.uint8), lengths)
+        return _tables(words[first], owners[first], np.minimum(counts, 255).astype(np.uint8), lengths, languages)
 
 
-def _tables(words: Hashes, rows: NDArray[np.uint32], counts: Bytes, lengths: Ids) -> Tables:
+def _tables(words: Hashes, rows: NDArray[np.uint32], counts: Bytes, lengths: Ids, languages: Iterable[str]) -> Tables:
     distinct, starts = np.unique(words, return_index=True)
+    named = " ".join(sorted(filter(None, set(languages))))
     return {
         "words": distinct,
         "starts": np.append(starts, len(words)).astype(np.int64),
         "rows": rows,
         "counts": counts,
         "lengths": np.minimum(lengths, 65_535).astype(np.uint16),
+        "languages": np.frombuffer(named.encode("ascii"), np.uint8),
     }
 
 
@@ -80,6 +87,8 @@ class Postings:
             self._words: Hashes = tables["words"]
             self._starts, self._rows, self._counts = tables["starts"], tables["rows"], tables["counts"]
             self.lengths: NDArray[np.uint16] = tables["lengths"]
+            named = tables.get("languages")  # files of earlier versions have only words as English stems them
+            self.languages = frozenset() if named is None else frozenset(named.tobytes().decode("ascii").split())
         except KeyError as error:
             raise IndexCorrupt(f"{path}: not a postings file (no {error})") from error
 
@@ -109,6 +118,7 @@ def merge_postings(parts: Sequence[tuple[Postings, Ids]]) -> Tables:
         parts: (postings, rows to keep in increasing order), laid end to end.
     """
     words, rows, counts, before = [], [], [], 0
+    languages: set[str] = set()
     lengths = [np.zeros(0, np.int64)]
     for postings, kept in parts:
         place = np.full(len(postings.lengths), -1, np.int64)
@@ -121,6 +131,9 @@ def merge_postings(parts: Sequence[tuple[Postings, Ids]]) -> Tables:
         counts.append(its_counts[alive])
         lengths.append(postings.lengths[kept].astype(np.int64))
         before += len(kept)
+        languages |= postings.languages
     every = np.concatenate(words)
     order = np.argsort(every, kind="stable")
-    return _tables(every[order], np.concatenate(rows)[order], np.concatenate(counts)[order], np.concatenate(lengths))
+    return _tables(
+        every[order], np.concatenate(rows)[order], np.concatenate(counts)[order], np.concatenate(lengths), languages
+    )

@@ -2,19 +2,35 @@
 
 import re
 import threading
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import chain
 
 import numpy as np
 from Stemmer import Stemmer
 from xxhash import xxh3_64_intdigest
 
 from lmkrag.arrays import Hashes
-from lmkrag.index.words.folding import fold
+from lmkrag.index.words.folding import fold, lower
 from lmkrag.index.words.stop_words import drop_stop_words
 
-_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
-_WORD = re.compile(r"[^\W_]+")
+STEMMERS = {
+    **{"ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "es": "spanish"},
+    **{"et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish", "fr": "french", "ga": "irish"},
+    **{"hi": "hindi", "hu": "hungarian", "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian"},
+    **{"nb": "norwegian", "ne": "nepali", "nl": "dutch", "nn": "norwegian", "no": "norwegian", "pl": "polish"},
+    **{"pt": "portuguese", "ro": "romanian", "ru": "russian", "sr": "serbian", "sv": "swedish", "ta": "tamil"},
+    **{"tr": "turkish", "uk": "russian"},
+}
+"""Languages other than English with their stemmers. Words of any other language are stemmed as English ones are."""
+
+_MARKS = "".join(c for c in map(chr, range(0x0900, 0x1000)) if unicodedata.category(c) in ("Mn", "Mc"))
+_CJK_CHARACTERS = r"\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_CJK = re.compile(f"[{_CJK_CHARACTERS}]")
+_CJK_RUN = re.compile(f"[{_CJK_CHARACTERS}]{{2,}}")
+_UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")  # Thai, Lao, Burmese, Khmer
+_WORD = re.compile(rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*")
 _JOINED = re.compile(r"(?<![^\W_])[^\W_]++(?:(?:[-.:/+#]|_+)[^\W_]++)+")  # possessive: a long word costs one look
 _LONGEST_IDENTIFIER = 48  # characters
 _LONGEST = 64  # characters of a word that count
@@ -28,7 +44,10 @@ def split_words(text: str) -> list[str]:
     >>> split_words("Valve VX-1007, e.g. in well-known places.")
     ['valve', 'vx', '1007', 'vx-1007', 'e', 'g', 'in', 'well', 'known', 'places']
     """
-    text = fold(text)
+    return _split(fold(text))
+
+
+def _split(text: str) -> list[str]:
     if not text.isascii():
         text = _CJK.sub(r" \g<0> ", text)
     words: list[str] = []
@@ -50,33 +69,85 @@ def _is_identifier(joined: str) -> bool:
     return "." in joined and "-" not in joined and all(len(part) > 1 for part in _WORD.findall(joined))
 
 
-def hash_words(text: str) -> Hashes:
-    """Return the hash of each word of a text, in order."""
-    return np.array(list(map(_hash_word, split_words(text))), np.uint64)
+def hash_words(text: str, language: str = "en") -> Hashes:
+    """Return the hash of each word of a text, in order, by the stemmer of its language.
+
+    Chinese, Japanese and Korean characters also count in pairs, and Thai, Lao, Burmese and Khmer in threes, since no
+    spaces divide their words (Nie et al., "On the use of words and n-grams for Chinese information retrieval", IRAL
+    2000).
+
+    Args:
+        text: of a sentence, as a rule.
+        language: as ISO 639-1 names it, one of :data:`STEMMERS`; any other is read as English.
+    """
+    return np.array([_hash_word(word, language) for word in _terms(text, language)], np.uint64)
 
 
-def query_words(query: str) -> Hashes:
-    """Return the hashes of the words of a question, once each.
+def query_words(query: str, languages: Iterable[str] = ()) -> Hashes:
+    """Return the hashes of the words of a question, once each, by the stemmers of English and of other languages.
 
     Function words are left out, unless there are no others: BM25 gives those of most texts next to no weight, but
     each matches most of an index, and those of a language that few texts are in would weigh a lot.
+
+    Args:
+        query: the question.
+        languages: those of the index, other than English.
     """
+    return np.fromiter(dict.fromkeys(chain.from_iterable(query_variants(query, languages))), np.uint64)
+
+
+def query_variants(query: str, languages: Iterable[str] = ()) -> list[tuple[int, ...]]:
+    """Return the hashes that each word of a question has by the rules of some languages: see :func:`query_words`."""
     words = split_words(query)
-    return np.fromiter(dict.fromkeys(map(_hash_word, drop_stop_words(words) or words)), np.uint64)
+    kept = set(drop_stop_words(words) or words)
+    marked = {fold(word): word for word in _terms(query, "")} if languages else {}
+    variants = (
+        tuple(dict.fromkeys([_hash_word(word, "en"), *(_hash_word(marked.get(word, word), one) for one in languages)]))
+        for word in _terms(query, "en")
+        if word in kept or word not in words
+    )
+    return list(dict.fromkeys(variants))
+
+
+def find_words(text: str, words: Iterable[int], languages: Iterable[str] = ()) -> list[tuple[int, int]]:
+    """Return where words of a text stand, ``(start, end)``, whose hashes are among some, by their stems."""
+    wanted, languages = set(words), ("en", *languages)
+
+    def is_wanted(word: str) -> bool:
+        return any(wanted & set(hash_words(word, language).tolist()) for language in languages)
+
+    return [word.span() for word in _WORD.finditer(text) if is_wanted(word[0])]
+
+
+def _terms(text: str, language: str) -> Iterable[str]:
+    """The words of a text, those of English without marks, and the groups of characters where there are no spaces."""
+    text = fold(text) if language == "en" else lower(text)
+    words = _split(text)
+    return words if text.isascii() else chain(_unspaced(words), _grams(text))
+
+
+def _grams(text: str) -> Iterator[str]:
+    for run in _CJK_RUN.finditer(text):
+        yield from map("".join, zip(run[0], run[0][1:], strict=False))
+    for run in _UNSPACED.finditer(text):
+        for start in range(max(1, len(run[0]) - 2)):
+            yield run[0][start : start + 3]
+
+
+def _unspaced(words: Iterable[str]) -> Iterator[str]:
+    """Words without those that :func:`_grams` divides."""
+    return (word for word in words if not _UNSPACED.match(word))
 
 
 _own = threading.local()  # a stemmer serves one thread
 
 
-def find_words(text: str, words: Iterable[int]) -> list[tuple[int, int]]:
-    """Return where words of a text stand, ``(start, end)``, whose hashes are among some, by their stems."""
-    wanted = set(words)
-    return [word.span() for word in _WORD.finditer(text) if wanted & set(hash_words(word[0]).tolist())]
-
-
 @lru_cache(1 << 17)
-def _hash_word(word: str) -> int:
-    if not hasattr(_own, "stemmer"):
-        _own.stemmer = Stemmer("porter", 0)
-    stem = _own.stemmer.stemWord(word[:_LONGEST])
+def _hash_word(word: str, language: str) -> int:
+    if not hasattr(_own, "stemmers"):
+        _own.stemmers = {}
+    algorithm = STEMMERS.get(language, "porter")
+    if algorithm not in _own.stemmers:
+        _own.stemmers[algorithm] = Stemmer(algorithm, 0)
+    stem = fold(_own.stemmers[algorithm].stemWord(word[:_LONGEST]))
     return xxh3_64_intdigest(stem.encode("utf-8", "surrogatepass"))

@@ -1,0 +1,68 @@
+"""Documents are stemmed in their language, and questions in those of the index."""
+
+import numpy as np
+import pytest
+
+from lmkrag import Document, Engine
+from lmkrag.corpus.languages import document_language
+from lmkrag.index.files import write_tables
+from lmkrag.index.words.postings import Postings
+
+GERMAN = """Die alten Häuser am Hafen wurden im Winter neu gedeckt. Der Hafenmeister prüft die Dächer jedes Jahr und
+schreibt auf, was fehlt. Für die Boote gibt es einen Schuppen, der im Winter voll ist."""
+RUSSIAN = """Список договоров аренды хранится у смотрителя маяка. Он проверяет лодки каждую весну и записывает всё, что
+нужно починить. Летом сарай открыт, а зимой в нём стоят лодки и старые сети."""
+ENGLISH = """The keeper of the lighthouse approves all leases and keeps a list of them in the office. The boats are
+checked every spring, and whatever has to be repaired is written down. In summer the shed is open."""
+TEXTS = {"de.txt": GERMAN, "ru.txt": RUSSIAN, "en.txt": ENGLISH}
+QUESTIONS = {"Haus am Hafen": "de.txt", "Dach": "de.txt", "договор": "ru.txt", "lease": "en.txt", "leases": "en.txt"}
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "language"),
+    [
+        (GERMAN, "text", "de"),
+        (RUSSIAN, "text", "ru"),
+        (ENGLISH, "text", "en"),
+        (GERMAN, "code", "en"),
+        ("Ein kurzer Satz.", "text", "en"),
+        ("", "text", "en"),
+        ("7 " * 500, "text", "en"),
+    ],
+)
+def test_the_language_of_a_document(text, kind, language):
+    assert document_language(text, kind) == language
+
+
+@pytest.mark.parametrize("shards", [None, 3])
+def test_words_are_found_by_the_rules_of_their_language(tmp_path, encoder, shards):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, shards=shards, rerank=False) as engine:
+        engine.add([Document(name, name, text) for name, text in TEXTS.items()])
+
+        def check():
+            for question, doc_id in QUESTIONS.items():
+                found = engine.search(question, mode="lexical", explain=True)
+                assert [span.doc_id for span in found] == [doc_id], question
+                assert found[0].explanation.words
+                assert found[0].coverage > 0.9
+
+        check()
+        for number in range(12):  # until segments are merged
+            engine.add(Document(f"{number}.txt", "", f"Buoy number {number} is painted red."))
+        check()
+        engine.compact()
+        check()
+
+
+def test_words_of_an_earlier_version_are_english(tmp_path):
+    tables = {
+        "words": np.array([7], np.uint64),
+        "starts": np.array([0, 1]),
+        "rows": np.array([0], np.uint32),
+        "counts": np.array([1], np.uint8),
+        "lengths": np.array([1], np.uint16),
+    }
+    path = tmp_path / "old.words"
+    postings = Postings(path, write_tables(path, tables))
+    assert postings.languages == frozenset()
+    assert postings.find(7).rows.tolist() == [0]
