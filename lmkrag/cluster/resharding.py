@@ -10,16 +10,8 @@ from lmkrag.index.adopting import adopt_index
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.opening import open_store
 from lmkrag.index.pool import CATALOG
-from lmkrag.index.shards import (
-    RECORD,
-    check_shards,
-    choose_shard,
-    create_shards,
-    folder_name,
-    owner_or_self,
-    read_record,
-    write_record,
-)
+from lmkrag.index.shard_ids import choose_shard, owner_or_self
+from lmkrag.index.shards import RECORD, check_shards, create_shards, folder_name, read_record, write_record
 
 
 def reshard_index(path: Path, shards: int) -> int:

@@ -12,26 +12,20 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol
 
-import numpy as np
-
-from lmkrag.cluster.hosting import Opened
-from lmkrag.cluster.scattered_snapshot import RememberedAnswers, ScatteredSnapshot
 from lmkrag.errors import IndexClosed, IndexMismatch, SnapshotExpired, UsageError
+from lmkrag.index.held_shard import Opened, WholeDocument
+from lmkrag.index.memory import Memory
 from lmkrag.index.ranges import DocumentRanges
-from lmkrag.index.shards import (
-    choose_shard,
-    combine_ranges,
-    first_id,
-    narrow_id,
-    owner_or_self,
-)
+from lmkrag.index.shard_ids import choose_shard, combine_ranges, first_id, narrow_id, owner_or_self
+from lmkrag.index.sharded_snapshot import RememberedAnswers, ShardedSnapshot
 from lmkrag.index.status import combine_status
 from lmkrag.index.store import IndexStore
-from lmkrag.index.words.lexical import Totals
+from lmkrag.index.view import DocumentView
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.types import IndexStatus
 
 _FRESH = 1.0  # seconds that a state is taken for the newest
+_VIEWS = 256  # documents that are remembered
 
 
 class Shards(Protocol):
@@ -60,7 +54,6 @@ class _State(NamedTuple):
     opened: dict[int, Opened]
     documents: DocumentRanges
     places: dict[int, tuple[int, int]]
-    totals: Totals
 
 
 class ScatteredStore:
@@ -142,10 +135,11 @@ class ScatteredReader:
         self._checked = 0.0
         self._state: _State | None = None
         self._known = RememberedAnswers()
+        self._views = Memory[DocumentView](_VIEWS)
         self.first = self._newest().opened[0]
 
     @contextmanager
-    def snapshot(self, *, segments: bool = True) -> "Iterator[ScatteredSnapshot]":
+    def snapshot(self, *, segments: bool = True) -> Iterator[ShardedSnapshot]:
         """Give the newest state, or one that was the newest a second ago.
 
         Raises:
@@ -156,14 +150,14 @@ class ScatteredReader:
         if self._closed:
             raise IndexClosed(f"{self._name}: this index was closed; open it again")
         state = self._newest()
-        yield ScatteredSnapshot(
+        yield ShardedSnapshot(
             generation=state.number,
             documents=state.documents,
-            totals=state.totals,
             places=state.places,
             count=self._shards.count,
             known=self._known,
             scatter=partial(self._scatter, state),
+            view=partial(self._view, state),
         )
 
     def close(self, *, wait: bool = False) -> None:
@@ -207,13 +201,9 @@ class ScatteredReader:
         for shard, one in opened.items():
             if one.encoder != encoder:
                 raise IndexMismatch(f"{self._name}: shard {shard} was made with another encoder: {one.encoder.name!r}")
-        ranges = {shard: one.documents for shard, one in opened.items()}
-        stops = np.cumsum([len(one.keys) for one in ranges.values()]).tolist()
-        places = {shard: (stop - len(one.keys), stop) for (shard, one), stop in zip(ranges.items(), stops, strict=True)}
-        totals = Totals(*np.sum([one.totals[:3] for one in opened.values()], axis=0).tolist())
-        totals = totals._replace(languages=frozenset[str]().union(*(one.totals.languages for one in opened.values())))
         self._numbered += 1
-        return _State(self._numbered, names, opened, combine_ranges(ranges), places, totals)
+        ranges = {shard: one.documents for shard, one in opened.items()}
+        return _State(self._numbered, names, opened, *combine_ranges(ranges))
 
     def _scatter(self, state: _State, asked: Mapping[int, tuple[str, tuple[Any, ...]]]) -> dict[int, Any]:
         """Ask some shards at once; raises SnapshotExpired where it is worth the while to search again."""
@@ -222,6 +212,23 @@ class ScatteredReader:
         except SnapshotExpired:
             self._forget(state)
             raise
+
+    def _view(self, state: _State, shard: int, key: int) -> DocumentView:
+        """A document of a shard; the newest ones are remembered."""
+
+        def ask(operation: str, *arguments: Any) -> Any:
+            return self._scatter(state, {shard: (operation, arguments)})[shard]
+
+        def view() -> DocumentView:
+            found: WholeDocument = ask("view_document", key)
+            row, sentences, text = found
+            return DocumentView(
+                row,
+                lambda first: ask("read_sentences", row, first) if sentences is None else sentences[first],
+                lambda start, end: ask("read_text", row, start, end) if text is None else text[start:end],
+            )
+
+        return self._views.remember((state.number, shard, key), view)
 
     def _forget(self, state: _State) -> None:
         """Ask for the newest state before the next search."""

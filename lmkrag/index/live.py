@@ -31,12 +31,6 @@ class LiveSegment:
         self.whole = bool(alive.all())
         self.by_sentence = sort_runs(self.runs)
 
-    def renumbered(self, offset: int, documents: DocumentRanges) -> "LiveSegment":
-        """Return the same rows with sentence ids that are ``offset`` higher, of documents that are numbered so."""
-        moved = LiveSegment(self.segment, self.runs + np.array([0, offset, 0]), documents)
-        moved.whole = self.whole  # rows that were dead already are in no run
-        return moved
-
     @computed_once
     def alive(self) -> int:
         """How many rows are alive."""

@@ -3,60 +3,32 @@
     shards.json          how many shards there are, and in which folder: the commit point of making and resharding
     shards-8/000/ ...    each an ordinary index
 
-A snapshot of all shards has the documents and segments of all of them under ids that tell the shard, so that a search
-computes what it computes over one index: numbers of documents, lengths and weights of words are those of the whole.
+A search reads one state of all of them: see :mod:`lmkrag.index.sharded_snapshot`.
 """
 
 import contextlib
+import itertools
 import json
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Self
+from typing import NamedTuple, Self
 
-import numpy as np
-from xxhash import xxh3_64_intdigest
-
-from lmkrag.arrays import Ids
 from lmkrag.errors import IndexCorrupt, IndexMismatch, IndexNotFound, UsageError
-from lmkrag.index import catalog
-from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.files import sync
-from lmkrag.index.live import LiveSegment
-from lmkrag.index.pool import IndexReader
+from lmkrag.index.held_shard import HeldShard, ShardMemory
 from lmkrag.index.ranges import DocumentRanges
+from lmkrag.index.shard_ids import choose_shard, combine_ranges, first_id, narrow_id, owner_or_self
+from lmkrag.index.sharded_snapshot import RememberedAnswers, ShardedSnapshot
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.status import combine_status
 from lmkrag.index.store import IndexStore
-from lmkrag.index.view import DocumentView
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.types import IndexStatus
 
 MOST_SHARDS = 1_000
 RECORD = "shards.json"
 _FORMAT = 1
-_BITS = 44  # of an id within its shard
-
-
-def choose_shard(doc_id: str, shards: int) -> int:
-    """Return the shard of a document: the jump consistent hash of its name.
-
-    Where shards are added, only as many documents move as the new shards take (Lamping and Veach, "A fast, minimal
-    memory, consistent hash algorithm", arXiv 1406.2294).
-    """
-    key = xxh3_64_intdigest(doc_id.encode("utf-8", "surrogatepass"))
-    chosen, following = -1, 0
-    while following < shards:
-        chosen = following
-        key = (key * 2862933555777941757 + 1) % 2**64
-        following = int((chosen + 1) * (2**31 / ((key >> 33) + 1)))
-    return chosen
-
-
-def owner_or_self(doc_id: str, meta: Mapping[str, object]) -> str:
-    """Return the document that decides the shard of one: of an attachment the one that it is attached to."""
-    return catalog.named_owner(doc_id, meta) or doc_id
 
 
 class ShardedStore:
@@ -68,7 +40,7 @@ class ShardedStore:
         self.parts = tuple(parts)
         self.encoder: EncoderSpec = self.parts[0].encoder
         self.recipe: Recipe = self.parts[0].recipe
-        self.reader = ShardedReader([part.reader for part in self.parts])
+        self.reader = ShardedReader(self.parts)
 
     @property
     def shards(self) -> int:
@@ -161,140 +133,60 @@ class ShardedStore:
         return combine_status(self.path, [shard.status() for shard in self.parts])
 
 
-@dataclass(frozen=True)
-class _Combined:
-    """What the snapshots of all shards are together, as long as none of them changes."""
+class _State(NamedTuple):
+    """What the snapshots of all shards are together; ``held`` is what each of them has worked out."""
 
+    number: int
     parts: tuple[object, ...]
     documents: DocumentRanges
-    segments: tuple[LiveSegment, ...]
+    places: dict[int, tuple[int, int]]
+    held: list[ShardMemory]
 
 
 class ShardedReader:
-    """Snapshots of all shards together. State: what the newest one was made of."""
+    """Snapshots of all shards together. State: what the newest one was made of, and what it has found out."""
 
-    def __init__(self, readers: Sequence[IndexReader]) -> None:
-        """Take the readers of the shards."""
-        self._readers = tuple(readers)
-        self._newest: _Combined | None = None
-        self._titles: dict[int, frozenset[int]] = {}
+    def __init__(self, parts: Sequence[IndexStore]) -> None:
+        """Take the shards."""
+        self._parts = tuple(parts)
+        self._numbers = itertools.count()
+        self._newest: _State | None = None
+        self._known = RememberedAnswers()
 
     @contextlib.contextmanager
-    def snapshot(self, *, segments: bool = True) -> Iterator["ShardedSnapshot"]:
+    def snapshot(self, *, segments: bool = True) -> Iterator[ShardedSnapshot]:
         """Hold one committed state of each shard; see :meth:`lmkrag.index.pool.IndexReader.snapshot`."""
-        with contextlib.ExitStack() as held:
-            parts = tuple(held.enter_context(reader.snapshot(segments=segments)) for reader in self._readers)
-            combined = self._combine(parts)
+        with contextlib.ExitStack() as stack:
+            parts = [stack.enter_context(part.reader.snapshot(segments=segments)) for part in self._parts]
+            state = self._combine(parts)
+            held = list(map(HeldShard, self._parts, parts, state.held))
             yield ShardedSnapshot(
-                connection=parts[0].connection,
-                generation=sum(part.generation for part in parts),
-                documents=combined.documents,
-                segments=combined.segments,
-                titles=self._titles,
-                parts=parts,
+                generation=state.number,
+                documents=state.documents,
+                places=state.places,
+                count=len(parts),
+                known=self._known,
+                scatter=lambda asked: {
+                    shard: getattr(held[shard], method)(*arguments) for shard, (method, arguments) in asked.items()
+                },
+                view=lambda shard, key: parts[shard].view_document(key),
             )
 
-    def _combine(self, parts: Sequence[Snapshot]) -> _Combined:
+    def _combine(self, parts: Sequence[Snapshot]) -> _State:
         sources = (*(part.documents for part in parts), *(part.segments for part in parts))
         newest = self._newest
-        if newest is not None and len(newest.parts) == len(sources) and all(map(operator.is_, newest.parts, sources)):
+        if newest is not None and all(map(operator.is_, newest.parts, sources)):
             return newest
-        documents = combine_ranges({shard: part.documents for shard, part in enumerate(parts)})
-        segments = tuple(
-            live.renumbered(first_id(shard), documents) for shard, part in enumerate(parts) for live in part.segments
-        )
-        combined = _Combined(sources, documents, segments)
-        if segments:
-            self._newest = combined
-        return combined
+        documents, places = combine_ranges({shard: part.documents for shard, part in enumerate(parts)})
+        state = _State(next(self._numbers), sources, documents, places, [ShardMemory() for _ in parts])
+        if any(part.segments for part in parts):
+            self._newest = state
+        return state
 
     def close(self, *, wait: bool = False) -> None:
         """Close the readers of all shards."""
-        for reader in self._readers:
-            reader.close(wait=wait)
-
-
-@dataclass(frozen=True)
-class ShardedSnapshot(Snapshot):
-    """One committed state of every shard."""
-
-    parts: tuple[Snapshot, ...] = ()
-
-    def find_document(self, doc_id: str) -> DocumentRow | None:
-        """Return the row of a document, with ids that tell its shard."""
-        first = choose_shard(doc_id, len(self.parts))
-        for shard in sorted(
-            range(len(self.parts)), key=lambda number: number != first
-        ):  # an attachment may be elsewhere
-            row = self.parts[shard].find_document(doc_id)
-            if row is not None:
-                return widen(row, shard)
-        return None
-
-    def nearby_ids(self, doc_id: str) -> list[str]:
-        """Return the names of some documents that are like a name which is not there."""
-        return [name for part in self.parts for name in part.nearby_ids(doc_id)]
-
-    def all_documents(self, after: str = "", limit: int | None = None) -> Iterable[DocumentRow]:
-        """Yield the rows of documents, by ``doc_id``: all, or at most ``limit`` after one."""
-        rows = (widen(row, shard) for shard, part in enumerate(self.parts) for row in part.all_documents(after, limit))
-        return sorted(rows, key=lambda row: row.doc_id)[:limit]
-
-    def read_documents(self, keys: Iterable[int]) -> dict[int, DocumentRow]:
-        """Return documents by their row ids."""
-        found: dict[int, DocumentRow] = {}
-        wanted = list(keys)
-        for shard, part in enumerate(self.parts):
-            own = [key - first_id(shard) for key in wanted if key >> _BITS == shard]
-            if own:
-                found.update(
-                    {key + first_id(shard): widen(row, shard) for key, row in part.read_documents(own).items()}
-                )
-        return found
-
-    def view_document(self, key: int) -> DocumentView:
-        """Return a document by its row id, to be read piece by piece."""
-        shard = key >> _BITS
-        stored = self.parts[shard].view_document(key - first_id(shard))
-        return stored.renumbered(widen(stored.row, shard))
-
-    def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
-        """Return characters ``[start, end)`` of a document, as far as there are such; all of them by default."""
-        shard = row.id >> _BITS
-        return self.parts[shard].read_text(narrow(row)[1], start, end)
-
-
-def combine_ranges(parts: Mapping[int, DocumentRanges]) -> DocumentRanges:
-    """Return the documents of some shards together, with the ids that a snapshot of all shards gives them."""
-    fields = ("keys", "first", "stop")
-    joined = ([getattr(one, field) + first_id(shard) for shard, one in parts.items()] for field in fields)
-    return DocumentRanges(*map(np.concatenate, joined))
-
-
-def first_id(shard: int) -> int:
-    """Return where the ids of a shard begin in snapshots of all shards."""
-    return shard << _BITS
-
-
-def widen(row: DocumentRow, shard: int) -> DocumentRow:
-    """Return a row of a shard with the ids that a snapshot of all shards gives it."""
-    return replace(row, id=row.id + first_id(shard), first_sentence=row.first_sentence + first_id(shard))
-
-
-def narrow(row: DocumentRow) -> tuple[int, DocumentRow]:
-    """Return the shard of a row of a sharded snapshot, and the row with the ids that it has there."""
-    shard = row.id >> _BITS
-    return shard, replace(row, id=row.id - first_id(shard), first_sentence=row.first_sentence - first_id(shard))
-
-
-def narrow_id(key: int) -> tuple[int, int]:
-    """Return the shard of a row id of a sharded snapshot, and the id there."""
-    return key >> _BITS, key & (first_id(1) - 1)
-
-
-def narrow_ids(ids: Ids) -> tuple[Ids, Ids]:
-    """Return the shard of each of some ids of a sharded snapshot, and the ids there."""
-    return ids >> _BITS, ids & (first_id(1) - 1)
+        for part in self._parts:
+            part.reader.close(wait=wait)
 
 
 def check_shards(shards: int) -> None:

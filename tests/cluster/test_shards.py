@@ -13,7 +13,7 @@ from lmkrag.cluster.parallel import adopt_blocks
 from lmkrag.cluster.resharding import reshard_index
 from lmkrag.errors import IndexCorrupt, IndexMismatch, IndexNotFound, UsageError
 from lmkrag.index.opening import open_store
-from lmkrag.index.shards import choose_shard
+from lmkrag.index.shard_ids import choose_shard
 from lmkrag.ingest.repair import repair_index
 
 

@@ -1,4 +1,4 @@
-"""One state of every shard that other processes hold."""
+"""One state of every shard, whether this process holds them or others do."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -6,28 +6,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lmkrag.arrays import Bytes, Hashes, Ids, Mask, Scores, Vectors
-from lmkrag.cluster.hosting import Lookup, WholeDocument, pack_documents
-from lmkrag.cluster.memory import Memory
+from lmkrag.arrays import Hashes, Ids, Mask, Scores, Vectors
 from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.held_shard import Lookup, pack_documents
 from lmkrag.index.live import Selection
+from lmkrag.index.memory import Memory
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.searchable import NOTHING_NEAR, Description, Matches, Nearest, spread_scores
-from lmkrag.index.shards import (
-    choose_shard,
-    first_id,
-    narrow,
-    narrow_id,
-    narrow_ids,
-    widen,
-)
+from lmkrag.index.shard_ids import choose_shard, first_id, narrow, narrow_id, narrow_ids, widen
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words.lexical import COMMON, Terms, Totals, weigh_words
 from lmkrag.types import Mode
 
 _WORDS = 256  # questions whose words are remembered
-_VIEWS = 256  # documents that are remembered
-_LENGTHS = 2  # states whose documents' lengths are remembered
+_STATES = 2  # whose totals and lengths of documents are remembered
 
 
 class _Places(NamedTuple):
@@ -42,25 +34,44 @@ class RememberedAnswers:
     """What shards have answered and would answer again, by the number of the state."""
 
     words: Memory[_Places] = field(default_factory=lambda: Memory(_WORDS))
-    lengths: Memory[Ids] = field(default_factory=lambda: Memory(_LENGTHS))
-    views: Memory[DocumentView] = field(default_factory=lambda: Memory(_VIEWS))
+    lengths: Memory[Ids] = field(default_factory=lambda: Memory(_STATES))
+    totals: Memory[Totals] = field(default_factory=lambda: Memory(_STATES))
 
 
 @dataclass(frozen=True)
-class ScatteredSnapshot:
+class ShardedSnapshot:
     """One state of every shard: what :class:`lmkrag.index.snapshot.Snapshot` is to one index.
 
+    Documents and sentences have ids that tell their shard. Numbers of documents, lengths and weights of words are those
+    of the whole, so that a search computes what it computes over one index.
+
     ``places`` are the positions ``[first, stop)`` of each shard's documents in ``documents``; ``count`` is how many
-    shards there should be; ``scatter`` asks some of them at once.
+    shards there should be; ``scatter`` asks some of them at once for operations of
+    :class:`lmkrag.index.held_shard.HeldShard`; ``view`` gives a document of a shard by its id there.
     """
 
     generation: int
     documents: DocumentRanges
-    totals: Totals
     places: Mapping[int, tuple[int, int]]
     count: int
     known: RememberedAnswers
     scatter: Callable[[Mapping[int, tuple[str, tuple[Any, ...]]]], dict[int, Any]]
+    view: Callable[[int, int], DocumentView]
+
+    @property
+    def totals(self) -> Totals:
+        """What the index holds in all."""
+
+        def add() -> Totals:
+            parts: list[Totals] = list(self.ask("totals").values())
+            return Totals(
+                documents=sum(part.documents for part in parts),
+                sentences=sum(part.sentences for part in parts),
+                words=sum(part.words for part in parts),
+                languages=frozenset[str]().union(*(part.languages for part in parts)),
+            )
+
+        return self.known.totals.remember(self.generation, add)
 
     def ask(self, operation: str, *arguments: Any, shards: Iterable[int] | None = None) -> dict[int, Any]:
         """Ask all shards the same, or some."""
@@ -250,32 +261,15 @@ class ScatteredSnapshot:
         return [key + first_id(shard) for shard, keys in found.items() for key in keys]
 
     def view_document(self, key: int) -> DocumentView:
-        """Return a document by its row id. The newest ones are remembered."""
-        return self.known.views.remember((self.generation, key), lambda: self._view_document(key))
-
-    def _view_document(self, key: int) -> DocumentView:
+        """Return a document by its row id, to be read piece by piece."""
         shard, own = narrow_id(key)
-        found: WholeDocument = self.ask("view_document", own, shards=[shard])[shard]
-        sentences, text = found.sentences, found.text
-
-        def read_sentences(first: int) -> tuple[Ids, Bytes]:
-            if sentences is not None:
-                return sentences[first]
-            block: tuple[Ids, Bytes] = self.ask("read_sentences", found.row, first, shards=[shard])[shard]
-            return block
-
-        def read_text(start: int, end: int) -> str:
-            return self._read_text(shard, found.row, start, end) if text is None else text[start:end]
-
-        return DocumentView(widen(found.row, shard), read_sentences, read_text)
+        found = self.view(shard, own)
+        return found.renumbered(widen(found.row, shard))
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
         """Return characters ``[start, end)`` of a document, as far as there are such; all of them by default."""
         shard, own = narrow(row)
-        return self._read_text(shard, own, start, end)
-
-    def _read_text(self, shard: int, row: DocumentRow, start: int, end: int | None) -> str:
-        return str(self.ask("read_text", row, start, end, shards=[shard])[shard])
+        return str(self.ask("read_text", own, start, end, shards=[shard])[shard])
 
     def _divide(self, ids: Ids) -> dict[int, tuple[Ids, Ids]]:
         """Of each shard that has some of the ids ``[n]``: their positions, and the ids that they have there."""
