@@ -284,7 +284,7 @@ def test_texts_of_an_earlier_version_are_given_back_without_lone_surrogates(tmp_
         engine.add(Document("a", "", text))
         with engine._reading(segments=True) as snapshot:
             row = snapshot.find_document("a")
-            ends = catalog_texts.read_borders(snapshot.connection, row, 0, row.sentences)[1:]
+            ends = catalog_texts.read_borders(snapshot.connection, row, 0, row.sentences)[1:]  # type: ignore[attr-defined]
     with closing(sqlite3.connect(path / "catalog.sqlite")) as connection, connection:
         connection.execute("UPDATE text_block SET data = ?", (codec.pack_text(text, row.id, 0),))
         checksum = codec.checksum_content("a", text, ends)

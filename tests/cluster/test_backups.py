@@ -238,6 +238,7 @@ def test_a_push_beside_a_collector(engine, tmp_path, monkeypatch):
     engine.remove("memo")
     engine.compact()
     monkeypatch.setattr(snapshots, "_FRESH", timedelta(0))  # everything is old
+    sent: set[str] = set()
     original = Remote._create
 
     def create(self, place, made):
@@ -246,7 +247,6 @@ def test_a_push_beside_a_collector(engine, tmp_path, monkeypatch):
 
     monkeypatch.setattr(Remote, "_create", create)
     monkeypatch.setattr(Remote, "_age", lambda self, name: timedelta(0) if name in sent else timedelta(days=2))
-    sent = set()
     send = Remote._send
     monkeypatch.setattr(
         Remote, "_send", lambda self, source, stored: (sent.add(stored.name), send(self, source, stored))

@@ -224,7 +224,7 @@ def test_a_state_that_loads_for_long_keeps_nobody_waiting(sharded):
         with hold(name) as held:
             yield held
 
-    source.hold = slowly
+    source.hold = slowly  # type: ignore[assignment]
     sharded.add([Document(doc_id=f"{number}.txt", path="n.txt", text="A pump.") for number in range(9)])
     with ThreadPoolExecutor(2) as threads:
         loading = [threads.submit(host.call, host.newest(), "totals") for _ in range(2)]

@@ -42,7 +42,7 @@ def installed_by(name: str) -> dict[str, str]:
         except PackageNotFoundError:  # for another system or Python
             continue
         classifiers = [line.split(" :: ")[-1] for line in facts.get_all("Classifier", []) if line.startswith("License")]
-        licence = facts.get("License-Expression") or ", ".join(classifiers) or (facts.get("License") or "").strip()
+        licence = facts.get("License-Expression") or ", ".join(classifiers) or (facts.get("License") or "").strip()  # type: ignore[attr-defined]
         found[requirement.name.lower()] = licence.splitlines()[0] if licence else ""
         for line in requires(requirement.name) or []:
             marker = Requirement(line).marker

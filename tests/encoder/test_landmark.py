@@ -42,7 +42,7 @@ def test_vectors_are_the_means_of_token_states_inside_their_window(exact):
         states = AutoModel.from_pretrained(folder)(input_ids=torch.tensor([ids])).last_hidden_state[0]
     first = 1 + len(pieces[0])
     expected = torch.stack([states[1:first].mean(0), states[first : first + len(pieces[1])].mean(0)])
-    expected = torch.nn.functional.normalize(expected, dim=1).numpy()
+    expected = torch.nn.functional.normalize(expected, dim=1).numpy()  # type: ignore[assignment]
     np.testing.assert_allclose(vectors, expected, atol=1e-5)
 
 

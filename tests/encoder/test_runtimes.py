@@ -159,7 +159,7 @@ def test_a_plain_machine_prefers_onnx_runtime(monkeypatch):
     monkeypatch.setattr(loading, "has_card", lambda: True)
     assert prefers_torch()
     assert not prefers_torch("cpu")
-    monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]
     assert not prefers_torch()
     with pytest.raises(MissingExtra, match=r"torch is not installed: pip install 'lmkrag\[torch\]'"):
         LandmarkEncoder.load(runtime="torch")

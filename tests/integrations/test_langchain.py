@@ -69,7 +69,7 @@ def test_every_field_counts_in_a_call_and_by_configuration(engine):
 async def test_a_chain_with_a_real_client_and_tracing(engine, chat_server, causal_model):
     retriever = LandmarkRetriever(engine=engine, k=2)
     prompt = ChatPromptTemplate.from_template("{context}\n\nQuestion: {question}")
-    model = ChatOpenAI(base_url=chat_server, api_key="none", model=str(causal_model), max_tokens=60, temperature=0)
+    model = ChatOpenAI(base_url=chat_server, api_key="none", model=str(causal_model), max_tokens=60, temperature=0)  # type: ignore[call-arg]
     context = retriever | (lambda documents: "\n".join(document.page_content for document in documents))
     chain = {"context": context, "question": RunnablePassthrough()} | prompt | model | StrOutputParser()
     with collect_runs() as runs:

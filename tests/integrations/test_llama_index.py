@@ -30,8 +30,8 @@ def test_nodes_are_exact_spans(engine):
     spans = engine.search(QUESTION, top_k=3)
     for found, span in zip(nodes, spans, strict=True):
         node = found.node
-        assert (node.text, node.start_char_idx, node.end_char_idx) == (span.text, span.start, span.end)
-        assert engine.read(span.doc_id)[node.start_char_idx : node.end_char_idx] == node.text
+        assert (node.text, node.start_char_idx, node.end_char_idx) == (span.text, span.start, span.end)  # type: ignore[attr-defined]
+        assert engine.read(span.doc_id)[node.start_char_idx : node.end_char_idx] == node.text  # type: ignore[attr-defined]
         assert found.score == span.score
         assert node.relationships[NodeRelationship.SOURCE].node_id == span.doc_id
         assert node.metadata["start"] == span.start
@@ -80,7 +80,7 @@ def test_documents_of_its_readers(encoder, tmp_path):
 
 def test_misspelt_or_wrong_arguments_are_refused(engine):
     with pytest.raises(TypeError, match="filtr"):
-        LandmarkRetriever(engine, filtr="kind=pdf")
+        LandmarkRetriever(engine, filtr="kind=pdf")  # type: ignore[call-arg]
     with pytest.raises(UsageError, match="top_k must be at least 1, not 0"):
         LandmarkRetriever(engine, similarity_top_k=0)
 
@@ -112,6 +112,6 @@ def test_a_postprocessor_keeps_what_answers():
 
 def test_rerank_is_passed_on(engine):
     nodes = LandmarkRetriever(engine, similarity_top_k=3, rerank=True).retrieve(QUESTION)
-    assert [found.node.start_char_idx for found in nodes] == [
+    assert [found.node.start_char_idx for found in nodes] == [  # type: ignore[attr-defined]
         span.start for span in engine.search(QUESTION, top_k=3, rerank=True)
     ]

@@ -56,10 +56,23 @@ def event(content: str | None, finish: str | None = None) -> bytes:
 DONE = b"data: [DONE]\n\n"
 
 
+class ScriptedServer(ThreadingHTTPServer):
+    """Keeps what it was asked; ``script`` says what it answers, request by request."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Misbehaving)
+        self.asked, self.script, self.refused, self.models = [], [], (), ["m"]
+        self.released = threading.Event()
+
+    def handle_error(self, *_):
+        pass
+
+
 class Misbehaving(BaseHTTPRequestHandler):
     """Plays the script of its server: one entry a request, the last one for ever."""
 
     protocol_version = "HTTP/1.1"
+    server: ScriptedServer
 
     def do_GET(self):
         self.reply(200, json.dumps({"object": "list", "data": [{"id": n} for n in self.server.models]}).encode())
@@ -116,10 +129,7 @@ class Misbehaving(BaseHTTPRequestHandler):
 @pytest.fixture
 def misbehaving(monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-word")
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Misbehaving)
-    server.asked, server.script, server.refused, server.models = [], [], (), ["m"]
-    server.released = threading.Event()
-    server.handle_error = lambda *_: None
+    server = ScriptedServer()
     threading.Thread(target=server.serve_forever, daemon=True).start()
 
     def start(*script, refused=(), **options):
@@ -128,7 +138,7 @@ def misbehaving(monkeypatch):
         url = f"http://127.0.0.1:{server.server_address[1]}/v1"
         return OpenAIReader(base_url=url, **{"model": "m", "timeout": 5.0, "retries": 2, **options})
 
-    start.server = server
+    start.server = server  # type: ignore[attr-defined]
     yield start
     server.released.set()
     server.shutdown()

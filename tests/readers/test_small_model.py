@@ -58,7 +58,7 @@ async def test_a_reply_that_repeats_the_borders_is_asked_for_again(model):
 
 def test_prompts_are_chosen_by_name(model):
     reader = load_reader("transformers", model=model, prompts=Path("small"), max_tokens=5)
-    assert reader.prompts.layout == "plain"
+    assert reader.prompts.layout == "plain"  # type: ignore[attr-defined]
 
 
 def test_a_small_model_is_not_asked_to_rewrite_follow_ups(engine, reader):

@@ -34,7 +34,7 @@ def tables(encoder, tmp_path_factory):
     document.save(folder / "crew.docx")
     book = openpyxl.Workbook()
     book.active.title = "Shelves"
-    for values in [("code", "shelf", "count"), ("K-1", "A3", 44), ("K-2", "B1", 9)]:
+    for values in [("code", "shelf", "count"), ("K-1", "A3", 44), ("K-2", "B1", 9)]:  # type: ignore[assignment]
         book.active.append(values)
     book.save(folder / "shelves.xlsx")
     with Engine.open(folder / "index", create=True, encoder=encoder) as engine:

@@ -23,5 +23,5 @@ def test_with_vllm_on_a_gpu_a_batch_is_answered(causal_model):
 
     span = Span("a.md", "/a.md", 0, 45, "Bonfires are allowed only in the iron basket.", 1.0)
     reader = load_reader("vllm", model=str(causal_model), max_tokens=60)
-    answers = list(reader.answer_each(["Where?", "When?"], [[span], []]))
+    answers = list(reader.answer_each(["Where?", "When?"], [[span], []]))  # type: ignore[attr-defined]
     assert [answer.found for answer in answers] == [True, False]

@@ -32,7 +32,7 @@ def on_terminal(nodes, width: int = 80) -> str:
     console = Console(file=io.StringIO(), width=width, force_terminal=True, color_system="standard")
     for part in to_terminal(nodes, {"found": "bold", "word": "underline"}, one_line):
         console.print(part)
-    return console.file.getvalue()
+    return console.file.getvalue()  # type: ignore[attr-defined]
 
 
 RST = """:Author: Ann

@@ -3,6 +3,7 @@
 import os
 import sys
 from dataclasses import fields
+from typing import Any
 
 import pytest
 from mcp import Client, StdioServerParameters
@@ -18,7 +19,7 @@ from lmkrag.server.workers import Workers
 
 @pytest.fixture
 def make(index):
-    opened = []
+    opened: list[Any] = []
 
     def server(*, writable: bool = False):
         workers = Workers(Limits())

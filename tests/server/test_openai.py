@@ -75,7 +75,7 @@ def test_errors_are_openais(sdk):
 def test_langchain(server):
     model = ChatOpenAI(model="demo", base_url=f"{server.url}/v1", api_key="none")
     assert model.invoke("who approves leave?").content.endswith(ANSWER)
-    assert "".join(chunk.content for chunk in model.stream("who approves leave?")).endswith(ANSWER)
+    assert "".join(chunk.content for chunk in model.stream("who approves leave?")).endswith(ANSWER)  # type: ignore[misc]
     embeddings = OpenAIEmbeddings(
         model="demo", base_url=f"{server.url}/v1", api_key="none", check_embedding_ctx_length=False
     )

@@ -36,7 +36,7 @@ def described() -> dict:
     with tempfile.TemporaryDirectory() as folder:
         Engine.open(f"{folder}/index", create=True).close()
         guard = create_app(ServerSettings({"demo": Path(folder) / "index"}))
-        return guard._app._app.openapi()
+        return guard._app._app.openapi()  # type: ignore[attr-defined]
 
 
 def write() -> None:

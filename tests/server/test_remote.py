@@ -151,7 +151,7 @@ def test_frameworks(local, remote):
     found = [document.page_content for document in there.invoke(QUESTION)]
     assert found == [document.page_content for document in here.invoke(QUESTION)]
     node = llama_index.LandmarkRetriever(remote, similarity_top_k=3).retrieve(QUESTION)[0].node
-    assert node.text == found[0]
+    assert node.text == found[0]  # type: ignore[attr-defined]
 
 
 def test_conversation(remote):

@@ -341,7 +341,7 @@ def test_a_thorough_teacher_is_the_encoder_that_a_stage_begins_with(settings, mo
     second = replace(settings.stages[2], steps=2, anchor=0.0, imitation=1.0, thorough=True)
     teachers = []
 
-    class Recorded(trainer.LandmarkObjective):
+    class Recorded(trainer.LandmarkObjective):  # type: ignore[misc,name-defined]
         def __init__(self, student, stage, teacher):
             teachers.append({name: value.clone() for name, value in teacher.backbone.state_dict().items()})
             super().__init__(student, stage, teacher)

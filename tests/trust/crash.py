@@ -249,8 +249,8 @@ def kills(job: Job, work: Path, count: int, rng: random.Random) -> str:
 
 def plan() -> tuple[list[dict], list[dict]]:
     """Steps that prepare an index, and the steps under test: each way to write."""
-    base = [{"files": {name: write_text(name, 1) for name in NAMES[:4]}}]
-    tested = [
+    base: list[dict] = [{"files": {name: write_text(name, 1) for name in NAMES[:4]}}]
+    tested: list[dict] = [
         {"files": {name: write_text(name, 2) for name in NAMES[2:6]}},
         {"removed": NAMES[:1]},
         {},

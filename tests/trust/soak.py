@@ -159,7 +159,7 @@ def measure(process: int) -> tuple[int, int]:
         pending += children.get(one, [])
         try:
             status = Path(f"/proc/{one}/status").read_text()
-            memory += int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024  # type: ignore[index]
+            memory += int(re.search(r"VmRSS:\s+(\d+)", status)[1]) * 1024
             descriptors += len(list(Path(f"/proc/{one}/fd").iterdir()))
         except (OSError, TypeError):
             continue
