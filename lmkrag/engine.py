@@ -4,28 +4,17 @@ import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from lmkrag.checks import check_doc_id, check_range
-from lmkrag.errors import DocumentNotFound, ReaderError, UsageError
-from lmkrag.json_values import replace_surrogates
+from lmkrag.errors import ReaderError, UsageError
 from lmkrag.search.request import AskOptions, SearchOptions, SearchRequest, check_queries
-from lmkrag.types import (
-    MAX_DOC_ID,
-    Answer,
-    Context,
-    Document,
-    DocumentInfo,
-    IndexReport,
-    IndexStatus,
-    SentenceScore,
-    Span,
-)
+from lmkrag.types import Answer, Context, Document, DocumentInfo, IndexReport, IndexStatus, SentenceScore, Span
 
 if TYPE_CHECKING:
+    from lmkrag.arrays import Vectors
     from lmkrag.encoder.landmark import LandmarkEncoder
     from lmkrag.index.catalog import DocumentRow
     from lmkrag.index.opening import Store
@@ -33,10 +22,10 @@ if TYPE_CHECKING:
     from lmkrag.ingest.report import Progress
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
     from lmkrag.readers.prompt import Layout
-    from lmkrag.remote import RemoteEngine
     from lmkrag.reranker.base import Reranker
     from lmkrag.search.checking import CitationCheck
     from lmkrag.search.checking import Source as Cited
+    from lmkrag.search.filters import Filter
     from lmkrag.search.weights import Weights
 
 
@@ -120,13 +109,6 @@ class Engine:
         store, loaded = open_index(path, create=create, encoder=encoder, recipe=recipe, shards=shards)
         return cls(store, loaded, reranker=reranker, rerank=rerank, rerank_timeout_ms=rerank_timeout_ms)
 
-    @staticmethod
-    def connect(url: str, *, token: str | None = None, timeout: float = 60.0) -> "RemoteEngine":
-        """Connect to an index behind ``lmkrag serve``: see :class:`lmkrag.RemoteEngine`."""
-        from lmkrag.remote import RemoteEngine
-
-        return RemoteEngine(url, token=token, timeout=timeout)
-
     @property
     def encoder(self) -> "LandmarkEncoder":
         """The encoder that made the index, loaded at first use."""
@@ -187,31 +169,41 @@ class Engine:
         from lmkrag.ingest.sources import make_source
 
         by = Workers(workers, ray, gpus)
+        encode = encode_by_workers(self._store, by) if by.is_parallel else None
         made, left_out = make_source(
-            source,
-            include=include,
-            exclude=exclude,
-            prune=prune,
-            follow_links=follow_links,
-            encode=encode_by_workers(self._store, by) if by.is_parallel else None,
+            source, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode
         )
         report = ingest(self._store, lambda: self.encoder, made, progress=progress)
         return replace(report, skipped=(*left_out, *report.skipped))
 
-    def remove(self, doc_ids: str | Iterable[str]) -> int:
-        """Remove documents, with what is attached to them; return how many were named.
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        ids: Iterable[str] | None = None,
+        metadatas: Iterable[Mapping[str, Any]] | None = None,
+    ) -> IndexReport:
+        """Index texts, with an id and metadata for each if you have them; without ids, equal texts are one document.
 
         Raises:
-            DocumentNotFound: one is not in the index; nothing is removed then.
+            UsageError: there are more or fewer ids or metadata than texts.
         """
-        given = [doc_ids] if isinstance(doc_ids, str) or not isinstance(doc_ids, Iterable) else list(doc_ids)
-        wanted = [check_doc_id(doc_id) for doc_id in dict.fromkeys(given)]
+        from lmkrag.corpus.foreign_documents import to_documents
+
+        return self.add(to_documents(texts, ids, metadatas))
+
+    def remove(self, doc_ids: str | Iterable[str] | None = None, *, filter: "Filter | None" = None) -> int:
+        """Remove documents by their ids or by a filter, with what is attached to them; return how many.
+
+        Raises:
+            DocumentNotFound: one is not in the index; nothing is removed then. UsageError: the filter can't be parsed.
+        """
+        if (doc_ids is None) == (filter is None):
+            raise UsageError("remove documents by their ids, or by a filter")
+        doc_ids = [doc_ids] if isinstance(doc_ids, str) or not isinstance(doc_ids, Iterable | None) else doc_ids
         with self._store.writing():
-            with self._reading() as snapshot:
-                for doc_id in wanted:
-                    self._find(snapshot, doc_id)
-            self._store.commit_removed(wanted)
-        return len(wanted)
+            removed = dict.fromkeys(info.doc_id for info in self.documents(filter=filter, doc_ids=doc_ids))
+            self._store.commit_removed(removed)
+        return len(removed)
 
     def compact(self) -> None:
         """Rewrite the index without what was deleted, as its recipe says for its size."""
@@ -285,8 +277,9 @@ class Engine:
         Yields the answers in the order of the questions, and the error instead of an answer where the reader fails.
         """
         from lmkrag.readers.base import LanguageModelReader, answer_or_error
+        from lmkrag.readers.choose import load_reader
 
-        reader, questions = reader or _default_reader(), check_queries(questions)
+        reader, questions = reader or load_reader(), check_queries(questions)
         spans = self.searcher.search_for(reader, questions, SearchRequest(**options))
         if isinstance(reader, LanguageModelReader):
             return reader.answer_each(questions, spans)
@@ -296,7 +289,9 @@ class Engine:
         self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
     ) -> "AnswerStream":
         """Like :meth:`ask`, piece by piece: iterate over the text, then call ``.answer()``."""
-        reader = reader or _default_reader()
+        from lmkrag.readers.choose import load_reader
+
+        reader = reader or load_reader()
         (spans,) = self.searcher.search_for(reader, [question], SearchRequest(**options))
         return reader.stream(question, spans)
 
@@ -309,7 +304,9 @@ class Engine:
         self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
     ) -> "AsyncAnswerStream":
         """Like :meth:`ask_stream`, for ``async for``."""
-        reader = reader or _default_reader()
+        from lmkrag.readers.choose import load_reader
+
+        reader = reader or load_reader()
         (spans,) = await asyncio.to_thread(self.searcher.search_for, reader, [question], SearchRequest(**options))
         return reader.astream(question, spans)
 
@@ -333,7 +330,7 @@ class Engine:
     def documents(
         self,
         *,
-        filter: str | None = None,
+        filter: "Filter | None" = None,
         after: str | None = None,
         limit: int | None = None,
         doc_ids: Iterable[str] | None = None,
@@ -341,7 +338,7 @@ class Engine:
         """Return what the index knows of its documents, by ``doc_id``, their texts aside.
 
         Args:
-            filter: which, such as ``kind=pdf and path=docs/*``.
+            filter: which, such as ``kind=pdf and path=docs/*`` or ``{"kind": "pdf"}``.
             after: only documents whose ``doc_id`` comes after this one, the last of the page before.
             limit: maximum number of documents; all without.
             doc_ids: these documents, in this order, whatever else is asked for.
@@ -379,6 +376,17 @@ class Engine:
         with self._reading() as snapshot:
             return snapshot.read_text(self._find(snapshot, doc_id), start, end)
 
+    def vectors(self, doc_id: str) -> "Vectors":
+        """Return the vectors ``[sentences, dimensions]`` of a document's sentences: float32, of length one.
+
+        Raises:
+            DocumentNotFound: it is not in the index.
+        """
+        from lmkrag.search.selection import read_vectors
+
+        with self._reading(segments=True) as snapshot:
+            return read_vectors(snapshot, self._find(snapshot, doc_id))
+
     def status(self) -> IndexStatus:
         """Return what the index holds."""
         return self._store.status()
@@ -387,14 +395,6 @@ class Engine:
         return self._store.reader.snapshot(segments=segments)
 
     def _find(self, snapshot: "Searchable", doc_id: str) -> "DocumentRow":
-        row = snapshot.find_document(replace_surrogates(check_doc_id(doc_id)))
-        if row is None:
-            near = get_close_matches(doc_id[:MAX_DOC_ID], snapshot.nearby_ids(doc_id), 1)
-            raise DocumentNotFound(doc_id, str(self._store.path), *near)
-        return row
+        from lmkrag.search.selection import find_document
 
-
-def _default_reader() -> "Reader":
-    from lmkrag.readers.extractive import ExtractiveReader
-
-    return ExtractiveReader()
+        return find_document(snapshot, doc_id, self._store.path)

@@ -14,7 +14,7 @@ import httpx
 from lmkrag.errors import DocumentNotFound, LmkragError, ReaderError, ServerError, UsageError, make_error
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader, answer_or_error
 from lmkrag.search.checking import CitationCheck, Source, check_citations
-from lmkrag.search.filters import parse_filter
+from lmkrag.search.filters import Filter, to_expression
 from lmkrag.search.request import (
     DEFAULT_CONTEXT,
     AskOptions,
@@ -34,8 +34,8 @@ _BATCH = 64  # questions that are sent at a time
 class RemoteEngine:
     """An index behind a server. Its methods may be called from any thread; the ``a...`` ones from any event loop.
 
-    >>> from lmkrag import Engine
-    >>> engine = Engine.connect("http://localhost:8700/handbook")  # doctest: +SKIP
+    >>> from lmkrag import RemoteEngine
+    >>> engine = RemoteEngine("http://localhost:8700/handbook")  # doctest: +SKIP
     >>> engine.search("how is leave accrued?")  # doctest: +SKIP
     """
 
@@ -175,7 +175,7 @@ class RemoteEngine:
     def documents(
         self,
         *,
-        filter: str | None = None,
+        filter: Filter | None = None,
         after: str | None = None,
         limit: int | None = None,
         doc_ids: Iterable[str] | None = None,
@@ -183,8 +183,7 @@ class RemoteEngine:
         """Return what the index knows of its documents, by ``doc_id``: see :meth:`lmkrag.Engine.documents`."""
         if doc_ids is not None:
             return [from_json(DocumentInfo, self._get(_document(doc_id))) for doc_id in doc_ids]
-        if filter is not None:
-            parse_filter(filter)
+        filter = to_expression(filter)
         found: list[DocumentInfo] = []
         while limit is None or len(found) < limit:
             wanted = _LISTED if limit is None else min(_LISTED, limit - len(found))
@@ -227,7 +226,8 @@ class RemoteEngine:
     # Requests
 
     def _body(self, options: Any) -> dict[str, Any]:
-        body = {name: value for name, value in options.items() if value is not None}
+        body = {**options, "filter": to_expression(options.get("filter"))}
+        body = {name: value for name, value in body.items() if value is not None}
         return body | ({"index": self._index} if self._index else {})
 
     def _search_body(self, query: str, options: SearchOptions) -> dict[str, Any]:

@@ -6,6 +6,7 @@ stays in NumPy arrays.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from hashlib import blake2b
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -21,11 +22,11 @@ MAX_DOC_ID = 2_000
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A text with its name. ``page_starts`` are the character offsets at which pages begin, if it has pages."""
+    """A text and its name, made from the text unless given. ``page_starts`` are the offsets at which pages begin."""
 
-    doc_id: str
-    path: str
-    text: str
+    doc_id: str = ""
+    path: str = ""
+    text: str = ""
     title: str = ""
     kind: str = "text"
     page_starts: tuple[int, ...] = ()
@@ -41,11 +42,13 @@ class Document:
         Raises:
             UsageError: a value is of another type, or out of range.
         """
+        if self.doc_id == "" and isinstance(self.text, str) and self.text.strip():
+            digest = blake2b(self.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+            object.__setattr__(self, "doc_id", self.path or f"text-{digest}")
         if not isinstance(self.doc_id, str) or not self.doc_id.strip():
             raise UsageError(f"a document needs a doc_id, not {_shorten(self.doc_id)}")
         if len(self.doc_id) > MAX_DOC_ID:
             raise UsageError(f"document {self.doc_id[:50]!r}...: a doc_id has at most {MAX_DOC_ID:,} characters")
-
         self._check_texts()
         object.__setattr__(self, "meta", self._checked_meta())
         starts = self.page_starts

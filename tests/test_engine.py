@@ -6,7 +6,7 @@ import pytest
 
 from lmkrag import Document, Engine
 from lmkrag.corpus.sentences import split_sentences
-from lmkrag.errors import IndexMismatch, IndexNotFound, ReaderError, UsageError
+from lmkrag.errors import DocumentNotFound, IndexMismatch, IndexNotFound, ReaderError, UsageError
 from lmkrag.readers.extractive import ExtractiveReader
 
 QUESTIONS = {
@@ -520,3 +520,40 @@ def test_an_edit_encodes_only_the_windows_near_it(encoder, corpus, tmp_path, mon
                 mine = ours.read_vectors(np.arange(ours.documents.first[0], ours.documents.stop[0]))
                 other = theirs.read_vectors(np.arange(theirs.documents.first[0], theirs.documents.stop[0]))
             assert (mine * other).sum(1).min() > 0.999
+
+
+def test_texts_are_added_as_people_begin(tmp_path, encoder):
+    texts = ["The ferry leaves at nine.", "The museum opens at ten.", "The ferry leaves at nine."]
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        assert engine.add_texts(texts).added == 2
+        assert engine.add(Document(text=texts[0])).unchanged == 1
+        engine.add_texts(texts[:2], ids=["a", "b"], metadatas=[{"year": 2023}, {"year": 2024, "place": "Bergen"}])
+        assert [info.doc_id for info in engine.documents(filter={"year": [2023, 2024]})] == ["a", "b"]
+        assert [span.doc_id for span in engine.search("ferry", filter={"year": 2023})] == ["a"]
+        assert not engine.search("ferry", filter={"year": 2024, "place": "Oslo"})
+        assert engine.search("ferry", filter={}) == engine.search("ferry")
+        for wrong in ({"a b": 1}, {"not": 1}, {"year": None}, {1: 2}):
+            with pytest.raises(UsageError):
+                engine.search("ferry", filter=wrong)
+        assert engine.remove(filter={"place": "Bergen"}) == 1
+        assert engine.remove(filter="year=1900") == 0
+        for both_or_neither in ({}, {"doc_ids": "a", "filter": "year=2023"}):
+            with pytest.raises(UsageError, match="by their ids, or by a filter"):
+                engine.remove(**both_or_neither)
+        with pytest.raises(UsageError, match="not as many ids"):
+            engine.add_texts(texts, ids=["a"])
+        with pytest.raises(UsageError, match="Document"):
+            engine.add_texts("The ferry leaves at nine.")
+
+
+@pytest.mark.parametrize("shards", [None, 2])
+def test_vectors_of_a_document(tmp_path, encoder, shards):
+    text = "The ferry leaves at nine. It holds six people."
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, shards=shards) as engine:
+        engine.add_texts([text, "A pump."], ids=["a", "b"])
+        vectors = engine.vectors("a")
+        assert vectors.shape == (2, engine.encoder.spec.dimensions)
+        assert vectors.dtype == np.float32
+        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=0.01)
+        with pytest.raises(DocumentNotFound):
+            engine.vectors("c")

@@ -239,7 +239,7 @@ WRONG = (None, 1, 1.5, b"x", {}, object())
 CALLS = {
     "search": lambda engine, value: engine.search(value),
     "search top_k": lambda engine, value: engine.search("x", top_k=value if value not in (None, 1) else "x"),
-    "search filter": lambda engine, value: engine.search("x", filter=value if value is not None else 1),
+    "search filter": lambda engine, value: engine.search("x", filter=value or [1]),
     "search mode": lambda engine, value: engine.search("x", mode=value),
     "search level": lambda engine, value: engine.search("x", level=value),
     "search explain": lambda engine, value: engine.search("x", explain=value),
@@ -249,7 +249,7 @@ CALLS = {
     "ask_many": lambda engine, value: engine.ask_many(value if value != {} else "a string"),
     "explain": lambda engine, value: engine.score_sentences(value, "glass-river.txt"),
     "explain document": lambda engine, value: engine.score_sentences("x", value),
-    "documents filter": lambda engine, value: engine.documents(filter=value if value is not None else 1),
+    "documents filter": lambda engine, value: engine.documents(filter=value or [1]),
     "remove": lambda engine, value: engine.remove(value if value != {} else [1]),
     "read": lambda engine, value: engine.read(value),
     "read start": lambda engine, value: engine.read("glass-river.txt", value if value != 1 else "1"),

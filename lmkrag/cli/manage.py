@@ -138,11 +138,9 @@ def remove(doc_ids: tuple[str, ...], index_path: str, filter_expression: str | N
     if bool(doc_ids) == (filter_expression is not None):
         raise UsageError("give ids of documents, or --filter EXPR")
     with Engine.open(index_path) as engine:
-        if filter_expression is not None:
-            doc_ids = tuple(document.doc_id for document in engine.documents(filter=filter_expression))
-            if not doc_ids:
-                click.echo(one_line(explain_filter(engine.documents, filter_expression)), err=True)
-        count = engine.remove(doc_ids)
+        count = engine.remove(doc_ids or None, filter=filter_expression)
+        if filter_expression is not None and not count:
+            click.echo(one_line(explain_filter(engine.documents, filter_expression)), err=True)
     if as_json:
         print_json({"removed": count})
     else:

@@ -89,7 +89,9 @@ def open_engine(
         return
     if rerank_model is not None:
         raise UsageError("--rerank-model is for an index on this machine")
-    with Engine.connect(server, token=os.environ.get("LMKRAG_TOKEN") or "") as remote:
+    from lmkrag.remote import RemoteEngine
+
+    with RemoteEngine(server, token=os.environ.get("LMKRAG_TOKEN") or "") as remote:
         yield remote
 
 

@@ -1,9 +1,10 @@
-"""Documents that the loaders of LangChain and LlamaIndex made, as ours."""
+"""Plain texts, and documents that the loaders of LangChain and LlamaIndex made, as ours."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from lmkrag.errors import UsageError
 from lmkrag.types import Document
 
 _SOURCES = ("source", "file_path", "url", "path", "file_name")
@@ -45,3 +46,26 @@ def _text_of(value: object) -> str | None:
 
 def _plain(value: object) -> bool:
     return isinstance(value, str | int | float | bool)
+
+
+def to_documents(
+    texts: Iterable[str], ids: Iterable[str] | None, metadatas: Iterable[Mapping[str, Any]] | None
+) -> Iterator[Document]:
+    """Yield texts as documents, named by their texts where there are no ids.
+
+    Raises:
+        UsageError: there are more or fewer ids or metadata than texts, or ``texts`` is a single text.
+    """
+    if isinstance(texts, str):
+        raise UsageError("add_texts takes a list of texts; add one text as Document(text=...), a file by its path")
+    columns = {"text": texts, "doc_id": ids, "meta": metadatas}
+    given: dict[str, Iterable[Any]] = {name: values for name, values in columns.items() if values is not None}
+    rows = zip(*given.values(), strict=True)
+    while True:
+        try:
+            row = next(rows)
+        except StopIteration:
+            return
+        except ValueError as error:
+            raise UsageError(f"add_texts: not as many ids or metadatas as texts ({error})") from None
+        yield Document(**dict(zip(given, row, strict=True)))

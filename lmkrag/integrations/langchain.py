@@ -27,7 +27,7 @@ _Options: Any = create_model("_Options", __base__=BaseRetriever, **to_pydantic(_
 class LandmarkRetriever(_Options):  # type: ignore[misc]  # made of the options of a search
     """Exact spans as LangChain documents, best first.
 
-    The engine may be one on this machine or one behind a server (:meth:`lmkrag.Engine.connect`). ``k`` is the number of
+    The engine may be one on this machine or one behind a server (:class:`lmkrag.RemoteEngine`). ``k`` is the number of
     results; the other options are those of :meth:`lmkrag.Engine.search`. All of them may be given again in a call,
     ``retriever.invoke(question, k=3)``, or made configurable with ``configurable_fields``.
 

@@ -12,7 +12,7 @@ compared as far as the value says: ``modified=2024-03``, ``date<=2023``.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from fnmatch import translate
 from typing import Any
 
@@ -25,11 +25,16 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<paren>[()])|(?P<operator>!=|<=|>=|=|<|>)"
     r'|"(?P<double>(?:[^"\\]|\\.)*)"|\'(?P<single>(?:[^\'\\]|\\.)*)\'|(?P<word>[^\s()=<>!"\']+))'
 )
+_KEY = re.compile(r"""[^\s()=<>!"']+""")
+_RESERVED = frozenset({"and", "or", "not", "in"})
 _DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?")
 _DATED = re.compile(r"\d{4}-\d\d-\d\d")
 _MAX_DEPTH = 50
 _LISTED = 20  # keys of front matter that are named
 _MAX_PATTERN = 1_000  # characters of a value with wildcards
+
+Filter = str | Mapping[str, Any]
+"""An expression, or the values of some keys."""
 
 Token = tuple[str, str]  # kind ("paren", "operator", "quoted", "word"), text
 
@@ -46,6 +51,43 @@ def parse_filter(expression: str) -> Predicate:
     if not isinstance(expression, str):
         raise UsageError(f"a filter is a string such as 'kind=pdf', not {expression!r}")
     return _Parser(expression).parse()
+
+
+def to_expression(given: Filter | None) -> str | None:
+    """Return a filter as an expression. A mapping keeps documents with all of its values, a list of them with any.
+
+    Raises:
+        UsageError: a key or value can't stand in a filter, or the filter can't be parsed.
+
+    >>> to_expression({"kind": "pdf", "year": [2023, 2024]})
+    'kind="pdf" and year in ("2023", "2024")'
+    """
+    if isinstance(given, Mapping):
+        parts = [f"{_key(key)}{_values(key, value)}" for key, value in given.items()]
+        given = " and ".join(parts) or None
+    if given is not None:
+        parse_filter(given)
+    return given
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str) or not _KEY.fullmatch(key) or key.lower() in _RESERVED:
+        raise UsageError(f"{key!r} is no key of a filter")
+    return key
+
+
+def _values(key: str, value: object) -> str:
+    if isinstance(value, list | tuple | set | frozenset) and value:
+        return f" in ({', '.join(quote(_show(key, one)) for one in value)})"
+    return "=" + quote(_show(key, value))
+
+
+def _show(key: str, value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str | int | float | date):
+        return str(value)
+    raise UsageError(f"a filter can't compare {key} with {value!r}: use text, a number, a date or a list of them")
 
 
 def fields_of(document: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple, TypedDict, get_args
 
 from lmkrag.errors import UsageError
 from lmkrag.json_values import replace_surrogates
-from lmkrag.search.filters import parse_filter
+from lmkrag.search.filters import Filter, to_expression
 from lmkrag.types import Level, Mode
 
 DEFAULT_TOP_K = 8
@@ -24,7 +24,7 @@ DEFAULT_CONTEXT = 2_000
 class _CommonOptions(TypedDict, total=False):
     top_k: int | None
     mode: Mode
-    filter: str | None
+    filter: Filter | None
     per_document: int | None
     rerank: bool | None
     rerank_timeout_ms: float | None
@@ -80,7 +80,7 @@ class SearchRequest:
         level: ``"passage"``, which is self-contained: a span with the header of its table, the question it replies to,
             the rest of its short paragraph; ``"span"``, what answers and nothing else; ``"sentence"``; or
             ``"document"``.
-        filter: only search matching documents, such as ``kind=pdf and path=docs/*``.
+        filter: only search matching documents, such as ``kind=pdf and path=docs/*`` or ``{"kind": "pdf"}``.
         per_document: maximum number of results per document.
         explain: give each span its ``explanation``; ``print(span.explain())``.
         operators: exclude ``-word`` and ``-"a phrase"`` at the end of the query.
@@ -123,7 +123,7 @@ class SearchRequest:
         "What to return: passages are self-contained, spans are what answers and nothing else.",
         choices=get_args(Level),
     )
-    filter: str | None = _option(
+    filter: Filter | None = _option(
         None,
         "filter",
         "Only search matching documents, such as 'kind=pdf and path=docs/*'.",
@@ -150,8 +150,7 @@ class SearchRequest:
         """Check every value."""
         for declared in fields(self):
             _check(declared.name, getattr(self, declared.name), option_of(declared), declared.default)
-        if self.filter is not None:
-            parse_filter(self.filter)
+        to_expression(self.filter)
 
     @property
     def limit(self) -> int | None:
@@ -194,7 +193,7 @@ def to_pydantic(names: Iterable[str]) -> dict[str, Any]:
         elif option.kind == "number":
             limits = {"gt": 0, "le": option.most}
         elif option.kind == "filter":
-            limits = {"max_length": option.most}
+            kind, limits = str | None, {"max_length": option.most}
         elif option.kind in ("flag", "switch"):
             kind = StrictBool if option.kind == "flag" else StrictBool | None
         made[name] = (kind, PydanticField(declared.default, description=option.help, **limits))

@@ -15,6 +15,7 @@ from lmkrag.readers.prompt import Layout, build_context, framed_cost
 from lmkrag.reranker.base import Reranker
 from lmkrag.reranker.loading import load_reranker
 from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
+from lmkrag.search.filters import to_expression
 from lmkrag.search.growth import Grown
 from lmkrag.search.merging import best_documents, best_sentences, merge_passages, merge_spans
 from lmkrag.search.operators import NO_OPERATORS, Operators, apply_operators, parse_operators
@@ -94,13 +95,13 @@ class Searcher:
         request: SearchRequest,
         cost: Cost,
     ) -> list[Span]:
-        languages = snapshot.totals.languages
+        languages, expression = snapshot.totals.languages, to_expression(request.filter)
         query = SearchQuery(
             vector,
             query_words(text, languages),
             mode=request.mode,
             phrases=query_words(" ".join(operators.phrases), languages),
-            allowed=self._filters.select(snapshot, request.filter) if request.filter else None,
+            allowed=self._filters.select(snapshot, expression) if expression else None,
             weights=self._weights,
             variants=query_variants(text, languages) if languages else (),
         )

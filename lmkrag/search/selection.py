@@ -1,15 +1,22 @@
 """Which documents of a snapshot a filter keeps."""
 
 import threading
+from difflib import get_close_matches
 from itertools import islice
+from pathlib import Path
 
-from lmkrag.errors import UsageError
+import numpy as np
+
+from lmkrag.arrays import Vectors
+from lmkrag.checks import check_doc_id
+from lmkrag.errors import DocumentNotFound, UsageError
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
 from lmkrag.index.searchable import Searchable
-from lmkrag.search.filters import fields_of, parse_filter
+from lmkrag.json_values import replace_surrogates
+from lmkrag.search.filters import Filter, fields_of, parse_filter, to_expression
 from lmkrag.system import renew_in_forks
-from lmkrag.types import Document, DocumentInfo
+from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo
 
 _REMEMBERED = 32
 
@@ -47,7 +54,7 @@ class FilterCache:
 
 
 def list_documents(
-    snapshot: Searchable, expression: str | None, after: str = "", limit: int | None = None
+    snapshot: Searchable, wanted: Filter | None, after: str = "", limit: int | None = None
 ) -> list[DocumentInfo]:
     """Return the documents that a filter keeps, or all, by ``doc_id``: at most ``limit`` after one.
 
@@ -56,6 +63,7 @@ def list_documents(
     """
     if limit is not None and (type(limit) is not int or limit < 0):
         raise UsageError(f"limit must be a whole number of at least 0, not {limit!r}")
+    expression = to_expression(wanted)
     if expression is None:
         return [describe_row(row) for row in snapshot.all_documents(after, limit)]
     kept = filter(_Filter(expression), snapshot.all_documents(after))
@@ -73,6 +81,24 @@ class _Filter:
 
     def __reduce__(self) -> tuple[type["_Filter"], tuple[str]]:
         return _Filter, (self._expression,)
+
+
+def find_document(snapshot: Searchable, doc_id: str, index: Path) -> DocumentRow:
+    """Return the row of a document.
+
+    Raises:
+        DocumentNotFound: it is not in the index; the message names one with a similar id.
+    """
+    row = snapshot.find_document(replace_surrogates(check_doc_id(doc_id)))
+    if row is None:
+        near = get_close_matches(doc_id[:MAX_DOC_ID], snapshot.nearby_ids(doc_id), 1)
+        raise DocumentNotFound(doc_id, str(index), *near)
+    return row
+
+
+def read_vectors(snapshot: Searchable, row: DocumentRow) -> Vectors:
+    """Return the vectors ``[sentences, dimensions]`` of a document's sentences."""
+    return snapshot.read_vectors(np.arange(row.first_sentence, row.first_sentence + row.sentences))
 
 
 def describe_row(row: DocumentRow) -> DocumentInfo:

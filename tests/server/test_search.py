@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from lmkrag import Engine
+from lmkrag import Engine, RemoteEngine
 from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.serialization import answer_to_json, to_json
 
@@ -139,7 +139,7 @@ def test_several_indexes(serve, built_index, index, tmp_path):
             unnamed = client.post("/api/search", json={"query": "leave"})
             assert unnamed.status_code == 400
             assert unnamed.json()["detail"] == 'name an index with "index": one of one, two'
-        with Engine.connect(f"{running.url}/two") as remote:
+        with RemoteEngine(f"{running.url}/two") as remote:
             assert len(remote.documents()) == 4
 
 
