@@ -4,10 +4,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-SentenceKind = Literal["text", "heading", "item", "row", "code", "turn", "record"]
+SentenceKind = Literal["text", "heading", "item", "row", "code", "turn", "record", "metadata"]
 
 
-SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "code", "turn", "record")
+SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "code", "turn", "record", "metadata")
 
 
 @dataclass(frozen=True, slots=True)

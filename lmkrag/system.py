@@ -4,9 +4,10 @@ import ctypes
 import os
 import signal
 import sys
+import threading
 import weakref
-from collections.abc import Callable
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
 
@@ -14,6 +15,7 @@ from lmkrag.errors import LmkragError
 
 T = TypeVar("T")
 
+_FORK_WAITS = 3.0  # seconds
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl
 
 
@@ -68,6 +70,60 @@ def _renew_all() -> None:
         owner.renew_locks()
 
 
+class ForkGate:
+    """Has a fork wait until no other thread is inside, for a few seconds at most; who comes meanwhile waits for it.
+
+    For locks that are not ours, which would stay locked in the child: that of SQLite's allocator, those of modules that
+    are being imported.
+    """
+
+    def __init__(self) -> None:
+        """Start open, with nobody inside."""
+        self._own = threading.local()
+        self._guard = threading.Condition()
+        self._inside, self._forking = 0, False
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(before=self._close, after_in_parent=self._open, after_in_child=self._renew)
+
+    @contextmanager
+    def enter(self) -> Iterator[None]:
+        """Be inside."""
+        with self._guard:
+            while self._forking:
+                self._guard.wait()
+            self._count(1)
+        try:
+            yield
+        finally:
+            with self._guard:
+                self._count(-1)
+                self._guard.notify_all()
+
+    def _count(self, change: int) -> None:
+        self._inside += change
+        self._own.count = self._owned + change
+
+    @property
+    def _owned(self) -> int:
+        """How often this thread is inside, which does not keep it from forking."""
+        return getattr(self._own, "count", 0)
+
+    def _close(self) -> None:
+        self._guard.acquire()  # until the fork is done
+        self._forking = True
+        self._guard.wait_for(lambda: self._inside <= self._owned, _FORK_WAITS)
+
+    def _open(self) -> None:
+        self._forking = False
+        self._guard.notify_all()
+        self._guard.release()
+
+    def _renew(self) -> None:
+        self._guard = threading.Condition()
+        self._inside, self._forking = self._owned, False
+
+
+fork_gate = ForkGate()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_renew_all)
 

@@ -74,6 +74,45 @@ def test_forked_again_and_again_while_threads_search(index):
         assert codes == [0] * 6
 
 
+def test_a_fork_waits_for_threads_that_read_the_index(index):
+    """SQLite's allocator has one lock for the process: held at the instant of the fork, the child hangs."""
+    with Engine.open(index, rerank=False) as engine:
+        reading, forked = threading.Event(), threading.Event()
+        order = []
+
+        def read():
+            with engine._reading():
+                reading.set()
+                forked.wait(0.3)
+                order.append("read")
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        reading.wait()
+        with engine._reading():  # what the forking thread reads itself does not count
+            assert in_child(lambda: order == ["read"] or 1 / 0) == 0
+        thread.join()
+
+
+def test_a_fork_does_not_wait_for_ever(index):
+    with Engine.open(index, rerank=False) as engine:
+        engine.search("warm up")
+        reading, leave = threading.Event(), threading.Event()
+
+        def read():
+            with engine._reading():
+                reading.set()
+                leave.wait()
+
+        thread = threading.Thread(target=read)
+        thread.start()
+        reading.wait()
+        assert in_child(lambda: engine.search("which stones moved?")) == 0
+        assert engine.search("how is leave accrued?")
+        leave.set()
+        thread.join()
+
+
 def test_forked_while_another_thread_loads_the_encoder(index):
     """Python 3.11 holds a lock while it computes a cached property: none of ours may be one."""
     for pause in (0.0, 0.05, 0.1, 0.2, 0.4):

@@ -1,6 +1,8 @@
 """``lmkrag index``."""
 
 import sys
+import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict
@@ -19,7 +21,8 @@ if TYPE_CHECKING:
     from lmkrag.ingest.report import Progress
 
 _PAUSE = 1_000  # milliseconds in which changes are gathered
-_LISTED = 20  # skipped files shown one by one
+_LISTED = 20  # skipped files shown one by one; more are counted by reason
+_TOLD = 60.0  # seconds between two lines of progress where there is no terminal
 
 
 def glob_options(command: Command) -> Command:
@@ -205,7 +208,14 @@ def following_progress() -> "Iterator[Progress]":
     with tqdm(unit="B", unit_scale=True, disable=None, file=sys.stderr, leave=False) as bar:
         bar.set_description("looking for changes")
 
+        told = time.monotonic()
+
         def progress(name: str, done: int, total: int) -> None:
+            nonlocal told
+            if bar.disable and time.monotonic() - told >= _TOLD:
+                told = time.monotonic()
+                share = f"{done / total:.0%}" if total else f"{done / 1e6:,.1f} MB"
+                click.echo(f"{share} indexed, now {one_line(name)}", err=True)
             bar.total = total or None
             bar.set_description(one_line(name)[-30:], refresh=False)
             bar.update(done - bar.n)
@@ -222,10 +232,13 @@ def following_progress() -> "Iterator[Progress]":
 
 def explain_report(report: IndexReport, index_path: str) -> None:
     """Say what a run did, and what it left out."""
-    for skipped in report.skipped[:_LISTED]:
-        click.echo(f"skipped {one_line(skipped.path)}: {one_line(skipped.reason)}", err=True)
-    if len(report.skipped) > _LISTED:
-        click.echo(f"skipped {len(report.skipped) - _LISTED} more (--json lists them all)", err=True)
+    if len(report.skipped) <= _LISTED:
+        for skipped in report.skipped:
+            click.echo(f"skipped {one_line(skipped.path)}: {one_line(skipped.reason)}", err=True)
+    else:
+        reasons = Counter(skipped.reason.split(": ")[0] for skipped in report.skipped)
+        counted = "; ".join(f"{number} {one_line(reason)}" for reason, number in reasons.most_common())
+        click.echo(f"skipped {len(report.skipped)} files: {counted} (-v or --json lists them)", err=True)
     counts = [
         f"{number} {name}"
         for number, name in (

@@ -95,6 +95,6 @@ def _heads(lines: list[_Line], following: _Line) -> bool:
 
 def _is_complete(line: _Line) -> bool:
     """Whether nothing of a sentence can be on the next line."""
-    if line.sentence.kind in ("heading", "row", "code", "record") or line.line_ends > 1:
+    if line.sentence.kind in ("heading", "row", "code", "record", "metadata") or line.line_ends > 1:
         return True
     return line.line_ends == 1 and _ENDS_SENTENCE.search(line.body) is not None

@@ -96,7 +96,7 @@ def check_file(path: Path) -> None:
     """Look at a file's name and first bytes, before the whole of it is read.
 
     Raises:
-        DocumentError: it can't be of a format that is read. OSError: it can't be opened.
+        DocumentError: its format is not supported. OSError: it can't be opened.
     """
     if path.stat().st_size == 0:
         raise EmptyDocument("empty file")
@@ -109,12 +109,14 @@ def check_file(path: Path) -> None:
     elif (
         suffix in _MAGIC and _MAGIC[suffix] not in sample[:1024] and not sample.startswith(OLD_OFFICE)
     ):  # their readers say what to do
-        raise DocumentError(f"not a {suffix} file, whatever its name says")
+        raise DocumentError(f"content is not {suffix[1:].upper()}")
 
 
 def _check_suffix(suffix: str) -> None:
-    if suffix in _NOT_TEXT or (suffix in _PICTURES and not is_installed()):
-        raise DocumentError(f"not a format that is read ({suffix})")
+    if suffix in _NOT_TEXT:
+        raise DocumentError(f"unsupported format ({suffix})")
+    if suffix in _PICTURES and not is_installed():
+        raise DocumentError("picture: pip install 'lmkrag[ocr]' reads its text", lasting=False)
 
 
 def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:

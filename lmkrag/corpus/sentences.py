@@ -8,7 +8,7 @@ spaces of Thai and Lao, which have no full stop; last, which of them are heading
 import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from itertools import pairwise
+from itertools import chain, islice, pairwise
 from typing import Literal
 
 from lmkrag.corpus.headings import mark_headings
@@ -47,6 +47,9 @@ _LOGGED = re.compile(
 _TURN = re.compile(r"\s*[A-Z][\w.'’ -]{0,40}:\s+\S")
 _ENDS_SENTENCE = re.compile(r"[.!?…:;。！？｡؟۔।॥։።៕။][\"'”’)\]]*\s*$")
 _STARTS_SENTENCE = re.compile(r"\s*[\"'“‘(\[]?[A-Z0-9]")
+_RULE = re.compile(r"\s?---\s*$")
+_KEY = re.compile(r"[\w-]+:(?:\s|$)")
+_FRONT_MATTER_LINES = 500
 _NOTHING_TO_SAY = re.compile(r"\W*((\d{1,3}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W*)?$")
 # Not ends: "no." before a figure is an abbreviation, a quotation goes on after its own question mark, "![" is an image.
 _NOT_ENDS = re.compile(r"\b[Nn]os?\.\s+(?=\d)|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)")
@@ -145,7 +148,7 @@ def _lines(text: Text) -> Iterator[str]:
 
 def _split_blocks(blocks: Iterable[Part], find_ends: Callable[[str], list[int]]) -> Iterator[Part]:
     for start, block, kind in blocks:
-        if kind in ("heading", "row", "code", "record"):
+        if kind in ("heading", "row", "code", "record", "metadata"):
             yield start, block, kind
             continue
         for first, end in _pieces(block, 0, len(block), _PROSE_BLOCK):
@@ -187,7 +190,10 @@ def _best_break(text: str, start: int, limit: int) -> int:
 
 def _blocks(lines: Iterable[str]) -> Iterator[Part]:
     """Group lines into blocks of one kind; a blank line closes a block and belongs to it."""
-    start = position = 0  # of the open block, of the line
+    front_matter, lines = _split_front_matter(iter(lines))
+    start = position = sum(map(len, front_matter))  # of the open block, of the line
+    if front_matter:
+        yield 0, "".join(front_matter), "metadata"
     kind: SentenceKind | None = None
     block: list[str] = []
     blank = True  # was the line before blank?
@@ -222,6 +228,17 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
             blank = found in ("heading", "row")  # one line is the whole block
         position = end
     yield from _code_blocks(start, block) if fence else _close(start, block, kind)
+
+
+def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
+    """Return the lines of YAML front matter, between rules at the beginning, and the lines after it."""
+    head = list(islice(lines, 2))
+    if len(head) == 2 and _RULE.match(head[0]) and _KEY.match(head[1]):
+        for line in islice(lines, _FRONT_MATTER_LINES):
+            head.append(line)
+            if _RULE.match(line) or line.rstrip() == "...":
+                return head, lines
+    return [], chain(head, lines)
 
 
 def _underlines(line: str, title: str) -> bool:

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from lmkrag.specs import SentenceKind
 
 NO_CONTENT, LEAD_IN, RECORD, NAVIGATION = 1, 2, 4, 8
-"""Roles of a sentence, as bits: it says nothing by itself (a heading with text under it, or no word at all, such as a
-table's rule); what follows belongs to it (it ends with a colon or asks a question); nothing around it belongs to it
-(a row of a table of data, a line of a log); it says where something stands (an entry of a table of contents, or a link
-alone)."""
+"""Roles of a sentence, as bits: it says nothing by itself (a heading with text under it, front matter, or no word at
+all, such as a table's rule); what follows belongs to it (it ends with a colon or asks a question); nothing around it
+belongs to it (a row of a table of data, a line of a log); it says where something stands (an entry of a table of
+contents, or a link alone)."""
 
 _WRAPPED = 120  # a longer line is a paragraph in itself, no line of a wrapped one
 _ENOUGH = 1_000  # characters: a list, a transcript or a contract without blank lines is cut at the next line's end
@@ -134,12 +134,13 @@ class StructureTable:
         for text, kind in sentences:
             heading = kind == "heading"
             row = len(self._positions)
-            position = paragraphs.position(text, heading=heading, record=kind == "record")
+            record = kind in ("record", "metadata")
+            position = paragraphs.position(text, heading=heading, record=record)
             self._positions.append(position)
-            role = 0 if _WORD.search(text) else NO_CONTENT
+            role = 0 if _WORD.search(text) and kind != "metadata" else NO_CONTENT
             if paragraphs.navigates(text, heading=heading):
                 role |= NAVIGATION
-            self._roles.append(role | (RECORD if kind == "record" else LEAD_IN if is_lead_in(text) else 0))
+            self._roles.append(role | (RECORD if record else LEAD_IN if is_lead_in(text) else 0))
             if position == 0:
                 self._headings = []
             if heading:

@@ -1,5 +1,6 @@
 """What encodes the questions and documents of one index, each part loaded when it is first needed."""
 
+import concurrent.futures.thread  # noqa: F401  # adds its hooks to forks now, not while one waits at our gate
 import threading
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -8,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lmkrag.errors import IndexMismatch
 from lmkrag.specs import EncoderSpec
-from lmkrag.system import renew_in_forks
+from lmkrag.system import fork_gate, renew_in_forks
 
 if TYPE_CHECKING:
     from lmkrag.arrays import Vectors
@@ -133,7 +134,9 @@ class IndexEncoders:
                     item.vectors.set_exception(error)
 
     def _encode_together(self, waiting: "Sequence[_Waiting]") -> None:
-        vectors = self._for_questions.encode_queries([question for item in waiting for question in item.questions])
+        questions = [question for item in waiting for question in item.questions]
+        with fork_gate.enter():
+            vectors = self._for_questions.encode_queries(questions)
         start = 0
         for item in waiting:
             item.vectors.set_result(vectors[start : start + len(item.questions)])

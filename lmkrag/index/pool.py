@@ -19,6 +19,7 @@ from lmkrag.index.ranges import NO_DOCUMENTS, DocumentRanges
 from lmkrag.index.segments import Segment, SegmentFile
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.specs import EncoderSpec
+from lmkrag.system import fork_gate
 
 CATALOG = "catalog.sqlite"
 
@@ -94,7 +95,7 @@ class IndexReader:
             except sqlite3.DatabaseError as error:
                 raise wrap_error(self.path, error) from error
             return
-        with self.hold(segments=segments) as snapshot:
+        with fork_gate.enter(), self.hold(segments=segments) as snapshot:
             self._held.connection = snapshot.connection
             try:
                 yield snapshot

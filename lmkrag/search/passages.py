@@ -78,7 +78,7 @@ def _goes_on(view: DocumentView, ordinal: int) -> bool:
     if ordinal + 1 >= view.row.sentences:
         return False
     kinds = view.kind(ordinal), view.kind(ordinal + 1)
-    if {"heading", "row", "code", "record"} & set(kinds):
+    if {"heading", "row", "code", "record", "metadata"} & set(kinds):
         return False
     end = _BLANK_LINE if kinds[1] not in ("turn", "item") else _LINE_END  # the next line is another turn or item
     return not end.search(view.sentence(ordinal))

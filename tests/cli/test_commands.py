@@ -483,3 +483,18 @@ def test_questions_that_are_not_utf8_are_answered_in_utf8(lmkrag, index, tmp_pat
     for command in ("search", "ask"):
         done = lmkrag(command, os.fsdecode(b"leave caf\xe9"), "--index", index, "--json")
         assert "leave caf\ufffd" in json.loads(done.stdout).values()
+
+
+def test_many_skipped_files_are_counted_by_reason(tmp_path, lmkrag):
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "a.txt").write_text("The ferry leaves at nine.")
+    for number in range(21):
+        (docs / f"{number}.gif").write_bytes(b"GIF89a")
+    for number in range(3):
+        (docs / f"{number}.md").write_bytes(b"")
+    done = lmkrag("index", docs, "--index", tmp_path / "index")
+    assert "skipped 24 files: 21 unsupported format (.gif); 3 empty file (-v or --json lists them)" in done.stderr
+    assert done.stderr.count("\n") == 2
+    told = lmkrag("-v", "index", docs, "--index", tmp_path / "index")
+    assert "7.gif: skipped: unsupported format (.gif)" in told.stderr

@@ -46,9 +46,7 @@ def test_an_index_of_a_bucket_follows_it(s3, lmkrag, corpus, encoder, tmp_path):
     with Engine.open(index, create=True, encoder=encoder) as engine:
         first = engine.add("s3://bucket/docs")
         assert first.added == 5
-        assert [(one.path, one.reason) for one in first.skipped] == [
-            ("picture.gif", "not a format that is read (.gif)")
-        ]
+        assert [(one.path, one.reason) for one in first.skipped] == [("picture.gif", "unsupported format (.gif)")]
         assert engine.add("s3://bucket/docs", prune=True).unchanged == 5
         files.pipe_file("bucket/docs/glass-river.txt", b"The glass river froze in 1911.")
         files.rm("bucket/docs/beekeeping.html")

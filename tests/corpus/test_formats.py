@@ -196,7 +196,7 @@ def bomb() -> bytes:
         ("a.txt", b"", "empty file"),
         ("a.txt", b" \n ", "empty file"),
         ("a.txt", bytes(range(256)) * 20, "binary file, not text"),
-        ("a.gif", b"GIF89a", r"not a format that is read \(.gif\)"),
+        ("a.gif", b"GIF89a", r"unsupported format \(.gif\)"),
         ("a.pdf", b"%PDF-1.4 nonsense", "broken PDF"),
         ("a.docx", b"PK nonsense", "broken Word file"),
         ("a.docx", broken_docx(), "broken Word file"),

@@ -84,8 +84,9 @@ def test_without_the_extra_a_scan_says_what_to_install(scan, monkeypatch, tmp_pa
         load_document(scan, "ferry.pdf")
     monkeypatch.setattr("lmkrag.corpus.load.is_installed", lambda: False)
     draw(TEXT).save(tmp_path / "note.png")
-    with pytest.raises(DocumentError, match=r"not a format that is read \(.png\)"):
+    with pytest.raises(DocumentError, match=r"picture: pip install 'lmkrag\[ocr\]'") as refused:
         load_document(tmp_path / "note.png", "note.png")
+    assert not refused.value.lasting, "once it is installed, the picture is tried again"
 
 
 def test_pages_with_text_are_no_scans(corpus):

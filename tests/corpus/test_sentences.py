@@ -154,3 +154,19 @@ def test_unknown_splitter():
 def test_punkt_tab_without_data_says_what_to_do():
     with pytest.raises(UsageError, match=r"nltk.download\('punkt_tab'\)"):
         split_sentences("a. B.", splitter="punkt_tab", language="klingon")
+
+
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [
+        ("---\ntitle: Ferry\ntags: [a]\n---\n\nIt leaves at nine.\n", ["metadata", "text"]),
+        ("\ufeff---\r\ntitle: Ferry\r\n...\r\n# Ferry\r\nIt leaves.\r\n", ["metadata", "heading", "text"]),
+        ("---\n\nIt leaves at nine.\n\n---\n", ["text"]),
+        ("---\ntitle: never closed\n\nIt leaves at nine.\n", ["text", "text"]),
+        ("It leaves.\n\n---\ntitle: Ferry\n---\n", ["text", "heading"]),
+    ],
+)
+def test_front_matter_is_no_sentence(text, kinds):
+    sentences = split_sentences(text)
+    assert "".join(text[s.start : s.end] for s in sentences) == text
+    assert [s.kind for s in sentences if text[s.start : s.end].strip(" -\r\n\ufeff")] == kinds

@@ -48,7 +48,7 @@ def test_everything_that_goes_wrong(mess, tmp_path, encoder):
             "broken.pdf": "broken PDF",
             "dangling.txt": "can't be read",
             "empty.txt": "empty file",
-            "image.gif": "not a format that is read (.gif)",
+            "image.gif": "unsupported format (.gif)",
             "loop": "link to a directory",
         }
         if os.geteuid() != 0:

@@ -47,7 +47,7 @@ def test_attachments_are_documents(mail, folder):
     report = mail.add(folder)
     assert (report.added, [(one.path, one.reason) for one in report.skipped]) == (
         2,
-        [("valves.eml/photo.gif", "not a format that is read (.gif)")],
+        [("valves.eml/photo.gif", "unsupported format (.gif)")],
     )
     assert ids(mail) == ["valves.eml", "valves.eml/valves.csv"]
     (found, *_) = mail.search("pressure of VX-1007")

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lmkrag import Document, Engine
 from lmkrag.search.code_blocks import enclosing_block
 from lmkrag.search.passages import complete_span
 from lmkrag.search.results import find_header
@@ -220,3 +221,16 @@ def test_a_passage_holds_its_span_and_stays_short(make_view, pieces, kind, data)
         + WEIGHTS.following_chars
         + WEIGHTS.block_chars
     )
+
+
+def test_front_matter_is_never_a_passage(tmp_path, encoder):
+    text = (
+        "---\ntitle: Ferry timetable\nauthor: Jane Roe\ntags: [ferry, island]\n---\n\n# Ferry\n\nIt leaves at nine.\n"
+    )
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(Document("ferry.md", "ferry.md", text, kind="markdown"))
+        for question in ("Jane Roe", "tags ferry island", "when does it leave?"):
+            for level in ("passage", "span", "sentence"):
+                for span in engine.search(question, level=level):
+                    assert "Jane Roe" not in span.text
+                    assert "It leaves at nine." in span.text

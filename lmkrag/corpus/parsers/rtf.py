@@ -13,7 +13,7 @@ _TITLE = re.compile(rb"\{\\title ([^{}\\]+)\}")
 def read(data: bytes, name: str) -> Loaded:
     """Read an .rtf file; cells of a table stand between ``|``."""
     if not data.lstrip().startswith(b"{\\rtf"):
-        raise DocumentError("not a .rtf file, whatever its name says")
+        raise DocumentError("content is not RTF")
     try:
         text = rtf_to_text(data.decode("latin-1"), errors="replace")
     except Exception as error:  # striprtf fails in many ways at what is broken
