@@ -31,6 +31,7 @@ SAMPLE = 1 << 18
 
 _SHORT = 2_000
 _MOST_FRONT_MATTER = 65_536
+_MOST_NESTED = 1_000  # lists and mappings in brackets: each more costs the parser all those around it
 _MOST_BEFORE_TITLE = 20_000
 _BOMS = (
     (codecs.BOM_UTF32_LE, "utf-32"),
@@ -126,7 +127,7 @@ def read_front_matter(text: str) -> dict[str, Any]:
     Empty when there is none, it is no mapping, or it can't be parsed or stored: it is text like any other then.
     """
     match = _FRONT_MATTER.match(text, 0, _MOST_FRONT_MATTER)
-    if not match:
+    if not match or sum(map(match[1].count, "[{")) > _MOST_NESTED:
         return {}
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(match.group(1), yaml.SafeLoader)):
