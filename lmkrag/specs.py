@@ -4,6 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
+ENGLISH, CODE = "en", "code"
+"""Languages of documents, as ISO 639-1 names them, and that of source code."""
+
 SentenceKind = Literal["text", "heading", "item", "row", "code", "turn", "record", "metadata"]
 
 

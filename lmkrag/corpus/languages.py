@@ -2,11 +2,9 @@
 
 import re
 
-from lmkrag.specs import Text
+from lmkrag.specs import CODE, ENGLISH, Text
 
-ENGLISH = "en"
-
-_NOT_PROSE = frozenset({"code", "csv", "json", "xlsx"})
+_NOT_PROSE = frozenset({"csv", "json", "xlsx"})
 _CHARACTERS = 2_000  # from the middle of a document
 _LETTERS = 100  # fewer say nothing
 _CODE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|<[^>\n]*>", re.DOTALL)
@@ -27,12 +25,14 @@ def detect_language(text: str) -> str:
 
 
 def document_language(text: Text, kind: str = "text") -> str:
-    """Return the language of a document by a sample of its text; English where there is no prose, or hardly any.
+    """Return the language of a document by a sample of its text: ``code`` for source code, English without any prose.
 
     Args:
         text: of the document.
-        kind: of the document, such as ``"markdown"``; source code and tables have no language.
+        kind: of the document, such as ``"markdown"``; tables have no language.
     """
+    if kind == "code":
+        return CODE
     if kind in _NOT_PROSE:
         return ENGLISH
     middle = max(0, len(text) // 2 - _CHARACTERS // 2)

@@ -5,10 +5,11 @@ from itertools import islice
 from pathlib import Path
 
 from lmkrag.corpus.isolated import IsolatedLoader
-from lmkrag.corpus.languages import ENGLISH, document_language
+from lmkrag.corpus.languages import document_language
 from lmkrag.corpus.walk import Found, walk
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.errors import DocumentError
+from lmkrag.specs import ENGLISH
 
 MIN_FOREIGN = 0.2
 """The least share of the characters in other languages than English for the multilingual encoder."""

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from lmkrag.corpus.languages import ENGLISH, detect_language
+from lmkrag.corpus.languages import detect_language
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.corpus.structure import is_lead_in, is_navigation
 from lmkrag.evidence import best_coverage, best_similarity, weigh_evidence
@@ -22,6 +22,7 @@ from lmkrag.readers.short_answers import (
 from lmkrag.readers.tables import find_cell
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.reranker.loading import load_landmark_reranker
+from lmkrag.specs import ENGLISH
 from lmkrag.types import Answer, Citation, Quote, ShortAnswer, Span
 
 NOT_FOUND = "Nothing in these documents answers this question."

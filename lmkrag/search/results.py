@@ -10,7 +10,7 @@ from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import hash_words
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.explaining import explain_span
-from lmkrag.specs import BYTE_ORDER_MARK
+from lmkrag.specs import BYTE_ORDER_MARK, ENGLISH
 from lmkrag.types import Explanation, Hit, Span
 
 _LINED = frozenset({"text", "markdown", "rst", "code"})  # kinds whose text is the file itself
@@ -109,7 +109,7 @@ class Results:
         """The share of the question's words, by weight, that a text has."""
         words = self._candidates.words
         total = sum(words.values())
-        held = {word for language in ("en", *self.languages) for word in hash_words(text, language).tolist()}
+        held = {word for language in (ENGLISH, *self.languages) for word in hash_words(text, language).tolist()}
         return sum(weight for forms, weight in words.items() if not held.isdisjoint(forms)) / total if total else 0.0
 
     def _hit(self, candidate: int) -> Hit:

@@ -5,7 +5,7 @@ from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lmkrag.corpus.languages import ENGLISH, detect_language
+from lmkrag.corpus.languages import detect_language
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.index.searchable import retry_expired
 from lmkrag.index.words.exact import asks_in_english
@@ -26,6 +26,7 @@ from lmkrag.search.results import Results, Views
 from lmkrag.search.selection import FilterCache
 from lmkrag.search.sentence_scores import score_document
 from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.specs import ENGLISH
 from lmkrag.types import Context, Level, SentenceScore, Span
 
 if TYPE_CHECKING:

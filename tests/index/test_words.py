@@ -53,3 +53,22 @@ def test_texts_without_spaces_are_compared_by_groups_of_characters():
     chinese = set(hash_words("东边的北京人口").tolist())
     assert set(query_words("北京").tolist()) <= chinese
     assert not set(query_words("东京").tolist()) <= chinese  # both characters are there, but not together
+
+
+@pytest.mark.parametrize(
+    ("identifier", "words"),
+    [
+        ("getUserById", "get user by id"),
+        ("HTTPServer", "http server"),
+        ("MyURLParser", "my url parser"),
+        ("parse_XMLFile", "parse xml file"),
+    ],
+)
+def test_identifiers_are_divided_in_source_code(identifier, words):
+    assert set(hash_words(words).tolist()) <= set(hash_words(f"x = {identifier}(y)", "code").tolist())
+    assert set(query_words(identifier, ["code"]).tolist()) & set(hash_words(words.split()[-1]).tolist())
+    assert (
+        hash_words(f"The word {identifier}.", "en").tolist() != hash_words(f"The word {identifier}.", "code").tolist()
+    )
+    for word in ("plain", "Camel", "UPPER", "snake_case"):
+        assert hash_words(word, "en").tolist() == hash_words(word, "code").tolist()

@@ -14,8 +14,16 @@ RUSSIAN = """Список договоров аренды хранится у с
 нужно починить. Летом сарай открыт, а зимой в нём стоят лодки и старые сети."""
 ENGLISH = """The keeper of the lighthouse approves all leases and keeps a list of them in the office. The boats are
 checked every spring, and whatever has to be repaired is written down. In summer the shed is open."""
-TEXTS = {"de.txt": GERMAN, "ru.txt": RUSSIAN, "en.txt": ENGLISH}
-QUESTIONS = {"Haus am Hafen": "de.txt", "Dach": "de.txt", "договор": "ru.txt", "lease": "en.txt", "leases": "en.txt"}
+CODE = "class SessionStore:\n    def refuseExpiredToken(self, token):\n        raise TokenExpired(token)\n"
+TEXTS = {"de.txt": GERMAN, "ru.txt": RUSSIAN, "en.txt": ENGLISH, "store.py": CODE}
+QUESTIONS = {
+    "Haus am Hafen": "de.txt",
+    "Dach": "de.txt",
+    "договор": "ru.txt",
+    "lease": "en.txt",
+    "leases": "en.txt",
+    "expired session": "store.py",
+}
 
 
 @pytest.mark.parametrize(
@@ -24,7 +32,8 @@ QUESTIONS = {"Haus am Hafen": "de.txt", "Dach": "de.txt", "договор": "ru.
         (GERMAN, "text", "de"),
         (RUSSIAN, "text", "ru"),
         (ENGLISH, "text", "en"),
-        (GERMAN, "code", "en"),
+        (GERMAN, "code", "code"),
+        (GERMAN, "csv", "en"),
         ("Ein kurzer Satz.", "text", "en"),
         ("", "text", "en"),
         ("7 " * 500, "text", "en"),
@@ -37,7 +46,8 @@ def test_the_language_of_a_document(text, kind, language):
 @pytest.mark.parametrize("shards", [None, 3])
 def test_words_are_found_by_the_rules_of_their_language(tmp_path, encoder, shards):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder, shards=shards, rerank=False) as engine:
-        engine.add([Document(name, name, text) for name, text in TEXTS.items()])
+        kinds = {name: "code" if name.endswith(".py") else "text" for name in TEXTS}
+        engine.add([Document(name, name, text, kind=kinds[name]) for name, text in TEXTS.items()])
 
         def check():
             for question, doc_id in QUESTIONS.items():

@@ -15,6 +15,7 @@ from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import File, Tables, read_tables
 from lmkrag.index.words.terms import STEMMERS, hash_words
+from lmkrag.specs import CODE, ENGLISH
 from lmkrag.system import computed_once
 
 
@@ -34,11 +35,11 @@ class PostingsBuilder:
         self._words: list[Hashes] = []
         self._languages: list[str] = []
 
-    def add(self, sentences: Iterable[str], language: str = "en") -> None:
+    def add(self, sentences: Iterable[str], language: str = ENGLISH) -> None:
         """Take the texts of the next rows, all in one language, as ISO 639-1 names it."""
         words = [hash_words(sentence, language) for sentence in sentences]
         self._words += words
-        self._languages += [language if language in STEMMERS else ""] * len(words)
+        self._languages += [language if language == CODE or language in STEMMERS else ""] * len(words)
 
     def __len__(self) -> int:
         """Return the number of rows."""

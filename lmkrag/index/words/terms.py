@@ -14,6 +14,7 @@ from xxhash import xxh3_64_intdigest
 from lmkrag.arrays import Hashes
 from lmkrag.index.words.folding import fold, lower
 from lmkrag.index.words.stop_words import drop_stop_words
+from lmkrag.specs import CODE, ENGLISH
 
 STEMMERS = {
     **{"ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "es": "spanish"},
@@ -32,6 +33,8 @@ _CJK_RUN = re.compile(f"[{_CJK_CHARACTERS}]{{2,}}")
 _UNSPACED = re.compile(r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]+")  # Thai, Lao, Burmese, Khmer
 _WORD = re.compile(rf"[^\W_]+(?:[{_MARKS}]+[^\W_]*)*")
 _JOINED = re.compile(r"(?<![^\W_])[^\W_]++(?:(?:[-.:/+#]|_+)[^\W_]++)+")  # possessive: a long word costs one look
+_CAMEL_CASE = re.compile(r"[A-Za-z]*[a-z][A-Z][A-Za-z]*|[A-Z]{2,}[a-z]+")
+_CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _LONGEST_IDENTIFIER = 48  # characters
 _LONGEST = 64  # characters of a word that count
 
@@ -69,7 +72,7 @@ def _is_identifier(joined: str) -> bool:
     return "." in joined and "-" not in joined and all(len(part) > 1 for part in _WORD.findall(joined))
 
 
-def hash_words(text: str, language: str = "en") -> Hashes:
+def hash_words(text: str, language: str = ENGLISH) -> Hashes:
     """Return the hash of each word of a text, in order, by the stemmer of its language.
 
     Chinese, Japanese and Korean characters also count in pairs, and Thai, Lao, Burmese and Khmer in threes, since no
@@ -78,7 +81,7 @@ def hash_words(text: str, language: str = "en") -> Hashes:
 
     Args:
         text: of a sentence, as a rule.
-        language: as ISO 639-1 names it, one of :data:`STEMMERS`; any other is read as English.
+        language: as ISO 639-1 names it, one of :data:`STEMMERS`; ``code`` divides ``camelCase``; any other is English.
     """
     return np.array([_hash_word(word, language) for word in _terms(text, language)], np.uint64)
 
@@ -98,20 +101,23 @@ def query_words(query: str, languages: Iterable[str] = ()) -> Hashes:
 
 def query_variants(query: str, languages: Iterable[str] = ()) -> list[tuple[int, ...]]:
     """Return the hashes that each word of a question has by the rules of some languages: see :func:`query_words`."""
-    words = split_words(query)
+    languages = tuple(languages)
+    words = list(_terms(query, CODE if CODE in languages else ENGLISH))
     kept = set(drop_stop_words(words) or words)
     marked = {fold(word): word for word in _terms(query, "")} if languages else {}
     variants = (
-        tuple(dict.fromkeys([_hash_word(word, "en"), *(_hash_word(marked.get(word, word), one) for one in languages)]))
-        for word in _terms(query, "en")
-        if word in kept or word not in words
+        tuple(
+            dict.fromkeys([_hash_word(word, ENGLISH), *(_hash_word(marked.get(word, word), one) for one in languages)])
+        )
+        for word in words
+        if word in kept
     )
     return list(dict.fromkeys(variants))
 
 
 def find_words(text: str, words: Iterable[int], languages: Iterable[str] = ()) -> list[tuple[int, int]]:
     """Return where words of a text stand, ``(start, end)``, whose hashes are among some, by their stems."""
-    wanted, languages = set(words), ("en", *languages)
+    wanted, languages = set(words), (ENGLISH, *languages)
 
     def is_wanted(word: str) -> bool:
         return any(wanted & set(hash_words(word, language).tolist()) for language in languages)
@@ -121,9 +127,18 @@ def find_words(text: str, words: Iterable[int], languages: Iterable[str] = ()) -
 
 def _terms(text: str, language: str) -> Iterable[str]:
     """The words of a text, those of English without marks, and the groups of characters where there are no spaces."""
-    text = fold(text) if language == "en" else lower(text)
+    if language == CODE:
+        return _split_identifiers(text)
+    text = fold(text) if language == ENGLISH else lower(text)
     words = _split(text)
     return words if text.isascii() else chain(_unspaced(words), _grams(text))
+
+
+def _split_identifiers(text: str) -> Iterator[str]:
+    """The words of a text, those of ``camelCase`` identifiers before them."""
+    for identifier in _CAMEL_CASE.findall(text):
+        yield from (part.lower() for part in _CAMEL_PART.findall(identifier) if len(part) > 1)
+    yield from _terms(text, ENGLISH)
 
 
 def _grams(text: str) -> Iterator[str]:
