@@ -53,25 +53,28 @@ def main() -> None:
     parser.add_argument("--tokens", default="300,600,1200")
     parser.add_argument("--sets", default=",".join(SETS))
     parser.add_argument("--against", default="recursive:100,recursive:200")
-    parser.add_argument("--out", type=Path, help="also write what was said")
+    parser.add_argument("--out", type=Path, help="keep what was said here; sets that are there are not asked again")
     options = parser.parse_args()
     kind = "openai" if options.base_url else "transformers"
     reader = load_reader(kind, model=options.model, base_url=options.base_url, prompts=Path("small"), max_tokens=40)
     assert isinstance(reader, LanguageModelReader)
     baselines = [Baseline(name) for name in filter(None, options.against.split(","))]
     budgets = [int(tokens) for tokens in options.tokens.split(",")]
-    scores: dict[tuple[str, int], dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
-    said = []
+    said = json.loads(options.out.read_text("utf-8")) if options.out and options.out.exists() else []
     for name in options.sets.split(","):
+        if any(one["set"] == name for one in said):
+            continue
         for asked in find_passages(options.data / name, options.queries, baselines, budgets):
             text = "".join(reader.generate(reader.prompts.answer(asked.question, asked.passages))).strip()
             best = max(exact(text, gold) for gold in asked.gold), max(f1(text, gold) for gold in asked.gold)
-            scores[asked.system, asked.tokens][name].append(best)
-            said.append({"set": name, **asked._replace(passages=[])._asdict(), "said": text, "f1": best[1]})
+            said.append({"set": name, **asked._replace(passages=[])._asdict(), "said": text, "scores": best})
         print(f"{name} done", flush=True)
+        if options.out:
+            options.out.write_text(json.dumps(said, indent=1, ensure_ascii=False), "utf-8")
+    scores: dict[tuple[str, int], dict[str, list[tuple[float, float]]]] = defaultdict(lambda: defaultdict(list))
+    for one in said:
+        scores[one["system"], one["tokens"]][one["set"]].append(one["scores"])
     print_scores(scores)
-    if options.out:
-        options.out.write_text(json.dumps(said, indent=1, ensure_ascii=False), "utf-8")
 
 
 def find_passages(folder: Path, count: int, baselines: Sequence[Baseline], budgets: Sequence[int]) -> Iterator[Asked]:

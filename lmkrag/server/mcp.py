@@ -11,17 +11,31 @@ from urllib.parse import quote
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp_types import Resource, ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import Field
 
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers.base import Reader
-from lmkrag.search.checking import CitationCheck
+from lmkrag.readers.extractive import match_keys
 from lmkrag.search.filters import explain_filter
+from lmkrag.search.outline import outline
 from lmkrag.search.request import SearchOptions, find_options, option_of, to_pydantic
 from lmkrag.server.asking import answer, find_spans
 from lmkrag.server.excerpts import read_excerpt
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
+from lmkrag.server.mcp_replies import (
+    AnswerWithQuotations,
+    Change,
+    Checks,
+    Evidence,
+    Excerpt,
+    Headings,
+    Listed,
+    Listing,
+    Passage,
+    Passages,
+    Quotation,
+)
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_QUERY
 from lmkrag.server.uploads import Uploads
@@ -31,11 +45,13 @@ from lmkrag.version import __version__
 _READ = 20_000  # characters of a document in one reply
 _LISTED = 200  # documents in one reply
 _MOST_RESULTS = 50
+_CONTEXT = 2_000  # tokens of evidence
+_ASKED = 1_000  # characters of a place that others like it are looked for by
 _PATIENCE = 25.0  # seconds in which a text is indexed, or the assistant is told that it goes on
 _INTERVAL = 0.05
 _INSTRUCTIONS = (
     "Search the user's documents and read them. Results are exact passages with their places: quote them, and name the "
-    "document and place. read_document gives what stands around a passage."
+    "document and place. read_document gives what stands around a passage, document_outline its headings."
 )
 
 _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
@@ -48,90 +64,8 @@ _Filter = Annotated[
     str | None,
     Field(max_length=MAX_QUERY, description="Documents to look in, such as 'kind=pdf and path=reports/*'."),
 ]
+_DocId = Annotated[str, Field(max_length=2_000, description="As search and list_documents give it.")]
 _Index = Annotated[str | None, Field(description="Name of the index; may be left out when there is one.")]
-
-
-class Passage(BaseModel):
-    """An exact piece of a document."""
-
-    doc_id: str
-    place: str = Field(description="Where it is, for people: file and line, or page.")
-    section: str = Field(description="Title and headings it stands under.")
-    start: int = Field(description="First character, for read_document.")
-    end: int = Field(description="After the last character.")
-    page: int | None
-    score: float
-    text: str
-
-
-class Passages(BaseModel):
-    """What was found, best first."""
-
-    passages: list[Passage]
-
-
-class Quotation(BaseModel):
-    """Words of a document that an answer cites."""
-
-    number: int
-    doc_id: str
-    place: str
-    start: int
-    end: int
-    quote: str
-
-
-class AnswerWithQuotations(BaseModel):
-    """An answer; ``found`` is false when the documents do not answer the question."""
-
-    answer: str
-    found: bool
-    confidence: float | None
-    missing: list[str] = Field(description="Codes, numbers and names of the question that no passage has.")
-    citations: list[Quotation]
-
-
-class Excerpt(BaseModel):
-    """Characters ``[start, end)`` of a document that has ``characters``."""
-
-    doc_id: str
-    title: str
-    start: int
-    end: int
-    characters: int
-    text: str
-
-
-class Checks(BaseModel):
-    """What became of each quotation: same, moved, reworded or gone."""
-
-    citations: list[CitationCheck]
-
-
-class Listed(BaseModel):
-    """A document of an index."""
-
-    doc_id: str
-    title: str
-    kind: str
-    characters: int
-    pages: int
-
-
-class Listing(BaseModel):
-    """Some documents, by id, and how many there are."""
-
-    documents: list[Listed]
-    total: int
-
-
-class Change(BaseModel):
-    """What adding or removing did."""
-
-    added: int = 0
-    updated: int = 0
-    unchanged: int = 0
-    removed: int = 0
 
 
 class _DocumentServer(MCPServer[Any]):
@@ -221,6 +155,47 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
 
         return await _tell(find())
 
+    @server.tool(title="Gather evidence", annotations=_READS)
+    async def gather_evidence(
+        question: _Query,
+        max_tokens: Annotated[int, Field(ge=50, le=100_000, description="Of all passages together.")] = _CONTEXT,
+        filter: _Filter = None,
+        index: _Index = None,
+    ) -> Evidence:
+        """Gather what the user's documents have on a question within a number of tokens, and name what they lack."""
+
+        async def find() -> Evidence:
+            served = indexes.find(index)
+            spans = await served.run(lambda engine: engine.search(question, max_tokens=max_tokens, filter=filter))
+            await _check_filter(served, filter, found=bool(spans))
+            status = await served.run(lambda engine: engine.status())
+            return Evidence(
+                question=question,
+                passages=list(map(_to_passage, spans)),
+                missing=list(match_keys(question, spans).missing),
+                generation=status.generation,
+            )
+
+        return await _tell(find())
+
+    @server.tool(title="Find related passages", annotations=_READS)
+    async def find_related(
+        doc_id: _DocId,
+        start: Annotated[int, Field(ge=0, description="First character of the passage.")],
+        end: Annotated[int, Field(ge=1, description="After its last character.")],
+        top_k: Annotated[int, Field(ge=1, le=_MOST_RESULTS)] = 5,
+        index: _Index = None,
+    ) -> Passages:
+        """Find passages about the same as a passage, elsewhere in the user's documents."""
+
+        def find(engine: Engine) -> Passages:
+            text = engine.read(doc_id, start, min(end, start + _ASKED))
+            spans = engine.search(text, top_k=top_k + 1)
+            others = [span for span in spans if span.doc_id != doc_id or span.end <= start or end <= span.start]
+            return Passages(passages=list(map(_to_passage, others[:top_k])))
+
+        return await _tell(indexes.run(index, find))
+
     @server.tool(title="Ask documents", annotations=_READS)
     async def ask(question: _Query, filter: _Filter = None, index: _Index = None) -> AnswerWithQuotations:
         """Answer a question from the user's documents, every statement with the words it rests on."""
@@ -255,7 +230,7 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
 def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
     @server.tool(title="Read a document", annotations=_READS)
     async def read_document(
-        doc_id: Annotated[str, Field(max_length=2_000, description="As search and list_documents give it.")],
+        doc_id: _DocId,
         start: Annotated[int, Field(ge=0, description="First character.")] = 0,
         end: Annotated[int | None, Field(ge=0, description=f"After the last; {_READ:,} later at most.")] = None,
         index: _Index = None,
@@ -264,6 +239,15 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
 
         def read(engine: Engine) -> Excerpt:
             return Excerpt(**asdict(read_excerpt(engine, doc_id, start, end, most=_READ)))
+
+        return await _tell(indexes.run(index, read))
+
+    @server.tool(title="Outline a document", annotations=_READS)
+    async def document_outline(doc_id: _DocId, index: _Index = None) -> Headings:
+        """List the headings of a document, or the functions and classes of source code, with their places."""
+
+        def read(engine: Engine) -> Headings:
+            return Headings(doc_id=doc_id, headings=outline(engine.document(doc_id)))
 
         return await _tell(indexes.run(index, read))
 
@@ -278,24 +262,20 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
     @server.tool(title="List documents", annotations=_READS)
     async def list_documents(
         filter: _Filter = None,
-        offset: Annotated[int, Field(ge=0, description="Documents to leave out first.")] = 0,
+        cursor: Annotated[str | None, Field(max_length=2_000, description="From the reply before.")] = None,
         index: _Index = None,
     ) -> Listing:
         """List the user's documents by id, 200 at a time."""
 
         def read(engine: Engine) -> Listing:
-            if filter is None:
-                found, total = engine.documents(limit=offset + _LISTED), engine.status().documents
-            else:
-                found = engine.documents(filter=filter)
-                total = len(found)
-                if not found and (why := explain_filter(engine.documents, filter)):
-                    raise UsageError(why)
+            found = engine.documents(filter=filter, after=cursor, limit=_LISTED + 1)
+            if filter and not found and (why := explain_filter(engine.documents, filter)):
+                raise UsageError(why)
             listed = [
                 Listed(doc_id=d.doc_id, title=d.title, kind=d.kind, characters=d.characters, pages=d.pages)
-                for d in found[offset : offset + _LISTED]
+                for d in found[:_LISTED]
             ]
-            return Listing(documents=listed, total=total)
+            return Listing(documents=listed, cursor=listed[-1].doc_id if len(found) > _LISTED else None)
 
         return await _tell(indexes.run(index, read))
 

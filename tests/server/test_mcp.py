@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
+from lmkrag import Document
 from lmkrag.readers.extractive import ExtractiveReader
+from lmkrag.search.outline import outline
 from lmkrag.search.request import SearchRequest, option_of
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.mcp import create_mcp_server
@@ -36,7 +38,10 @@ def make(index):
 async def use(client) -> None:
     """Do with a client what an assistant does."""
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
-    assert tools.keys() == {"search", "ask", "read_document", "check", "list_documents"}
+    assert tools.keys() == {
+        *("search", "ask", "gather_evidence", "find_related"),
+        *("read_document", "document_outline", "check", "list_documents"),
+    }
     for tool in tools.values():
         assert tool.annotations.read_only_hint
         assert tool.output_schema and tool.description
@@ -50,7 +55,24 @@ async def use(client) -> None:
     read = await client.call_tool("read_document", where)
     assert read.structured_content["text"] == citation["quote"]
     listed = (await client.call_tool("list_documents", {"filter": "kind=pdf"})).structured_content
-    assert listed["total"] == 1 and listed["documents"][0]["pages"] == 3
+    assert listed["cursor"] is None
+    assert [document["pages"] for document in listed["documents"]] == [3]
+    outlined = await client.call_tool("document_outline", {"doc_id": "lighthouse-handbook.md"})
+    headings = outlined.structured_content["headings"]
+    assert headings[0]["level"] == 1
+    assert any(heading["start"] <= passages[0]["start"] < heading["end"] for heading in headings[1:])
+    related = await client.call_tool("find_related", {**where, "top_k": 3})
+    others = related.structured_content["passages"]
+    assert 1 <= len(others) <= 3
+    same = [other for other in others if other["doc_id"] == where["doc_id"]]
+    assert all(other["end"] <= where["start"] or where["end"] <= other["start"] for other in same)
+    question = "Does rule QX-77 say how leave is accrued?"
+    evidence = (await client.call_tool("gather_evidence", {"question": question, "max_tokens": 200})).structured_content
+    assert evidence["missing"] == ["QX-77"]
+    assert evidence["generation"] >= 1
+    quoted = " ".join(f'"{passage["text"].splitlines()[0]}"' for passage in evidence["passages"])
+    checked = (await client.call_tool("check", {"text": quoted})).structured_content["citations"]
+    assert {citation["state"] for citation in checked} == {"same"}
 
 
 async def test_in_process(make, corpus):
@@ -154,3 +176,43 @@ def test_no_index(lmkrag):
     assert refused.returncode == 1
     assert not refused.stdout
     assert "no index here" in refused.stderr
+
+
+async def test_documents_are_listed_page_by_page(make, monkeypatch):
+    monkeypatch.setattr("lmkrag.server.mcp._LISTED", 2)
+    async with Client(make()) as client:
+        names, cursor = [], None
+        while True:
+            listed = (await client.call_tool("list_documents", {"cursor": cursor})).structured_content
+            names += [document["doc_id"] for document in listed["documents"]]
+            cursor = listed["cursor"]
+            if cursor is None:
+                break
+            assert len(listed["documents"]) == 2
+        assert len(names) == len(set(names)) == 5
+
+
+def test_source_code_is_outlined():
+    text = """import os
+
+class Store:
+    def open(self):
+        pass
+
+    async def close(self):
+        pass
+
+def main():
+    pass
+"""
+    headings = outline(Document(text=text, kind="code"))
+    assert [(one.level, one.text) for one in headings] == [
+        (1, "class Store"),
+        (2, "def open(self)"),
+        (2, "async def close(self)"),
+        (1, "def main()"),
+    ]
+    assert text[headings[0].start : headings[0].end].endswith("pass\n\n")
+    script = "export class Gate {\n  open() {}\n}\n\nfunction swing(gate) {\n}\n"
+    found = [one.text for one in outline(Document(text=script, kind="code"))]
+    assert found == ["export class Gate", "function swing(gate)"]

@@ -1,0 +1,54 @@
+"""The headings of a document, and the definitions of source code."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from lmkrag.corpus.sentences import split_sentences
+from lmkrag.search.results import read_heading
+from lmkrag.types import Document
+
+_LONGEST = 200  # characters of a heading
+_DEFINITION = re.compile(
+    r"^(?P<indent>[ \t]*)"
+    r"(?:(?:export|default|public|private|protected|static|abstract|final|async|pub(?:\(\w+\))?)\s+)*"
+    r"(?:def|class|func|function|fn|interface|struct|enum|trait|impl|module|namespace)\s+\w[^\n{;]*",
+    re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Heading:
+    """A heading or a definition: its level from 1, and characters ``[start, end)`` of what stands under it."""
+
+    level: int
+    text: str
+    start: int
+    end: int
+
+
+def outline(document: Document) -> list[Heading]:
+    r"""Return the headings of a document in order, or the functions and classes of source code.
+
+    >>> text = "# Ferry\n\nIt leaves at nine.\n\n## Fares\n\nFour crowns.\n"
+    >>> [(heading.level, heading.text, heading.start) for heading in outline(Document(text=text, kind="markdown"))]
+    [(1, 'Ferry', 0), (2, 'Fares', 29)]
+    """
+    found = list(_definitions(document.text) if document.kind == "code" else _headings(document))
+    made = []
+    for number, (level, text, start) in enumerate(found):
+        following = (first for other, _, first in found[number + 1 :] if other <= level)
+        made.append(Heading(level, text[:_LONGEST], start, next(following, len(document.text))))
+    return made
+
+
+def _headings(document: Document) -> Iterator[tuple[int, str, int]]:
+    for sentence in split_sentences(document.text, kind=document.kind):
+        if sentence.kind == "heading":
+            level, text = read_heading(document.text[sentence.start : sentence.end])
+            yield level, text, sentence.start
+
+
+def _definitions(text: str) -> Iterator[tuple[int, str, int]]:
+    for match in _DEFINITION.finditer(text):
+        yield 1 + len(match["indent"].expandtabs(4)) // 4, match[0].strip().rstrip(":"), match.start()

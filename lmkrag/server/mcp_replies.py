@@ -1,0 +1,105 @@
+"""What the tools of the MCP server reply with."""
+
+from pydantic import BaseModel, Field
+
+from lmkrag.search.checking import CitationCheck
+from lmkrag.search.outline import Heading
+
+
+class Passage(BaseModel):
+    """An exact piece of a document."""
+
+    doc_id: str
+    place: str = Field(description="Where it is, for people: file and line, or page.")
+    section: str = Field(description="Title and headings it stands under.")
+    start: int = Field(description="First character, for read_document.")
+    end: int = Field(description="After the last character.")
+    page: int | None
+    score: float
+    text: str
+
+
+class Passages(BaseModel):
+    """What was found, best first."""
+
+    passages: list[Passage]
+
+
+class Evidence(BaseModel):
+    """What the documents have on a question; the tool ``check`` tells later whether it still stands."""
+
+    question: str
+    passages: list[Passage]
+    missing: list[str] = Field(description="Codes, numbers and names of the question that no passage has.")
+    generation: int = Field(description="State of the index; it grows with every change.")
+
+
+class Headings(BaseModel):
+    """The headings of a document, or the functions and classes of source code."""
+
+    doc_id: str
+    headings: list[Heading]
+
+
+class Quotation(BaseModel):
+    """Words of a document that an answer cites."""
+
+    number: int
+    doc_id: str
+    place: str
+    start: int
+    end: int
+    quote: str
+
+
+class AnswerWithQuotations(BaseModel):
+    """An answer; ``found`` is false when the documents do not answer the question."""
+
+    answer: str
+    found: bool
+    confidence: float | None
+    missing: list[str] = Field(description="Codes, numbers and names of the question that no passage has.")
+    citations: list[Quotation]
+
+
+class Excerpt(BaseModel):
+    """Characters ``[start, end)`` of a document that has ``characters``."""
+
+    doc_id: str
+    title: str
+    start: int
+    end: int
+    characters: int
+    text: str
+
+
+class Checks(BaseModel):
+    """What became of each quotation: same, moved, reworded or gone."""
+
+    citations: list[CitationCheck]
+
+
+class Listed(BaseModel):
+    """A document of an index."""
+
+    doc_id: str
+    title: str
+    kind: str
+    characters: int
+    pages: int
+
+
+class Listing(BaseModel):
+    """Some documents, by id; ``cursor`` asks for the next ones and is null after the last."""
+
+    documents: list[Listed]
+    cursor: str | None
+
+
+class Change(BaseModel):
+    """What adding or removing did."""
+
+    added: int = 0
+    updated: int = 0
+    unchanged: int = 0
+    removed: int = 0
