@@ -183,7 +183,7 @@ def keeping_output() -> Iterator[None]:
 
 
 def check_paths(paths: tuple[str, ...]) -> None:
-    """Refuse paths that do not exist, before anything is loaded; of URLs nobody knows yet."""
+    """Refuse local paths that do not exist, before anything is loaded."""
     from lmkrag.corpus.remote_files import is_url
 
     for path in paths:

@@ -94,7 +94,7 @@ def search(
 
 
 def _read_around(engine: "Engine | RemoteEngine", span: "Span", lines: int) -> tuple[str, str]:
-    """Return what stands before a span and after it, so many lines."""
+    """Return the ``lines`` before a span and after it."""
     text = engine.document(span.doc_id).text
     start, end = find_lines_around(text, span.start, span.end, lines)
     return text[start : span.start].strip("\r\n"), text[span.end : end].strip("\r\n")

@@ -80,7 +80,7 @@ class ShardHost:
                 self._used[state] = time.monotonic()
 
     def release(self, *, keep: Iterable[str] = (), after: float = KEPT) -> None:
-        """Let go of the states that nobody has asked for in so many seconds, some aside."""
+        """Release the states that were not used for ``after`` seconds, except those to keep."""
         now, wanted = time.monotonic(), set(keep)
         with self._guard:
             old = [

@@ -15,7 +15,7 @@ from lmkrag.index.shards import RECORD, check_shards, create_shards, folder_name
 
 
 def reshard_index(path: Path, shards: int) -> int:
-    """Make an index, sharded or not, one of so many shards; return how many documents it has.
+    """Change the number of shards of an index; return how many documents it has.
 
     The new shards are made beside the old ones, whole, before the record names them: killed at any instant, the index
     is as it was or as it is to be, and what is left over is removed by the next call. Readers of the old shards in

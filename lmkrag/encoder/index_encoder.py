@@ -38,7 +38,7 @@ class IndexEncoders:
     """
 
     def __init__(self, path: Path, spec: EncoderSpec, encoder: "LandmarkEncoder | None" = None) -> None:
-        """Take what an index says of its encoder, and the encoder if it is loaded already.
+        """Take an index's record of its encoder, and the encoder if it is loaded already.
 
         Raises:
             IndexMismatch: it is another.
@@ -169,7 +169,7 @@ class IndexEncoders:
 
 
 def load_new_encoder(encoder: "str | LandmarkEncoder | None") -> "LandmarkEncoder":
-    """Return the encoder for an index that is to be made.
+    """Return the encoder of a new index.
 
     Shipped ones read each token once, others as they were made for; one that is loaded is taken as it is.
     """

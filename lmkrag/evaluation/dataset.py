@@ -37,12 +37,12 @@ class Dataset:
 
 
 def choose_queries(dataset: Dataset, count: int) -> list[Query]:
-    """Return so many questions with evidence: see :func:`draw_sample`."""
+    """Return ``count`` questions with evidence: see :func:`draw_sample`."""
     return draw_sample([query for query in dataset.queries if query.spans], count)
 
 
 def draw_sample(items: Sequence[Item], count: int) -> list[Item]:
-    """Return so many items, drawn at random but always the same, in their order; 0 for all."""
+    """Return ``count`` items in their order, drawn at random with a fixed seed; all of them for 0."""
     if not count or len(items) <= count:
         return list(items)
     order = np.random.default_rng(0).permutation(len(items))[:count]

@@ -1,4 +1,4 @@
-"""Immutable, checksummed files: what is read is what was written, or an error."""
+"""Immutable, checksummed files: damage is an error, never other data."""
 
 import json
 import mmap

@@ -84,7 +84,7 @@ def open_store(path: Path, *, recipe: Recipe | None = None) -> Store:
 def create_store(
     path: Path, *, encoder: EncoderSpec, recipe: str | Recipe | None = None, shards: int | None = None
 ) -> Store:
-    """Make an empty index in a new or empty directory, of so many shards if that is given."""
+    """Create an empty index in a new or empty directory, with ``shards`` if given."""
     if shards is None:
         return IndexStore.create(path, encoder=encoder, recipe=recipe)
     return ShardedStore.create(path, encoder=encoder, recipe=recipe, shards=shards)

@@ -267,7 +267,7 @@ class ShardedSnapshot:
         return found.renumbered(widen(found.row, shard))
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
-        """Return characters ``[start, end)`` of a document, as far as there are such; all of them by default."""
+        """Return characters ``[start, end)`` of a document, clipped to its length; its whole text by default."""
         shard, own = narrow(row)
         return str(self.ask("read_text", own, start, end, shards=[shard])[shard])
 

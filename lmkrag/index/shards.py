@@ -196,7 +196,7 @@ def check_shards(shards: int) -> None:
 
 
 def folder_name(shards: int) -> str:
-    """Return the name of the folder of so many shards."""
+    """Return the name of the folder of an index's shards."""
     return f"shards-{shards}"
 
 

@@ -150,7 +150,7 @@ class Snapshot:
         return catalog_texts.read_sentences(self.connection, row, first)
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
-        """Return characters ``[start, end)`` of a document, as far as there are such; all of them by default."""
+        """Return characters ``[start, end)`` of a document, clipped to its length; its whole text by default."""
         stored = catalog_texts.read_text(self.connection, row, start, row.length if end is None else end)
         return replace_surrogates(stored)  # earlier versions let them pass
 

@@ -267,7 +267,7 @@ class IndexStore:
                 self._merge(merged, snapshot.documents.sentences)
 
     def _merge(self, merged: Sequence[LiveSegment], sentences: int) -> None:
-        """Put one segment in the place of several, in an index of so many sentences."""
+        """Replace several segments by one."""
         total = sum(live.alive for live in merged)
         written: list[tuple[SegmentFile, Ids]] = []
         if total:

@@ -26,7 +26,7 @@ class DocumentView:
             row: of the document.
             read_sentences: gives the borders and kinds of the block of sentences that begins with an ordinal: see
                 :func:`lmkrag.index.catalog_texts.read_sentences`.
-            read_text: gives characters ``[start, end)``, as far as there are such.
+            read_text: gives characters ``[start, end)``, clipped to the length of the text.
         """
         self.row = row
         self._read_sentences, self._read_text = read_sentences, read_text
@@ -70,7 +70,7 @@ class DocumentView:
         return low
 
     def text(self, start: int, end: int) -> str:
-        """Return characters ``[start, end)``, as far as there are such."""
+        """Return characters ``[start, end)``, clipped to the length of the text."""
         start, end = max(0, start), min(end, self.row.length)
         pieces = [self._text_block(first) for first in range(start - start % TEXT_PER_BLOCK, end, TEXT_PER_BLOCK)]
         offset = start - start % TEXT_PER_BLOCK

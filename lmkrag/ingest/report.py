@@ -12,7 +12,7 @@ from lmkrag.ingest.pipeline import Loaded
 from lmkrag.types import IndexReport, Skipped
 
 Progress = Callable[[str, int, int], None]
-"""Called with the name of the document that is being encoded, bytes done, and bytes in all or 0 if nobody knows."""
+"""Called with the name of the document that is being encoded, bytes done, and bytes in all, 0 if that is unknown."""
 
 FileStamp = tuple[int, int]
 """The size of a file in bytes and the time of its last change in nanoseconds."""
@@ -57,7 +57,7 @@ class Run:
         self.advance(doc_id, size)
 
     def advance(self, doc_id: str, size: int) -> None:
-        """A source of so many bytes is done with."""
+        """A source of ``size`` bytes is done."""
         self._done += size
         self._report(doc_id)
 
@@ -82,7 +82,7 @@ class Run:
             self.removed_already += len(item.replaces)
 
     def adopted(self, done: EncodedFiles, adopted: Adopted, size: int) -> None:
-        """Files of so many bytes were encoded elsewhere, and what came of it is durable."""
+        """Files of ``size`` bytes were encoded by another process and are committed."""
         self.added += adopted.added
         self.updated += adopted.updated
         self.unchanged += adopted.unchanged + done.report.unchanged
@@ -96,7 +96,7 @@ class Run:
         self._inside = 0
 
     def inside(self, doc_id: str, done: int) -> None:
-        """So many bytes are encoded elsewhere, but not durable yet."""
+        """Another process has encoded ``done`` bytes that are not committed yet."""
         self._inside = done
         self._report(doc_id)
 

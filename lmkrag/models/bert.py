@@ -27,7 +27,7 @@ class Bert:
     """A model that reads texts. State: its sessions, made when they are needed. May be shared by threads."""
 
     def __init__(self, weights: dict[str, Vectors], config: dict[str, Any], ranges: Ranges | None = None) -> None:
-        """Take what the model is.
+        """Take the model's configuration.
 
         Args:
             weights: by the names that transformers gives them.

@@ -36,7 +36,7 @@ def has_outliers(name: str) -> bool:
 
 
 def product_names(layers: int) -> list[str]:
-    """Return the names of the products of a model of so many layers."""
+    """Return the names of the matrix products of a model."""
     return [f"encoder.layer.{layer}.{part}" for layer in range(layers) for part in _PRODUCTS]
 
 

@@ -80,7 +80,7 @@ class ExtractiveReader:
     name = "extractive"
 
     def __init__(self, *, quoted: Iterable[Citation] = (), reranker: LandmarkReranker | None = None) -> None:
-        """Take what was quoted before, which is not quoted again, and what reads; our own re-ranker by default."""
+        """Take sentences that are not quoted again, and a re-ranker; our own by default."""
         self._quoted = frozenset((citation.span.doc_id, citation.start) for citation in quoted)
         self._reranker = reranker
 

@@ -55,7 +55,7 @@ _NEVER = -20  # log-odds of what was not read
 
 
 def unread_scores(sentences: int) -> PassageScores:
-    """Return the reading of a passage of so many sentences, none of which was read."""
+    """Return the reading of a passage none of whose sentences was read."""
     return PassageScores(
         np.zeros(sentences, np.float32),
         np.full(sentences, _NEVER, np.float32),

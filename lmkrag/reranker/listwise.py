@@ -84,7 +84,7 @@ def _log_softmax(values: Scores) -> Scores:
 
 
 def _find_beside(read: ScoredSentences, offset: int) -> tuple[Ids, Mask]:
-    """Where the sentence so many further is among those that were read, and whether it is."""
+    """The position of the sentence ``offset`` further among those that were read, and whether it was read."""
     passages = np.minimum(np.searchsorted(read.sentences, read.sentences + offset), len(read.sentences) - 1)
     known = (read.sentences[passages] == read.sentences + offset) & (read.documents[passages] == read.documents)
     return passages, known

@@ -94,7 +94,7 @@ def _gather_next(lexical: Scores, sentences: Ids, documents: Ids, share: float) 
 
 
 def _best_within(own: Scores, sentences: Ids, documents: Ids, most: int) -> Iterator[tuple[int, Scores]]:
-    """Of every reach up to ``most``: the best scores at most so many sentences away in the same document."""
+    """For every reach up to ``most``, the best score within that many sentences of the same document."""
     best = own.copy()
     for reach in range(1, most + 1):
         near = (sentences[reach:] - sentences[:-reach] == reach) & (documents[reach:] == documents[:-reach])

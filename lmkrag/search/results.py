@@ -29,7 +29,7 @@ class Views:
     """The documents of some candidates, each looked up once."""
 
     def __init__(self, snapshot: Searchable, candidates: Candidates) -> None:
-        """Take what was searched and what was found."""
+        """Take a snapshot and the candidates of a search in it."""
         self._snapshot, self._candidates = snapshot, candidates
         self._views: dict[int, DocumentView] = {}
         self.languages = snapshot.totals.languages
@@ -56,7 +56,7 @@ class Results:
     def __init__(
         self, views: Views, candidates: Candidates, score: Scores, grown: Mapping[int, tuple[int, int]] | None = None
     ) -> None:
-        """Take what was found.
+        """Take the candidates of a search.
 
         Args:
             views: the documents of the candidates.

@@ -85,7 +85,7 @@ class ListwiseData(Dataset[ListwiseStep]):
 
 
 def keep_passages(one: LabelledList, count: int) -> LabelledList:
-    """Return what would have been read if a search had stopped after so many passages."""
+    """Return what a search that re-ranks only the first passages would have read."""
     kept = one.read.passages < count
     arrays = {name: values[kept] for name, values in one.read._asdict().items()}
     return LabelledList(one.read._replace(**arrays), one.labels[kept])

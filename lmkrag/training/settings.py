@@ -145,7 +145,7 @@ def use_bfloat16(precision: str) -> bool:
 
 
 def prepare_training(threads: int) -> None:
-    """Limit torch to so many threads, 0 for no limit.
+    """Limit the number of torch's threads; 0 for no limit.
 
     Raises:
         MissingExtra: the ``train`` extra is not installed.

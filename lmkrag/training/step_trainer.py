@@ -103,7 +103,7 @@ class LogCallback(TrainerCallback):  # type: ignore[misc]
     """Says how far a run is, and its losses."""
 
     def __init__(self, name: str) -> None:
-        """Take what the run is called in the log."""
+        """Take the name of the run, for the log."""
         self._name = name
 
     def on_log(self, _: Any, state: Any, __: Any, logs: dict[str, Any], **___: Any) -> None:

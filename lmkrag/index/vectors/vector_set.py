@@ -112,7 +112,7 @@ def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: 
 
 
 def _sample(slices: Iterable[Vectors], rows: int, step: int, dimensions: int) -> Vectors:
-    """Every ``step``-th of so many rows."""
+    """Every ``step``-th row."""
     sample = np.empty((-(-rows // step), dimensions), np.float32)
     row = filled = 0
     for vectors in slices:

@@ -50,7 +50,7 @@ def count_matches(postings: Sequence[Sequence[Posting]]) -> list[int]:
 
 
 def weigh_words(matches: Sequence[int], totals: Totals) -> list[float]:
-    """Return what words weigh that are in so many sentences."""
+    """Return the weights of words by the number of sentences each is in."""
     return [inverse_document_frequency(count, totals.sentences) for count in matches]
 
 

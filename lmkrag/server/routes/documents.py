@@ -137,7 +137,7 @@ async def score_sentences(
 
 
 def thin_out(scores: Sequence[SentenceScore], points: int) -> list[SentenceScore]:
-    """Return the best sentence of each of so many equal runs, in order; all where there are no more."""
+    """Return the best sentence of each of ``points`` equal runs, in order; all sentences if there are fewer."""
     if not points or len(scores) <= points:
         return list(scores)
     borders = [len(scores) * number // points for number in range(points + 1)]
