@@ -23,7 +23,7 @@ from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.pages import Pages
 from lmkrag.server.problems import handle_errors
-from lmkrag.server.routes import dify, documents, health, jobs, openai, rerank, search
+from lmkrag.server.routes import dify, documents, health, jobs, openai, rerank, responses, search
 from lmkrag.server.routes import indexes as index_routes
 from lmkrag.server.service import Service
 from lmkrag.server.settings import ServerSettings
@@ -97,7 +97,7 @@ def create_app(settings: ServerSettings, *, open_engine: Callable[[str], Engine]
     handle_errors(app)
     for group in (search, jobs, index_routes, documents, health):
         app.include_router(group.router, responses=_describe_errors("application/problem+json"))
-    for group in (openai, rerank, dify):
+    for group in (openai, responses, rerank, dify):
         app.include_router(group.router, responses=_describe_errors("application/json"))
     _serve_page(app)
     app.mount("/mcp", mounted)

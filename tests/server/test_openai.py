@@ -99,3 +99,41 @@ def test_conversations():
     assert read_conversation(history) == ([("a", "b")], "c")
     with pytest.raises(Problem, match="at most 10,000 characters"):
         read_conversation([message("user", "x" * 10_001)])
+
+
+def test_responses(sdk, server):
+    made = sdk.responses.create(model="demo", input="who approves leave?")
+    assert made.status == "completed"
+    assert made.output_text.endswith(ANSWER)
+    (link,) = made.output[0].content[0].annotations
+    assert link.type == "url_citation"
+    assert link.url.startswith(f"{server.url}/?index=demo&doc=")
+    assert made.output_text[link.start_index : link.end_index] == "[1]"
+    assert made.usage.total_tokens == made.usage.input_tokens + made.usage.output_tokens > 2
+
+
+def test_responses_are_streamed(sdk):
+    question = [{"role": "user", "content": [{"type": "input_text", "text": "who approves leave?"}]}]
+    with sdk.responses.stream(model="demo", input=question) as stream:
+        events = list(stream)
+        final = stream.get_final_response()
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert (events[0].type, events[-1].type) == ("response.created", "response.completed")
+    said = "".join(event.delta for event in events if event.type == "response.output_text.delta")
+    assert said == final.output_text
+    assert said.endswith(ANSWER)
+    assert final.output[0].content[0].annotations
+
+
+def test_a_response_continues_a_conversation_that_is_sent(sdk):
+    before = sdk.responses.create(model="demo", input="who approves leave?")
+    asked = [
+        {"role": "user", "content": "who approves leave?"},
+        *(item.model_dump(exclude_none=True) for item in before.output),
+        {"role": "user", "content": "And how is it accrued?"},
+    ]
+    assert "accrued" in sdk.responses.create(model="demo", input=asked).output_text
+    with pytest.raises(openai.BadRequestError, match="send the conversation so far"):
+        sdk.responses.create(model="demo", input="And how?", previous_response_id=before.id)
+    with pytest.raises(openai.BadRequestError, match="the last message must be the user's"):
+        sdk.responses.create(model="demo", input=[{"role": "assistant", "content": "x"}])

@@ -28,44 +28,47 @@ from lmkrag.types import Answer, Citation
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
 
 _MAX_TEXT = 100_000  # characters of a text to be embedded
-_MAX_MESSAGES = 200
-_MAX_MESSAGE = 200_000
+MAX_MESSAGES = 200
+_TEXTS = ("text", "input_text", "output_text")  # types of content parts, the last two of the Responses API
+MAX_MESSAGE = 200_000
 
 
-class _Lenient(BaseModel):
-    model_config = ConfigDict(extra="ignore")  # clients send temperatures and more, which mean nothing here
+class Lenient(BaseModel):
+    """What clients send; temperatures and more mean nothing here."""
+
+    model_config = ConfigDict(extra="ignore")
 
 
-class ContentPart(_Lenient):
+class ContentPart(Lenient):
     """A part of a message."""
 
     type: str
-    text: str = Field("", max_length=_MAX_MESSAGE)
+    text: str = Field("", max_length=MAX_MESSAGE)
 
 
-class Message(_Lenient):
+class Message(Lenient):
     """A message of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Annotated[str, Field(max_length=_MAX_MESSAGE)] | list[ContentPart] | None = None
+    content: Annotated[str, Field(max_length=MAX_MESSAGE)] | list[ContentPart] | None = None
 
     @property
     def text(self) -> str:
         """What it says."""
         if isinstance(self.content, list):
-            return "\n".join(part.text for part in self.content if part.type == "text")
+            return "\n".join(part.text for part in self.content if part.type in _TEXTS)
         return self.content or ""
 
 
-class ChatBody(_Lenient):
+class ChatBody(Lenient):
     """A conversation that ends with a question; the model is the name of an index."""
 
     model: str = Field(max_length=200)
-    messages: list[Message] = Field(min_length=1, max_length=_MAX_MESSAGES)
+    messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES)
     stream: StrictBool = False
 
 
-class EmbeddingsBody(_Lenient):
+class EmbeddingsBody(Lenient):
     """Texts to be embedded by the encoder of an index."""
 
     model: str = Field(max_length=200)
@@ -104,11 +107,12 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
         **reply,
         "object": "chat.completion",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
-        "usage": await index.run(lambda engine: _count_usage(engine, question, said.text)),
+        "usage": await index.run(lambda engine: count_usage(engine, question, said.text)),
     }
 
 
-def _count_usage(engine: Engine, question: str, text: str) -> dict[str, int]:
+def count_usage(engine: Engine, question: str, text: str) -> dict[str, int]:
+    """Return the tokens of a question and its answer, by the tokenizer of the index's encoder."""
     count = engine.encoder.count_tokens
     asked, said = count(question), count(text)
     return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
