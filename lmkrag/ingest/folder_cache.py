@@ -40,7 +40,10 @@ def cached_index(folders: Sequence[Path]) -> Path:
 
 
 class CaughtUp(NamedTuple):
-    """How many changed files remain for a process in the background, and those for a temporary index, best first."""
+    """How many changed files were left out, and those for a temporary index, best first.
+
+    There are files for a temporary index only while another process writes, which also indexes the others.
+    """
 
     remaining: int
     unindexed: list[Found]
@@ -81,7 +84,8 @@ def catch_up(
         ingest(store, encoder, Files((folder,), include=include, exclude=exclude, prune=True, encode=choose))
     except IndexLocked:
         changes = find_changes((folder,), read_known(store), read_skipped(store), include=include, exclude=exclude)
-        return CaughtUp(0, choose(changes.to_read))  # the process in the background takes care of the rest
+        unindexed = choose(changes.to_read)
+        return CaughtUp(remaining, unindexed)
     return CaughtUp(remaining, [])
 
 

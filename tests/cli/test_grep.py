@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from lmkrag import Engine
 from lmkrag.corpus.walk import walk
 from lmkrag.ingest.folder_cache import cached_index, rank_files
 
@@ -93,6 +94,18 @@ def test_a_large_folder_answers_from_its_most_promising_files(grep, folder):
         (folder / f"filler_{number:02}.py").write_text(filler.replace("something", f"something_{number}"))
     found = grep("where is an expired session refused", "-k", 1)
     assert "session.py" in found.stdout
+    assert "the other files are being indexed" in found.stderr
+
+
+def test_what_another_process_is_indexing_is_searched_as_well(grep, folder, tmp_path):
+    grep("anything")
+    (index,) = (tmp_path / "cache" / "lmkrag" / "folders").iterdir()
+    (folder / "tide.md").write_text("High water is at noon on Mondays.\n")
+    for number in range(10):
+        (folder / f"filler_{number}.py").write_text(f"value = {number}\n" * 600)
+    with Engine.open(index) as engine, engine._store.writing():
+        found = grep("when is high water", "-k", 1)
+    assert found.stdout == "tide.md:1:High water is at noon on Mondays.\n"
     assert "the other files are being indexed" in found.stderr
 
 
