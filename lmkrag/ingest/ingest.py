@@ -1,13 +1,16 @@
 """Ingestion: read the changed documents of a source, encode them, commit them in batches."""
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from lmkrag.corpus.isolated import IsolatedLoader
 from lmkrag.corpus.walk import Found
+from lmkrag.encoder.spec import DEFAULT_ENCODER, MULTILINGUAL_ENCODER
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.opening import Store
 from lmkrag.index.store import IndexStore
+from lmkrag.ingest.languages import MIN_FOREIGN
 from lmkrag.ingest.pipeline import Loaded, encode_documents
 from lmkrag.ingest.report import EncodedFiles, Progress, Run
 from lmkrag.ingest.sources import Source, find_known, find_lost_files, load_files, read_known
@@ -18,6 +21,8 @@ if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode
 
 GetEncoder = Callable[[], "LandmarkEncoder"]
 """Gives the encoder; called only when there is something to encode."""
+
+_logger = logging.getLogger(__name__)
 
 
 def ingest(store: Store, encoder: GetEncoder, source: Source, *, progress: Progress | None = None) -> IndexReport:
@@ -44,6 +49,12 @@ def ingest(store: Store, encoder: GetEncoder, source: Source, *, progress: Progr
                 part.merge_small()
         if run.removed:
             store.commit_removed(run.removed)
+        if store.encoder.name == DEFAULT_ENCODER and run.foreign > MIN_FOREIGN * (run.added + run.updated):
+            _logger.warning(
+                "%d of %d documents are not in English, which %s reads: make the index with encoder %s, or change it "
+                "by lmkrag index-tools reindex --encoder %s",
+                *(run.foreign, run.added + run.updated, DEFAULT_ENCODER, MULTILINGUAL_ENCODER, MULTILINGUAL_ENCODER),
+            )
         return run.report()
 
 

@@ -9,6 +9,7 @@ from lmkrag.index.adopting import Adopted
 from lmkrag.index.catalog import DocumentRow, SkippedFile
 from lmkrag.index.staged import Staged
 from lmkrag.ingest.pipeline import Loaded
+from lmkrag.specs import CODE, ENGLISH
 from lmkrag.types import IndexReport, Skipped
 
 Progress = Callable[[str, int, int], None]
@@ -45,7 +46,7 @@ class Run:
         self.skipped: list[Skipped] = []
         self.touched: list[tuple[int, FileStamp]] = []  # document rows and the stamps that their files have now
         self.unreadable: list[SkippedFile] = []
-        self.total = 0
+        self.total = self.foreign = 0  # bytes of sources, documents in other languages than English
         self._progress = progress
         self._done = self._inside = 0  # of sources that are done with, of the document that is being encoded
         self._began = time.monotonic()
@@ -69,6 +70,7 @@ class Run:
     def finished(self, item: Loaded) -> None:
         """A document is whole."""
         self._inside = 0
+        self.foreign += item.language not in (ENGLISH, CODE)
         self.advance(item.document.doc_id, item.stat[0])
 
     def committed(self, staged: list[Staged]) -> None:
