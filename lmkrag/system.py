@@ -89,7 +89,7 @@ class ForkGate:
     def enter(self) -> Iterator[None]:
         """Be inside."""
         with self._guard:
-            while self._forking:
+            while self._forking and not self._owned:  # whoever is inside has to get on, to leave
                 self._guard.wait()
             self._count(1)
         try:

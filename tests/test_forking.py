@@ -7,7 +7,7 @@ import time
 import pytest
 
 from lmkrag import Engine
-from lmkrag.system import count_cpus
+from lmkrag.system import count_cpus, fork_gate
 
 SECONDS = 60
 
@@ -84,13 +84,16 @@ def test_a_fork_waits_for_threads_that_read_the_index(index):
             with engine._reading():
                 reading.set()
                 forked.wait(0.3)
-                order.append("read")
+                with fork_gate.enter():  # while the fork waits
+                    order.append("read")
 
         thread = threading.Thread(target=read)
         thread.start()
         reading.wait()
         with engine._reading():  # what the forking thread reads itself does not count
+            began = time.monotonic()
             assert in_child(lambda: order == ["read"] or 1 / 0) == 0
+            assert time.monotonic() - began < 3
         thread.join()
 
 
