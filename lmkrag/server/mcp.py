@@ -46,6 +46,7 @@ _READ = 20_000  # characters of a document in one reply
 _LISTED = 200  # documents in one reply
 _MOST_RESULTS = 50
 _CONTEXT = 2_000  # tokens of evidence
+_OUTLINED = 2_000_000  # characters of a document
 _ASKED = 1_000  # characters of a place that others like it are looked for by
 _PATIENCE = 25.0  # seconds in which a text is indexed, or the assistant is told that it goes on
 _INTERVAL = 0.05
@@ -244,10 +245,12 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
 
     @server.tool(title="Outline a document", annotations=_READS)
     async def document_outline(doc_id: _DocId, index: _Index = None) -> Headings:
-        """List the headings of a document, or the functions and classes of source code, with their places."""
+        """List the first 200 headings of a document, or functions and classes of source code, with their places."""
 
         def read(engine: Engine) -> Headings:
-            return Headings(doc_id=doc_id, headings=outline(engine.document(doc_id)))
+            (info,) = engine.documents(doc_ids=[doc_id])
+            document = Document(doc_id, text=engine.read(doc_id, 0, _OUTLINED), kind=info.kind)
+            return Headings(doc_id=doc_id, headings=outline(document)[:_LISTED])
 
         return await _tell(indexes.run(index, read))
 
