@@ -90,7 +90,7 @@ class Searchable(Protocol):
 
     @property
     def generation(self) -> int:
-        """How many commits there were."""
+        """The number of the state: of one index, how many commits there were."""
 
     @property
     def documents(self) -> DocumentRanges:
