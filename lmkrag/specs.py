@@ -12,6 +12,9 @@ SentenceKind = Literal["text", "heading", "item", "row", "code", "turn", "record
 
 SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "code", "turn", "record", "metadata")
 
+BLOCK_KINDS = frozenset({"heading", "row", "code", "record", "metadata"})
+"""Kinds of sentences that are blocks of their own and not part of a paragraph of prose."""
+
 
 @dataclass(frozen=True, slots=True)
 class Sentence:

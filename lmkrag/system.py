@@ -80,10 +80,15 @@ class ForkGate:
     def __init__(self) -> None:
         """Start open, with nobody inside."""
         self._own = threading.local()
-        self._guard = threading.Condition()
-        self._inside, self._forking = 0, False
+        self.renew_locks()
+        renew_in_forks(self)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(before=self._close, after_in_parent=self._open, after_in_child=self._renew)
+            os.register_at_fork(before=self._close, after_in_parent=self._open)
+
+    def renew_locks(self) -> None:
+        """Begin open, with nobody inside but this thread."""
+        self._guard = threading.Condition()
+        self._inside, self._forking = self._owned, False
 
     @contextmanager
     def enter(self) -> Iterator[None]:
@@ -117,10 +122,6 @@ class ForkGate:
         self._forking = False
         self._guard.notify_all()
         self._guard.release()
-
-    def _renew(self) -> None:
-        self._guard = threading.Condition()
-        self._inside, self._forking = self._owned, False
 
 
 fork_gate = ForkGate()

@@ -128,9 +128,9 @@ def _search(
                     encode_files(temporary.parts[0], lambda: engine.encoder, unindexed)
                     spans += more.search(meaning, top_k=top, filter=wanted)
             spans = sorted(spans, key=lambda span: -span.score)[:top]
-    if remaining and not unindexed:
-        index_in_background(folder, index, include, exclude)
     if remaining:
+        if not unindexed:  # else another process indexes them
+            index_in_background(folder, index, include, exclude)
         click.echo("lmkrag: the other files are being indexed; run it again for more", err=True)
     if narrowed:
         taken, left_out = GitIgnoreSpec.from_lines(include or ["*"]), GitIgnoreSpec.from_lines(exclude)

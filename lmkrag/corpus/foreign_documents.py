@@ -60,12 +60,10 @@ def to_documents(
         raise UsageError("add_texts takes a list of texts; add one text as Document(text=...), a file by its path")
     columns = {"text": texts, "doc_id": ids, "meta": metadatas}
     given: dict[str, Iterable[Any]] = {name: values for name, values in columns.items() if values is not None}
-    rows = zip(*given.values(), strict=True)
-    while True:
-        try:
-            row = next(rows)
-        except StopIteration:
-            return
-        except ValueError as error:
-            raise UsageError(f"add_texts: not as many ids or metadatas as texts ({error})") from None
-        yield Document(**dict(zip(given, row, strict=True)))
+    try:
+        for row in zip(*given.values(), strict=True):
+            yield Document(**dict(zip(given, row, strict=True)))
+    except UsageError:  # a ValueError, too
+        raise
+    except ValueError as error:
+        raise UsageError(f"add_texts: not as many ids or metadatas as texts ({error})") from None

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from lmkrag.specs import Sentence
+from lmkrag.specs import BLOCK_KINDS, Sentence
 
 _LONGEST = 100  # characters of a heading
 _MOST_WORDS = 16
@@ -95,6 +95,6 @@ def _heads(lines: list[_Line], following: _Line) -> bool:
 
 def _is_complete(line: _Line) -> bool:
     """Whether nothing of a sentence can be on the next line."""
-    if line.sentence.kind in ("heading", "row", "code", "record", "metadata") or line.line_ends > 1:
+    if line.sentence.kind in BLOCK_KINDS or line.line_ends > 1:
         return True
     return line.line_ends == 1 and _ENDS_SENTENCE.search(line.body) is not None

@@ -13,7 +13,7 @@ from typing import Literal
 
 from lmkrag.corpus.headings import mark_headings
 from lmkrag.corpus.structure import is_navigation
-from lmkrag.specs import BYTE_ORDER_MARK, Sentence, SentenceKind, Text
+from lmkrag.specs import BLOCK_KINDS, BYTE_ORDER_MARK, Sentence, SentenceKind, Text
 
 Splitter = Literal["punkt", "punkt_tab"]
 
@@ -148,7 +148,7 @@ def _lines(text: Text) -> Iterator[str]:
 
 def _split_blocks(blocks: Iterable[Part], find_ends: Callable[[str], list[int]]) -> Iterator[Part]:
     for start, block, kind in blocks:
-        if kind in ("heading", "row", "code", "record", "metadata"):
+        if kind in BLOCK_KINDS:
             yield start, block, kind
             continue
         for first, end in _pieces(block, 0, len(block), _PROSE_BLOCK):

@@ -10,10 +10,13 @@ from numpy.typing import NDArray
 from lmkrag.specs import SentenceKind
 
 NO_CONTENT, LEAD_IN, RECORD, NAVIGATION = 1, 2, 4, 8
-"""Roles of a sentence, as bits: it says nothing by itself (a heading with text under it, front matter, or no word at
-all, such as a table's rule); what follows belongs to it (it ends with a colon or asks a question); nothing around it
-belongs to it (a row of a table of data, a line of a log); it says where something stands (an entry of a table of
-contents, or a link alone)."""
+"""Roles of a sentence, as bits.
+
+``NO_CONTENT``: it has no content of its own: a heading with text under it, front matter, or no word at all, such as the
+rule of a table. ``LEAD_IN``: the next sentence belongs to it; it ends with a colon or asks a question. ``RECORD``: no
+other sentence belongs to it; it is a row of a data table or a line of a log. ``NAVIGATION``: it is an entry of a table
+of contents or a link alone.
+"""
 
 _WRAPPED = 120  # a longer line is a paragraph in itself, no line of a wrapped one
 _ENOUGH = 1_000  # characters: a list, a transcript or a contract without blank lines is cut at the next line's end

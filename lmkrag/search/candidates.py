@@ -66,7 +66,7 @@ class Candidates:
 class SearchQuery(NamedTuple):
     """What is searched for: ``vector`` ``[dimensions]`` of length one, hashes of the question's ``words``, how.
 
-    ``variants`` are the hashes of the same words by the rules of several languages, word by word; empty for English.
+    ``variants`` are the hashes of each word by the rules of several languages; empty where each word has one.
 
     ``vector`` may be None in lexical mode, where similarities are 0 then. ``phrases`` are the words of quoted phrases:
     sentences that have most of them are gathered, too. ``allowed`` are the documents to search, None for all.

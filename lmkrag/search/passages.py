@@ -10,6 +10,7 @@ import re
 from lmkrag.index.view import DocumentView
 from lmkrag.search.code_blocks import enclosing_block
 from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.specs import BLOCK_KINDS
 
 _STEPS = 3  # backward: an answer, the pronoun in its question, and what that stands for
 
@@ -78,7 +79,7 @@ def _goes_on(view: DocumentView, ordinal: int) -> bool:
     if ordinal + 1 >= view.row.sentences:
         return False
     kinds = view.kind(ordinal), view.kind(ordinal + 1)
-    if {"heading", "row", "code", "record", "metadata"} & set(kinds):
+    if not BLOCK_KINDS.isdisjoint(kinds):
         return False
     end = _BLANK_LINE if kinds[1] not in ("turn", "item") else _LINE_END  # the next line is another turn or item
     return not end.search(view.sentence(ordinal))

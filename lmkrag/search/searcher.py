@@ -9,7 +9,7 @@ from lmkrag.corpus.languages import detect_language
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.index.searchable import retry_expired
 from lmkrag.index.words.exact import asks_in_english
-from lmkrag.index.words.terms import query_variants, query_words
+from lmkrag.index.words.terms import merge_variants, query_variants, query_words
 from lmkrag.readers.base import LanguageModelReader, Reader
 from lmkrag.readers.prompt import Layout, build_context, framed_cost
 from lmkrag.reranker.base import Reranker
@@ -97,14 +97,15 @@ class Searcher:
         cost: Cost,
     ) -> list[Span]:
         languages, expression = snapshot.totals.languages, to_expression(request.filter)
+        variants = query_variants(text, languages)
         query = SearchQuery(
             vector,
-            query_words(text, languages),
+            merge_variants(variants),
             mode=request.mode,
             phrases=query_words(" ".join(operators.phrases), languages),
             allowed=self._filters.select(snapshot, expression) if expression else None,
             weights=self._weights,
-            variants=query_variants(text, languages) if languages else (),
+            variants=variants,
         )
         reranking = self._start_reranking(text, request)
 

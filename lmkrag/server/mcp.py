@@ -19,7 +19,7 @@ from lmkrag.readers.base import Reader
 from lmkrag.readers.extractive import match_keys
 from lmkrag.search.filters import explain_filter
 from lmkrag.search.outline import outline
-from lmkrag.search.request import SearchOptions, find_options, option_of, to_pydantic
+from lmkrag.search.request import DEFAULT_CONTEXT, SearchOptions, find_options, option_of, to_pydantic
 from lmkrag.server.asking import answer, find_spans
 from lmkrag.server.excerpts import read_excerpt
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
@@ -45,7 +45,6 @@ from lmkrag.version import __version__
 _READ = 20_000  # characters of a document in one reply
 _LISTED = 200  # documents in one reply
 _MOST_RESULTS = 50
-_CONTEXT = 2_000  # tokens of evidence
 _OUTLINED = 2_000_000  # characters of a document
 _ASKED = 1_000  # characters of a place that others like it are looked for by
 _PATIENCE = 25.0  # seconds in which a text is indexed, or the assistant is told that it goes on
@@ -159,7 +158,7 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
     @server.tool(title="Gather evidence", annotations=_READS)
     async def gather_evidence(
         question: _Query,
-        max_tokens: Annotated[int, Field(ge=50, le=100_000, description="Of all passages together.")] = _CONTEXT,
+        max_tokens: Annotated[int, Field(ge=50, le=100_000, description="Of all passages together.")] = DEFAULT_CONTEXT,
         filter: _Filter = None,
         index: _Index = None,
     ) -> Evidence:

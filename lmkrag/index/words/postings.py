@@ -39,7 +39,7 @@ class PostingsBuilder:
         """Take the texts of the next rows, all in one language, as ISO 639-1 names it."""
         words = [hash_words(sentence, language) for sentence in sentences]
         self._words += words
-        self._languages += [language if language == CODE or language in STEMMERS else ""] * len(words)
+        self._languages += [language] * len(words)
 
     def __len__(self) -> int:
         """Return the number of rows."""
@@ -63,7 +63,7 @@ class PostingsBuilder:
 
 def _tables(words: Hashes, rows: NDArray[np.uint32], counts: Bytes, lengths: Ids, languages: Iterable[str]) -> Tables:
     distinct, starts = np.unique(words, return_index=True)
-    named = " ".join(sorted(filter(None, set(languages))))
+    named = " ".join(sorted(set(languages) & (STEMMERS.keys() | {CODE})))
     return {
         "words": distinct,
         "starts": np.append(starts, len(words)).astype(np.int64),

@@ -96,7 +96,12 @@ def query_words(query: str, languages: Iterable[str] = ()) -> Hashes:
         query: the question.
         languages: those of the index, other than English.
     """
-    return np.fromiter(dict.fromkeys(chain.from_iterable(query_variants(query, languages))), np.uint64)
+    return merge_variants(query_variants(query, languages))
+
+
+def merge_variants(variants: Iterable[Iterable[int]]) -> Hashes:
+    """Return the hashes of all words, from :func:`query_variants`, once each."""
+    return np.fromiter(dict.fromkeys(chain.from_iterable(variants)), np.uint64)
 
 
 def query_variants(query: str, languages: Iterable[str] = ()) -> list[tuple[int, ...]]:

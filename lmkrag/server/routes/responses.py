@@ -54,15 +54,15 @@ async def respond(body: ResponsesBody, request: Request, service: TheService) ->
     standalone, reader = await make_standalone(index, service.reader, history, question)
     spans = await find_spans(index, reader, standalone, {})
     base = str(request.base_url)
-    made = _Made(index, question, base)
+    builder = _Builder(index, question, base)
     if body.stream:
-        response: Response = stream_events(_events(made, reader, standalone, spans))
+        response: Response = stream_events(_events(builder, reader, standalone, spans))
         return response
-    return await made.completed(await answer(index, reader, standalone, spans))
+    return await builder.completed(await answer(index, reader, standalone, spans))
 
 
-class _Made:
-    """The JSON of one response."""
+class _Builder:
+    """Builds the JSON of one response: whole, or part by part as it is streamed."""
 
     def __init__(self, index: ServedIndex, question: str, base: str) -> None:
         self.index, self._question, self._base = index, question, base
@@ -112,7 +112,7 @@ class _Made:
         return self.response("completed", [self.item("completed", [self.part(said)])], usage)
 
 
-async def _events(made: _Made, reader: Reader, question: str, spans: Sequence[Any]) -> AsyncIterator[Event]:
+async def _events(builder: _Builder, reader: Reader, question: str, spans: Sequence[Any]) -> AsyncIterator[Event]:
     number = 0
 
     def event(kind: str, **values: Any) -> Event:
@@ -120,23 +120,23 @@ async def _events(made: _Made, reader: Reader, question: str, spans: Sequence[An
         number += 1
         return kind, {"type": kind, "sequence_number": number - 1, **values}
 
-    place = {"item_id": made.item_id, "output_index": 0, "content_index": 0}
+    place = {"item_id": builder.item_id, "output_index": 0, "content_index": 0}
     empty = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
-    yield event("response.created", response=made.response("in_progress"))
-    yield event("response.output_item.added", output_index=0, item=made.item("in_progress"))
+    yield event("response.created", response=builder.response("in_progress"))
+    yield event("response.output_item.added", output_index=0, item=builder.item("in_progress"))
     yield event("response.content_part.added", **place, part=empty)
     stream = reader.astream(question, spans)
     try:
         async for piece in stream:
             yield event("response.output_text.delta", **place, delta=piece, logprobs=[])
         said = await stream.answer()
-        part = made.part(said)
+        part = builder.part(said)
         yield event("response.output_text.done", **place, text=said.text, logprobs=[])
         yield event("response.content_part.done", **place, part=part)
-        yield event("response.output_item.done", output_index=0, item=made.item("completed", [part]))
-        yield event("response.completed", response=await made.completed(said))
+        yield event("response.output_item.done", output_index=0, item=builder.item("completed", [part]))
+        yield event("response.completed", response=await builder.completed(said))
     except LmkragError as error:
-        problem = made.index.to_problem(error)
+        problem = builder.index.to_problem(error)
         yield event("error", code=problem.kind, message=str(problem), param=None)
     finally:
         await stream.aclose()
