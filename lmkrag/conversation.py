@@ -31,14 +31,14 @@ def carry_over(before: str, question: str) -> str:
     >>> carry_over("How do I request leave?", "And who signs it off?")
     'And who signs it off? (How do I request leave?)'
     """
-    asked = _ABOUT.sub("", question).strip(" ?.!")
-    keys = find_keys(f"what {asked}")
-    if keys == (asked,):
-        kind = asked[0].isdigit()
+    subject = _ABOUT.sub("", question).strip(" ?.!")
+    keys = find_keys(f"what {subject}")
+    if keys == (subject,):
+        kind = subject[0].isdigit()
         replaced = [key for key in find_keys(before) if key[0].isdigit() == kind]
         if replaced:
             head, _, tail = before.rpartition(replaced[-1])
-            return head + asked + tail
+            return head + subject + tail
     return f"{question} ({before})"
 
 
@@ -98,11 +98,13 @@ class Conversation:
     def stream(self, question: str) -> AnswerStream:
         """Answer piece by piece; call :meth:`remember` with the whole."""
         reader = self._reader or ExtractiveReader(quoted=self._last.citations if self._last else ())
-        asked = self.standalone(question)
-        is_whole = asked == question or not asked.startswith(question)  # else what it is about was added to it
+        standalone = self.standalone(question)
+        is_whole = standalone == question or not standalone.startswith(
+            question
+        )  # else what it is about was added to it
         if is_whole and not is_greeting(question):
-            self._topic = asked
-        return self._engine.ask_stream(asked, reader=reader, **self._options)
+            self._topic = standalone
+        return self._engine.ask_stream(standalone, reader=reader, **self._options)
 
     def remember(self, question: str, answer: Answer) -> Answer:
         """Keep an exchange for the questions that follow, and return the answer."""

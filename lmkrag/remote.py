@@ -105,9 +105,9 @@ class RemoteEngine:
     def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
         """Like :meth:`search` for many queries; up to 64 of them are searched in one state of the index."""
         SearchRequest(**options)
-        found, asked = [], check_queries(queries)
-        for first in range(0, len(asked), _BATCH):
-            part = asked[first : first + _BATCH]
+        found, queries = [], check_queries(queries)
+        for first in range(0, len(queries), _BATCH):
+            part = queries[first : first + _BATCH]
             reply = self._post("/api/search/batch", self._body(options) | {"queries": part})
             found += [_to_spans(result) for result in reply["results"]]
         return found

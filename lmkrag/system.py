@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
-from typing import Any, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lmkrag.errors import LmkragError
 
@@ -17,6 +17,18 @@ T = TypeVar("T")
 
 _FORK_WAITS = 3.0  # seconds
 _PR_SET_PDEATHSIG = 1  # of Linux's prctl
+
+
+class FileStamp(NamedTuple):
+    """The size of a file in bytes and the time of its last change in nanoseconds; a file with the same is unchanged."""
+
+    size: int
+    mtime_ns: int
+
+    @classmethod
+    def of(cls, status: os.stat_result) -> "FileStamp":
+        """Return the stamp of a file from its status."""
+        return cls(status.st_size, status.st_mtime_ns)
 
 
 class computed_once(cached_property[T]):  # noqa: N801

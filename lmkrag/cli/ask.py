@@ -147,11 +147,13 @@ def ask(
             _print_answer(stream, live=not no_stream and _is_live(reader))
 
 
-def _answer_batch(engine: "Engine | RemoteEngine", lines: Any, reader: "Reader | None", how: dict[str, Any]) -> None:
+def _answer_batch(
+    engine: "Engine | RemoteEngine", lines: Any, reader: "Reader | None", options: dict[str, Any]
+) -> None:
     """Print each answer as it comes; a question that the reader fails at gets a line with the error."""
     failed = 0
     for questions in batches_of_questions(lines, _BATCH):
-        answers = engine.ask_many([text for _, text in questions], reader=reader, **how)
+        answers = engine.ask_many([text for _, text in questions], reader=reader, **options)
         for (query_id, text), answer in zip(questions, answers, strict=True):
             if isinstance(answer, Answer):
                 print_json({"query_id": query_id, **answer_to_json(text, answer)})

@@ -53,11 +53,11 @@ def pull(url: str, index_path: str, tag: str, number: int | None, as_json: bool)
     _print_transfer(done, index_path, "fetched", as_json=as_json)
 
 
-def _print_transfer(done: "Transfer", place: str, verb: str, *, as_json: bool) -> None:
+def _print_transfer(done: "Transfer", target: str, verb: str, *, as_json: bool) -> None:
     if as_json:
         print_json(asdict(done))
     else:
-        click.echo(f"{place}: backup {done.number}; {done.files} files, {done.bytes:,} bytes {verb}", err=True)
+        click.echo(f"{target}: backup {done.number}; {done.files} files, {done.bytes:,} bytes {verb}", err=True)
 
 
 @backup.command("list", epilog="Example: lmkrag backup list s3://bucket/handbook --keep 7")
@@ -80,8 +80,8 @@ def list_backups(url: str, keep: int | None, verify: bool, as_json: bool) -> Non
         print_json({"backups": listed, "removed": removed, "problems": problems})
     else:
         for one in found:
-            facts = f"{one.documents:,} documents, {one.sentences:,} sentences, {one.bytes:,} bytes"
-            click.echo(f"{one.number:>6}  {one.time}  {facts}" + (f"  {one.tag}" if one.tag else ""))
+            details = f"{one.documents:,} documents, {one.sentences:,} sentences, {one.bytes:,} bytes"
+            click.echo(f"{one.number:>6}  {one.time}  {details}" + (f"  {one.tag}" if one.tag else ""))
         for problem in problems:
             click.echo(one_line(problem))
         if removed is not None:

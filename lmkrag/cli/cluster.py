@@ -25,18 +25,18 @@ def cluster() -> None:
 
 
 @cluster.command(
-    epilog="Example: lmkrag cluster encode docs/ --out blocks/ --workers 4 && lmkrag cluster adopt blocks/"
+    epilog="Example: lmkrag cluster encode docs/ --out batches/ --workers 4 && lmkrag cluster adopt batches/"
 )
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
-@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Directory of the blocks.")
+@click.option("--out", required=True, type=click.Path(path_type=Path), metavar="DIR", help="Directory of the batches.")
 @worker_options
 @click.option(
-    "--block-size",
+    "--batch-size",
     type=click.FloatRange(min=0.01),
     default=4.0,
     show_default=True,
     metavar="MB",
-    help="Megabytes of files per block.",
+    help="Megabytes of files per batch.",
 )
 @partial(model_options, existing=False)
 @glob_options
@@ -48,7 +48,7 @@ def encode(
     workers: int,
     ray: str | None,
     gpus: float,
-    block_size: float,
+    batch_size: float,
     recipe: str | None,
     encoder: str | None,
     include: tuple[str, ...],
@@ -56,9 +56,9 @@ def encode(
     strict: bool,
     as_json: bool,
 ) -> None:
-    """Encode files into blocks that an index can adopt.
+    """Encode files into batches that an index can adopt.
 
-    A block is a small index of some files. Existing blocks are skipped, so after an interruption run the same command
+    A batch is a small index of some files. Existing batches are skipped, so after an interruption run the same command
     again to resume. Several machines that see the files under the same paths may encode different folders.
     """
     from lmkrag.cluster.parallel import encode_sources
@@ -77,7 +77,7 @@ def encode(
             spec,
             load_recipe(recipe) if recipe else None,
             workers=Workers(workers, ray, gpus),
-            block_bytes=int(block_size * 1e6),
+            batch_bytes=int(batch_size * 1e6),
             include=include,
             exclude=exclude,
             progress=progress,
@@ -86,24 +86,24 @@ def encode(
     finish(report, str(out), strict=strict, as_json=as_json)
 
 
-@cluster.command(epilog="Example: lmkrag cluster adopt blocks/ --index indexes/handbook")
+@cluster.command(epilog="Example: lmkrag cluster adopt batches/ --index indexes/handbook")
 @click.argument("folders", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="DIR...")
 @partial(index_option, existing=False)
 @click.option("--strict", is_flag=True, help="Exit with 1 when a document was refused or a file skipped.")
 @json_option
 def adopt(folders: tuple[Path, ...], index_path: str, strict: bool, as_json: bool) -> None:
-    """Add the documents of blocks or of other indexes.
+    """Add the documents of batches or of other indexes.
 
-    Nothing is re-encoded, and each block is added in one step. DIR is a block, a folder of blocks,
+    Nothing is re-encoded, and each batch is added in one step. DIR is a batch, a folder of batches,
     or an index.
     """
-    from lmkrag.cluster.parallel import adopt_blocks, create_for
+    from lmkrag.cluster.parallel import adopt_batches, create_for
     from lmkrag.index.opening import index_exists, open_store
 
     if not index_exists(Path(index_path)):
         create_for(Path(index_path), folders[0])
     with closing(open_store(Path(index_path))) as store:
-        report = adopt_blocks(store, folders)
+        report = adopt_batches(store, folders)
     finish(report, index_path, strict=strict, as_json=as_json)
 
 

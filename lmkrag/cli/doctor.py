@@ -89,8 +89,8 @@ def _check_encoder() -> tuple[bool, str]:
     vector = encoder.encode_query("Is it well?")
     good = abs(float((vector**2).sum()) - 1) < 0.01
     runtime = type(encoder.model).__name__.removesuffix("Model")
-    how = f"{runtime} on {encoder.device} in {encoder.model.precision}"
-    return good, f"{encoder.spec.name}, {encoder.spec.dimensions} dimensions, {how}"
+    running = f"{runtime} on {encoder.device} in {encoder.model.precision}"
+    return good, f"{encoder.spec.name}, {encoder.spec.dimensions} dimensions, {running}"
 
 
 def _check_index(index: Path) -> tuple[bool, str]:

@@ -32,7 +32,13 @@ from lmkrag.cli.output import json_option, print_json, to_click
 )
 @json_option
 def evaluate(
-    datasets: tuple[Path, ...], against: str, out: Path, within: str, queries: int | None, as_json: bool, **how: Any
+    datasets: tuple[Path, ...],
+    against: str,
+    out: Path,
+    within: str,
+    queries: int | None,
+    as_json: bool,
+    **settings: Any,
 ) -> None:
     """Measure retrieval on labelled questions.
 
@@ -48,7 +54,7 @@ def evaluate(
         if sys.stderr.isatty():
             click.echo(f"{name}: {system}", err=True)
 
-    options = Options(against=_names(against), within=_names(within), queries=queries or 0, **how)
+    options = Options(against=_names(against), within=_names(within), queries=queries or 0, **settings)
     comparison = compare(datasets, out, options, progress)
     found = differences(comparison)
     written = write_report(comparison, found, out)

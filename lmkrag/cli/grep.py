@@ -177,8 +177,8 @@ def _weigh(line: str, words: list[str]) -> float:
 def _print(matches: list[Match], before: int, after: int) -> None:
     """Print lines as grep does; on a terminal below the names of their files, and coloured."""
     shown = ""
-    for place, match in enumerate(matches):
-        if place and (before or after):
+    for position, match in enumerate(matches):
+        if position and (before or after):
             click.echo("--")
         if sys.stdout.isatty() and match.path != shown:
             click.echo(("\n" if shown else "") + click.style(one_line(match.path), fg="magenta", bold=True))

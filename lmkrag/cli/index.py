@@ -115,17 +115,17 @@ def index(
     from lmkrag.engine import Engine
 
     check_paths(paths)
-    options: dict[str, Any] = {"recipe": recipe, "encoder": encoder, "shards": shards}
+    opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder, "shards": shards}
     if encoder is None:
-        options["encoder"] = _choose_encoder(paths, index_path, include, exclude)
-    how: dict[str, Any] = {"include": include, "exclude": exclude, "workers": workers, "ray": ray, "gpus": gpus}
-    how["follow_links"] = follow_links
+        opening["encoder"] = _choose_encoder(paths, index_path, include, exclude)
+    adding: dict[str, Any] = {"include": include, "exclude": exclude, "workers": workers, "ray": ray, "gpus": gpus}
+    adding["follow_links"] = follow_links
     if watch:
-        with Engine.open(index_path, create=True, **options) as engine:
-            _follow(engine, paths, {**how, "prune": True})
+        with Engine.open(index_path, create=True, **opening) as engine:
+            _follow(engine, paths, {**adding, "prune": True})
         return
-    with Engine.open(index_path, create=True, **options) as engine, following_progress() as progress, keeping_output():
-        report = engine.add(list(paths), progress=progress, prune=prune, **how)
+    with Engine.open(index_path, create=True, **opening) as engine, following_progress() as progress, keeping_output():
+        report = engine.add(list(paths), progress=progress, prune=prune, **adding)
     finish(report, index_path, strict=strict, as_json=as_json)
 
 
@@ -145,7 +145,7 @@ def _choose_encoder(
     return chosen
 
 
-def _follow(engine: "Engine", paths: tuple[str, ...], how: dict[str, Any]) -> None:
+def _follow(engine: "Engine", paths: tuple[str, ...], options: dict[str, Any]) -> None:
     """Index directories, and again whenever something in them changes."""
     try:
         import watchfiles
@@ -168,7 +168,7 @@ def _follow(engine: "Engine", paths: tuple[str, ...], how: dict[str, Any]) -> No
         for number, changes in enumerate(seen):
             if changes or number == 0:  # the first turn comes once changes are watched for
                 try:
-                    explain_report(engine.add(list(paths), **how), str(index))
+                    explain_report(engine.add(list(paths), **options), str(index))
                 except LmkragError as error:  # such as another writer: the next change tries again
                     print_error(error)
     except KeyboardInterrupt:
@@ -191,11 +191,11 @@ def check_paths(paths: tuple[str, ...]) -> None:
             raise UsageError(f"{path}: no such file or directory")
 
 
-def finish(report: IndexReport, place: str, *, strict: bool, as_json: bool) -> None:
+def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool) -> None:
     """Print what a run did; exit with 1 if a file was skipped that must not be."""
     if as_json:
         print_json(asdict(report))
-    explain_report(report, place)
+    explain_report(report, index_path)
     if strict and report.skipped:
         sys.exit(1)
 
@@ -208,12 +208,12 @@ def following_progress() -> "Iterator[Progress]":
     with tqdm(unit="B", unit_scale=True, disable=None, file=sys.stderr, leave=False) as bar:
         bar.set_description("looking for changes")
 
-        told = time.monotonic()
+        reported = time.monotonic()
 
         def progress(name: str, done: int, total: int) -> None:
-            nonlocal told
-            if bar.disable and time.monotonic() - told >= _TOLD:
-                told = time.monotonic()
+            nonlocal reported
+            if bar.disable and time.monotonic() - reported >= _TOLD:
+                reported = time.monotonic()
                 share = f"{done / total:.0%}" if total else f"{done / 1e6:,.1f} MB"
                 click.echo(f"{share} indexed, now {one_line(name)}", err=True)
             bar.total = total or None

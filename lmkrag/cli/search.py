@@ -58,7 +58,7 @@ def search(
     context: int,
     as_json: bool,
     rerank_model: str | None,
-    **how: Any,
+    **options: Any,
 ) -> None:
     """Find the passages that answer a question, best first.
 
@@ -69,18 +69,18 @@ def search(
     query = join_words(words)
     if bool(words) == (queries is not None):
         raise UsageError("give a QUERY, or --queries FILE.jsonl")
-    how["operators"] = True
+    options["operators"] = True
     if queries is not None and not as_json:
         raise UsageError("--queries prints JSON lines: add --json")
     with open_engine(index_path, server, rerank_model=rerank_model) as engine:
         if queries is not None:
             for batch in batches_of_questions(queries, _BATCH):
-                found = engine.search_many([text for _, text in batch], **how)
+                found = engine.search_many([text for _, text in batch], **options)
                 for (query_id, _), spans in zip(batch, found, strict=True):
                     print_json({"query_id": query_id, "spans": to_json(spans)})
             return
-        spans = engine.search(query, **how)
-        why = explain_filter(engine.documents, how["filter"]) if how["filter"] and not spans else ""
+        spans = engine.search(query, **options)
+        why = explain_filter(engine.documents, options["filter"]) if options["filter"] and not spans else ""
         around = [_read_around(engine, span, context) if context and not as_json else ("", "") for span in spans]
     if as_json:
         print_json({"query": query, "spans": to_json(spans)})
@@ -88,7 +88,7 @@ def search(
     if not spans:
         click.echo(one_line(why) or "nothing found", err=True)
     for number, (span, shown) in enumerate(zip(spans, around, strict=True), 1):
-        print_span(number, span, query, level=how["level"], around=shown)
+        print_span(number, span, query, level=options["level"], around=shown)
         if span.explanation is not None:
             click.echo(indented(readable(span.explain())) + "\n")
 

@@ -190,10 +190,10 @@ def _following(folders: tuple[Path, ...], indexes: Mapping[str, Path | str]) -> 
 
 
 def _refuse_urls(indexes: Mapping[str, Path | str]) -> None:
-    for place in indexes.values():
-        if isinstance(place, str):
+    for source in indexes.values():
+        if isinstance(source, str):
             raise UsageError(
-                f"{place}: only served on Ray (--ray); else pull it first: lmkrag backup pull {place} --index DIR"
+                f"{source}: only served on Ray (--ray); else pull it first: lmkrag backup pull {source} --index DIR"
             )
 
 

@@ -1,1 +1,1 @@
-"""Beyond one process and one directory: blocks encoded apart, resharding, snapshots stored elsewhere."""
+"""Beyond one process and one directory: batches encoded apart, resharding, snapshots stored elsewhere."""

@@ -1,4 +1,4 @@
-"""Index by several processes: encode blocks, adopt each as it is done."""
+"""Index by several processes: encode batches, adopt each as it is done."""
 
 import shutil
 import threading
@@ -8,8 +8,8 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from lmkrag.cluster.batches import BLOCK_BYTES, Block, files_of, find_blocks, is_block, plan_blocks, read_record
-from lmkrag.cluster.processes import Outcome, Workers, encoding_blocks
+from lmkrag.cluster.batches import BATCH_BYTES, Batch, files_of, find_batches, is_batch, plan_batches, read_record
+from lmkrag.cluster.processes import Outcome, Workers, encoding_batches
 from lmkrag.cluster.processes import Progress as BlockProgress
 from lmkrag.corpus.walk import Found, printable
 from lmkrag.index.adopting import UNCHANGED, adopt_index
@@ -25,15 +25,15 @@ from lmkrag.types import IndexReport
 
 _NOTHING = EncodedFiles(IndexReport(), [], [])
 
-_BLOCKS_PER_WORKER = 8  # at least: the last ones keep all processes busy
+_BATCHES_PER_WORKER = 8  # at least: the last ones keep all processes busy
 _ALONE = Workers()
-_LEAST = 128 << 10  # bytes of a block: in smaller ones the encoder reads too few windows together
+_LEAST = 128 << 10  # bytes of a batch: in smaller ones the encoder reads too few windows together
 
 
 def encode_by_workers(store: Store, workers: Workers) -> Encode:
     """Return what encodes changed files for :class:`lmkrag.ingest.sources.Files` in several processes.
 
-    What they have encoded can be searched while the rest is encoded. Blocks lie beside the index, in a working folder,
+    What they have encoded can be searched while the rest is encoded. Batches lie beside the index, in a working folder,
     until they are adopted; those that an interrupted run has left there are adopted by the next.
 
     Args:
@@ -55,7 +55,7 @@ def encode_by_workers(store: Store, workers: Workers) -> Encode:
 
 
 def _encoding(
-    blocks: Sequence[Block],
+    batches: Sequence[Batch],
     out: Path,
     spec: EncoderSpec,
     recipe: Recipe | None,
@@ -64,13 +64,13 @@ def _encoding(
     targets: Mapping[str, Path] | None = None,
     progress: BlockProgress | None = None,
 ) -> AbstractContextManager[Iterator[Outcome]]:
-    """Have blocks encoded on this machine, or on a cluster."""
+    """Have batches encoded on this machine, or on a cluster."""
     if workers.ray is None:
-        return encoding_blocks(blocks, out, spec, recipe, workers=workers.count, targets=targets, progress=progress)
-    from lmkrag.cluster.ray_encoding import encoding_blocks_on_ray
+        return encoding_batches(batches, out, spec, recipe, workers=workers.count, targets=targets, progress=progress)
+    from lmkrag.cluster.ray_encoding import encoding_batches_on_ray
 
-    return encoding_blocks_on_ray(
-        blocks,
+    return encoding_batches_on_ray(
+        batches,
         out,
         spec,
         recipe,
@@ -83,29 +83,29 @@ def _encoding(
 
 
 class _Adoption:
-    """Blocks on their way into an index."""
+    """Batches on their way into an index."""
 
     def __init__(self, store: Store, out: Path, run: Run) -> None:
         self._store, self._out, self._run = store, out, run
-        self._inside: dict[str, int] = {}  # bytes that are encoded, by block
+        self._inside: dict[str, int] = {}  # bytes that are encoded, by batch
         self._guard = threading.Lock()
 
     def encode(self, files: list[Found], workers: Workers) -> list[Found]:
         """Encode files, and return them if there are too few."""
         files = self._adopt_leftovers(files)
-        total = sum(file.stat[0] for file in files)
-        size = max(_LEAST, min(BLOCK_BYTES, total // (workers.count * _BLOCKS_PER_WORKER)))
+        total = sum(file.stamp.size for file in files)
+        size = max(_LEAST, min(BATCH_BYTES, total // (workers.count * _BATCHES_PER_WORKER)))
         homes: dict[str, int] = {}
-        blocks: list[Block] = []
+        batches: list[Batch] = []
         for number, own in divide_files(self._store, files).items():
-            planned = plan_blocks(own, self._store.encoder, None, size=size)
-            homes.update((block.name, number) for block in planned)
-            blocks += planned
-        if len(blocks) < 2:
+            planned = plan_batches(own, self._store.encoder, None, size=size)
+            homes.update((batch.name, number) for batch in planned)
+            batches += planned
+        if len(batches) < 2:
             return files
-        blocks.sort(key=lambda block: -block.bytes)  # the long ones first, so that all processes end together
+        batches.sort(key=lambda batch: -batch.bytes)  # the long ones first, so that all processes end together
         with _encoding(
-            blocks,
+            batches,
             self._out,
             self._store.encoder,
             None,
@@ -113,15 +113,15 @@ class _Adoption:
             targets={name: self._store.parts[number].path for name, number in homes.items()},
             progress=self._progress,
         ) as outcomes:
-            for block, failure in outcomes:
+            for batch, failure in outcomes:
                 with self._guard:
-                    self._inside.pop(block.name, None)
+                    self._inside.pop(batch.name, None)
                 if failure:
-                    for file in block.files:
-                        self._run.skip(file.doc_id, failure, size=file.stat[0])
+                    for file in batch.files:
+                        self._run.skip(file.doc_id, failure, size=file.stamp.size)
                 else:
-                    folder = self._out / block.name
-                    self._adopt(folder, read_record(folder), block.bytes, homes[block.name])
+                    folder = self._out / batch.name
+                    self._adopt(folder, read_record(folder), batch.bytes, homes[batch.name])
         return []
 
     def _adopt(self, folder: Path, done: EncodedFiles, size: int, number: int) -> None:
@@ -131,24 +131,24 @@ class _Adoption:
         shutil.rmtree(folder)
 
     def _adopt_leftovers(self, files: list[Found]) -> list[Found]:
-        """Adopt the blocks of an interrupted run whose files are as they were; return the other files."""
+        """Adopt the batches of an interrupted run whose files are as they were; return the other files."""
         wanted = {printable(str(file.path)): file for file in files}
         for folder in sorted(self._out.glob("*")) if self._out.is_dir() else []:
-            made_of = dict(files_of(folder)) if is_block(folder) else {}
-            same = [wanted[path] for path, stat in made_of.items() if path in wanted and wanted[path].stat == stat]
+            made_of = dict(files_of(folder)) if is_batch(folder) else {}
+            same = [wanted[path] for path, stamp in made_of.items() if path in wanted and wanted[path].stamp == stamp]
             homes = list(divide_files(self._store, same))
             if made_of and len(same) == len(made_of) and len(homes) == 1:
                 done = replace(read_record(folder), touched=[], removed=[])  # those are found anew
-                self._adopt(folder, done, sum(file.stat[0] for file in same), homes[0])
+                self._adopt(folder, done, sum(file.stamp.size for file in same), homes[0])
                 for file in same:
                     del wanted[printable(str(file.path))]
             else:
                 shutil.rmtree(folder, ignore_errors=True)
         return list(wanted.values())
 
-    def _progress(self, block: Block, doc_id: str, done: int) -> None:
+    def _progress(self, batch: Batch, doc_id: str, done: int) -> None:
         with self._guard:
-            self._inside[block.name] = done
+            self._inside[batch.name] = done
             total = sum(self._inside.values())
         self._run.inside(doc_id, total)
 
@@ -160,91 +160,91 @@ def encode_sources(
     recipe: Recipe | None = None,
     *,
     workers: Workers = _ALONE,
-    block_bytes: int = BLOCK_BYTES,
+    batch_bytes: int = BATCH_BYTES,
     include: Sequence[str] = (),
     exclude: Sequence[str] = (),
     progress: Progress | None = None,
 ) -> IndexReport:
-    """Encode files and directories into blocks in ``out``; those that are there already are not made again.
+    """Encode files and directories into batches in ``out``; those that are there already are not made again.
 
     Args:
         sources: files and directories.
-        out: the folder of blocks.
+        out: the folder of batches.
         spec: of the encoder.
         recipe: how to store vectors; the default one without.
         workers: who encodes.
-        block_bytes: size of the files of a block, about.
+        batch_bytes: size of the files of a batch, about.
         include: globs; only files that match.
         exclude: globs; no files that match.
         progress: called as documents are encoded.
 
     Returns:
-        Documents that were encoded now (``added``), and those of blocks that were there (``unchanged``).
+        Documents that were encoded now (``added``), and those of batches that were there (``unchanged``).
 
     Raises:
-        UsageError: a source does not exist, or a glob can't be parsed. StorageError: a block can't be written.
+        UsageError: a source does not exist, or a glob can't be parsed. StorageError: a batch can't be written.
     """
     run = Run({}, progress)
     changes = find_changes(sources, {}, {}, include=include, exclude=exclude)
     run.skipped = changes.skipped
-    blocks = plan_blocks(changes.to_read, spec, recipe, size=block_bytes)
+    batches = plan_batches(changes.to_read, spec, recipe, size=batch_bytes)
     missing = []
-    for block in blocks:
-        if is_block(out / block.name):
-            done = read_record(out / block.name).report
+    for batch in batches:
+        if is_batch(out / batch.name):
+            done = read_record(out / batch.name).report
             run.unchanged += done.added
             run.skipped += done.skipped
         else:
-            missing.append(block)
+            missing.append(batch)
     if not missing:
         return run.report()
-    run.total = sum(block.bytes for block in missing)
+    run.total = sum(batch.bytes for batch in missing)
     inside: dict[str, int] = {}
 
-    def follow(block: Block, doc_id: str, done: int) -> None:
-        inside[block.name] = done
+    def follow(batch: Batch, doc_id: str, done: int) -> None:
+        inside[batch.name] = done
         run.inside(doc_id, sum(inside.copy().values()))
 
     with _encoding(missing, out, spec, recipe, workers, progress=follow) as outcomes:
-        for block, failure in outcomes:
-            _count(run, block, out, failure)
+        for batch, failure in outcomes:
+            _count(run, batch, out, failure)
     return run.report()
 
 
-def _count(run: Run, block: Block, out: Path, failure: str) -> None:
+def _count(run: Run, batch: Batch, out: Path, failure: str) -> None:
     if failure:
-        for file in block.files:
+        for file in batch.files:
             run.skip(file.doc_id, failure)
         return
-    done = read_record(out / block.name).report
+    done = read_record(out / batch.name).report
     run.added += done.added
     run.sentences += done.sentences
     run.characters += done.characters
     run.skipped += done.skipped
 
 
-def adopt_blocks(store: Store, folders: Sequence[Path]) -> IndexReport:
-    """Adopt blocks, or whole indexes, each in a commit of its own.
+def adopt_batches(store: Store, folders: Sequence[Path]) -> IndexReport:
+    """Adopt batches, or whole indexes, each in a commit of its own.
 
     A document whose ``doc_id`` belongs to another file here, or of which the index has a later version, is refused with
     a line; one that is here just so is left alone.
 
     Args:
         store: to write to.
-        folders: blocks, folders of blocks, or indexes.
+        folders: batches, folders of batches, or indexes.
 
     Raises:
-        UsageError: a folder holds no block. IndexMismatch: another encoder made one. IndexCorrupt: one is damaged;
+        UsageError: a folder holds no batch. IndexMismatch: another encoder made one. IndexCorrupt: one is damaged;
             those before it are adopted.
     """
     run = Run({})
-    blocks = [block for folder in folders for block in find_blocks(folder)]
+    batches = [batch for folder in folders for batch in find_batches(folder)]
     with store.writing():
-        for block in blocks:
-            done = replace(read_record(block), touched=[], removed=[])  # those are of the index it was meant for
+        for batch in batches:
+            done = replace(read_record(batch), touched=[], removed=[])  # those are of the index it was meant for
             for number, part in enumerate(store.parts):
                 wanted = partial(_belongs, store, number)
-                run.adopted(done if number == 0 else _NOTHING, adopt_index(part, block, _refuse, wanted=wanted), 0)
+                run.adopted(done if number == 0 else _NOTHING, adopt_index(part, batch, _refuse, wanted=wanted), 0)
         for part in store.parts:
             part.drop_dead()
             part.merge_small()
@@ -256,12 +256,12 @@ def _belongs(store: Store, number: int, row: DocumentRow) -> bool:
 
 
 def create_for(path: Path, folder: Path) -> None:
-    """Make an empty index that can adopt a block, of its encoder and recipe.
+    """Make an empty index that can adopt a batch, of its encoder and recipe.
 
     Raises:
-        UsageError: ``folder`` holds no block.
+        UsageError: ``folder`` holds no batch.
     """
-    first = IndexStore.open(find_blocks(folder)[0])
+    first = IndexStore.open(find_batches(folder)[0])
     IndexStore.create(path, encoder=first.encoder, recipe=first.recipe).close()
     first.close()
 

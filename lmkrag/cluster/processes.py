@@ -1,4 +1,4 @@
-"""Encode blocks in processes of their own on one machine. One that dies is replaced, and its block tried again."""
+"""Encode batches in processes of their own on one machine. One that dies is replaced, and its batch tried again."""
 
 import contextlib
 import json
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from lmkrag.cluster.batches import Block
+from lmkrag.cluster.batches import Batch
 from lmkrag.cluster.worker import write_found
 from lmkrag.corpus.isolated import module_folders
 from lmkrag.errors import UsageError
@@ -21,7 +21,7 @@ from lmkrag.index.vectors.recipes import recipe_to_json
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.system import count_cpus
 
-_TRIES = 2  # of a block whose process dies
+_TRIES = 2  # of a batch whose process dies
 _START = """
 import json, sys
 sys.path[:] = json.loads(sys.argv[1])
@@ -31,8 +31,8 @@ from lmkrag.cluster.worker import serve
 serve()
 """
 
-Progress = Callable[[Block, str, int], None]
-"""Called with a block, the name of the document that is being encoded, and the bytes of the block that are done."""
+Progress = Callable[[Batch, str, int], None]
+"""Called with a batch, the name of the document that is being encoded, and the bytes of the batch that are done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,13 +66,13 @@ class Workers:
         return self.count > 1 or self.ray is not None
 
 
-Outcome = tuple[Block, str]
-"""A block, and why it could not be encoded; empty if it was."""
+Outcome = tuple[Batch, str]
+"""A batch, and why it could not be encoded; empty if it was."""
 
 
 @contextmanager
-def encoding_blocks(
-    blocks: Sequence[Block],
+def encoding_batches(
+    batches: Sequence[Batch],
     out: Path,
     spec: EncoderSpec,
     recipe: Recipe | None,
@@ -81,15 +81,15 @@ def encoding_blocks(
     targets: Mapping[str, Path] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Iterator[Outcome]]:
-    """Encode blocks; within the context, iterate over what became of each, as it is done.
+    """Encode batches; within the context, iterate over what became of each, as it is done.
 
     Args:
-        blocks: to encode, the first ones first.
-        out: the folder of blocks.
+        batches: to encode, the first ones first.
+        out: the folder of batches.
         spec: of the encoder, which each process loads.
         recipe: how to store vectors; the default one without.
         workers: number of processes; the cores are divided between them.
-        targets: by the names of blocks, the indexes that they are meant for.
+        targets: by the names of batches, the indexes that they are meant for.
         progress: called from other threads.
     """
     out.mkdir(parents=True, exist_ok=True)
@@ -99,29 +99,29 @@ def encoding_blocks(
         "out": str(out.resolve()),
         "threads": max(1, count_cpus() // workers),
     }
-    waiting: queue.SimpleQueue[tuple[Block, int]] = queue.SimpleQueue()
+    waiting: queue.SimpleQueue[tuple[Batch, int]] = queue.SimpleQueue()
     done: queue.SimpleQueue[Outcome] = queue.SimpleQueue()
-    for block in blocks:
-        waiting.put((block, 1))
-    places = {name: str(path.resolve()) for name, path in (targets or {}).items()}
-    hands = [_Worker(setup, places, waiting, done, progress) for _ in range(min(workers, len(blocks)))]
+    for batch in batches:
+        waiting.put((batch, 1))
+    target_paths = {name: str(path.resolve()) for name, path in (targets or {}).items()}
+    threads = [_Worker(setup, target_paths, waiting, done, progress) for _ in range(min(workers, len(batches)))]
     try:
-        for hand in hands:
-            hand.start()
-        yield (done.get() for _ in blocks)
+        for thread in threads:
+            thread.start()
+        yield (done.get() for _ in batches)
     finally:
-        for hand in hands:
-            hand.stop()
+        for thread in threads:
+            thread.stop()
 
 
 class _Worker(threading.Thread):
-    """Feeds one process with blocks until none are left."""
+    """Feeds one process with batches until none are left."""
 
     def __init__(
         self,
         setup: dict[str, Any],
         targets: Mapping[str, str],
-        waiting: "queue.SimpleQueue[tuple[Block, int]]",
+        waiting: "queue.SimpleQueue[tuple[Batch, int]]",
         done: "queue.SimpleQueue[Outcome]",
         progress: Progress | None,
     ) -> None:
@@ -135,23 +135,23 @@ class _Worker(threading.Thread):
     def run(self) -> None:
         while not self._stopped:
             try:
-                block, tries = self._waiting.get_nowait()
+                batch, tries = self._waiting.get_nowait()
             except queue.Empty:
                 break
             try:
-                self._done.put((block, self._encode(block)))
+                self._done.put((batch, self._encode(batch)))
             except (OSError, EOFError, ValueError):  # it is gone, perhaps in the midst of a line
                 self._end()
                 if self._stopped:
                     break
                 if tries < _TRIES:
-                    self._waiting.put((block, tries + 1))
+                    self._waiting.put((batch, tries + 1))
                 else:
-                    self._done.put((block, f"the process that read it died {_TRIES} times (is there enough memory?)"))
+                    self._done.put((batch, f"the process that read it died {_TRIES} times (is there enough memory?)"))
         self._end()
 
-    def _encode(self, block: Block) -> str:
-        """Have a block encoded; return why it could not be.
+    def _encode(self, batch: Batch) -> str:
+        """Have a batch encoded; return why it could not be.
 
         Raises:
             OSError: the process is gone. EOFError: it ended.
@@ -159,8 +159,8 @@ class _Worker(threading.Thread):
         process = self._start_process()
         assert process.stdin is not None
         assert process.stdout is not None
-        files = [write_found(file) for file in block.files]
-        request = {"name": block.name, "files": files, "target": self._targets.get(block.name)}
+        files = [write_found(file) for file in batch.files]
+        request = {"name": batch.name, "files": files, "target": self._targets.get(batch.name)}
         process.stdin.write(json.dumps(request).encode() + b"\n")
         process.stdin.flush()
         for line in process.stdout:
@@ -170,7 +170,7 @@ class _Worker(threading.Thread):
             if "failed" in reply:
                 return str(reply["failed"])
             if self._progress is not None:
-                self._progress(block, reply["name"], reply["progress"])
+                self._progress(batch, reply["name"], reply["progress"])
         raise EOFError
 
     def _start_process(self) -> "subprocess.Popen[bytes]":

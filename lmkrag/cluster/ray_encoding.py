@@ -1,4 +1,4 @@
-"""Encode blocks in actors of a Ray cluster. All machines see files, blocks and index under the same paths."""
+"""Encode batches in actors of a Ray cluster. All machines see files, batches and index under the same paths."""
 
 import contextlib
 import os
@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lmkrag.cluster.batches import Block, encode_block, is_block
+from lmkrag.cluster.batches import Batch, encode_batch, is_batch
 from lmkrag.cluster.processes import Outcome, Progress
 from lmkrag.cluster.ray_cluster import connected, first_line
 from lmkrag.cluster.worker import read_found, write_found
@@ -20,12 +20,12 @@ from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import recipe_from_json, recipe_to_json
 from lmkrag.specs import EncoderSpec, Recipe
 
-_TRIES = 3  # of a block whose worker dies or can't write
+_TRIES = 3  # of a batch whose worker dies or can't write
 _WAIT = 60.0  # seconds for a worker to start, or to start again
 _PAUSE = 0.5  # seconds
 
 
-class BlockEncoder:
+class BatchEncoder:
     """What an actor does. State: the encoder and the indexes that it has opened."""
 
     def __init__(self, encoder: dict[str, Any], recipe: str | None, out: str, here: str) -> None:
@@ -43,14 +43,14 @@ class BlockEncoder:
         return os.getpid()
 
     def encode(self, name: str, files: list[dict[str, Any]], target: str | None) -> str:
-        """Encode a block; return why it can't be, or nothing."""
-        block = Block(name, tuple(map(read_found, files)))
+        """Encode a batch; return why it can't be, or nothing."""
+        batch = Batch(name, tuple(map(read_found, files)))
         try:
             if target and target not in self._targets:
                 self._targets[target] = IndexStore.open(Path(target))
             self._out.mkdir(parents=True, exist_ok=True)
-            encode_block(
-                block,
+            encode_batch(
+                batch,
                 self._out,
                 lambda: self._encoders.encoder,
                 self._spec,
@@ -63,13 +63,13 @@ class BlockEncoder:
 
 
 class _Task(NamedTuple):
-    block: Block
+    batch: Batch
     tries: int
 
 
 @contextmanager
-def encoding_blocks_on_ray(
-    blocks: Sequence[Block],
+def encoding_batches_on_ray(
+    batches: Sequence[Batch],
     out: Path,
     spec: EncoderSpec,
     recipe: Recipe | None,
@@ -80,26 +80,26 @@ def encoding_blocks_on_ray(
     targets: Mapping[str, Path] | None = None,
     progress: Progress | None = None,
 ) -> Iterator[Iterator[Outcome]]:
-    """Encode blocks; within the context, iterate over what became of each, as it is done.
+    """Encode batches; within the context, iterate over what became of each, as it is done.
 
-    A worker or machine that dies is replaced, and its block tried again; so is one that can't be written where it was.
+    A worker or machine that dies is replaced, and its batch tried again; so is one that can't be written where it was.
 
     Args:
-        blocks: to encode, the first ones first.
-        out: the folder of blocks, on a disk that all machines share.
+        batches: to encode, the first ones first.
+        out: the folder of batches, on a disk that all machines share.
         spec: of the encoder, which each worker loads.
         recipe: how to store vectors; the default one without.
         address: of the cluster: see :func:`lmkrag.cluster.ray_cluster.connected`.
         workers: number of actors; the cores of the cluster are divided between them.
         gpus: share of a card that each takes.
-        targets: by the names of blocks, the indexes that they are meant for.
-        progress: called when a block is done.
+        targets: by the names of batches, the indexes that they are meant for.
+        progress: called when a batch is done.
 
     Raises:
         MissingExtra: Ray is not installed. UsageError: no cluster answers, or it has no cards.
     """
     out.mkdir(parents=True, exist_ok=True)
-    places = {name: str(path.resolve()) for name, path in (targets or {}).items()}
+    target_paths = {name: str(path.resolve()) for name, path in (targets or {}).items()}
     with connected(address) as ray:
         resources = ray.cluster_resources()
         if gpus > resources.get("GPU", 0):
@@ -107,20 +107,20 @@ def encoding_blocks_on_ray(
                 f"the Ray cluster has {resources.get('GPU', 0):g} GPUs, and each worker is to take {gpus:g}"
             )
         cores = [int(node["Resources"].get("CPU", 0)) for node in ray.nodes() if node["Alive"]]
-        count = max(1, min(workers, len(blocks), sum(cores)))
-        actor = ray.remote(BlockEncoder).options(
+        count = max(1, min(workers, len(batches), sum(cores)))
+        actor_class = ray.remote(BatchEncoder).options(
             num_cpus=_share_cores(cores, count),
             num_gpus=gpus,
             max_restarts=-1,
             scheduling_strategy="SPREAD",
         )
         setup = (asdict(spec), None if recipe is None else recipe_to_json(recipe), str(out.resolve()), str(Path.cwd()))
-        hands = [actor.remote(*setup) for _ in range(count)]
+        actors = [actor_class.remote(*setup) for _ in range(count)]
         try:
-            yield _encode(ray, hands, blocks, out, places, progress)
+            yield _encode(ray, actors, batches, out, target_paths, progress)
         finally:
-            for hand in hands:
-                ray.kill(hand)
+            for actor in actors:
+                ray.kill(actor)
 
 
 def _share_cores(cores: Sequence[int], workers: int) -> int:
@@ -137,56 +137,56 @@ def _share_cores(cores: Sequence[int], workers: int) -> int:
 
 def _encode(
     ray: Any,
-    hands: Sequence[Any],
-    blocks: Sequence[Block],
+    actors: Sequence[Any],
+    batches: Sequence[Batch],
     out: Path,
-    places: Mapping[str, str],
+    target_paths: Mapping[str, str],
     progress: Progress | None,
 ) -> Iterator[Outcome]:
-    """Give each actor that is there a block at a time, until there is an outcome of every one."""
-    waiting = deque(_Task(block, 1) for block in blocks)
-    starting = {hand.process.remote(): hand for hand in hands}
+    """Give each actor that is there a batch at a time, until there is an outcome of every one."""
+    waiting = deque(_Task(batch, 1) for batch in batches)
+    starting = {actor.process.remote(): actor for actor in actors}
     running: dict[Any, tuple[Any, _Task]] = {}
     idle: list[Any] = []
-    failures = dict.fromkeys(hands, 0)  # in a row; one whose disk is full would soon have failed at every block
+    failures = dict.fromkeys(actors, 0)  # in a row; one whose disk is full would soon have failed at every batch
     lost: dict[Any, float] = {}  # since when an actor that died is being started again
-    left, failure = len(blocks), ""
+    left, failure = len(batches), ""
     timeout: float | None = _WAIT
     while left:
         while idle and waiting:
-            hand, task = idle.pop(), waiting.popleft()
-            files = [write_found(file) for file in task.block.files]
-            running[hand.encode.remote(task.block.name, files, places.get(task.block.name))] = hand, task
+            actor, task = idle.pop(), waiting.popleft()
+            files = [write_found(file) for file in task.batch.files]
+            running[actor.encode.remote(task.batch.name, files, target_paths.get(task.batch.name))] = actor, task
         if not (starting or running):
             raise StorageError(f"no worker on the Ray cluster can go on: {failure}")
         done = _await_one(ray, [*starting, *running], timeout)
         timeout = None
-        hand, finished = running.pop(done[0]) if done[0] in running else (starting.pop(done[0]), None)
+        actor, finished = running.pop(done[0]) if done[0] in running else (starting.pop(done[0]), None)
         alive, failure = _receive(ray, done[0], reading=finished is not None)
         if finished is None and not alive:
             # Calls fail until Ray has started the actor again, which takes its time on a busy machine.
-            if time.monotonic() - lost.setdefault(hand, time.monotonic()) < _WAIT:
+            if time.monotonic() - lost.setdefault(actor, time.monotonic()) < _WAIT:
                 time.sleep(_PAUSE)
-                starting[hand.process.remote()] = hand
+                starting[actor.process.remote()] = actor
             continue
-        lost.pop(hand, None)
-        if finished and not failure and not is_block(out / finished.block.name):
-            failure = f"a worker wrote the block to {out}, but it is not there for this process; use a shared disk"
-        failures[hand] = failures[hand] + 1 if failure else 0
-        if failures[hand] < _TRIES:
+        lost.pop(actor, None)
+        if finished and not failure and not is_batch(out / finished.batch.name):
+            failure = f"a worker wrote the batch to {out}, but it is not there for this process; use a shared disk"
+        failures[actor] = failures[actor] + 1 if failure else 0
+        if failures[actor] < _TRIES:
             if alive:
-                idle.append(hand)
+                idle.append(actor)
             else:
-                starting[hand.process.remote()] = hand  # once Ray has started it again
+                starting[actor.process.remote()] = actor  # once Ray has started it again
         if finished is None:
             continue
         if failure and finished.tries < _TRIES:
-            waiting.append(_Task(finished.block, finished.tries + 1))
+            waiting.append(_Task(finished.batch, finished.tries + 1))
             continue
         left -= 1
         if progress is not None:
-            progress(finished.block, finished.block.files[-1].doc_id, finished.block.bytes)
-        yield finished.block, failure
+            progress(finished.batch, finished.batch.files[-1].doc_id, finished.batch.bytes)
+        yield finished.batch, failure
 
 
 def _await_one(ray: Any, references: list[Any], timeout: float | None) -> list[Any]:
@@ -199,7 +199,7 @@ def _await_one(ray: Any, references: list[Any], timeout: float | None) -> list[A
 
 
 def _receive(ray: Any, reference: Any, *, reading: bool) -> tuple[bool, str]:
-    """Return whether an actor is alive, and why it could not read a block, or nothing."""
+    """Return whether an actor is alive, and why it could not read a batch, or nothing."""
     try:
         answer = ray.get(reference)
     except ray.exceptions.RayError as error:

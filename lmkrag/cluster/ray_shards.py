@@ -19,32 +19,32 @@ _PAUSE = 0.2  # seconds before the second try, then twice as long each time
 _ANSWER = 30.0  # seconds
 
 
-def count_shards(place: str) -> int:
+def count_shards(source: str) -> int:
     """Return how many shards there are in a directory, or in the newest snapshot that was pushed to a URL.
 
     Raises:
         IndexNotFound, UsageError: there is nothing. StorageError: it can't be read.
     """
-    if is_url(place):
-        return max(1, Remote(place).find().shards)
-    return len(shard_folders(Path(place))) if ShardedStore.exists(Path(place)) else 1
+    if is_url(source):
+        return max(1, Remote(source).find().shards)
+    return len(shard_folders(Path(source))) if ShardedStore.exists(Path(source)) else 1
 
 
 class ShardReplica:
     """A replica: it holds one shard, and answers for it. It follows what is written or pushed."""
 
-    def __init__(self, place: str, shard: int, cache: str) -> None:
+    def __init__(self, source: str, shard: int, cache: str) -> None:
         """Open the shard.
 
         Args:
-            place: directory of the index, or URL of its snapshots.
+            source: directory of the index, or URL of its snapshots.
             shard: number.
             cache: directory on this machine in which replicas keep what they pull.
 
         Raises:
             StorageError: the shard can't be read.
         """
-        self._host = ShardHost(_find_source(place, shard, cache))
+        self._host = ShardHost(_find_source(source, shard, cache))
         self._host.follow()
 
     async def newest(self) -> str:
@@ -61,10 +61,10 @@ class ShardReplica:
             await asyncio.to_thread(self._host.follow)
 
 
-def _find_source(place: str, shard: int, cache: str) -> ShardSource:
-    if is_url(place):
-        return PulledShard(place, shard, Path(cache).expanduser())
-    path = Path(place)
+def _find_source(source: str, shard: int, cache: str) -> ShardSource:
+    if is_url(source):
+        return PulledShard(source, shard, Path(cache).expanduser())
+    path = Path(source)
     return ShardDirectory(shard_folders(path)[shard] if ShardedStore.exists(path) else path)
 
 

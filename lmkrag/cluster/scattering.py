@@ -53,7 +53,7 @@ class _State(NamedTuple):
     names: dict[int, str]
     opened: dict[int, Opened]
     documents: DocumentRanges
-    places: dict[int, tuple[int, int]]
+    positions: dict[int, tuple[int, int]]
 
 
 class ScatteredStore:
@@ -153,7 +153,7 @@ class ScatteredReader:
         yield ShardedSnapshot(
             generation=state.number,
             documents=state.documents,
-            places=state.places,
+            positions=state.positions,
             count=self._shards.count,
             known=self._known,
             scatter=partial(self._scatter, state),
@@ -205,10 +205,10 @@ class ScatteredReader:
         ranges = {shard: one.documents for shard, one in opened.items()}
         return _State(self._numbered, names, opened, *combine_ranges(ranges))
 
-    def _scatter(self, state: _State, asked: Mapping[int, tuple[str, tuple[Any, ...]]]) -> dict[int, Any]:
+    def _scatter(self, state: _State, calls: Mapping[int, tuple[str, tuple[Any, ...]]]) -> dict[int, Any]:
         """Ask some shards at once; raises SnapshotExpired where it is worth the while to search again."""
         try:
-            return self._gather({shard: ("call", state.names[shard], *what) for shard, what in asked.items()})
+            return self._gather({shard: ("call", state.names[shard], *what) for shard, what in calls.items()})
         except SnapshotExpired:
             self._forget(state)
             raise

@@ -1,4 +1,4 @@
-"""What a process that encodes blocks does: a block per line of standard input, what became of it on standard output."""
+"""A process that encodes batches: one per line of standard input; what became of it goes to standard output."""
 
 import json
 import os
@@ -7,13 +7,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from lmkrag.cluster.batches import Block, encode_block
+from lmkrag.cluster.batches import Batch, encode_batch
 from lmkrag.corpus.walk import Found
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import LmkragError
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import recipe_from_json
 from lmkrag.specs import EncoderSpec
+from lmkrag.system import FileStamp
 
 
 def serve() -> None:
@@ -33,32 +34,31 @@ def serve() -> None:
     encoders = IndexEncoders(Path(setup["out"]), spec)
     for line in sys.stdin.buffer:
         request = json.loads(line)
-        block = Block(request["name"], tuple(read_found(values) for values in request["files"]))
-        place = request["target"]
+        batch = Batch(request["name"], tuple(read_found(values) for values in request["files"]))
+        target = request["target"]
         try:
-            if place and place not in targets:
-                targets[place] = IndexStore.open(Path(place))
-            encode_block(
-                block,
+            if target and target not in targets:
+                targets[target] = IndexStore.open(Path(target))
+            encode_batch(
+                batch,
                 Path(setup["out"]),
                 lambda: encoders.encoder,
                 spec,
                 recipe,
-                target=targets[place] if place else None,
+                target=targets[target] if target else None,
                 progress=lambda name, done, _: reply(progress=done, name=name),
             )
         except LmkragError as error:
             reply(failed=str(error))
         else:
-            reply(done=block.name)
+            reply(done=batch.name)
 
 
 def write_found(file: Found) -> dict[str, Any]:
     """Return a file as JSON has it."""
-    return {"path": str(file.path), "doc_id": file.doc_id, "root": file.root, "stat": file.stat, "real": file.real}
+    return {"path": str(file.path), "doc_id": file.doc_id, "root": file.root, "stamp": file.stamp, "real": file.real}
 
 
 def read_found(values: dict[str, Any]) -> Found:
     """Return the file that :func:`write_found` wrote."""
-    size, time = values["stat"]
-    return Found(Path(values["path"]), values["doc_id"], values["root"], (size, time), values["real"])
+    return Found(Path(values["path"]), values["doc_id"], values["root"], FileStamp(*values["stamp"]), values["real"])

@@ -141,8 +141,8 @@ def load_with_attachments(path: Path, doc_id: str) -> tuple[Document, list[Docum
     Raises:
         DocumentError: the file can't be read.
     """
-    data, place = _read(path), printable(str(path))
-    loaded = _parse(data, path.name, place)
+    data, own_path = _read(path), printable(str(path))
+    loaded = _parse(data, path.name, own_path)
     attached: dict[str, Document] = {}
     skipped: list[Skipped] = []
     waiting = [(doc_id, 1, loaded.attachments)]
@@ -152,19 +152,19 @@ def load_with_attachments(path: Path, doc_id: str) -> tuple[Document, list[Docum
             name = _free_name(f"{owner}/{printable(attachment.name)}", attached)
             if len(attached) + len(skipped) == _MOST_ATTACHMENTS:
                 skipped.append(Skipped(name, f"more than {_MOST_ATTACHMENTS:,} attachments: the rest is left out"))
-                return _document(loaded, data, path.name, doc_id, place), list(attached.values()), skipped
+                return _document(loaded, data, path.name, doc_id, own_path), list(attached.values()), skipped
             try:
                 inner = _parse(attachment.data, attachment.name, name)
                 if not inner.text.strip():
                     raise DocumentError("scanned: attachments are not read by OCR")
-                document = _document(inner, attachment.data, attachment.name, name, place)
+                document = _document(inner, attachment.data, attachment.name, name, own_path)
             except DocumentError as error:
                 skipped.append(Skipped(name, str(error)))
                 continue
             attached[name] = replace(document, meta={**document.meta, ATTACHED_TO: doc_id})
             if inner.attachments and depth < _DEEPEST:
                 waiting.append((name, depth + 1, inner.attachments))
-    return _document(loaded, data, path.name, doc_id, place), list(attached.values()), skipped
+    return _document(loaded, data, path.name, doc_id, own_path), list(attached.values()), skipped
 
 
 def _free_name(name: str, taken: Container[str]) -> str:

@@ -82,10 +82,10 @@ def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
         raise DocumentError(f"can't be read ({error.strerror or error})", lasting=False) from error
     if text.blank:
         raise EmptyDocument("no text in it")
-    facts = describe(text[:_HEAD], path.name)
-    title = facts.title or printable(path.stem)
+    details = describe(text[:_HEAD], path.name)
+    title = details.title or printable(path.stem)
     document = Document(
-        doc_id, printable(str(path)), "", title, facts.kind, meta=facts.meta, fingerprint=digest.hexdigest()
+        doc_id, printable(str(path)), "", title, details.kind, meta=details.meta, fingerprint=digest.hexdigest()
     )
     return document, text
 

@@ -118,16 +118,16 @@ def _list(files: "AbstractFileSystem", root: str, url: str) -> tuple[dict[str, d
     if not listed:
         raise UsageError(f"{url}: no such file or directory")
     prefix = root.rstrip("/") + "/"
-    return {name.removeprefix(prefix): facts for name, facts in listed.items() if not name.endswith("/")}, False
+    return {name.removeprefix(prefix): details for name, details in listed.items() if not name.endswith("/")}, False
 
 
 def _wanted(
     found: Mapping[str, dict[str, Any]], include: Sequence[str], exclude: Sequence[str]
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     only, never = GitIgnoreSpec.from_lines(include), GitIgnoreSpec.from_lines(exclude)
-    for name, facts in sorted(found.items()):
+    for name, details in sorted(found.items()):
         if (not include or only.match_file(name)) and not never.match_file(name):
-            yield name, facts
+            yield name, details
 
 
 def _update(files: "AbstractFileSystem", folder: Path, wanted: Mapping[str, dict[str, Any]]) -> Iterator[Skipped]:
@@ -138,8 +138,8 @@ def _update(files: "AbstractFileSystem", folder: Path, wanted: Mapping[str, dict
         (folder / name).unlink(missing_ok=True)
         del stamps[name]
     try:
-        for name, facts in wanted.items():
-            stamp = str(facts.get("ETag") or (facts.get("size"), *map(facts.get, _CHANGED_AT)))
+        for name, details in wanted.items():
+            stamp = str(details.get("ETag") or (details.get("size"), *map(details.get, _CHANGED_AT)))
             local = folder / name
             if stamps.get(name) == stamp and local.is_file():
                 continue
@@ -147,7 +147,7 @@ def _update(files: "AbstractFileSystem", folder: Path, wanted: Mapping[str, dict
                 yield Skipped(printable(name), "not a name that a file can have")
                 continue
             try:
-                _fetch(files, facts, local)
+                _fetch(files, details, local)
             except Exception as error:  # each kind of storage fails in its own way
                 if isinstance(error, OSError) and error.errno in _FULL:
                     raise
@@ -165,11 +165,11 @@ def _is_safe(name: str) -> bool:
     return "\0" not in name and all(part not in ("", ".", "..") for part in name.split("/"))
 
 
-def _fetch(files: "AbstractFileSystem", facts: dict[str, Any], local: Path) -> None:
+def _fetch(files: "AbstractFileSystem", details: dict[str, Any], local: Path) -> None:
     local.parent.mkdir(parents=True, exist_ok=True)
     partial = local.with_name(f".{local.name[:200]}.part")  # hidden: never indexed
-    files.get_file(facts["name"], str(partial))
-    changed_at = next((facts[key] for key in _CHANGED_AT if facts.get(key) is not None), None)
+    files.get_file(details["name"], str(partial))
+    changed_at = next((details[key] for key in _CHANGED_AT if details.get(key) is not None), None)
     if changed_at is not None:
         seconds = changed_at.timestamp() if hasattr(changed_at, "timestamp") else float(changed_at)
         os.utime(partial, (seconds, seconds))

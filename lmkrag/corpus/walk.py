@@ -10,6 +10,7 @@ from pathlib import Path
 from pathspec import GitIgnoreSpec
 
 from lmkrag.errors import UsageError
+from lmkrag.system import FileStamp
 from lmkrag.types import Skipped
 
 _INDEX_FILES = {"catalog.sqlite", "segments"}  # a directory with both is an index, not a corpus
@@ -26,7 +27,7 @@ Rule = tuple[str, str, GitIgnoreSpec]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A regular file: its place, its name in the index, the directory it was found from, its size and time (ns).
+    """A regular file: its path, its name in the index, the directory it was found from, and its stamp.
 
     ``real`` is its path without links.
     """
@@ -34,7 +35,7 @@ class Found:
     path: Path
     doc_id: str
     root: str
-    stat: tuple[int, int]
+    stamp: FileStamp
     real: str
 
 
@@ -143,12 +144,12 @@ def _walk_directory(
 def examine(path: Path, doc_id: str, root: str, real: str) -> Found | Skipped:
     """Look at one file: see :class:`Found`."""
     try:
-        facts = path.stat()
+        status = path.stat()
     except OSError as error:
         return Skipped(doc_id, f"can't be read ({error.strerror or error})")
-    if not stat.S_ISREG(facts.st_mode):
+    if not stat.S_ISREG(status.st_mode):
         return Skipped(doc_id, "not a regular file")
-    return Found(path, doc_id, printable(root), (facts.st_size, facts.st_mtime_ns), real)
+    return Found(path, doc_id, printable(root), FileStamp.of(status), real)
 
 
 def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
@@ -156,8 +157,8 @@ def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
     path = directory / ".gitignore"
     nothing = GitIgnoreSpec.from_lines([])
     try:
-        facts = path.stat()
-        if not stat.S_ISREG(facts.st_mode) or facts.st_size > _MAX_GITIGNORE:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_GITIGNORE:
             return nothing, [f"is not a regular file of at most {_MAX_GITIGNORE >> 20} MiB: was ignored"]
         lines = path.read_text("utf-8-sig", "replace").splitlines()
     except OSError:

@@ -162,12 +162,14 @@ def _choose_runtime(
 
 def _load_onnx(folder: Path, pooling: str, precision: Precision) -> _Loaded:
     ranges = choose_ranges(folder, precision)
-    config, told = read_config(folder), folder / "tokenizer_config.json"
+    config, tokenizer_config = read_config(folder), folder / "tokenizer_config.json"
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # tokenizers raises nothing more precise
         raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
-    longest = _read_json(told).get("model_max_length", _UNLIMITED) if told.is_file() else _UNLIMITED
+    longest = (
+        _read_json(tokenizer_config).get("model_max_length", _UNLIMITED) if tokenizer_config.is_file() else _UNLIMITED
+    )
     return _Loaded(
         dimensions=config["hidden_size"],
         free=free_positions(

@@ -96,18 +96,18 @@ def load_backbone(folder: Path, **options: Any) -> Any:
         config = options.get("config") or AutoConfig.from_pretrained(folder)
         backbone = AutoModel.from_config(config, dtype=options.get("dtype"))
         weights = {name: torch.from_numpy(value) for name, value in read_weights(folder / "model.safetensors").items()}
-        told = backbone.load_state_dict(weights, strict=False)
-        _check_missing(folder, told.missing_keys)
+        result = backbone.load_state_dict(weights, strict=False)
+        _check_missing(folder, result.missing_keys)
         return backbone
     verbosity = logging.get_verbosity()
     logging.set_verbosity_error()  # else it prints a table of what is missing, which is looked at here
     try:
-        backbone, told = AutoModel.from_pretrained(
+        backbone, result = AutoModel.from_pretrained(
             folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True, **options
         )
     finally:
         logging.set_verbosity(verbosity)
-    _check_missing(folder, told["missing_keys"])
+    _check_missing(folder, result["missing_keys"])
     return backbone
 
 

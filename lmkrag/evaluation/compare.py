@@ -111,9 +111,9 @@ def compare(
 
 def _ours(system: str, dataset: Dataset, queries: list[Query], path: Path, options: Options) -> _Found:
     name = system.partition(":")[2]
-    how: Any = {"rerank": False} if name == "off" else {"reranker": name or None}
+    reranking: Any = {"rerank": False} if name == "off" else {"reranker": name or None}
     store, encoder = open_index(path, create=True, encoder=options.encoder)
-    with Engine(store, encoder, weights=options.weights, **how) as engine:
+    with Engine(store, encoder, weights=options.weights, **reranking) as engine:
         engine.add(dataset.documents)
         pieces = _search(engine, dataset, queries, options.level, options)
         units = _search(engine, dataset, queries, "sentence", options)
@@ -135,11 +135,13 @@ def _trimmed(document: Document, sentence: Sentence) -> Piece:
 def _search(
     engine: Engine, dataset: Dataset, queries: list[Query], level: Level, options: Options
 ) -> list[list[Piece]]:
-    how: Any = {"mode": options.mode, "level": level, "top_k": _TOP}
+    search_options: Any = {"mode": options.mode, "level": level, "top_k": _TOP}
     if dataset.name in options.within:
-        found = [engine.search(query.query, filter=f"doc_id={quote(query.doc_id)}", **how) for query in queries]
+        found = [
+            engine.search(query.query, filter=f"doc_id={quote(query.doc_id)}", **search_options) for query in queries
+        ]
     else:
-        found = engine.search_many([query.query for query in queries], **how)
+        found = engine.search_many([query.query for query in queries], **search_options)
     return [[(span.doc_id, span.start, span.end) for span in spans] for spans in found]
 
 

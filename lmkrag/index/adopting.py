@@ -152,13 +152,13 @@ def _renumber(connection: sqlite3.Connection, runs: Ids, documents: list[tuple[i
     found: list[tuple[int, int, int]] = []
     for row, first, count in runs.tolist():
         while count:
-            place = int(np.searchsorted(starts, first, side="right")) - 1
-            there, length, here = documents[place] if place >= 0 else (0, 0, 0)
-            if place >= 0 and first < there + length:
+            position = int(np.searchsorted(starts, first, side="right")) - 1
+            there, length, here = documents[position] if position >= 0 else (0, 0, 0)
+            if position >= 0 and first < there + length:
                 taken = min(count, there + length - first)
                 found.append((row, here + first - there, taken))
             else:
-                following = documents[place + 1][0] if place + 1 < len(documents) else first + count
+                following = documents[position + 1][0] if position + 1 < len(documents) else first + count
                 taken = min(count, following - first)
                 found.append((row, catalog.reserve_sentences(connection, taken), taken))
             row, first, count = row + taken, first + taken, count - taken

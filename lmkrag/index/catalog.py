@@ -18,6 +18,7 @@ from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.staged import Staged
 from lmkrag.json_values import replace_surrogates, to_json_value
 from lmkrag.specs import ATTACHED_TO
+from lmkrag.system import FileStamp
 
 FORMAT_VERSION = 5
 PAGE_SIZE = 8_192
@@ -194,7 +195,7 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
         json.dumps(dict(document.meta), sort_keys=True, allow_nan=False),
         json.dumps(document.page_starts),
         document.fingerprint,
-        *staged.stat,
+        *staged.stamp,
         len(text),
         first,
         len(ends),
@@ -251,9 +252,9 @@ def delete_document(connection: sqlite3.Connection, row: DocumentRow) -> None:
     _add_to_sum(connection, (row.id, row.first_sentence, row.sentences), -1)
 
 
-def touch_document(connection: sqlite3.Connection, key: int, stat: tuple[int, int]) -> None:
+def touch_document(connection: sqlite3.Connection, key: int, stamp: FileStamp) -> None:
     """Record a new size and modification time for unchanged content."""
-    connection.execute("UPDATE document SET size = ?, mtime_ns = ? WHERE id = ?", (*stat, key))
+    connection.execute("UPDATE document SET size = ?, mtime_ns = ? WHERE id = ?", (*stamp, key))
     _set_checksum(connection, connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone())
 
 

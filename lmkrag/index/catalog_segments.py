@@ -20,7 +20,7 @@ _SEGMENT = re.compile("[0-9a-f]{32}")  # nothing that could lead out of segments
 
 def insert_segment(connection: sqlite3.Connection, file: SegmentFile, runs: Ids) -> None:
     """Record a segment and which sentences its rows are: ``[n, 3]`` row, first sentence, count."""
-    facts = json.dumps(
+    details = json.dumps(
         {
             "rows": file.rows,
             "recipe": json.loads(recipe_to_json(file.recipe)),
@@ -32,7 +32,7 @@ def insert_segment(connection: sqlite3.Connection, file: SegmentFile, runs: Ids)
     )
     connection.execute(
         "INSERT INTO segment (name, facts, runs, row_checksum) VALUES (?, ?, ?, ?)",
-        (file.name, facts, codec.pack_runs(runs, file.name), checksum(file.name, facts.encode())),
+        (file.name, details, codec.pack_runs(runs, file.name), checksum(file.name, details.encode())),
     )
 
 
@@ -52,10 +52,10 @@ def read_segments(connection: sqlite3.Connection, key: int | None = None) -> lis
     for name, text, packed, recorded in connection.execute(query, (key or 0,)):
         if recorded != checksum(name, text.encode()) or not _SEGMENT.fullmatch(name):
             raise IndexCorrupt(f"the catalog's row of segment {name!r} is damaged (checksum); {REPAIR}")
-        facts = json.loads(text)
-        recipe = recipe_from_json(json.dumps(facts["recipe"]))
-        parts = (File(**facts[part]) for part in ("vectors", "words", "structure"))
-        segments.append((SegmentFile(name, facts["rows"], recipe, *parts), codec.unpack_runs(packed, name)))
+        details = json.loads(text)
+        recipe = recipe_from_json(json.dumps(details["recipe"]))
+        parts = (File(**details[part]) for part in ("vectors", "words", "structure"))
+        segments.append((SegmentFile(name, details["rows"], recipe, *parts), codec.unpack_runs(packed, name)))
     return segments
 
 

@@ -14,33 +14,33 @@ _MAX_UNPACKED = 1 << 30  # bytes: the runs of a segment of a hundred million sen
 _SLICE = 1 << 20  # characters in memory at a time
 
 
-def checksum(place: str, data: bytes) -> bytes:
-    """Return the XXH3 (64 bits) of ``data`` at ``place``, where it belongs."""
-    return xxh3_64_digest(place.encode("utf-8", "surrogatepass") + b"\0" + data)
+def checksum(key: str, data: bytes) -> bytes:
+    """Return the XXH3 (64 bits) of ``data`` for the packed value ``key``."""
+    return xxh3_64_digest(key.encode("utf-8", "surrogatepass") + b"\0" + data)
 
 
-def pack(data: bytes, place: str) -> bytes:
-    """Return ``data`` compressed, after a checksum that also covers ``place``."""
+def pack(data: bytes, key: str) -> bytes:
+    """Return ``data`` compressed, after a checksum that also covers ``key``."""
     body = zlib.compress(data, 6)
-    return checksum(place, body) + body
+    return checksum(key, body) + body
 
 
-def unpack(packed: bytes, place: str) -> bytes:
+def unpack(packed: bytes, key: str) -> bytes:
     """Return what :func:`pack` was given.
 
     Raises:
-        IndexCorrupt: it is damaged, or was packed for another place.
+        IndexCorrupt: it is damaged, or was packed for another key.
     """
     body = packed[_CHECKSUM:]
-    if packed[:_CHECKSUM] != checksum(place, body):
-        raise IndexCorrupt(f"the catalog is damaged at {place} (checksum); {REPAIR}")
+    if packed[:_CHECKSUM] != checksum(key, body):
+        raise IndexCorrupt(f"the catalog is damaged at {key} (checksum); {REPAIR}")
     decompressor = zlib.decompressobj()
     try:
         data = decompressor.decompress(body, _MAX_UNPACKED)
     except zlib.error as error:
-        raise IndexCorrupt(f"the catalog is damaged at {place} ({error}); {REPAIR}") from error
+        raise IndexCorrupt(f"the catalog is damaged at {key} ({error}); {REPAIR}") from error
     if not decompressor.eof:
-        raise IndexCorrupt(f"the catalog is damaged at {place} (it has no end); {REPAIR}")
+        raise IndexCorrupt(f"the catalog is damaged at {key} (it has no end); {REPAIR}")
     return data
 
 

@@ -19,7 +19,7 @@ from lmkrag.index.ranges import NO_DOCUMENTS, DocumentRanges
 from lmkrag.index.segments import Segment, SegmentFile
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.specs import EncoderSpec
-from lmkrag.system import fork_gate
+from lmkrag.system import FileStamp, fork_gate
 
 CATALOG = "catalog.sqlite"
 
@@ -38,10 +38,10 @@ class _State(NamedTuple):
 
 
 class _Copy(NamedTuple):
-    """A copy of a catalog that can't be read where it is, and the size and time that the catalog had then."""
+    """A copy of a catalog that can't be read where it is, and the stamp that the catalog had then."""
 
     folder: Path
-    stat: tuple[int, int]
+    stamp: FileStamp
     remove: Callable[[], object]
 
 
@@ -193,9 +193,7 @@ class IndexReader:
         """Forget what belongs to a file that is no longer the catalog, or to an older copy of it."""
         found = self._stat()
         identity = (found.st_dev, found.st_ino)
-        outdated = self._copy is not None and (
-            self._copy.stat != (found.st_size, found.st_mtime_ns) or self._log_exists()
-        )
+        outdated = self._copy is not None and (self._copy.stamp != FileStamp.of(found) or self._log_exists())
         if identity == self._identity and not outdated:
             return
         replaced = self._identity is not None and identity != self._identity
@@ -228,7 +226,7 @@ class IndexReader:
         """Copy the catalog to where it can be read, unless somebody writes to it meanwhile."""
         if self._copy is not None:  # another thread was sooner
             return
-        before = self._stat()
+        stamp = FileStamp.of(self._stat())
         folder = Path(tempfile.mkdtemp(prefix="lmkrag-"))
         remove = weakref.finalize(self, _remove_folder, folder, os.getpid())
         try:
@@ -236,9 +234,8 @@ class IndexReader:
         except OSError as error:
             remove()
             raise StorageError(f"{self.path}: the catalog can't be copied to {folder} ({error})") from error
-        after, stat = self._stat(), (before.st_size, before.st_mtime_ns)
-        if (after.st_size, after.st_mtime_ns) == stat and not self._log_exists():
-            self._copy = _Copy(folder, stat, remove)
+        if FileStamp.of(self._stat()) == stamp and not self._log_exists():
+            self._copy = _Copy(folder, stamp, remove)
         else:
             remove()
 

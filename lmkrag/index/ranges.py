@@ -40,8 +40,8 @@ def find_ranges(ids: Ids, first: Ids, stop: Ids) -> Ids:
     """Return the position of the sorted range ``[first, stop)`` that holds each id, -1 where none does."""
     if not len(first):
         return np.full(len(ids), -1)
-    place = np.searchsorted(first, ids, side="right") - 1
-    return np.where((place >= 0) & (ids < stop[place]), place, -1)
+    position = np.searchsorted(first, ids, side="right") - 1
+    return np.where((position >= 0) & (ids < stop[position]), position, -1)
 
 
 def expand_ranges(first: Ids, counts: Ids) -> Ids:
@@ -67,7 +67,7 @@ def sort_runs(runs: Ids) -> Ids:
 
 def find_rows(runs: Ids, sentences: Ids) -> tuple[Mask, Ids]:
     """Return which sentences ``[k]`` are in runs ``[n, 3]`` sorted by sentence, and the rows of those that are."""
-    place = find_ranges(sentences, runs[:, 1], runs[:, 1] + runs[:, 2])
-    inside = place >= 0
-    run = runs[place[inside]]
+    position = find_ranges(sentences, runs[:, 1], runs[:, 1] + runs[:, 2])
+    inside = position >= 0
+    run = runs[position[inside]]
     return inside, run[:, 0] + sentences[inside] - run[:, 1]

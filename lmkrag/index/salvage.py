@@ -91,16 +91,16 @@ def _salvage(
 ) -> Salvage:
     old = _readable_catalog(path / CATALOG, repaired)
     with contextlib.closing(catalog.connect(old)) as connection:
-        how: Recipe | str | None
+        chosen_recipe: Recipe | str | None
         if recorded := _read_recorded(connection, path):
-            spec, how = recorded
+            spec, chosen_recipe = recorded
         elif encoder is not None:
-            spec, how = encoder(), recipe
+            spec, chosen_recipe = encoder(), recipe
         else:
             raise IndexCorrupt(f"{path / CATALOG}: the record of the encoder is damaged; {REPAIR} --encoder NAME")
         for leftover in repaired.iterdir():
             leftover.unlink()  # the open connection still reads the copy
-        with contextlib.closing(IndexStore.create(repaired, encoder=spec, recipe=how)) as new, new.writing():
+        with contextlib.closing(IndexStore.create(repaired, encoder=spec, recipe=chosen_recipe)) as new, new.writing():
             return _copy(path, connection, new, read_tables)
 
 

@@ -56,8 +56,8 @@ def retry_expired(read: Callable[[], Result]) -> Result:
 
 def join_matches(one: Matches, other: Matches) -> Matches:
     """Return what two searches for the same words found."""
-    sentences, place = np.unique(np.concatenate([one.sentences, other.sentences]), return_index=True)
-    dense = np.concatenate([one.dense, other.dense])[place]
+    sentences, position = np.unique(np.concatenate([one.sentences, other.sentences]), return_index=True)
+    dense = np.concatenate([one.dense, other.dense])[position]
     lexical = np.maximum(*(spread_scores(found.lexical, found.sentences, sentences) for found in (one, other)))
     return Matches(sentences, dense, lexical, one.terms, one.nearest)
 

@@ -22,7 +22,7 @@ _WORDS = 256  # questions whose words are remembered
 _STATES = 2  # whose totals and lengths of documents are remembered
 
 
-class _Places(NamedTuple):
+class _Lookups(NamedTuple):
     """Of each word of a question, in how many sentences it is, and where first in each document."""
 
     matches: list[int]
@@ -33,7 +33,7 @@ class _Places(NamedTuple):
 class RememberedAnswers:
     """What shards have answered and would answer again, by the number of the state."""
 
-    words: Memory[_Places] = field(default_factory=lambda: Memory(_WORDS))
+    words: Memory[_Lookups] = field(default_factory=lambda: Memory(_WORDS))
     lengths: Memory[Ids] = field(default_factory=lambda: Memory(_STATES))
     totals: Memory[Totals] = field(default_factory=lambda: Memory(_STATES))
 
@@ -45,14 +45,14 @@ class ShardedSnapshot:
     Documents and sentences have ids that tell their shard. Numbers of documents, lengths and weights of words are those
     of the whole, so that a search computes what it computes over one index.
 
-    ``places`` are the positions ``[first, stop)`` of each shard's documents in ``documents``; ``count`` is how many
+    ``positions`` are those ``[first, stop)`` of each shard's documents in ``documents``; ``count`` is how many
     shards there should be; ``scatter`` asks some of them at once for operations of
     :class:`lmkrag.index.held_shard.HeldShard`; ``view`` gives a document of a shard by its id there.
     """
 
     generation: int
     documents: DocumentRanges
-    places: Mapping[int, tuple[int, int]]
+    positions: Mapping[int, tuple[int, int]]
     count: int
     known: RememberedAnswers
     scatter: Callable[[Mapping[int, tuple[str, tuple[Any, ...]]]], dict[int, Any]]
@@ -75,7 +75,7 @@ class ShardedSnapshot:
 
     def ask(self, operation: str, *arguments: Any, shards: Iterable[int] | None = None) -> dict[int, Any]:
         """Ask all shards the same, or some."""
-        return self.scatter({shard: (operation, arguments) for shard in (self.places if shards is None else shards)})
+        return self.scatter({shard: (operation, arguments) for shard in (self.positions if shards is None else shards)})
 
     def search(
         self,
@@ -107,14 +107,14 @@ class ShardedSnapshot:
         """What is near a question; where its words are is remembered."""
         if words is not None and self.known.words.get(self._key(words)) is not None:
             words = None
-        asked: dict[int, tuple[str, tuple[Any, ...]]] = {}
-        for shard in self.places:
+        calls: dict[int, tuple[str, tuple[Any, ...]]] = {}
+        for shard in self.positions:
             near = vector if kept is None or shard in kept else None
             if near is not None or words is not None:
-                asked[shard] = "find", (near, words, top_k, None if kept is None else kept.get(shard))
-        found: dict[int, Lookup] = self.scatter(asked) if asked else {}
+                calls[shard] = "find", (near, words, top_k, None if kept is None else kept.get(shard))
+        found: dict[int, Lookup] = self.scatter(calls) if calls else {}
         if words is not None:
-            self.known.words.put(self._key(words), self._join_places(found, len(words)))
+            self.known.words.put(self._key(words), self._join_lookups(found, len(words)))
         if not found:
             return NOTHING_NEAR
         sentences = np.concatenate([one.nearest.sentences + first_id(shard) for shard, one in found.items()])
@@ -122,22 +122,22 @@ class ShardedSnapshot:
         order = np.lexsort((sentences, -dense))[:top_k]
         return Nearest(sentences[order], dense[order])
 
-    def _join_places(self, found: Mapping[int, Lookup], words: int) -> _Places:
+    def _join_lookups(self, found: Mapping[int, Lookup], words: int) -> _Lookups:
         matches = [sum(one.matches[word] for one in found.values()) for word in range(words)]
         first: list[tuple[Ids, Ids]] = []
         for word in range(words):
             kept = found.items() if matches[word] <= COMMON else ()
-            owners = [one.first[word][0] + self.places[shard][0] for shard, one in kept]
+            owners = [one.first[word][0] + self.positions[shard][0] for shard, one in kept]
             before = [one.first[word][1] for _, one in kept]
             nothing = np.zeros(0, np.int64)
             first.append((np.concatenate([nothing, *owners]), np.concatenate([nothing, *before])))
-        return _Places(matches, first)
+        return _Lookups(matches, first)
 
     def _match(
         self, terms: Terms, vector: Scores | None, top_k: int, kept: dict[int, bytes | None] | None
     ) -> tuple[Ids, Scores, Scores]:
         """Sentences that have words: their ids, scores and similarities, best first."""
-        shards = self.places if kept is None else kept
+        shards = self.positions if kept is None else kept
         found = self.scatter(
             {
                 shard: (
@@ -157,12 +157,12 @@ class ShardedSnapshot:
 
     def find_terms(self, words: Hashes) -> Terms:
         """Look up some words."""
-        places = self._look_up(words)
-        return Terms(words, [], weigh_words(places.matches, self.totals), self.totals)
+        found = self._look_up(words)
+        return Terms(words, [], weigh_words(found.matches, self.totals), self.totals)
 
-    def _look_up(self, words: Hashes) -> _Places:
-        def look_up() -> _Places:
-            return self._join_places(self.ask("find", None, words, 0, None), len(words))
+    def _look_up(self, words: Hashes) -> _Lookups:
+        def look_up() -> _Lookups:
+            return self._join_lookups(self.ask("find", None, words, 0, None), len(words))
 
         return self.known.words.remember(self._key(words), look_up)
 
@@ -183,7 +183,7 @@ class ShardedSnapshot:
 
         def count() -> Ids:
             counted = self.ask("count_document_words")
-            return np.concatenate([counted[shard] for shard in self.places])
+            return np.concatenate([counted[shard] for shard in self.positions])
 
         return self.known.lengths.remember(self.generation, count)
 
@@ -192,8 +192,8 @@ class ShardedSnapshot:
         held = np.zeros((len(words), len(documents)), bool)
         parts = self._divide(documents)
         found = self.scatter({shard: ("words_in_titles", (words, ids)) for shard, (_, ids) in parts.items()})
-        for shard, (place, _) in parts.items():
-            held[:, place] = found[shard]
+        for shard, (rows, _) in parts.items():
+            held[:, rows] = found[shard]
         return held
 
     def describe(self, sentences: Ids, owners: Ids, vector: Scores | None, matches: Matches) -> Description:
@@ -201,18 +201,18 @@ class ShardedSnapshot:
         terms = matches.terms
         parts = self._divide(sentences)
         known = self._divide(matches.sentences)
-        asked = {}
+        calls = {}
         for shard, (_, ids) in parts.items():
-            place, given = known.get(shard, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
-            near = Nearest(given, matches.dense[place])
-            how = (None, [], self.totals) if terms is None else (terms.words, terms.weights, terms.totals)
-            asked[shard] = "describe", (ids, vector, near, *how)
-        found: dict[int, Description] = self.scatter(asked) if asked else {}
+            rows, given = known.get(shard, (np.zeros(0, np.int64), np.zeros(0, np.int64)))
+            near = Nearest(given, matches.dense[rows])
+            weighing = (None, [], self.totals) if terms is None else (terms.words, terms.weights, terms.totals)
+            calls[shard] = "describe", (ids, vector, near, *weighing)
+        found: dict[int, Description] = self.scatter(calls) if calls else {}
 
         def join(field: str, kind: Any, *, wide: bool = False) -> Any:
             joined = np.zeros(len(sentences), kind)
-            for shard, (place, _) in parts.items():
-                joined[place] = getattr(found[shard], field) + (first_id(shard) if wide else 0)
+            for shard, (rows, _) in parts.items():
+                joined[rows] = getattr(found[shard], field) + (first_id(shard) if wide else 0)
             return joined
 
         alone = len(np.unique(owners)) < 2
@@ -231,15 +231,15 @@ class ShardedSnapshot:
         found = self.scatter({shard: ("read_vectors", (ids,)) for shard, (_, ids) in parts.items()})
         some = next(iter(found.values()))
         vectors = np.zeros((len(sentences), some.shape[1]), np.float32)
-        for shard, (place, _) in parts.items():
-            vectors[place] = found[shard]
+        for shard, (rows, _) in parts.items():
+            vectors[rows] = found[shard]
         return vectors
 
     def find_document(self, doc_id: str) -> DocumentRow | None:
         """Return the row of a document."""
         first = choose_shard(doc_id, self.count)
-        likely = [first] if first in self.places else []
-        for shards in (likely, [shard for shard in self.places if shard != first]):  # an attachment may be elsewhere
+        likely = [first] if first in self.positions else []
+        for shards in (likely, [shard for shard in self.positions if shard != first]):  # an attachment may be elsewhere
             for shard, row in self.ask("find_document", doc_id, shards=shards).items():
                 if row is not None:
                     return widen(row, shard)
@@ -275,14 +275,14 @@ class ShardedSnapshot:
         """Of each shard that has some of the ids ``[n]``: their positions, and the ids that they have there."""
         shards, own = narrow_ids(ids)
         return {
-            int(shard): (place := np.flatnonzero(shards == shard), own[place]) for shard in np.unique(shards).tolist()
+            int(shard): (rows := np.flatnonzero(shards == shard), own[rows]) for shard in np.unique(shards).tolist()
         }
 
     def _pack(self, allowed: Selection | None) -> dict[int, bytes | None] | None:
         """Which documents of each shard may be found; without the shards of which none may; None for all."""
         if allowed is None:
             return None
-        parts = {shard: allowed.kept[first:stop] for shard, (first, stop) in self.places.items()}
+        parts = {shard: allowed.kept[first:stop] for shard, (first, stop) in self.positions.items()}
         return {shard: None if kept.all() else pack_documents(kept) for shard, kept in parts.items() if kept.any()}
 
 

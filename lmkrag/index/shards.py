@@ -139,7 +139,7 @@ class _State(NamedTuple):
     number: int
     parts: tuple[object, ...]
     documents: DocumentRanges
-    places: dict[int, tuple[int, int]]
+    positions: dict[int, tuple[int, int]]
     held: list[ShardMemory]
 
 
@@ -163,11 +163,11 @@ class ShardedReader:
             yield ShardedSnapshot(
                 generation=state.number,
                 documents=state.documents,
-                places=state.places,
+                positions=state.positions,
                 count=len(parts),
                 known=self._known,
-                scatter=lambda asked: {
-                    shard: getattr(held[shard], method)(*arguments) for shard, (method, arguments) in asked.items()
+                scatter=lambda calls: {
+                    shard: getattr(held[shard], method)(*arguments) for shard, (method, arguments) in calls.items()
                 },
                 view=lambda shard, key: parts[shard].view_document(key),
             )
@@ -177,8 +177,8 @@ class ShardedReader:
         newest = self._newest
         if newest is not None and all(map(operator.is_, newest.parts, sources)):
             return newest
-        documents, places = combine_ranges({shard: part.documents for shard, part in enumerate(parts)})
-        state = _State(next(self._numbers), sources, documents, places, [ShardMemory() for _ in parts])
+        documents, positions = combine_ranges({shard: part.documents for shard, part in enumerate(parts)})
+        state = _State(next(self._numbers), sources, documents, positions, [ShardMemory() for _ in parts])
         if any(part.segments for part in parts):
             self._newest = state
         return state
@@ -204,20 +204,20 @@ def create_shards(
     folder: Path, shards: int, *, encoder: EncoderSpec, recipe: str | Recipe | None = None
 ) -> list[IndexStore]:
     """Make empty shards in a folder; those that a killed process has made are taken as they are."""
-    places = _places(folder, shards)
+    paths = _shard_paths(folder, shards)
     return [
-        IndexStore.open(place) if IndexStore.exists(place) else IndexStore.create(place, encoder=encoder, recipe=recipe)
-        for place in places
+        IndexStore.open(path) if IndexStore.exists(path) else IndexStore.create(path, encoder=encoder, recipe=recipe)
+        for path in paths
     ]
 
 
 def shard_folders(path: Path) -> list[Path]:
     """Return the directories of the shards of an index; raises as :func:`read_record` does."""
     name, shards = read_record(path)
-    return _places(path / name, shards)
+    return _shard_paths(path / name, shards)
 
 
-def _places(folder: Path, shards: int) -> list[Path]:
+def _shard_paths(folder: Path, shards: int) -> list[Path]:
     return [folder / f"{number:03}" for number in range(shards)]
 
 

@@ -214,8 +214,8 @@ class Snapshot:
             owners: ``[k]`` positions of documents in ``documents``.
             terms: those of the question.
         """
-        documents, place = np.unique(owners, return_inverse=True)
-        return self.score_documents(documents, terms)[place]
+        documents, position = np.unique(owners, return_inverse=True)
+        return self.score_documents(documents, terms)[position]
 
     def match_titles(self, documents: Ids, words: Hashes) -> Scores:
         """Return which share of the words of each document's title are among some words.
@@ -227,16 +227,16 @@ class Snapshot:
         Returns:
             ``[k]`` float32; 0 without a title.
         """
-        asked = frozenset(words.tolist())
+        query_words = frozenset(words.tolist())
         titles = self._read_titles(documents)
-        shares = {key: len(title & asked) / len(title) if title else 0.0 for key, title in titles.items()}
+        shares = {key: len(title & query_words) / len(title) if title else 0.0 for key, title in titles.items()}
         return np.array([shares[key] for key in documents.tolist()], np.float32)
 
     def words_in_titles(self, words: Hashes, documents: Ids) -> Mask:
         """Return which of some words stand in the titles of documents ``[k]``: ``[words, k]``."""
         titles = self._read_titles(documents)
-        asked = words.tolist()
-        return np.array([[word in titles[key] for key in documents.tolist()] for word in asked], bool)
+        query_words = words.tolist()
+        return np.array([[word in titles[key] for key in documents.tolist()] for word in query_words], bool)
 
     def _read_titles(self, documents: Ids) -> dict[int, frozenset[int]]:
         """The words of titles, by document."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.specs import SENTENCE_KINDS, Sentence, Text
+from lmkrag.system import FileStamp
 from lmkrag.types import Document
 
 
@@ -83,7 +84,7 @@ class WindowTable:
 class Staged:
     """A document ready to be committed.
 
-    ``text`` is the document's own, or on disk, ``stat`` the size and modification time (ns) of its source, ``root`` the
+    ``text`` is the document's own, or on disk, ``stamp`` that of its source, ``root`` the
     directory that was added, or ``""``. ``replaces`` are the attachments of its earlier version that it no longer has.
     """
 
@@ -91,6 +92,6 @@ class Staged:
     text: Text
     sentences: SentenceTable
     root: str
-    stat: tuple[int, int]
+    stamp: FileStamp
     windows: WindowTable = field(default_factory=WindowTable)
     replaces: tuple[str, ...] = ()

@@ -33,7 +33,7 @@ from lmkrag.index.status import read_status
 from lmkrag.index.vectors.recipes import DEFAULT_RECIPE, choose_recipe, load_recipe, recipe_from_json, recipe_to_json
 from lmkrag.index.vectors.vector_set import Slices, check_factory
 from lmkrag.specs import EncoderSpec, Recipe
-from lmkrag.system import renew_in_forks
+from lmkrag.system import FileStamp, renew_in_forks
 from lmkrag.types import IndexStatus
 
 _NEW_CATALOG = "catalog.new"
@@ -224,20 +224,20 @@ class IndexStore:
     def note_files(
         self,
         *,
-        touched: Iterable[tuple[int, tuple[int, int]]] = (),
+        touched: Iterable[tuple[int, FileStamp]] = (),
         skipped: Iterable[SkippedFile] = (),
         forgotten: Iterable[str] = (),
     ) -> None:
         """Record what was seen of files; nothing that a search finds changes.
 
         Args:
-            touched: (document row id, new size and time) of unchanged files.
+            touched: (document row id, new stamp) of unchanged files.
             skipped: files that can't be indexed as they are.
             forgotten: paths of files that are skipped no more.
         """
         with self.transaction() as connection:
-            for key, stat in touched:
-                catalog.touch_document(connection, key, stat)
+            for key, stamp in touched:
+                catalog.touch_document(connection, key, stamp)
             catalog.write_skipped(connection, skipped, forgotten)
 
     def compact(self) -> None:

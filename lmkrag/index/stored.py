@@ -7,6 +7,7 @@ from lmkrag.index import catalog_texts
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.codec import checksum_content
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
+from lmkrag.system import FileStamp
 from lmkrag.types import Document
 
 
@@ -31,4 +32,4 @@ def read_stored(connection: sqlite3.Connection, row: DocumentRow) -> Staged:
     text = document.text
     sentences = SentenceTable(borders[1:].tolist(), kinds.tolist())
     windows = WindowTable(hashes.tolist(), ordinals.tolist())
-    return Staged(document, text, sentences, row.root, (row.size, row.mtime_ns), windows)
+    return Staged(document, text, sentences, row.root, FileStamp(row.size, row.mtime_ns), windows)

@@ -46,8 +46,8 @@ class DocumentView:
     def bounds(self, ordinal: int) -> tuple[int, int]:
         """Return where a sentence begins and ends, in characters, the white space behind it included."""
         borders, _ = self._block(ordinal)
-        place = ordinal % SENTENCES_PER_BLOCK
-        return int(borders[place]), int(borders[place + 1])
+        position = ordinal % SENTENCES_PER_BLOCK
+        return int(borders[position]), int(borders[position + 1])
 
     def kind(self, ordinal: int) -> SentenceKind:
         """Return what a sentence is."""

@@ -97,12 +97,12 @@ def _compare(
         path = printable(str(file.path))
         seen.add(path)
         row, skipped = known.get(file.doc_id), remembered.get(path)
-        if row is not None and row.path == path and (row.size, row.mtime_ns) == file.stat:
+        if row is not None and row.path == path and (row.size, row.mtime_ns) == file.stamp:
             changes.unchanged += 1
             changes.skipped += (
                 Skipped(file.doc_id + name.removeprefix(path), remembered[name].reason) for name in inside.get(path, ())
             )
-        elif skipped is not None and (skipped.size, skipped.mtime_ns, skipped.version) == (*file.stat, __version__):
+        elif skipped is not None and (skipped.size, skipped.mtime_ns, skipped.version) == (*file.stamp, __version__):
             changes.skipped.append(Skipped(file.doc_id, skipped.reason + (KEPT if row is not None else "")))
         else:
             changes.to_read.append(file)

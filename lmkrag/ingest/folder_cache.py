@@ -73,10 +73,10 @@ def catch_up(
         nonlocal remaining
         chosen: list[Found] = []
         size = 0
-        for file in rank_files(files, query) if sum(one.stat[0] for one in files) > _FIRST else files:
-            if not chosen or size + file.stat[0] <= _FIRST:
+        for file in rank_files(files, query) if sum(one.stamp.size for one in files) > _FIRST else files:
+            if not chosen or size + file.stamp.size <= _FIRST:
                 chosen.append(file)
-                size += file.stat[0]
+                size += file.stamp.size
         remaining = len(files) - len(chosen)
         return chosen
 
@@ -101,16 +101,16 @@ def rank_files(files: Sequence[Found], query: str) -> list[Found]:
             text = b""
         name = file.doc_id.lower().encode("utf-8", "surrogateescape")
         counts.append([text.count(term) + _IN_NAME * name.count(term) for term in terms])
-    found = [sum(1 for row in counts if row[place]) for place in range(len(terms))]
+    found = [sum(1 for row in counts if row[position]) for position in range(len(terms))]
     rarity = [math.log(1 + (len(files) - count + 0.5) / (count + 0.5)) for count in found]
-    mean = sum(file.stat[0] for file in files) / max(1, len(files)) or 1
+    mean = sum(file.stamp.size for file in files) / max(1, len(files)) or 1
 
-    def score(place: int) -> float:
-        length = 0.4 + 0.6 * min(_LOOKED_AT, files[place].stat[0]) / mean
-        return sum(weight * count / (count + length) for weight, count in zip(rarity, counts[place], strict=True))
+    def score(position: int) -> float:
+        length = 0.4 + 0.6 * min(_LOOKED_AT, files[position].stamp.size) / mean
+        return sum(weight * count / (count + length) for weight, count in zip(rarity, counts[position], strict=True))
 
     order = sorted(range(len(files)), key=score, reverse=True)
-    return [files[place] for place in order]
+    return [files[position] for position in order]
 
 
 def find_stems(query: str) -> list[str]:

@@ -76,7 +76,7 @@ def encode_files(
         progress: called as documents are encoded.
     """
     run = Run({} if target is None else find_known(target, [file.doc_id for file in files]), progress)
-    run.total = sum(file.stat[0] for file in files)
+    run.total = sum(file.stamp.size for file in files)
     with part.writing(), IsolatedLoader() as loader:
         _encode(part, encoder, load_files(files, loader, run, None), run, run.known, target)
         part.note_files(skipped=run.unreadable)

@@ -42,7 +42,7 @@ def choose_encoder(sources: Sequence[Path], *, include: Sequence[str] = (), excl
     files = [
         one
         for one in islice(found, _LISTED)
-        if isinstance(one, Found) and one.path.suffix.lower() in _PROSE and one.stat[0] <= _MAX_BYTES
+        if isinstance(one, Found) and one.path.suffix.lower() in _PROSE and one.stamp.size <= _MAX_BYTES
     ]
     counts = {True: 0, False: 0}
     with IsolatedLoader() as loader:

@@ -22,6 +22,7 @@ from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.index.store import IndexStore
 from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.specs import Text
+from lmkrag.system import FileStamp
 from lmkrag.types import Document
 
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
@@ -46,7 +47,7 @@ class Loaded:
     document: Document
     text: Text
     root: str
-    stat: tuple[int, int]
+    stamp: FileStamp
     sentences: SentenceTable = field(default_factory=SentenceTable)
     windows: WindowTable = field(default_factory=WindowTable)
     paragraphs: ParagraphTracker = field(default_factory=ParagraphTracker)
@@ -225,7 +226,7 @@ class _Batch:
     def finish(self, item: Loaded) -> None:
         """The open document is whole."""
         self._staged.append(
-            Staged(item.document, item.text, item.sentences, item.root, item.stat, item.windows, item.replaces)
+            Staged(item.document, item.text, item.sentences, item.root, item.stamp, item.windows, item.replaces)
         )
         if item.is_attachment:
             return

@@ -10,13 +10,11 @@ from lmkrag.index.catalog import DocumentRow, SkippedFile
 from lmkrag.index.staged import Staged
 from lmkrag.ingest.pipeline import Loaded
 from lmkrag.specs import CODE, ENGLISH
+from lmkrag.system import FileStamp
 from lmkrag.types import IndexReport, Skipped
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of the document that is being encoded, bytes done, and bytes in all, 0 if that is unknown."""
-
-FileStamp = tuple[int, int]
-"""The size of a file in bytes and the time of its last change in nanoseconds."""
 
 _logger = logging.getLogger(__name__)
 
@@ -64,14 +62,14 @@ class Run:
 
     def encoded(self, item: Loaded) -> None:
         """A part of a document is encoded."""
-        self._inside = int(item.share * item.stat[0])
+        self._inside = int(item.share * item.stamp.size)
         self._report(item.document.doc_id)
 
     def finished(self, item: Loaded) -> None:
         """A document is whole."""
         self._inside = 0
         self.foreign += item.language not in (ENGLISH, CODE)
-        self.advance(item.document.doc_id, item.stat[0])
+        self.advance(item.document.doc_id, item.stamp.size)
 
     def committed(self, staged: list[Staged]) -> None:
         """Documents are durable."""

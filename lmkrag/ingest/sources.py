@@ -22,8 +22,9 @@ from lmkrag.index.store import IndexStore
 from lmkrag.index.stored import read_stored
 from lmkrag.ingest.changes import KEPT, find_changes, find_gone, find_named_changes
 from lmkrag.ingest.pipeline import Loaded
-from lmkrag.ingest.report import FileStamp, Run
+from lmkrag.ingest.report import Run
 from lmkrag.specs import BYTE_ORDER_MARK, Text
+from lmkrag.system import FileStamp
 from lmkrag.types import Document, Skipped
 from lmkrag.version import __version__
 
@@ -98,7 +99,7 @@ class Files:
                 follow_links=self.follow_links,
             )
         run.unchanged, run.skipped = changes.unchanged, changes.skipped
-        run.total = sum(file.stat[0] for file in changes.to_read)
+        run.total = sum(file.stamp.size for file in changes.to_read)
         self._read, self._forgotten = bool(changes.to_read), changes.forgotten
         files = changes.to_read if self.encode is None else self.encode(changes.to_read, run)
         with IsolatedLoader() as loader:
@@ -153,7 +154,7 @@ class Documents:
             elif row is not None and row.fingerprint == own:
                 run.unchanged += 1
             else:
-                yield Loaded(replace(document, fingerprint=own), document.text, "", (len(document.text), 0))
+                yield Loaded(replace(document, fingerprint=own), document.text, "", FileStamp(len(document.text), 0))
 
 
 @dataclass(slots=True)
@@ -189,7 +190,7 @@ class StoredTexts:
                         run.advance(row.doc_id, row.size)
                         continue
                     staged = read_stored(snapshot.connection, row)
-                    yield Loaded(staged.document, staged.text, staged.root, staged.stat)
+                    yield Loaded(staged.document, staged.text, staged.root, staged.stamp)
 
 
 def make_source(
@@ -305,9 +306,9 @@ def find_lost_files(rows: Sequence[DocumentRow], run: Run) -> list[Found]:
     for row in rows:
         path = find_path(row.path)
         if path.is_file():
-            stat = path.stat()
+            status = path.stat()
             doc_id = catalog.owner_of(row) or row.doc_id
-            files[doc_id] = Found(path, doc_id, row.root, (stat.st_size, stat.st_mtime_ns), str(path))
+            files[doc_id] = Found(path, doc_id, row.root, FileStamp.of(status), str(path))
         else:
             run.skip(row.doc_id, f"its source is gone ({row.path})")
     return list(files.values())
@@ -323,7 +324,7 @@ def load_files(files: Sequence[Found], loader: IsolatedLoader, run: Run, part: I
         part: of the store that has their earlier versions, whose attachments may be gone; None for no such one.
     """
     for file in files:
-        stamp = _safe_stamp(file.stat)
+        stamp = _safe_stamp(file.stamp)
         row = run.known.get(file.doc_id)
         path = printable(str(file.path))
         try:
@@ -335,18 +336,18 @@ def load_files(files: Sequence[Found], loader: IsolatedLoader, run: Run, part: I
                 reason += "; the text indexed before is removed"
             elif row is not None:
                 reason += KEPT
-            run.skip(file.doc_id, reason, size=file.stat[0])
+            run.skip(file.doc_id, reason, size=file.stamp.size)
             if error.lasting:
                 run.unreadable.append(SkippedFile(path, *stamp, str(error), __version__))
             continue
         for skipped in unread:
             run.skip(skipped.path, skipped.reason)
             inside = path + skipped.path.removeprefix(file.doc_id)
-            run.unreadable.append(SkippedFile(inside, _ATTACHMENT, stamp[1], skipped.reason, __version__))
+            run.unreadable.append(SkippedFile(inside, _ATTACHMENT, stamp.mtime_ns, skipped.reason, __version__))
         if row is not None and row.fingerprint == document.fingerprint and row.path == path:
             run.unchanged += 1
             run.touched.append((row.id, stamp))
-            run.advance(file.doc_id, file.stat[0])
+            run.advance(file.doc_id, file.stamp.size)
             continue
         # Attachments come before the document that they are attached to: once that is whole, so are they.
         for one in attached:
@@ -355,7 +356,7 @@ def load_files(files: Sequence[Found], loader: IsolatedLoader, run: Run, part: I
                 run.unchanged += 1
             else:
                 inner = replace(one, path=path)
-                yield Loaded(inner, one.text, file.root, (0, file.stat[1]), is_attachment=True)
+                yield Loaded(inner, one.text, file.root, FileStamp(0, file.stamp.mtime_ns), is_attachment=True)
         gone = () if row is None or part is None else _gone_attachments(part, row, attached)
         yield Loaded(replace(document, path=path), text, file.root, stamp, replaces=gone)
 
@@ -370,14 +371,13 @@ def _gone_attachments(part: IndexStore, row: DocumentRow, attached: Sequence[Doc
 
 def _safe_stamp(stamp: FileStamp) -> FileStamp:
     """The stamp to remember: of a file that may change again unseen, a time that it will not have."""
-    size, changed_at = stamp
-    return size, changed_at - 1 if time.time_ns() - changed_at < _RACY_NS else changed_at
+    return stamp._replace(mtime_ns=stamp.mtime_ns - 1) if time.time_ns() - stamp.mtime_ns < _RACY_NS else stamp
 
 
 def _read(file: Found, loader: IsolatedLoader) -> tuple[Document, Text, list[Document], list[Skipped]]:
     """A file's document, its text, what is attached to it, and which of that can't be read."""
     try:
-        if is_long(file.path, file.stat[0]):
+        if is_long(file.path, file.stamp.size):
             return *load_long_text(file.path, file.doc_id), [], []
         document, attached, unread = loader.load_with_attachments(file.path, file.doc_id)
     except OSError as error:

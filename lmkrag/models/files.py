@@ -12,8 +12,8 @@ def hash_weights(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of each weights file of a model folder."""
     found = {}
     for path in sorted(folder.glob("*.safetensors")):
-        facts = path.stat()
-        found[path.name] = _hash_file(path, facts.st_size, facts.st_mtime_ns)
+        status = path.stat()
+        found[path.name] = _hash_file(path, status.st_size, status.st_mtime_ns)
     return found
 
 

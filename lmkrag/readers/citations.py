@@ -86,7 +86,7 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
 
 def cite_by_words(text: str, spans: Sequence[Span]) -> tuple[str, list[Citation]]:
     """Return a text with a citation behind each sentence whose words a sentence of a span has, and the citations."""
-    places = [
+    sentences = [
         (words, number, sentence)
         for number, span in enumerate(spans, 1)
         for sentence in split_sentences(span.text)
@@ -97,7 +97,7 @@ def cite_by_words(text: str, spans: Sequence[Span]) -> tuple[str, list[Citation]
     position = 0
     for claim in split_sentences(text):
         words = set(drop_stop_words(split_words(text[claim.start : claim.end])))
-        best = max(places, key=lambda place: len(place[0] & words), default=None)
+        best = max(sentences, key=lambda sentence: len(sentence[0] & words), default=None)
         if not best or len(best[0] & words) < max(2, _MIN_SHARED * len(words)):
             continue
         _, number, sentence = best
@@ -164,7 +164,7 @@ def _numbers(inside: str) -> tuple[int, ...]:
 
 def _cite(claim: str, number: int, span: Span, warnings: list[str]) -> list[Citation]:
     quotes = _QUOTED.findall(claim.translate(STRAIGHT))
-    found = [place for quote in quotes if (place := locate_quote(quote, span.text))]
+    found = [bounds for quote in quotes if (bounds := locate_quote(quote, span.text))]
     if len(found) < len(quotes):
         warnings.append(f"quotes words that do not stand in [{number}]")
     if not found:
@@ -188,15 +188,15 @@ def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
 def _nearest_sentence(claim: str, span: Span) -> tuple[int, int]:
     """The sentence that shares most words with the claim; the best hit's if none shares any; else the whole span."""
     wanted = {word.casefold() for word in _WORD.findall(claim)}
-    best, place = 0.0, None
+    best, bounds = 0.0, None
     for sentence in split_sentences(span.text):
         words = {word.casefold() for word in _WORD.findall(span.text[sentence.start : sentence.end])}
         shared = len(words & wanted) / (len(words) + 4) if words else 0.0  # a word or two alone are no evidence
         if shared > best:
-            best, place = shared, (sentence.start, sentence.end)
-    if place is None and span.hits:
+            best, bounds = shared, (sentence.start, sentence.end)
+    if bounds is None and span.hits:
         hit = span.hits[0]
-        place = max(hit.start, span.start) - span.start, min(hit.end, span.end) - span.start
-    start, end = place if place and place[0] < place[1] else (0, len(span.text))
+        bounds = max(hit.start, span.start) - span.start, min(hit.end, span.end) - span.start
+    start, end = bounds if bounds and bounds[0] < bounds[1] else (0, len(span.text))
     quote = span.text[start:end]
     return start + len(quote) - len(quote.lstrip()), start + len(quote.rstrip())

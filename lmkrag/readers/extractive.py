@@ -225,8 +225,8 @@ def prefer_passages(
     Where a question in English asks how to do something, passages with a command or a block of code come before others
     that are about as good.
     """
-    how = bool(_ASKS_HOW.match(question))
-    shown = {number: how and bool(_COMMAND.search(span.text)) for number, span in enumerate(spans, 1)}
+    asks_how = bool(_ASKS_HOW.match(question))
+    shown = {number: asks_how and bool(_COMMAND.search(span.text)) for number, span in enumerate(spans, 1)}
     return sorted(read, key=lambda one: (-len(keys.held[one.number - 1]), -one.score - _SHOWS * shown[one.number]))
 
 

@@ -65,15 +65,15 @@ class OpenAIReader(LanguageModelReader):
             raise UsageError(
                 f"reader 'openai': give --base-url of a server, or set {KEY_VARIABLE} for the hosted service"
             )
-        how: dict[str, Any] = {
+        options: dict[str, Any] = {
             "base_url": url,
             "api_key": key or "none",  # local servers ask for none, the client for some
             "timeout": timeout,
             "max_retries": retries,
         }
         self._where = url or "the hosted service"
-        self._client: Any = openai.OpenAI(**how)
-        self._how = how
+        self._client: Any = openai.OpenAI(**options)
+        self._options = options
         self._model: str | None = model
         self._settings: dict[str, Any] = {}
         if max_tokens is not None:
@@ -115,7 +115,7 @@ class OpenAIReader(LanguageModelReader):
             model = await asyncio.to_thread(self._choose_model)
             finished = None
             # A client for each answer: its connections belong to the event loop it was made in.
-            async with openai.AsyncOpenAI(**self._how) as client:
+            async with openai.AsyncOpenAI(**self._options) as client:
                 while True:
                     try:
                         stream: Any = await client.chat.completions.create(**self._request(messages, model))

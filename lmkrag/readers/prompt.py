@@ -122,7 +122,7 @@ class Prompts:
 
     def rewrite(self, history: Sequence[tuple[str, str]], question: str) -> Messages:
         """Ask for a follow-up as one that stands alone; ``history`` is (question, answer), oldest first."""
-        conversation = "\n".join(f"User: {asked}\nAssistant: {answered}" for asked, answered in history)
+        conversation = "\n".join(f"User: {earlier}\nAssistant: {answer}" for earlier, answer in history)
         return [{"role": "user", "content": self._fill("rewrite", conversation=conversation, question=question)}]
 
     def synthesise(self, background: str, sentences: str) -> Messages:

@@ -187,11 +187,11 @@ def short_features(
 
 def _fits_type(question: str, answer: str) -> bool:
     """Whether an answer is of the type that a question in English asks for; true where it asks for none."""
-    asked, answer = question.lower(), answer.lower()
-    if _ASKS_NUMBER.search(asked):
+    lowered, answer = question.lower(), answer.lower()
+    if _ASKS_NUMBER.search(lowered):
         return bool(re.search(r"\d|" + _NUMERALS, answer))
-    if _ASKS_TIME.search(asked):
+    if _ASKS_TIME.search(lowered):
         return bool(re.search(rf"\d|{_TIMES}|{_NUMERALS}", answer))
-    if re.search(r"\bwho(?:se|m)?\b", asked):
+    if re.search(r"\bwho(?:se|m)?\b", lowered):
         return not re.fullmatch(r"[\d\s.,%]+", answer)
     return True

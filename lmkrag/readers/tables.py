@@ -56,35 +56,35 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
     rows = [row for number, span in enumerate(spans, 1) for row in _read_rows(number, span)]
     if not rows:
         return None
-    asked = set(hash_words(" ".join(drop_stop_words(split_words(question)))).tolist())
-    functions = set(hash_words(question).tolist()) - asked
+    question_words = set(hash_words(" ".join(drop_stop_words(split_words(question)))).tolist())
+    functions = set(hash_words(question).tolist()) - question_words
     codes = find_exact_words(question)
     demanded = [key for key in find_keys(question) if key in codes or any(map(str.isdigit, key))]
     best: list[tuple[float, _Row, set[int]]] = []
     for row in rows:
         if not all(any(holds(value, key) or holds(column, key) for column, value, _ in row.cells) for key in demanded):
             continue
-        named = {place for place, (_, value, _) in enumerate(row.cells) if _is_named(question, value, asked)}
-        words = {word for place in named for word in hash_words(row.cells[place][1]).tolist()}
+        named = {cell for cell, (_, value, _) in enumerate(row.cells) if _is_named(question, value, question_words)}
+        words = {word for cell in named for word in hash_words(row.cells[cell][1]).tolist()}
         if named:
-            best.append((len(words & asked), row, named))
+            best.append((len(words & question_words), row, named))
     if not best:
         return None
     top = max(weight for weight, _, _ in best)
     chosen = [(row, named) for weight, row, named in best if weight == top]
     found = [
-        (row, place)
+        (row, cell)
         for row, named in chosen
-        if (place := _find_column(question, asked, functions, row, named)) is not None
+        if (cell := _find_column(question, question_words, functions, row, named)) is not None
     ]
-    values = {row.cells[place][1].casefold() for row, place in found}
+    values = {row.cells[cell][1].casefold() for row, cell in found}
     if len(found) != len(chosen) or len(values) != 1:
         return None
-    row, place = found[0]
-    return _to_cell(row, place, spans[row.number - 1])
+    row, cell = found[0]
+    return _to_cell(row, cell, spans[row.number - 1])
 
 
-def _is_named(question: str, value: str, asked: set[int]) -> bool:
+def _is_named(question: str, value: str, question_words: set[int]) -> bool:
     """Whether a question names a cell: all of its words, and codes as they are written."""
     words = drop_stop_words(split_words(value))
     if not words or len(value) > 80:
@@ -92,35 +92,37 @@ def _is_named(question: str, value: str, asked: set[int]) -> bool:
     codes = find_exact_words(value)
     if codes or value.strip().isdigit():
         return holds(question, value.strip()) or any(holds(question, code) for code in codes)
-    return set(hash_words(" ".join(words)).tolist()) <= asked
+    return set(hash_words(" ".join(words)).tolist()) <= question_words
 
 
-def _find_column(question: str, asked: set[int], functions: set[int], row: _Row, named: set[int]) -> int | None:
+def _find_column(
+    question: str, question_words: set[int], functions: set[int], row: _Row, named: set[int]
+) -> int | None:
     """The one column that a question asks for, beside those whose cells it names.
 
     A header that is a function word (``For`` and ``Against``) is asked for by this word where no other header is.
     """
-    used = {word for place in named for word in hash_words(row.cells[place][1]).tolist()}
+    used = {word for cell in named for word in hash_words(row.cells[cell][1]).tolist()}
     shares: list[tuple[float, int]] = []
-    for place, (column, value, _) in enumerate(row.cells):
+    for cell, (column, value, _) in enumerate(row.cells):
         words = set(hash_words(" ".join(drop_stop_words(split_words(column)) or split_words(column))).tolist())
-        if place not in named and value and words:
-            shares.append((len(words & (asked - used)) / len(words), place))
+        if cell not in named and value and words:
+            shares.append((len(words & (question_words - used)) / len(words), cell))
     shares.sort(reverse=True)
     if shares and shares[0][0] > 0 and (len(shares) == 1 or shares[1][0] < shares[0][0]):
         return shares[0][1]
     if shares and shares[0][0] > 0:
         return None
     lowered = f" {' '.join(question.lower().split())} "
-    named_by_function = [place for _, place in shares if set(hash_words(row.cells[place][0]).tolist()) <= functions]
+    named_by_function = [cell for _, cell in shares if set(hash_words(row.cells[cell][0]).tolist()) <= functions]
     if len(named_by_function) == 1:
         return named_by_function[0]
     for phrase, headers in _ASKED.items():
         if f" {phrase} " in lowered:
-            meant = [place for _, place in shares if set(split_words(row.cells[place][0])) & set(headers)]
+            meant = [cell for _, cell in shares if set(split_words(row.cells[cell][0])) & set(headers)]
             if len(meant) == 1:
                 return meant[0]
-    others = [place for _, place in shares]
+    others = [cell for _, cell in shares]
     return others[0] if len(others) == 1 and len(row.cells) == 2 else None
 
 
@@ -148,8 +150,8 @@ def _read_rows(number: int, span: Span) -> Iterator[_Row]:
             header, line_of_header = [], ""
 
 
-def _to_cell(row: _Row, place: int, span: Span) -> Cell | None:
-    _, value, start = row.cells[place]
+def _to_cell(row: _Row, cell: int, span: Span) -> Cell | None:
+    _, value, start = row.cells[cell]
     if not value or len(value) > _LONGEST_CELL:
         return None
     text = span.text[row.start : row.end]

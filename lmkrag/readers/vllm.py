@@ -67,13 +67,13 @@ class VllmReader(LanguageModelReader):
     def answer_each(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> Iterator[Answer | ReaderError]:
         """Answer several questions in one batch, which fails as a whole."""
         spans = [self.prompts.choose(its_spans) for its_spans in spans]
-        asked = [index for index, its_spans in enumerate(spans) if its_spans]
+        answerable = [index for index, its_spans in enumerate(spans) if its_spans]
         try:
-            texts = self._chat([self.prompts.answer(questions[index], spans[index]) for index in asked])
+            texts = self._chat([self.prompts.answer(questions[index], spans[index]) for index in answerable])
         except ReaderError as error:
             yield from (error for _ in questions)
             return
-        answers = dict(zip(asked, texts, strict=True))
+        answers = dict(zip(answerable, texts, strict=True))
         for index, its_spans in enumerate(spans):
             yield check_answer(answers.get(index, ""), its_spans, self.name)
 

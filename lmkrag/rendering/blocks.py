@@ -44,7 +44,7 @@ def _tabulate(records: Sequence[Line]) -> Iterator[Node]:
     rows = (list(read_record(line.source, line.start)) for line in records)
     for columns, group in groupby(rows, key=lambda cells: [column for column, _, _ in cells]):
         head = element("tr", *(element("th", text_node(column)) for column in columns))
-        body = [element("tr", *(element("td", text_node(value, place)) for _, value, place in row)) for row in group]
+        body = [element("tr", *(element("td", text_node(value, start)) for _, value, start in row)) for row in group]
         yield element("table", element("thead", head), element("tbody", *body))
 
 

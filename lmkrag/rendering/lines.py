@@ -172,12 +172,12 @@ def _indent(text: str) -> int:
 def _block_end(lines: Sequence[Line], number: int, indent: int) -> int:
     """Where the lines end that are blank or stand further in than ``indent``; blank ones at the end do not count."""
     stop = number
-    for place in range(number, len(lines)):
-        text = lines[place].shown
+    for position in range(number, len(lines)):
+        text = lines[position].shown
         if text.strip() and _indent(text) <= indent:
             break
         if text.strip():
-            stop = place + 1
+            stop = position + 1
     return stop
 
 

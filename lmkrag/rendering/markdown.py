@@ -132,11 +132,11 @@ class _Blocks(_Builder):
         if number >= len(self._lines) or self._lines[number].start < 0:
             return -1
         line = self._lines[number]
-        place = line.source.find(piece, self._found.get(number, 0))
-        if place < 0:
+        position = line.source.find(piece, self._found.get(number, 0))
+        if position < 0:
             return -1
-        self._found[number] = place + len(piece)
-        return line.start + place
+        self._found[number] = position + len(piece)
+        return line.start + position
 
 
 class _Inline(_Builder):
@@ -175,8 +175,8 @@ class _Inline(_Builder):
 
     def _line_break(self) -> Node:
         """A blank where a paragraph was only wrapped, else a line break."""
-        place = self._content.find("\n", self._read)
-        number = bisect_right(self._borders, max(place, self._read)) - 1
+        position = self._content.find("\n", self._read)
+        number = bisect_right(self._borders, max(position, self._read)) - 1
         before, after = self._lines[number], self._lines[min(number + 1, len(self._lines) - 1)]
         wrapped = len(before) >= _WRAPPED or after[:1].islower()
         goes_on = self._joins or (wrapped and not _KEEPS_ITS_LINE.match(after or " "))
@@ -184,13 +184,13 @@ class _Inline(_Builder):
         return text_node(" " if goes_on else "\n", start + len(before) if start >= 0 else -1)
 
     def _text(self, shown: str, source: str) -> Node:
-        place = self._content.find(source, self._read)
-        if place < 0 or not source:
+        position = self._content.find(source, self._read)
+        if position < 0 or not source:
             return text_node(shown)
-        self._read = place + len(source)
-        line = bisect_right(self._borders, place) - 1
+        self._read = position + len(source)
+        line = bisect_right(self._borders, position) - 1
         start = self._starts[line]
-        return text_node(shown, -1 if start < 0 else start + place - self._borders[line])
+        return text_node(shown, -1 if start < 0 else start + position - self._borders[line])
 
 
 def _attributes(token: Token) -> dict[str, str | int]:

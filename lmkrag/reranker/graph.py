@@ -8,9 +8,9 @@ from onnx import NodeProto, TensorProto, helper, numpy_helper
 from lmkrag.arrays import Ids, Scores
 from lmkrag.models.graph import AFTER, BEFORE, Inputs, layer_nodes, shape_nodes
 
-LOGITS, WEIGHTS, ENDS = "logits", "weights", "ends"
-ALIKE = {AFTER: "alike.after", BEFORE: "alike.before"}
-OUTPUTS = [LOGITS, WEIGHTS, ENDS, *ALIKE.values()]
+LOGITS, WEIGHTS, ANSWER_BOUNDS = "logits", "weights", "bounds"
+TOKEN_SIMILARITY = {AFTER: "similarity.after", BEFORE: "similarity.before"}
+OUTPUTS = [LOGITS, WEIGHTS, ANSWER_BOUNDS, *TOKEN_SIMILARITY.values()]
 """``logits`` ``[sentences, 2]``: how sentences rank and the log-odds that they answer, without late interaction.
 ``weights`` ``[question]`` of the question's tokens. ``ends`` ``[length, 2]`` of short answers. For late interaction,
 the similarity of the question's tokens to all: ``[question, length]``, after and before."""
@@ -43,7 +43,7 @@ def head_nodes() -> list[NodeProto]:
         *_linear("weigh", "head.asked", "head.weighed"),
         helper.make_node("Squeeze", ["head.weighed", "head.one"], ["head.flat"]),
         helper.make_node("Softmax", ["head.flat"], [WEIGHTS]),
-        *_linear("ends", AFTER, ENDS),
+        *_linear("ends", AFTER, ANSWER_BOUNDS),
         helper.make_node("MatMul", ["members", AFTER], ["head.means"]),
         helper.make_node("ReduceMean", ["head.asked", "head.zero"], ["head.whole"], keepdims=1),
         helper.make_node("Mul", ["head.whole", "head.contrast"], ["head.scaled"]),
@@ -80,7 +80,7 @@ def _compare(states: str) -> list[NodeProto]:
         helper.make_node("LpNormalization", [states], [f"{name}unit"], axis=-1, p=2),
         helper.make_node("Slice", [f"{name}unit", "head.one", "question"], [f"{name}asked"]),
         helper.make_node("Transpose", [f"{name}unit"], [f"{name}turned"], perm=[1, 0]),
-        helper.make_node("MatMul", [f"{name}asked", f"{name}turned"], [ALIKE[states]]),
+        helper.make_node("MatMul", [f"{name}asked", f"{name}turned"], [TOKEN_SIMILARITY[states]]),
     ]
 
 

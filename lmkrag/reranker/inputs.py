@@ -50,12 +50,12 @@ class PairTokenizer:
 
     def pair(self, question: str, passage: RerankPassage) -> PairTokens:
         """Tokenize a question and a passage; sentences that do not fit are left out, long ones are cut."""
-        asked = self._encode(question, _QUESTION)[0]
+        question_ids = self._encode(question, _QUESTION)[0]
         title = self._encode(passage.title, _TITLE)[0]
-        ids = [self._first, *asked, self._last, *title, *([self._landmark] if title else [])]
+        ids = [self._first, *question_ids, self._last, *title, *([self._landmark] if title else [])]
         owners = [-1] * len(ids)
         offsets = [(0, 0)] * len(ids)
-        room = len(asked) + 2 + _PASSAGE
+        room = len(question_ids) + 2 + _PASSAGE
         for number, sentence in enumerate(passage.sentences):
             tokens, passages = self._encode(sentence, _SENTENCE)
             if len(ids) + len(tokens) + 2 > room:
@@ -65,7 +65,7 @@ class PairTokenizer:
             offsets += [*passages, (len(sentence), len(sentence))]
         return PairTokens(
             np.array([*ids, self._last], np.int64),
-            len(asked),
+            len(question_ids),
             np.array([*owners, -1], np.int64),
             np.array([*offsets, (0, 0)], np.int64),
         )

@@ -27,7 +27,7 @@ from lmkrag.models.precision import choose_ranges, find_precision
 from lmkrag.models.quantization import check_ranges, quantize
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import DEFAULT_RERANKER, PassageScores, RerankPassage, ScoredSentences, unread_scores
-from lmkrag.reranker.graph import ALIKE, ENDS, INPUTS, LINEAR, LOGITS, OUTPUTS, WEIGHTS, head_nodes
+from lmkrag.reranker.graph import ANSWER_BOUNDS, INPUTS, LINEAR, LOGITS, OUTPUTS, TOKEN_SIMILARITY, WEIGHTS, head_nodes
 from lmkrag.reranker.inputs import PairTokenizer, PairTokens
 from lmkrag.reranker.listwise import SHARE, ListwiseModel
 
@@ -124,7 +124,7 @@ class LandmarkReranker:
         block = slice(inside[0], inside[-1] + 1)
         starts = np.flatnonzero(np.diff(pair.owners[block], prepend=-1))
         matches = [
-            found[WEIGHTS] @ np.maximum.reduceat(found[ALIKE[states]][:, block], starts, axis=1)
+            found[WEIGHTS] @ np.maximum.reduceat(found[TOKEN_SIMILARITY[states]][:, block], starts, axis=1)
             for states in (AFTER, BEFORE)
         ]
         read = len(starts)
@@ -133,7 +133,7 @@ class LandmarkReranker:
             return
         reading.rank[:], reading.rank[:read] = logits[:, 0].min(), logits[:, 0]
         reading.answers[:read] = logits[:, 1]
-        _mark(found[ENDS][block], starts, pair.offsets[block], reading)
+        _mark(found[ANSWER_BOUNDS][block], starts, pair.offsets[block], reading)
 
 
 def find_reranker(name: str | None) -> Path:

@@ -84,8 +84,8 @@ def check_citations(engine: Readable, source: Source) -> list[CitationCheck]:
             return None
 
     def find(words: str) -> list[str]:
-        asked = " ".join(words.replace('"', " ").split())[:_ASKED]
-        return [span.doc_id for span in engine.search(asked, mode="lexical", level="document", top_k=_LOOKED_AT)]
+        query = " ".join(words.replace('"', " ").split())[:_ASKED]
+        return [span.doc_id for span in engine.search(query, mode="lexical", level="document", top_k=_LOOKED_AT)]
 
     return [check_quotation(cited, read, find) for cited in read_quotations(source)]
 
@@ -175,8 +175,8 @@ def _locate(cited: Quotation, text: str, near: int) -> tuple[int, int] | None:
 def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
     """The piece of a text with most words of a quotation in their order: the share of words in common, and where."""
     ours = [match[0].casefold() for match in _WORD.finditer(quote)]
-    places = [match.span() for match in _WORD.finditer(text)]
-    theirs = [text[start:end].casefold() for start, end in places]
+    spans = [match.span() for match in _WORD.finditer(text)]
+    theirs = [text[start:end].casefold() for start, end in spans]
     if not ours or not theirs:
         return 0.0, -1, -1
     positions: dict[str, list[int]] = {}
@@ -197,5 +197,5 @@ def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
             similarity = 2 * sum(block.size for block in blocks) / (len(ours) + high - low)
             low = max(0, low - blocks[0].b)  # what was changed at the ends belongs to it
             high = min(len(theirs), high + len(ours) - blocks[-1].b - blocks[-1].size)
-            best = max(best, (similarity, places[low][0], places[high - 1][1]))
+            best = max(best, (similarity, spans[low][0], spans[high - 1][1]))
     return best

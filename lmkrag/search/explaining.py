@@ -37,8 +37,8 @@ def explain_span(
     hit = hits[0]
     ordinal = int(candidates.sentences[hit]) - first_sentence
     sentence = view.sentence(ordinal)
-    asked = chain.from_iterable(candidates.words)
-    words = [sentence[low:high].lower() for low, high in find_words(sentence, asked, languages)]
+    query_words = chain.from_iterable(candidates.words)
+    words = [sentence[low:high].lower() for low, high in find_words(sentence, query_words, languages)]
     fused = candidates.fused
     parts = tuple(ScorePart(name, float(values[hit]), weight) for name, values, weight in fused.parts)
     factors = tuple(ScoreFactor(name, float(values[hit])) for name, values in fused.factors if values[hit] != 1)

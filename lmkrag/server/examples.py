@@ -15,7 +15,7 @@ _WORDS = range(3, 13)
 
 def find_examples(engine: Engine) -> list[str]:
     """Return up to three questions or topics, each of another document."""
-    asked: list[str] = []
+    questions: list[str] = []
     titles: list[str] = []
     topics: list[str] = []
     for info in islice(engine.documents(limit=_DOCUMENTS), _DOCUMENTS):
@@ -24,10 +24,10 @@ def find_examples(engine: Engine) -> list[str]:
         text = engine.read(info.doc_id, 0, _CHARACTERS)
         headings = [_clean(match[1] or match[2]) for match in _HEADING.finditer(text)]
         headings = [one for one in headings if len(one.split()) in _WORDS and one != info.title]
-        asked += [one for one in headings if one.endswith("?") or _ASKS.match(one)][:1]
+        questions += [one for one in headings if one.endswith("?") or _ASKS.match(one)][:1]
         titles += [info.title] if len(info.title.split()) in _WORDS else []
         topics += headings[:1]
-    return list(dict.fromkeys([*asked, *titles, *topics]))[:_MOST]
+    return list(dict.fromkeys([*questions, *titles, *topics]))[:_MOST]
 
 
 def _clean(heading: str) -> str:

@@ -37,7 +37,7 @@ def export_feedback(engine: Engine, out: Path) -> FeedbackReport:
     judged = {verdict.doc_id for verdict in verdicts}
     texts = {info.doc_id: engine.read(info.doc_id) for info in documents if info.doc_id in judged}
     placed = [(verdict, _place(verdict, texts.get(verdict.doc_id, ""))) for verdict in verdicts]
-    lost = sum(place is None for _, place in placed)
+    lost = sum(evidence is None for _, evidence in placed)
     good = _group(placed, "up")
     bad = _group(placed, "down")
     if not good:
@@ -67,15 +67,15 @@ def _group(
 ) -> dict[tuple[str, str], list[tuple[int, int]]]:
     """Places by question and document."""
     grouped = defaultdict(set)
-    for verdict, place in placed:
-        if verdict.verdict == kind and place is not None:
-            grouped[verdict.question, verdict.doc_id].add(place)
-    return {key: sorted(places) for key, places in grouped.items()}
+    for verdict, evidence in placed:
+        if verdict.verdict == kind and evidence is not None:
+            grouped[verdict.question, verdict.doc_id].add(evidence)
+    return {key: sorted(spans) for key, spans in grouped.items()}
 
 
 def _records(grouped: dict[tuple[str, str], list[tuple[int, int]]]) -> Iterable[dict[str, Any]]:
-    for number, ((question, doc_id), places) in enumerate(grouped.items()):
-        yield {"query_id": str(number), "query": question, "doc_id": doc_id, "spans": places}
+    for number, ((question, doc_id), spans) in enumerate(grouped.items()):
+        yield {"query_id": str(number), "query": question, "doc_id": doc_id, "spans": spans}
 
 
 def _documents(engine: Engine, documents: Iterable[DocumentInfo]) -> Iterable[dict[str, Any]]:

@@ -29,7 +29,7 @@ class Verdict:
     time: str = ""
 
     @property
-    def place(self) -> tuple[str, str, int, int]:
+    def key(self) -> tuple[str, str, int, int]:
         """What is judged."""
         return self.question, self.doc_id, self.start, self.end
 
@@ -59,8 +59,8 @@ def _last_verdicts(path: Path) -> Iterator[Verdict]:
             verdict = Verdict(**json.loads(line))
         except (ValueError, TypeError) as error:
             raise StorageError(f"{path}, line {number}: not a verdict ({error})") from error
-        last.pop(verdict.place, None)
-        last[verdict.place] = verdict
+        last.pop(verdict.key, None)
+        last[verdict.key] = verdict
     return (verdict for verdict in last.values() if verdict.verdict != "none")
 
 

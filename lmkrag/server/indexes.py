@@ -21,13 +21,13 @@ _logger = logging.getLogger(__name__)
 class ServedIndex:
     """One index and the name it is served under. State: the open engine."""
 
-    def __init__(self, name: str, place: Path | str, workers: Workers, open_engine: Callable[[str], Engine]) -> None:
+    def __init__(self, name: str, source: Path | str, workers: Workers, open_engine: Callable[[str], Engine]) -> None:
         """Open the index, with what opens one by its name.
 
         Raises:
             IndexNotFound: there is none. StorageError: it can't be used.
         """
-        self.name, self.path, self._place = name, Path(place), str(place)
+        self.name, self.path, self._source = name, Path(source), str(source)
         self._workers = workers
         self._guard = threading.Lock()
         self._open = partial(open_engine, name)
@@ -63,7 +63,7 @@ class ServedIndex:
 
     def to_problem(self, error: LmkragError) -> Problem:
         """Return an error as the problem of a request, which names the index but never its directory."""
-        return from_error(error, self.name, self._place)
+        return from_error(error, self.name, self._source)
 
     def _open_again(self, old: Engine) -> Engine:
         with self._guard:
@@ -83,14 +83,14 @@ class ServedIndexes:
 
     def __init__(
         self,
-        places: Mapping[str, Path | str],
+        sources: Mapping[str, Path | str],
         workers: Workers,
         open_engine: Callable[[str], Engine] | None = None,
     ) -> None:
         """Open them.
 
         Args:
-            places: where they are, by name.
+            sources: where they are, by name.
             workers: that search.
             open_engine: opens the one of a name; without it, the directory is opened.
 
@@ -98,11 +98,11 @@ class ServedIndexes:
             IndexNotFound: one is not there. StorageError: one can't be used.
         """
         self.by_name: dict[str, ServedIndex] = {}
-        places = {name: place if isinstance(place, str) else place.resolve() for name, place in places.items()}
-        opening = (lambda name: Engine.open(places[name])) if open_engine is None else open_engine
+        sources = {name: source if isinstance(source, str) else source.resolve() for name, source in sources.items()}
+        opening = (lambda name: Engine.open(sources[name])) if open_engine is None else open_engine
         try:
-            for name, place in places.items():
-                self.by_name[name] = ServedIndex(name, place, workers, opening)
+            for name, source in sources.items():
+                self.by_name[name] = ServedIndex(name, source, workers, opening)
         except BaseException:
             self.close()
             raise

@@ -65,8 +65,8 @@ def serving_on_ray(
         raise UsageError("--writable: on Ray indexes are only read; write to the index itself, or push a snapshot")
     if not settings.port:
         raise UsageError("--port 0: Ray Serve has to be told a port")
-    places = {name: place if is_url(place) else Path(place).resolve() for name, place in settings.indexes.items()}
-    settings = replace(settings, indexes=places)
+    sources = {name: source if is_url(source) else Path(source).resolve() for name, source in settings.indexes.items()}
+    settings = replace(settings, indexes=sources)
     with connected(cluster.address):
         try:
             from ray import serve
@@ -76,7 +76,7 @@ def serving_on_ray(
         serve.start(http_options={"host": settings.host, "port": settings.port}, logging_config=_quiet())
         options = {"num_replicas": cluster.replicas, "ray_actor_options": {"num_cpus": cluster.cpus}}
         shard = serve.deployment(ShardReplica, max_ongoing_requests=_CALLS, health_check_period_s=_HEALTH, **options)
-        counts = {name: count_shards(str(place)) for name, place in settings.indexes.items()}
+        counts = {name: count_shards(str(source)) for name, source in settings.indexes.items()}
         bound = [
             shard.options(name=_deployment(name, number)).bind(
                 str(settings.indexes[name]), number, str(Path(cluster.cache) / name)
@@ -150,11 +150,11 @@ def open_scattered(settings: ServerSettings, name: str, *, cache: str = CACHE) -
     """
     from ray import serve
 
-    place = str(settings.indexes[name])
-    numbers = range(count_shards(place))
+    source = str(settings.indexes[name])
+    numbers = range(count_shards(source))
     handles = [serve.get_deployment_handle(_deployment(name, number), APPLICATION) for number in numbers]
-    shards = RayShards(handles, joint=is_url(place))
-    path = Path(cache).expanduser() / name if is_url(place) else Path(place)
+    shards = RayShards(handles, joint=is_url(source))
+    path = Path(cache).expanduser() / name if is_url(source) else Path(source)
     return Engine(ScatteredStore(path, shards), **settings.reranking)
 
 

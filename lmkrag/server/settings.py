@@ -128,12 +128,12 @@ def name_indexes(values: tuple[str, ...]) -> dict[str, Path | str]:
     named: dict[str, Path | str] = {}
     for value in values:
         name, given, folder = value.partition("=")
-        place = folder if given and _NAME.fullmatch(name) else value
-        path = place if is_url(place) else Path(place)
-        if path is place:
-            name = name if place is folder else place.rstrip("/").rpartition("/")[2]
+        source = folder if given and _NAME.fullmatch(name) else value
+        path = source if is_url(source) else Path(source)
+        if path is source:
+            name = name if source is folder else source.rstrip("/").rpartition("/")[2]
         else:
-            name = name if place is folder else Path(place).resolve().name
+            name = name if source is folder else Path(source).resolve().name
         if name in named:
             raise UsageError(f"two indexes are called {name!r}: name them with --index NAME=DIR")
         named[name] = path

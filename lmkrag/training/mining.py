@@ -104,11 +104,11 @@ def _read(record: list[Any]) -> MinedQuestion:
 def _mine(settings: MiningSettings, chosen: RerankerSet) -> Iterator[MinedQuestion]:
     dataset = load_dataset(settings.resolve(settings.data) / chosen.path)
     rng = np.random.default_rng(settings.seed)
-    asked = {query.doc_id for query in dataset.queries if query.spans}
+    labelled = {query.doc_id for query in dataset.queries if query.spans}
     documents, characters, skipped = [], 0, 0
     for number in rng.permutation(len(dataset.documents)):
         document = dataset.documents[number]
-        if document.doc_id not in asked:
+        if document.doc_id not in labelled:
             continue
         if chosen.skip and skipped <= chosen.skip:
             skipped += len(document.text)
@@ -141,11 +141,11 @@ def _mine_question(snapshot: Searchable, query: Query, vector: np.ndarray, chose
     row = snapshot.find_document(query.doc_id)
     assert row is not None
     allowed = Selection(snapshot.documents, [row.id]) if chosen.within else None
-    asked = SearchQuery(vector, query_words(query.query), top_k=_RESULTS, allowed=allowed)
-    matches = gather_matches(snapshot, asked)
+    search_query = SearchQuery(vector, query_words(query.query), top_k=_RESULTS, allowed=allowed)
+    matches = gather_matches(snapshot, search_query)
     if not len(matches.sentences):
         return None
-    candidates = score_matches(snapshot, asked, prefer_named_document(snapshot, asked, matches))
+    candidates = score_matches(snapshot, search_query, prefer_named_document(snapshot, search_query, matches))
     views = Views(snapshot, candidates)
     labels = _label(candidates, snapshot.view_document(row.id), query.spans, chosen.strings)
     good = np.flatnonzero(labels == ANSWERS)

@@ -41,14 +41,14 @@ class Head(nn.Module):
                 nn.init.zeros_(module.bias)
 
     def forward(
-        self, after: Tensor, before: Tensor, asked: Tensor, owners: Tensor, count: int
+        self, after: Tensor, before: Tensor, question_mask: Tensor, owners: Tensor, count: int
     ) -> tuple[Tensor, Tensor]:
         """Score the sentences and the tokens of passages.
 
         Args:
             after: ``[p, t, d]`` states of the last layer.
             before: ``[p, t, d]`` states before the first.
-            asked: ``[p, t]`` bool, tokens of the question.
+            question_mask: ``[p, t]`` bool, tokens of the question.
             owners: ``[p, t]`` the sentence each token is of, -1 for none.
             count: of sentences, ``k``.
 
@@ -60,8 +60,8 @@ class Head(nn.Module):
         sums = after.new_zeros(shape).scatter_add_(1, group[..., None].expand_as(after), after)
         sizes = after.new_zeros(shape[:2]).scatter_add_(1, group, torch.ones_like(group, dtype=after.dtype))
         means = (sums / sizes.clamp(min=1)[..., None])[:, :count]
-        longest = int(asked.sum(1).max())
-        question, real = after[:, 1 : 1 + longest], asked[:, 1 : 1 + longest]
+        longest = int(question_mask.sum(1).max())
+        question, real = after[:, 1 : 1 + longest], question_mask[:, 1 : 1 + longest]
         whole = (question * real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1)
         weights = self.weigh(question)[..., 0].masked_fill(~real, _MASKED).softmax(1)
         matches = []
@@ -126,7 +126,7 @@ class RerankerModel(nn.Module):
         after = self.bert(
             input_ids=batch.ids, token_type_ids=batch.types, attention_mask=batch.mask.long()
         ).last_hidden_state
-        scores, ends = self.head(after, before, batch.asked, batch.owners, batch.labels.shape[1])
+        scores, ends = self.head(after, before, batch.question_mask, batch.owners, batch.labels.shape[1])
         return scores, ends
 
     def forward(self, step: PlaceStep) -> dict[str, Tensor]:

@@ -24,7 +24,7 @@ _GOOD_PASSAGES = 2  # that answer, of one question, at most
 class PlaceBatch:
     """``p`` passages of about the same length: ``t`` tokens with ``k`` sentences, padded.
 
-    Of tokens, each ``[p, t]``: ``ids`` and ``types``; ``mask``, what is no padding; ``asked``, the question's;
+    Of tokens, each ``[p, t]``: ``ids`` and ``types``; ``mask``, what is no padding; ``question_mask``, the question's;
     ``owners``, the sentence each is of, -1 for none; ``starts`` and ``ends``, where a short answer may start and end.
     Of sentences, each ``[p, k]``: ``scores``, and ``labels``, padding is unknown. ``question`` ``[p]``: that each
     passage is read with.
@@ -33,7 +33,7 @@ class PlaceBatch:
     ids: Tensor
     types: Tensor
     mask: Tensor
-    asked: Tensor
+    question_mask: Tensor
     owners: Tensor
     starts: Tensor
     ends: Tensor
@@ -120,7 +120,7 @@ def _pack(pairs: Sequence[PairTokens], passages: Sequence[MinedPassage], questio
     shape = len(pairs), max(len(pair.ids) for pair in pairs)
     sentences = len(pairs), max(len(passage.sentences) for passage in passages)
     arrays: dict[str, Any] = {name: np.zeros(shape, np.int64) for name in ("ids", "types")}
-    arrays |= {name: np.zeros(shape, bool) for name in ("mask", "asked", "starts", "ends")}
+    arrays |= {name: np.zeros(shape, bool) for name in ("mask", "question_mask", "starts", "ends")}
     arrays["owners"] = np.full(shape, -1, np.int64)
     arrays["scores"] = np.zeros(sentences, np.float32)
     arrays["labels"] = np.full(sentences, UNKNOWN, np.int64)
@@ -129,7 +129,7 @@ def _pack(pairs: Sequence[PairTokens], passages: Sequence[MinedPassage], questio
         for name in ("ids", "types", "owners"):
             arrays[name][row, :length] = getattr(pair, name)
         arrays["mask"][row, :length] = True
-        arrays["asked"][row, 1 : 1 + pair.question] = True
+        arrays["question_mask"][row, 1 : 1 + pair.question] = True
         read = int(pair.owners.max(initial=-1)) + 1  # what did not fit is not known
         arrays["scores"][row, :read] = passage.scores[:read]
         arrays["labels"][row, :read] = passage.labels[:read]

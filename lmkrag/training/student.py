@@ -226,17 +226,18 @@ class LandmarkObjective(nn.Module):
         sentences = self._read(self.backbone, self.pooling, step)
         questions = read_sentences(self.backbone, self.pooling, step.questions)
         candidate = step.candidate
-        beside = sentences.new_zeros(())
+        distillation = sentences.new_zeros(())
         if self._teacher:
-            held = self._teacher[0]
+            teacher = self._teacher[0]
             with torch.no_grad():
-                fixed = self._taught(held, step)
-                asked = read_sentences(held.backbone, held.pooling, step.questions)
-            candidate = mask_near_duplicates(candidate, step.weights, fixed, self._stage.duplicate)
-            beside = self._stage.anchor * anchor_loss(torch.cat([sentences, questions]), torch.cat([fixed, asked]))
+                taught = self._taught(teacher, step)
+                taught_questions = read_sentences(teacher.backbone, teacher.pooling, step.questions)
+            candidate = mask_near_duplicates(candidate, step.weights, taught, self._stage.duplicate)
+            vectors, targets = torch.cat([sentences, questions]), torch.cat([taught, taught_questions])
+            distillation = self._stage.anchor * anchor_loss(vectors, targets)
             if self._stage.imitation > 0:
-                beside = beside + self._stage.imitation * imitation_loss(
-                    questions @ sentences.T, asked @ fixed.T, temperature=self._stage.temperature
+                distillation = distillation + self._stage.imitation * imitation_loss(
+                    questions @ sentences.T, taught_questions @ taught.T, temperature=self._stage.temperature
                 )
         loss = landmark_loss(
             questions @ sentences.T,
@@ -246,7 +247,7 @@ class LandmarkObjective(nn.Module):
             mixing=step.mixing,
             temperature=self._stage.temperature,
         )
-        return {"loss": loss + beside}
+        return {"loss": loss + distillation}
 
     @classmethod
     def _taught(cls, teacher: Student, step: Step) -> Tensor:

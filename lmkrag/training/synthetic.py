@@ -125,12 +125,12 @@ def _clean(reply: str) -> str:
 
 
 def _write_set(documents: Sequence[Document], records: list[Record], out: Path) -> int:
-    asked: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str]] = set()
     queries = []
     for record in records:
         key = (record["doc_id"], record["query"].casefold())
-        if record["query"] and key not in asked:
-            asked.add(key)
+        if record["query"] and key not in seen:
+            seen.add(key)
             kept = {name: record[name] for name in ("query", "doc_id", "spans")}
             queries.append({"query_id": str(record["number"]), **kept})
     used = {query["doc_id"] for query in queries}

@@ -88,8 +88,8 @@ class RecallWatch:
 def sample_dataset(dataset: Dataset, characters: int, queries: int) -> Dataset:
     """Some documents with at least ``characters`` in all, and questions about them."""
     rng = np.random.default_rng(0)
-    asked = {query.doc_id for query in dataset.queries if query.spans}
-    candidates = [document for document in dataset.documents if document.doc_id in asked]
+    labelled = {query.doc_id for query in dataset.queries if query.spans}
+    candidates = [document for document in dataset.documents if document.doc_id in labelled]
     documents, total = [], 0
     for index in rng.permutation(len(candidates)):
         documents.append(candidates[index])

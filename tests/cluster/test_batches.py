@@ -1,4 +1,4 @@
-"""Blocks: encoded apart, adopted whole, by processes that may die."""
+"""Batches: encoded apart, adopted whole, by processes that may die."""
 
 import json
 import os
@@ -13,8 +13,8 @@ import pytest
 from lmkrag import Document, Engine
 from lmkrag.cluster import parallel as indexing
 from lmkrag.cluster import processes
-from lmkrag.cluster.batches import Block, find_blocks
-from lmkrag.cluster.parallel import adopt_blocks
+from lmkrag.cluster.batches import Batch, find_batches
+from lmkrag.cluster.parallel import adopt_batches
 from lmkrag.corpus.walk import Found
 from lmkrag.encoder.index_encoder import load_new_encoder
 from lmkrag.errors import IndexCorrupt, IndexMismatch, UsageError
@@ -56,7 +56,7 @@ def plain(folder, tmp_path, encoder):
 
 
 @pytest.fixture
-def small_blocks(monkeypatch):
+def small_batches(monkeypatch):
     monkeypatch.setattr(indexing, "_LEAST", 1)
 
 
@@ -68,7 +68,7 @@ def kill_a_worker() -> int:
     return worker
 
 
-def test_workers_make_the_same_index_though_one_is_killed(folder, plain, tmp_path, encoder, small_blocks):
+def test_workers_make_the_same_index_though_one_is_killed(folder, plain, tmp_path, encoder, small_batches):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         seen, killed = [], []
 
@@ -113,14 +113,14 @@ def test_processes_that_die_before_they_read_what_they_are_told(encoder, tmp_pat
     long = [
         Found(tmp_path / f"{number}-{'x' * 100}.txt", "a", "", (1, 1), "") for number in range(3_000)
     ]  # a full pipe
-    blocks = [Block(name, tuple(long)) for name in ("one", "two")]
-    with processes.encoding_blocks(blocks, tmp_path / "out", encoder.spec, None, workers=2) as outcomes:
+    batches = [Batch(name, tuple(long)) for name in ("one", "two")]
+    with processes.encoding_batches(batches, tmp_path / "out", encoder.spec, None, workers=2) as outcomes:
         found = list(outcomes)
-    assert {block.name for block, _ in found} == {"one", "two"}
+    assert {batch.name for batch, _ in found} == {"one", "two"}
     assert all("died 2 times" in failure for _, failure in found)
 
 
-def test_a_file_that_kills_every_process_is_skipped_with_a_line(folder, tmp_path, small_blocks, monkeypatch):
+def test_a_file_that_kills_every_process_is_skipped_with_a_line(folder, tmp_path, small_batches, monkeypatch):
     poison = "import os\nos._exit(9)\n"
     monkeypatch.setattr("lmkrag.cluster.processes._START", poison)
     with Engine.open(tmp_path / "index", create=True) as engine:
@@ -131,17 +131,17 @@ def test_a_file_that_kills_every_process_is_skipped_with_a_line(folder, tmp_path
         assert engine.add(folder, workers=1).added == 7
 
 
-def test_what_an_interrupted_run_has_encoded_is_adopted(folder, plain, tmp_path, encoder, small_blocks, monkeypatch):
+def test_what_an_interrupted_run_has_encoded_is_adopted(folder, plain, tmp_path, encoder, small_batches, monkeypatch):
     def stop(*_, **__):
         raise KeyboardInterrupt
 
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         work = WorkingFolder(engine._store.path, "workers")
         work.claim()
-        indexing.encode_sources([folder], work.new, encoder.spec, block_bytes=1)
-        (folder / "glass-river.txt").write_text("The river is of glass.")  # its block is of no use any more
+        indexing.encode_sources([folder], work.new, encoder.spec, batch_bytes=1)
+        (folder / "glass-river.txt").write_text("The river is of glass.")  # its batch is of no use any more
         with monkeypatch.context() as patched:
-            patched.setattr(indexing, "encoding_blocks", stop)
+            patched.setattr(indexing, "encoding_batches", stop)
             with pytest.raises(KeyboardInterrupt):
                 engine.add(folder, workers=2)
         assert len(engine.documents()) == 6
@@ -151,25 +151,25 @@ def test_what_an_interrupted_run_has_encoded_is_adopted(folder, plain, tmp_path,
 
 
 def test_encode_and_adopt(lmkrag, folder, tmp_path):
-    made = lmkrag("cluster", "encode", folder, "--out", tmp_path / "blocks", "--block-size", "0.02")
+    made = lmkrag("cluster", "encode", folder, "--out", tmp_path / "batches", "--batch-size", "0.02")
     assert made.returncode == 0, made.stderr
     assert "7 added, 1 skipped" in made.stderr and "skipped broken.pdf" in made.stderr
     once = load_new_encoder(None)
-    again = indexing.encode_sources([folder], tmp_path / "blocks", once.spec, block_bytes=20_000)
+    again = indexing.encode_sources([folder], tmp_path / "batches", once.spec, batch_bytes=20_000)
     assert (again.added, again.unchanged, len(again.skipped)) == (0, 7, 1)
     index = tmp_path / "adopting"
-    adopted = json.loads(lmkrag("cluster", "adopt", tmp_path / "blocks", "--index", index, "--json").stdout)
+    adopted = json.loads(lmkrag("cluster", "adopt", tmp_path / "batches", "--index", index, "--json").stdout)
     assert (adopted["added"], adopted["skipped"][0]["path"]) == (7, "broken.pdf")
     with Engine.open(index) as engine, Engine.open(tmp_path / "at-once", create=True, encoder=once) as plain:
         plain.add(folder)
         assert facts(engine) == facts(plain)
         assert found(engine) == found(plain)
         assert not engine.verify()
-        assert adopt_blocks(engine._store, [tmp_path / "blocks"]).unchanged == 7
+        assert adopt_batches(engine._store, [tmp_path / "batches"]).unchanged == 7
         report = engine.add(folder)
         assert (report.added, report.updated, report.unchanged) == (0, 0, 6)
     refused = lmkrag("cluster", "adopt", tmp_path / "docs", "--index", index)
-    assert refused.returncode == 2 and "no blocks here" in refused.stderr
+    assert refused.returncode == 2 and "no batches here" in refused.stderr
 
 
 def test_an_index_with_removed_documents_is_adopted(tmp_path, encoder):
@@ -179,7 +179,7 @@ def test_an_index_with_removed_documents_is_adopted(tmp_path, encoder):
         one.remove(["d1", "d4"])
     with Engine.open(tmp_path / "two", create=True, encoder=encoder) as two:
         two.add([Document("d5", "d5", "Pump number 5 was sold."), Document("own", "own", "A page of its own.")])
-        report = adopt_blocks(two._store, [tmp_path / "one"])
+        report = adopt_batches(two._store, [tmp_path / "one"])
         assert (report.added, report.updated, report.skipped) == (3, 1, ())
         assert sorted(info.doc_id for info in two.documents()) == ["d0", "d2", "d3", "d5", "own"]
         for number in (0, 2, 3, 5):
@@ -191,27 +191,27 @@ def test_an_index_with_removed_documents_is_adopted(tmp_path, encoder):
 
 
 def test_what_cannot_be_adopted(tmp_path, encoder, folder):
-    block = tmp_path / "block"
-    with Engine.open(block, create=True, encoder=encoder) as engine:
+    batch = tmp_path / "batch"
+    with Engine.open(batch, create=True, encoder=encoder) as engine:
         engine.add([Document("a", "a", "The gate is green.")])
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         with pytest.raises(UsageError, match="can't adopt itself"):
-            adopt_blocks(engine._store, [tmp_path / "index"])
-        with pytest.raises(UsageError, match="no blocks here"):
-            adopt_blocks(engine._store, [folder])
-        segment = next((block / "segments").glob("*.words"))
+            adopt_batches(engine._store, [tmp_path / "index"])
+        with pytest.raises(UsageError, match="no batches here"):
+            adopt_batches(engine._store, [folder])
+        segment = next((batch / "segments").glob("*.words"))
         whole = segment.read_bytes()
         segment.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
         with pytest.raises(IndexCorrupt, match="damaged"):
-            adopt_blocks(engine._store, [block])
+            adopt_batches(engine._store, [batch])
         assert engine.documents() == [] and not engine.verify()
         segment.write_bytes(whole)
-        assert adopt_blocks(engine._store, [block]).added == 1
+        assert adopt_batches(engine._store, [batch]).added == 1
         segment.write_bytes(b"x" * len(whole))
         assert engine.search("the gate")[0].text == "The gate is green."
     base = Engine.open(tmp_path / "other", create=True, encoder="all-MiniLM-L6-v2")
     with base as engine, pytest.raises(IndexMismatch, match="made with encoder"):
-        adopt_blocks(engine._store, [block])
+        adopt_batches(engine._store, [batch])
 
 
 def test_wrong_numbers_of_workers(tmp_path, encoder, folder):
@@ -223,6 +223,6 @@ def test_wrong_numbers_of_workers(tmp_path, encoder, folder):
             engine.add([Document("a", "a", "x")], workers=2)
 
 
-def test_find_blocks_in_nothing(tmp_path):
-    with pytest.raises(UsageError, match="no blocks here"):
-        find_blocks(tmp_path / "missing")
+def test_find_batches_in_nothing(tmp_path):
+    with pytest.raises(UsageError, match="no batches here"):
+        find_batches(tmp_path / "missing")

@@ -77,8 +77,8 @@ def test_workers_and_a_machine_die_while_it_indexes(cluster, texts, encoder, tmp
     killed = []
 
     def kill():
-        wait_for(lambda: processes("BlockEncoder.encode") and len(processes("BlockEncoder")) > 2)
-        dead, full = processes("BlockEncoder")[:2]
+        wait_for(lambda: processes("BatchEncoder.encode") and len(processes("BatchEncoder")) > 2)
+        dead, full = processes("BatchEncoder")[:2]
         os.kill(dead, signal.SIGKILL)
         resource.prlimit(full, resource.RLIMIT_FSIZE, (10_000, 10_000))  # its disk is full from now on
         killed.extend([dead, full])
@@ -113,7 +113,7 @@ def test_a_cluster_that_is_not_there_or_has_no_cards(cluster, texts, encoder, tm
     assert "only served on Ray" in done.stderr
     (tmp_path / "ray.py").write_text("raise ImportError('not here')")
     hidden = {"PYTHONPATH": str(tmp_path)}
-    done = lmkrag("cluster", "encode", texts, "--out", tmp_path / "blocks", "--ray", "local", env=hidden)
+    done = lmkrag("cluster", "encode", texts, "--out", tmp_path / "batches", "--ray", "local", env=hidden)
     assert (done.returncode, done.stderr) == (1, "lmkrag: ray is not installed: pip install 'lmkrag[ray]'\n")
 
 

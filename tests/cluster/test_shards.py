@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from lmkrag import Document, Engine
 from lmkrag.cluster import resharding
-from lmkrag.cluster.parallel import adopt_blocks
+from lmkrag.cluster.parallel import adopt_batches
 from lmkrag.cluster.resharding import reshard_index
 from lmkrag.errors import IndexCorrupt, IndexMismatch, IndexNotFound, UsageError
 from lmkrag.index.opening import open_store
@@ -122,9 +122,9 @@ def test_the_life_of_a_sharded_index(corpus, tmp_path, lmkrag):
         assert not engine.verify()
         assert len(engine.documents()) == 4
         with Engine.open(tmp_path / "other", create=True) as other:
-            assert adopt_blocks(other._store, [index]).added == 4  # from shards, and back into some
+            assert adopt_batches(other._store, [index]).added == 4  # from shards, and back into some
             other.add([Document("memo", "", "A memo about the winch.")])
-        assert adopt_blocks(engine._store, [tmp_path / "other"]).added == 1
+        assert adopt_batches(engine._store, [tmp_path / "other"]).added == 1
         assert engine.search("winch")[0].doc_id == "memo"
 
 

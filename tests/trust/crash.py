@@ -34,8 +34,8 @@ import faiss
 import numpy as np
 
 from lmkrag import Engine, LandmarkEncoder
-from lmkrag.cluster.batches import encode_block, plan_blocks
-from lmkrag.cluster.parallel import adopt_blocks
+from lmkrag.cluster.batches import encode_batch, plan_batches
+from lmkrag.cluster.parallel import adopt_batches
 from lmkrag.corpus import load
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import StorageError
@@ -67,7 +67,7 @@ class Job:
         self.docs.mkdir(parents=True, exist_ok=True)
 
     def do(self, step: dict, tell: Callable[[str, dict], None]) -> None:
-        """One step: change files and add them or adopt a block of them, remove documents, or compact."""
+        """One step: change files and add them or adopt a batch of them, remove documents, or compact."""
         for name, text in step.get("files", {}).items():
             half = self.docs.with_name("half")
             half.write_text(text)
@@ -79,7 +79,7 @@ class Job:
         tell("begun", step)
         with Engine.open(self.index, create=True, encoder=self.encoder) as engine:
             if step.get("adopt"):
-                adopt_blocks(engine._store, [self.encode()])
+                adopt_batches(engine._store, [self.encode()])
             elif "files" in step:
                 engine.add(self.docs)
             elif "removed" in step:
@@ -90,10 +90,10 @@ class Job:
         tell("done", step)
 
     def encode(self) -> Path:
-        """The documents as a block, which lies elsewhere."""
+        """The documents as a batch, which lies elsewhere."""
         files = find_changes([self.docs], {}, {}).to_read
-        (block,) = plan_blocks(files, self.encoder.spec, None, size=1 << 20)
-        return encode_block(block, self.index.with_name("blocks"), lambda: self.encoder, self.encoder.spec)
+        (batch,) = plan_batches(files, self.encoder.spec, None, size=1 << 20)
+        return encode_batch(batch, self.index.with_name("batches"), lambda: self.encoder, self.encoder.spec)
 
     def run(self, steps: list[dict], *, delay: float | None = None, arm: tuple = ()) -> tuple[list, str]:
         """Run steps in a child, killed after ``delay`` seconds; return what it told and how it ended."""

@@ -39,8 +39,8 @@ def read(data: bytes, name: str) -> Loaded:
         document = docx.Document(io.BytesIO(data))
         reader = _Reader(document)
         lines = list(reader.blocks(document.element.body))
-        facts = document.core_properties
-        title, author = facts.title or reader.title, facts.author or ""
+        properties = document.core_properties
+        title, author = properties.title or reader.title, properties.author or ""
     except Exception as error:  # python-docx lets errors of lxml, zipfile and zlib through
         raise DocumentError(f"broken Word file ({type(error).__name__})") from error
     text = "\n\n".join(lines)
@@ -56,7 +56,7 @@ class _Reader:
         self._part = document.part
         self._styles: dict[str | None, str] = {}
         self._numbers = WordNumbers(self._related(RELATIONSHIP_TYPE.NUMBERING), document.styles.element)
-        self._notes = [_Notes(mark, self._related(kind), how) for mark, kind, how in _NOTES]
+        self._notes = [_Notes(mark, self._related(kind), ordinals) for mark, kind, ordinals in _NOTES]
         self.title = ""
 
     def _related(self, kind: str) -> Any | None:

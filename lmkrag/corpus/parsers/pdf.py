@@ -35,7 +35,7 @@ def read(data: bytes, name: str) -> Loaded:
         raise DocumentError(f"broken PDF ({error})") from error
     try:
         contents = [_read_page(pdf, number) for number in range(len(pdf))]
-        facts = pdf.get_metadata_dict(skip_empty=True)
+        metadata = pdf.get_metadata_dict(skip_empty=True)
     except pypdfium2.PdfiumError as error:
         raise DocumentError(f"broken PDF ({error})") from error
     finally:
@@ -47,8 +47,8 @@ def read(data: bytes, name: str) -> Loaded:
             raise DocumentError("PDF without text")
         pages = f"{len(scanned)} scanned page{'s' * (len(scanned) != 1)}"
         raise DocumentError(f"{pages} without a text layer: pip install 'lmkrag[ocr]' reads them", lasting=False)
-    meta = {key.lower(): facts[key] for key in ("Author", "Subject", "Keywords") if key in facts}
-    return Loaded(text, "pdf", facts.get("Title", ""), starts, meta, scanned=scanned)
+    meta = {key.lower(): metadata[key] for key in ("Author", "Subject", "Keywords") if key in metadata}
+    return Loaded(text, "pdf", metadata.get("Title", ""), starts, meta, scanned=scanned)
 
 
 def render_page(data: bytes, number: int, scale: float) -> bytes:

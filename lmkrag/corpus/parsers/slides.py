@@ -19,8 +19,8 @@ def read(data: bytes, name: str) -> Loaded:
     try:
         presentation = pptx.Presentation(io.BytesIO(data))
         slides = [_GAP.join(_read_slide(slide)) for slide in presentation.slides]
-        facts = presentation.core_properties
-        title, author = facts.title or "", facts.author or ""
+        properties = presentation.core_properties
+        title, author = properties.title or "", properties.author or ""
     except Exception as error:  # python-pptx lets errors of lxml and zipfile through
         raise DocumentError(f"broken PowerPoint file ({type(error).__name__})") from error
     if not any(slides):

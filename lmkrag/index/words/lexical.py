@@ -120,12 +120,12 @@ def score_documents(segments: Sequence[LiveSegment], documents: DocumentRanges, 
     Returns:
         ``[k]`` float32.
     """
-    place = np.full(len(documents.keys), -1)
-    place[positions] = np.arange(len(positions))
+    position = np.full(len(documents.keys), -1)
+    position[positions] = np.arange(len(positions))
     counts = np.zeros((len(terms.weights), len(positions)))
     lengths = np.zeros(len(positions), np.int64)
     for live, postings in zip(segments, terms.postings, strict=True):
-        owners = place[live.owners]
+        owners = position[live.owners]
         kept = owners >= 0
         owners, starts = owners[kept], live.runs[kept, 0]
         stops = starts + live.runs[kept, 2]

@@ -95,11 +95,11 @@ class Postings:
 
     def find(self, word: int) -> Posting:
         """Return where a word is; nowhere, perhaps."""
-        place = int(np.searchsorted(self._words, np.uint64(word)))
-        if place == len(self._words) or self._words[place] != word:
+        index = int(np.searchsorted(self._words, np.uint64(word)))
+        if index == len(self._words) or self._words[index] != word:
             first, stop = 0, 0
         else:
-            first, stop = int(self._starts[place]), int(self._starts[place + 1])
+            first, stop = int(self._starts[index]), int(self._starts[index + 1])
         return Posting(self._rows[first:stop], self._counts[first:stop])
 
     @computed_once
@@ -122,10 +122,10 @@ def merge_postings(parts: Sequence[tuple[Postings, Ids]]) -> Tables:
     languages: set[str] = set()
     lengths = [np.zeros(0, np.int64)]
     for postings, kept in parts:
-        place = np.full(len(postings.lengths), -1, np.int64)
-        place[kept] = np.arange(before, before + len(kept))
+        position = np.full(len(postings.lengths), -1, np.int64)
+        position[kept] = np.arange(before, before + len(kept))
         its_words, its_rows, its_counts = postings.entries()
-        moved = place[its_rows]
+        moved = position[its_rows]
         alive = moved >= 0
         words.append(its_words[alive])
         rows.append(moved[alive].astype(np.uint32))

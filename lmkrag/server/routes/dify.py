@@ -86,10 +86,10 @@ class RetrievalReply(BaseModel):
 async def retrieve(body: RetrievalBody, service: TheService) -> RetrievalReply:
     """Find passages for Dify. The knowledge id is the name of an index."""
     index = service.indexes.find(body.knowledge_id)
-    how, condition = body.retrieval_setting, body.metadata_condition
+    options, condition = body.retrieval_setting, body.metadata_condition
 
     def search(engine: Engine) -> list[Span]:
-        return engine.search(body.query, top_k=how.top_k, filter=to_filter(condition) if condition else None)
+        return engine.search(body.query, top_k=options.top_k, filter=to_filter(condition) if condition else None)
 
     spans = await index.run(search)
     records = [
@@ -101,7 +101,7 @@ async def retrieve(body: RetrievalBody, service: TheService) -> RetrievalReply:
         )
         for span in spans
     ]
-    return RetrievalReply(records=[record for record in records if record.score >= how.score_threshold])
+    return RetrievalReply(records=[record for record in records if record.score >= options.score_threshold])
 
 
 def to_filter(condition: MetadataCondition) -> str | None:

@@ -114,8 +114,12 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
 def count_usage(engine: Engine, question: str, text: str) -> dict[str, int]:
     """Return the tokens of a question and its answer, by the tokenizer of the index's encoder."""
     count = engine.encoder.count_tokens
-    asked, said = count(question), count(text)
-    return {"prompt_tokens": asked, "completion_tokens": said, "total_tokens": asked + said}
+    prompt_tokens, completion_tokens = count(question), count(text)
+    return {
+        "prompt_tokens": prompt_tokens,
+        "completion_tokens": completion_tokens,
+        "total_tokens": prompt_tokens + completion_tokens,
+    }
 
 
 async def _chunks(
@@ -148,18 +152,18 @@ def read_conversation(messages: Sequence[Message]) -> tuple[list[Exchange], str]
         Problem: nobody asks anything, or the question is too long.
     """
     exchanges: list[Exchange] = []
-    asked = ""
+    question = ""
     for message in messages:
         if message.role == "user":
-            asked = message.text.strip()
-        elif message.role == "assistant" and asked and message.text:
-            exchanges.append((asked, message.text))
-            asked = ""
-    if not asked:
+            question = message.text.strip()
+        elif message.role == "assistant" and question and message.text:
+            exchanges.append((question, message.text))
+            question = ""
+    if not question:
         raise Problem(400, "usage", "No question", "the last message must be the user's, and have text")
-    if len(asked) > MAX_QUERY:
+    if len(question) > MAX_QUERY:
         raise Problem(400, "usage", "The question is too long", f"a question has at most {MAX_QUERY:,} characters")
-    return exchanges, asked
+    return exchanges, question
 
 
 def annotate(answer: Answer, index: ServedIndex, base: str) -> list[dict[str, Any]]:
@@ -167,12 +171,12 @@ def annotate(answer: Answer, index: ServedIndex, base: str) -> list[dict[str, An
     found = []
     for citation in answer.citations:
         mark = f"[{citation.number}]"
-        place = answer.text.find(mark)
+        position = answer.text.find(mark)
         link = {
             "url": f"{base}?{urlencode(_page_state(index, citation))}",
             "title": citation.place,
-            "start_index": max(0, place),
-            "end_index": max(0, place) + (len(mark) if place >= 0 else 0),
+            "start_index": max(0, position),
+            "end_index": max(0, position) + (len(mark) if position >= 0 else 0),
         }
         found.append({"type": "url_citation", "url_citation": link})
     return found

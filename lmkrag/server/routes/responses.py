@@ -120,19 +120,19 @@ async def _events(builder: _Builder, reader: Reader, question: str, spans: Seque
         number += 1
         return kind, {"type": kind, "sequence_number": number - 1, **values}
 
-    place = {"item_id": builder.item_id, "output_index": 0, "content_index": 0}
+    item = {"item_id": builder.item_id, "output_index": 0, "content_index": 0}
     empty = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
     yield event("response.created", response=builder.response("in_progress"))
     yield event("response.output_item.added", output_index=0, item=builder.item("in_progress"))
-    yield event("response.content_part.added", **place, part=empty)
+    yield event("response.content_part.added", **item, part=empty)
     stream = reader.astream(question, spans)
     try:
         async for piece in stream:
-            yield event("response.output_text.delta", **place, delta=piece, logprobs=[])
+            yield event("response.output_text.delta", **item, delta=piece, logprobs=[])
         said = await stream.answer()
         part = builder.part(said)
-        yield event("response.output_text.done", **place, text=said.text, logprobs=[])
-        yield event("response.content_part.done", **place, part=part)
+        yield event("response.output_text.done", **item, text=said.text, logprobs=[])
+        yield event("response.content_part.done", **item, part=part)
         yield event("response.output_item.done", output_index=0, item=builder.item("completed", [part]))
         yield event("response.completed", response=await builder.completed(said))
     except LmkragError as error:

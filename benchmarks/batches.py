@@ -1,10 +1,10 @@
-"""How large should a block be? Time to encode files into blocks and to adopt them, by size.
+"""How large should a batch be? Time to encode files into batches and to adopt them, by size.
 
-    python benchmarks/blocks.py ../shared/data/dev/squad [--characters 400000] [--kilobytes 10,50,200,1000]
+    python benchmarks/batches.py ../shared/data/dev/squad [--characters 400000] [--kilobytes 10,50,200,1000]
 
-Writes documents of DATA as files of 10,000 characters, encodes them into blocks of about so many kilobytes of files in
-one process, and adopts them into a new index. Prints the number of blocks, the seconds of both, the milliseconds that
-adopting one takes, and the bytes of the blocks.
+Writes documents of DATA as files of 10,000 characters, encodes them into batches of about so many kilobytes of files in
+one process, and adopts them into a new index. Prints the number of batches, the seconds of both, the milliseconds that
+adopting one takes, and the bytes of the batches.
 """
 
 import argparse
@@ -13,8 +13,8 @@ import time
 from pathlib import Path
 
 from lmkrag import Engine, LandmarkEncoder
-from lmkrag.cluster.batches import encode_block, find_blocks, plan_blocks
-from lmkrag.cluster.parallel import adopt_blocks
+from lmkrag.cluster.batches import encode_batch, find_batches, plan_batches
+from lmkrag.cluster.parallel import adopt_batches
 from lmkrag.corpus.walk import Found, walk
 from lmkrag.evaluation.dataset import iter_documents
 
@@ -30,28 +30,28 @@ def main() -> None:
     options = parser.parse_args()
     encoder = LandmarkEncoder.load(overlap=0.0)
     encoder.encode_query("warm up")
-    print("| kB of files a block | blocks | encoding, s | adopting, s | ms a block | MB |\n|---|---|---|---|---|---|")
+    print("| kB of files a batch | batches | encoding, s | adopting, s | ms a batch | MB |\n|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as work:
         files = write_files(options.data, Path(work) / "docs", options.characters)
         for size in map(int, options.kilobytes.split(",")):
-            out = Path(work) / f"blocks-{size}"
+            out = Path(work) / f"batches-{size}"
             out.mkdir()
-            blocks = plan_blocks(files, encoder.spec, None, size=1_000 * size)
+            batches = plan_batches(files, encoder.spec, None, size=1_000 * size)
             began = time.perf_counter()
-            for block in blocks:
-                encode_block(block, out, lambda: encoder, encoder.spec)
+            for batch in batches:
+                encode_batch(batch, out, lambda: encoder, encoder.spec)
             encoded = time.perf_counter() - began
             stored = sum(path.stat().st_size for path in out.rglob("*") if path.is_file())
             with Engine.open(Path(work) / f"index-{size}", create=True, encoder=encoder) as engine:
                 began = time.perf_counter()
-                adopt_blocks(engine._store, find_blocks(out))
+                adopt_batches(engine._store, find_batches(out))
                 adopted = time.perf_counter() - began
-            cells = (len(blocks), encoded, adopted, 1_000 * adopted / len(blocks), stored / 1e6)
+            cells = (len(batches), encoded, adopted, 1_000 * adopted / len(batches), stored / 1e6)
             print("| {} | {} | {:.1f} | {:.2f} | {:.0f} | {:.1f} |".format(size, *cells), flush=True)
 
 
 def write_files(data: Path, folder: Path, characters: int) -> list[Found]:
-    """Beginnings of documents, as files, in the form that blocks are planned of."""
+    """Beginnings of documents, as files, in the form that batches are planned of."""
     folder.mkdir()
     number = 0
     for document in iter_documents(data):
