@@ -4,7 +4,7 @@ import re
 
 from lmkrag.specs import CODE, ENGLISH, Text
 
-_NOT_PROSE = frozenset({"csv", "json", "xlsx"})
+_NOT_PROSE = frozenset({"csv", "json", "ods", "xlsx"})
 _CHARACTERS = 2_000  # from the middle of a document
 _LETTERS = 100  # fewer say nothing
 _CODE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|<[^>\n]*>", re.DOTALL)

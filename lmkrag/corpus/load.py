@@ -25,7 +25,7 @@ _READERS = {
     "notebook": (("read", (".ipynb",)),),
     "spreadsheet": (("read", (".xlsx", ".xlsm")),),
     "slides": (("read", (".pptx",)),),
-    "opendocument": (("read", (".odt",)),),
+    "opendocument": (("read", (".odt", ".ods", ".odp")),),
     "rtf": (("read", (".rtf",)),),
     "mail": (("read", (".eml",)), ("read_mailbox", (".mbox",))),
     "subtitles": (("read", (".srt", ".vtt")),),
@@ -49,7 +49,7 @@ _PICTURES = frozenset(suffix for suffix, (module, _) in _BY_SUFFIX.items() if mo
 _MAGIC = {
     ".pdf": b"%PDF-",
     ".gz": b"\x1f\x8b",
-    **dict.fromkeys((".docx", ".epub", ".xlsx", ".xlsm", ".pptx", ".odt"), b"PK"),
+    **dict.fromkeys((".docx", ".epub", ".xlsx", ".xlsm", ".pptx", ".odt", ".ods", ".odp"), b"PK"),
 }
 """What a file of a format has near its beginning."""
 
@@ -64,7 +64,7 @@ _NOT_TEXT = frozenset(
     """.gif .bmp .ico .heic .psd .mp3 .wav .flac .ogg .m4a .mp4 .mov .avi .mkv
     .webm .zip .bz2 .xz .zst .7z .rar .tar .tgz .whl .jar .exe .dll .so .dylib .a .o .obj .class .pyc .pyo
     .bin .dat .iso .img .dmg .deb .rpm .msi .apk .ttf .otf .woff .woff2 .eot .sqlite .sqlite3 .db .parquet
-    .arrow .feather .npy .npz .pt .pth .onnx .safetensors .pkl .faiss .doc .xls .ppt .ods .odp .msg .pst
+    .arrow .feather .npy .npz .pt .pth .onnx .safetensors .pkl .faiss .doc .xls .ppt .msg .pst
     .mobi""".split()
 )
 

@@ -17,7 +17,7 @@ from lmkrag.specs import BLOCK_KINDS, BYTE_ORDER_MARK, Sentence, SentenceKind, T
 
 Splitter = Literal["punkt", "punkt_tab"]
 
-RECORDS = frozenset({"csv", "json", "xlsx", "subtitles"})
+RECORDS = frozenset({"csv", "json", "ods", "xlsx", "subtitles"})
 """Kinds of documents whose lines are records."""
 
 MAX_CHARS = 1_000

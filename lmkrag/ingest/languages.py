@@ -17,7 +17,7 @@ MIN_FOREIGN = 0.2
 _PROSE = frozenset(
     [
         *(".txt", ".md", ".rst", ".adoc", ".tex", ".org", ".html", ".htm", ".pdf"),
-        *(".docx", ".odt", ".rtf", ".pptx", ".epub", ".eml", ".srt", ".vtt"),
+        *(".docx", ".odt", ".odp", ".rtf", ".pptx", ".epub", ".eml", ".srt", ".vtt"),
     ]
 )
 _LISTED, _SAMPLED = 10_000, 24  # files that are looked for, and of those that are read

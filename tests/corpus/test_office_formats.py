@@ -12,7 +12,9 @@ import pptx
 import pysubs2
 import pytest
 from odf import dc, draw, meta, office, table, text
-from odf.opendocument import OpenDocumentText
+from odf import presentation as odp
+from odf.namespaces import PRESENTATIONNS
+from odf.opendocument import OpenDocumentPresentation, OpenDocumentSpreadsheet, OpenDocumentText
 from pptx.chart.data import CategoryChartData, XyChartData
 from pptx.enum.chart import XL_CHART_TYPE
 
@@ -172,6 +174,63 @@ def test_opendocument():
     assert found.text == (
         "## The gate\n\nThe gate is closed at nine.\n\n- Red key\n- Green key\n\n| Day | Hour |\n| Monday | 8 |"
     )
+
+
+def test_an_opendocument_workbook_has_a_line_a_row():
+    document = OpenDocumentSpreadsheet()
+    sheet = table.Table(name="Stock")
+    rows = [("Part", "Price", "Since"), ("B-7", "12.50", "2024-05-01"), ("B-12", "3.00", "")]
+    for cells in rows:
+        row = table.TableRow(numberrowsrepeated=2 if cells[0] == "B-12" else 1)
+        for value in cells:
+            dated = {"valuetype": "date", "datevalue": f"{value}T00:00:00"} if value.startswith("2024") else {}
+            cell = table.TableCell(**dated)
+            cell.addElement(text.P(text="5/1/24" if dated else value))
+            row.addElement(cell)
+        row.addElement(table.TableCell(numbercolumnsrepeated=16_381))
+        sheet.addElement(row)
+    empty = table.TableRow(numberrowsrepeated=1_048_572)
+    empty.addElement(table.TableCell(numbercolumnsrepeated=16_384))
+    sheet.addElement(empty)
+    document.spreadsheet.addElement(sheet)
+    document.spreadsheet.addElement(table.Table(name="Nothing"))
+    packed = io.BytesIO()
+    document.write(packed)
+    found = load(packed.getvalue(), "stock.ods")
+    assert found.kind == "ods"
+    assert found.text.splitlines() == [
+        *("# Stock", ""),
+        "Part: B-7 | Price: 12.50 | Since: 2024-05-01",
+        *("Part: B-12 | Price: 3.00", "Part: B-12 | Price: 3.00"),
+    ]
+
+
+def test_an_opendocument_presentation_has_a_page_a_slide():
+    document = OpenDocumentPresentation()
+    for title, lines, note in (("The ferry", ["It leaves at nine.", "Dogs are free."], "Say it twice."), ("", [], "")):
+        slide = draw.Page(masterpagename="plain")
+        frame = draw.Frame()
+        frame.setAttrNS(PRESENTATIONNS, "class", "title")
+        box = draw.TextBox()
+        box.addElement(text.P(text=title))
+        frame.addElement(box)
+        slide.addElement(frame)
+        frame, box = draw.Frame(), draw.TextBox()
+        for line in lines:
+            box.addElement(text.P(text=line))
+        frame.addElement(box)
+        slide.addElement(frame)
+        notes, frame, box = odp.Notes(), draw.Frame(), draw.TextBox()
+        box.addElement(text.P(text=note))
+        frame.addElement(box)
+        notes.addElement(frame)
+        slide.addElement(notes)
+        document.presentation.addElement(slide)
+    packed = io.BytesIO()
+    document.write(packed)
+    found = load(packed.getvalue(), "ferry.odp")
+    assert (found.kind, len(found.page_starts)) == ("odp", 2)
+    assert found.text.strip() == "# The ferry\n\nIt leaves at nine.\n\nDogs are free.\n\nSay it twice."
 
 
 def anchored() -> bytes:

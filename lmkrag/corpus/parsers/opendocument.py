@@ -1,27 +1,32 @@
-"""OpenDocument texts, by lxml: headings, list items and tables in document order."""
+"""OpenDocument texts, workbooks and presentations, by lxml."""
 
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lxml import etree
 
-from lmkrag.corpus.parsers.base import Loaded, open_archive, table_row
+from lmkrag.corpus.parsers.base import Loaded, join_pages, open_archive, table_row
+from lmkrag.corpus.parsers.tabular import table_lines
 from lmkrag.errors import DocumentError
 
 _OASIS = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
-_DRAW, _OFFICE, _TABLE, _TEXT = (_OASIS % name for name in ("drawing", "office", "table", "text"))
+_NAMES = ("drawing", "office", "presentation", "table", "text")
+_DRAW, _OFFICE, _PRESENTATION, _TABLE, _TEXT = (_OASIS % name for name in _NAMES)
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _HEADING, _PARAGRAPH, _NOTE, _COMMENT = f"{_TEXT}h", f"{_TEXT}p", f"{_TEXT}note", f"{_OFFICE}annotation"
 _SPACES = (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
 _NO_TEXT = (f"{_TEXT}sequence-decls", f"{_TEXT}tracked-changes", f"{_OFFICE}forms")
+_MOST_REPEATED = 10_000  # rows or columns that one element of a workbook stands for
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an .odt file: one paragraph a line, headings as ``#``, list items as ``-``, table rows between ``|``.
+    """Read an .odt, .ods or .odp file.
 
-    Notes and text boxes follow their paragraph; comments are left out.
+    Of a text, each paragraph is a line, with headings as ``#``, list items as ``-`` and table rows between ``|``; notes
+    and text boxes follow their paragraph, and comments are left out. Of a workbook, each row is a line under the name
+    of its sheet. Of a presentation, each slide is a page, with its notes at the end.
     """
     with open_archive(data, "OpenDocument") as archive:
         try:
@@ -29,12 +34,54 @@ def read(data: bytes, name: str) -> Loaded:
             about = etree.fromstring(archive.read("meta.xml"), _PARSER) if "meta.xml" in archive.namelist() else None
         except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, etree.XMLSyntaxError, RuntimeError) as error:
             raise DocumentError(f"broken OpenDocument file ({error})") from error
-    body = content.find(f"{_OFFICE}body/{_OFFICE}text")
-    found = "\n\n".join(block for block in _read(body) if block.strip()) if body is not None else ""
-    if not found:
-        raise DocumentError("OpenDocument text without text")
+    body = content.find(f"{_OFFICE}body")
+    if body is None:
+        raise DocumentError("OpenDocument file without a body")
+    kind, pages = "odt", [_join(_read(text)) for text in body.iterchildren(f"{_OFFICE}text")]
+    if body.find(f"{_OFFICE}spreadsheet") is not None:
+        kind, pages = "ods", [_join(map(_read_sheet, body.iter(f"{_TABLE}table")))]
+    elif body.find(f"{_OFFICE}presentation") is not None:
+        kind, pages = "odp", [_join(_read_slide(slide)) for slide in body.iter(f"{_DRAW}page")]
+    if not any(pages):
+        raise DocumentError("OpenDocument file without text")
+    text, starts = join_pages(pages)
     title, author = ("" if about is None else about.findtext(f".//{_DC}{tag}") or "" for tag in ("title", "creator"))
-    return Loaded(found, "odt", title, meta={"author": author} if author else {})
+    return Loaded(text, kind, title, starts if kind == "odp" else (), {"author": author} if author else {})
+
+
+def _join(blocks: Iterable[str]) -> str:
+    return "\n\n".join(block for block in blocks if block.strip())
+
+
+def _read_sheet(sheet: etree._Element) -> str:
+    rows: list[list[str]] = []
+    for row in sheet.iter(f"{_TABLE}table-row"):
+        cells: list[str] = []
+        for cell in row.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
+            date = cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " ")
+            cells += [date or _text(cell)] * _count(cell, "columns")
+        while cells and not cells[-1]:
+            cells.pop()  # a sheet is filled up to its edge with empty cells
+        rows += [cells] * _count(row, "rows") if cells else []
+    lines = table_lines(rows)
+    return "\n\n".join([f"# {sheet.get(f'{_TABLE}name', '')}", "\n".join(lines)]) if lines else ""
+
+
+def _count(node: etree._Element, what: str) -> int:
+    """How many equal rows or columns an element stands for."""
+    count = node.get(f"{_TABLE}number-{what}-repeated", "1")
+    return min(int(count), _MOST_REPEATED) if count.isdecimal() else 1
+
+
+def _read_slide(slide: etree._Element) -> Iterator[str]:
+    for child in slide.iterchildren("*"):
+        blocks = _read(child)
+        if child.get(f"{_PRESENTATION}class") == "title" and any(blocks):
+            yield "# " + " ".join(blocks)
+        elif child.tag != f"{_PRESENTATION}notes":
+            yield from blocks
+    for notes in slide.iterchildren(f"{_PRESENTATION}notes"):
+        yield from _read(notes)
 
 
 def _read(node: etree._Element) -> list[str]:
