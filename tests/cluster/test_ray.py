@@ -99,21 +99,21 @@ def test_workers_and_a_machine_die_while_it_indexes(cluster, texts, encoder, tmp
         assert not engine.verify()
 
 
-def test_a_cluster_that_is_not_there_or_has_no_cards(cluster, texts, encoder, tmp_path, monkeypatch, lmkrag):
+def test_a_cluster_that_is_not_there_or_has_no_cards(cluster, texts, encoder, tmp_path, monkeypatch, lmkrag_process):
     monkeypatch.setattr(indexing, "_LEAST", 1)
     with Engine.open(tmp_path / "big", create=True, encoder=encoder) as engine:
         with pytest.raises(UsageError, match="has 0 GPUs"):
             engine.add(texts, workers=2, ray=cluster.address, gpus=0.5)
         with pytest.raises(UsageError, match="gpus"):
             engine.add(texts, gpus=0.5)
-    done = lmkrag("serve", "--index", tmp_path / "big", "--ray", "127.0.0.1:1", "--no-auth")
+    done = lmkrag_process("serve", "--index", tmp_path / "big", "--ray", "127.0.0.1:1", "--no-auth")
     assert done.returncode == 2
     assert "no Ray cluster can be reached at '127.0.0.1:1'" in done.stderr
-    done = lmkrag("serve", "--index", "s3://bucket/big")
+    done = lmkrag_process("serve", "--index", "s3://bucket/big")
     assert "only served on Ray" in done.stderr
     (tmp_path / "ray.py").write_text("raise ImportError('not here')")
     hidden = {"PYTHONPATH": str(tmp_path)}
-    done = lmkrag("cluster", "encode", texts, "--out", tmp_path / "batches", "--ray", "local", env=hidden)
+    done = lmkrag_process("cluster", "encode", texts, "--out", tmp_path / "batches", "--ray", "local", env=hidden)
     assert (done.returncode, done.stderr) == (1, "lmkrag: ray is not installed: pip install 'lmkrag[ray]'\n")
 
 

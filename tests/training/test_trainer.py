@@ -36,6 +36,19 @@ from lmkrag.training.validation import rank_sentences, recall_rows, sample_datas
 from lmkrag.training.weights import pack_encoder
 
 
+def make_small_base(folder):
+    """A BERT of two layers with random weights, with the tokenizer of the packaged base: steps take a tenth."""
+    from transformers import BertConfig, BertModel
+
+    folder.mkdir()
+    for path in find_model(BASE_ENCODER).glob("*token*"):
+        shutil.copyfile(path, folder / path.name)
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4}
+    BertModel(BertConfig(vocab_size=30_522, **sizes)).save_pretrained(folder)
+    return folder
+
+
 def make_settings(data, folder):
     def stage(name, task, **changes):
         chosen = SetSettings("sample", task, documents=2)
@@ -46,7 +59,7 @@ def make_settings(data, folder):
         out="run",
         data=str(data),
         stages=[stage("distant", "pairs"), stage("weak", "shuffled"), stage("real", "documents", anchor=0.1)],
-        model=ModelSettings(window=64),
+        model=ModelSettings(base=str(make_small_base(folder / "base")), window=64),
         keep_base=0.25,
         checkpoint_every=2,
         log_every=1,
@@ -86,7 +99,8 @@ def distance(one, other):
 
 def test_three_stages_make_an_encoder_that_learnt(settings, corpus):
     longer = replace(settings.stages[2], steps=12)
-    folder = train(replace(settings, stages=[*settings.stages[:2], longer], keep_base=0.0))
+    shipped = ModelSettings(window=64)
+    folder = train(replace(settings, model=shipped, stages=[*settings.stages[:2], longer], keep_base=0.0))
     log = json.loads((folder.parent / "real" / "log.json").read_text())
     losses = [entry["loss"] for entry in log if "loss" in entry]
     assert len(losses) == 12
@@ -128,7 +142,10 @@ def test_two_processes_train_as_one_that_accumulates(sample_set, tmp_path):
     """Two stages, so that the second process has to wait for what the first one writes."""
     config = tmp_path / "two.toml"
     stages = [STAGE.format(task=task, anchor=anchor) for task, anchor in (("pairs", 0.0), ("documents", 0.1))]
-    config.write_text(RUN.format(data=json.dumps(str(sample_set.parent))) + "".join(stages))
+    config.write_text(
+        RUN.format(data=json.dumps(str(sample_set.parent)), base=json.dumps(str(make_small_base(tmp_path / "base"))))
+        + "".join(stages)
+    )
     settings = load_settings(config)
     accumulating = [replace(stage, accumulate=2) for stage in settings.stages]
     alone = train(replace(settings, out="one", stages=accumulating))
@@ -152,6 +169,7 @@ keep_base = 0.25
 checkpoint_every = 2
 
 [model]
+base = {base}
 window = 64
 """
 STAGE = """
@@ -197,7 +215,8 @@ def test_recall_is_watched_and_the_best_weights_are_kept(settings, sample_set):
     """At a rate this high recall falls as training goes on: what is kept must be what was best, not what came last."""
     watched = replace(settings.stages[2], steps=4, evaluate_every=2, patience=9, learning_rate=4e-3, warmup=0.0)
     chosen = EvaluationSettings(sets=[str(sample_set)], queries=18)
-    run = replace(settings, stages=[watched], evaluation=chosen, keep_base=0.0, precision="float32")
+    shipped = ModelSettings(window=64)
+    run = replace(settings, model=shipped, stages=[watched], evaluation=chosen, keep_base=0.0, precision="float32")
     folder = train(run)
     log = json.loads((folder.parent / "real" / "log.json").read_text())
     recalls = [entry["eval_recall"] for entry in log if "eval_recall" in entry]
