@@ -71,7 +71,7 @@ def test_windows_are_planned_while_those_before_are_encoded(encoder, monkeypatch
 
     def slow(windows, titles, *, exact=False):
         began = len(planned)
-        for _ in range(200):
+        for _ in range(100):
             if len(planned) > began or len(planned) == 8:
                 break
             time.sleep(0.01)

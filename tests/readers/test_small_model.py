@@ -33,7 +33,7 @@ def reader(model):
     return TransformersReader(model, max_tokens=20)
 
 
-def test_a_small_model_gets_a_plain_prompt_and_is_cited_by_its_words(reader):
+def test_a_small_model_gets_a_plain_prompt_and_is_cited_by_its_words(engine, reader):
     assert reader.is_small
     assert reader.prompts.layout == "plain"
     answer = reader.answer(QUESTION, SPANS)
@@ -42,6 +42,10 @@ def test_a_small_model_gets_a_plain_prompt_and_is_cited_by_its_words(reader):
     assert answer.found
     assert [citation.quote for citation in answer.citations] == ["The inn has six rooms and one long table."]
     assert any("share its words" in warning for warning in answer.warnings)
+    conversation = Conversation(engine, reader=reader)
+    first = conversation.ask("When must the fog horn sound?")
+    assert 1 <= len(first.spans) <= 3
+    assert conversation.standalone("And how often?").startswith("And how often? (")  # it is not asked to rewrite it
 
 
 async def test_a_reply_that_repeats_the_borders_is_asked_for_again(model):
@@ -60,13 +64,6 @@ async def test_a_reply_that_repeats_the_borders_is_asked_for_again(model):
 def test_prompts_are_chosen_by_name():
     reader = load_reader("openai", model="any", base_url="http://127.0.0.1:9/v1", prompts=Path("small"))
     assert reader.prompts.layout == "plain"  # type: ignore[attr-defined]
-
-
-def test_a_small_model_is_not_asked_to_rewrite_follow_ups(engine, reader):
-    conversation = Conversation(engine, reader=reader)
-    first = conversation.ask("When must the fog horn sound?")
-    assert 1 <= len(first.spans) <= 3
-    assert conversation.standalone("And how often?").startswith("And how often? (")
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import re
 import shutil
 import time
+from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 import pytest
@@ -14,8 +15,12 @@ EVIL = "evil\u202e.md"
 PDF = "how far have the coping stones moved?"
 
 
+SCREENSHOTS = Path(__file__).parents[2] / "build" / "screenshots"
+"""What every test of the page leaves to be looked at."""
+
+
 @pytest.fixture
-def page(browser):
+def page(browser, request):
     """A page of which no error was printed when the test is over."""
     context = browser.new_context(viewport={"width": 1300, "height": 900})
     context.grant_permissions(["clipboard-read", "clipboard-write"])
@@ -26,6 +31,7 @@ def page(browser):
     opened.on("request", lambda request: opened.requested.append(request.url))
     opened.requested, opened.errors = [], errors
     yield opened
+    opened.screenshot(path=SCREENSHOTS / f"{request.node.name}.png")
     context.close()
     assert errors == []
 
@@ -313,6 +319,54 @@ def test_a_file_is_dropped_anywhere(page, writable):
     page.get_by_text("6 documents").wait_for()
     ask(page, writable.url, "when does the ferry leave?")
     assert "seven" in page.locator(".said").inner_text()
+
+
+def test_two_tabs_remove_the_same_document(page, writable):
+    other = page.context.new_page()
+    for tab in (page, other):
+        tab.goto(f"{writable.url}/?view=documents")
+        tab.get_by_role("button", name="Remove beekeeping.html").click()
+    for tab in (page, other):
+        until(tab, "document.querySelectorAll('.list tbody tr').length === 4")
+        tab.get_by_text("Undo").wait_for(state="detached", timeout=20_000)
+    with writable.client() as client:
+        assert client.get("/api/documents").json()["total"] == 4
+    page.errors[:] = [error for error in page.errors if "404" not in error]
+
+
+def test_a_thread_of_200_questions(page, server):
+    questions = [f"What does rule {number} of the handbook say?" for number in range(199)]
+    page.goto(f"{server.url}/?{urlencode({'q': [*questions, MARKDOWN]}, doseq=True)}")
+    page.locator(".turn:last-child .citations li").first.wait_for()
+    assert page.locator(".turn").count() == 200
+    assert page.get_by_role("button", name="Show the answer").count() == 199  # only the last one is asked
+    follow_up(page, PDF)
+    assert page.locator(".turn").count() == 201
+
+
+LIMITED = """
+import sys
+from pathlib import Path
+from lmkrag.server.run import serve
+from lmkrag.server.settings import Limits, ServerSettings
+settings = ServerSettings({"demo": Path(sys.argv[1])}, port=0, limits=Limits(requests=0))
+serve(settings, announce=lambda url: print(f"on {url}", flush=True))
+"""
+
+
+def test_a_server_that_has_too_much_to_do(page, serve, built_index, tmp_path):
+    with serve(tmp_path, built_index, command=("-c", LIMITED)) as running:
+        page.goto(f"{running.url}/?q=leave")
+        page.get_by_text("too many requests are in flight; try again in a few seconds").first.wait_for()
+        page.errors[:] = [error for error in page.errors if "429" not in error]
+
+
+def test_an_answer_that_is_not_sure(page, server):
+    page.goto(f"{server.url}/?{urlencode({'q': 'Who approves the salary of the mayor of Porto?'})}")
+    page.locator(".said").first.wait_for()
+    page.locator(".result").first.wait_for()
+    assert "Porto" in page.locator(".said").inner_text()
+    assert page.locator(".result .weak").count() + page.locator(".said.perhaps").count()
 
 
 def test_an_empty_index_and_one_whose_file_has_changed(page, serve, tmp_path, corpus):

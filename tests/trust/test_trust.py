@@ -59,7 +59,7 @@ def test_readers_beside_a_writer_see_whole_states():
 
 
 def test_hostile_texts_are_split_without_loss():
-    assert len(command("hostile.py", "--megabytes", "0.008").splitlines()) == 23
+    assert len(command("hostile.py", "--megabytes", "0.02").splitlines()) == 23
 
 
 # Repair
