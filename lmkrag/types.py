@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from lmkrag.errors import UsageError
 from lmkrag.json_values import replace_surrogates, to_json_value
+from lmkrag.places import find_place
 
 Mode = Literal["hybrid", "dense", "lexical"]
 Level = Literal["passage", "span", "sentence", "document"]
@@ -202,11 +203,12 @@ class SentenceScore:
 class Span:
     """An exact piece of a document: ``document.text[start:end] == text``.
 
-    ``page``, ``line`` and ``last_line`` count from 1: pages where the document has any, lines where its text is the
-    file itself. ``hits`` are the sentences that led here, best first; ``title``, ``kind`` and ``meta`` the document's;
-    ``headings`` those that the best hit stands under, outermost first; ``also_in`` documents with the same words;
-    ``header`` the first row of the table that it begins in the midst of; ``coverage`` the share of the question's
-    words, by weight, that any of these has; ``explanation`` why it was found, if that was asked for.
+    ``page``, ``line``, ``last_line`` and ``paragraph`` count from 1: pages where the document has any, lines where its
+    text is the file itself, else paragraphs under the nearest heading, or rows of a table. ``hits`` are the sentences
+    that led here, best first; ``title``, ``kind`` and ``meta`` the document's; ``headings`` those that the best hit
+    stands under, outermost first; ``also_in`` documents with the same words; ``header`` the first row of the table that
+    it begins in the midst of; ``coverage`` the share of the question's words, by weight, that any of these has;
+    ``explanation`` why it was found, if that was asked for.
     """
 
     doc_id: str
@@ -222,6 +224,7 @@ class Span:
     meta: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     line: int | None = None
     last_line: int | None = None
+    paragraph: int | None = None
     headings: tuple[str, ...] = ()
     also_in: tuple[str, ...] = ()
     header: str = ""
@@ -246,20 +249,13 @@ class Span:
 
     @property
     def place(self) -> str:
-        """Where it is, as editors want it: ``notes.md:12``, ``report.pdf, page 3``, ``page.html:1201-1322``."""
-        return place(self.doc_id, self.start, self.end, page=self.page, line=self.line)
+        """Where it is: see :func:`lmkrag.places.find_place`."""
+        return find_place(self, self.start, self.end)
 
     @property
     def section(self) -> str:
         """The title and the headings that it stands under: ``Flask 3.1 > Changes``."""
         return " > ".join(dict.fromkeys(part for part in (self.title, *self.headings) if part))
-
-
-def place(doc_id: str, start: int, end: int, *, page: int | None, line: int | None) -> str:
-    """Return where characters ``[start, end)`` of a document are: by line, by page, or by themselves."""
-    if line is not None:
-        return f"{doc_id}:{line}"
-    return f"{doc_id}, page {page}" if page is not None else f"{doc_id}:{start}-{end}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,10 +279,8 @@ class Citation:
 
     @property
     def place(self) -> str:
-        """Where the quotation is: see :attr:`Span.place`."""
-        span = self.span
-        line = None if span.line is None else span.line + span.text.count("\n", 0, self.start - span.start)
-        return place(span.doc_id, self.start, self.end, page=span.page, line=line)
+        """Where the quotation is: see :func:`lmkrag.places.find_place`."""
+        return find_place(self.span, self.start, self.end)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,17 +6,20 @@ A quotation that is where it was is the *same*, elsewhere word for word it has *
 
 import json
 import re
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache
 from typing import Any, Literal, Protocol, Unpack
 
 from lmkrag.errors import DocumentNotFound, UsageError
+from lmkrag.places import LINED, count_paragraphs
 from lmkrag.readers.citations import STRAIGHT
+from lmkrag.search.outline import outline
 from lmkrag.search.request import SearchOptions
-from lmkrag.types import Answer, Document, Span, place
+from lmkrag.types import Answer, Document, Span
 
 State = Literal["same", "moved", "reworded", "gone"]
 
@@ -77,9 +80,9 @@ def check_citations(engine: Readable, source: Source) -> list[CitationCheck]:
     """Tell what became of each citation: see :meth:`lmkrag.Engine.check`."""
 
     @cache
-    def read(doc_id: str) -> str | None:
+    def read(doc_id: str) -> Document | None:
         try:
-            return engine.document(doc_id).text
+            return engine.document(doc_id)
         except DocumentNotFound:
             return None
 
@@ -120,30 +123,31 @@ def read_quotations(source: Source) -> list[Quotation]:
 
 
 def check_quotation(
-    cited: Quotation, read: Callable[[str], str | None], find: Callable[[str], Sequence[str]]
+    cited: Quotation, read: Callable[[str], Document | None], find: Callable[[str], Sequence[str]]
 ) -> CitationCheck:
     """Look for a quotation in its document, and in others if it is not there.
 
     Args:
         cited: the quotation.
-        read: returns the text of a document, None if there is none.
+        read: returns a document, None if there is none.
         find: returns the ids of documents that may have some words, the likeliest first.
     """
-    near: tuple[float, str, int, int, str] = (0.0, "", -1, -1, "")
+    near: tuple[float, int, int, Document | None] = (0.0, -1, -1, None)
     for doc_id in _candidates(cited, find):
-        text = read(doc_id)
-        if text is None:
+        document = read(doc_id)
+        if document is None:
             continue
+        text = document.text
         if doc_id == cited.doc_id and text[cited.start : cited.end] == cited.text:
-            return _make(cited, "same", doc_id, cited.start, cited.end, text, 1.0)
+            return _make(cited, "same", document, cited.start, cited.end, 1.0)
         if exact := _locate(cited, text, cited.start if doc_id == cited.doc_id else 0):
             state: State = "same" if not cited.doc_id else "moved"
-            return _make(cited, state, doc_id, *exact, text, 1.0)
+            return _make(cited, state, document, *exact, 1.0)
         similarity, start, end = _find_similar(cited.text, text)
-        near = max(near, (similarity, doc_id, start, end, text))
-    similarity, doc_id, start, end, text = near
-    if similarity >= MIN_SIMILARITY:
-        return _make(cited, "reworded", doc_id, start, end, text, similarity)
+        near = max(near, (similarity, start, end, document), key=lambda one: one[0])
+    similarity, start, end, nearest = near
+    if nearest is not None and similarity >= MIN_SIMILARITY:
+        return _make(cited, "reworded", nearest, start, end, similarity)
     return CitationCheck(cited.text, cited.doc_id, "gone", "", -1, -1, "", similarity)
 
 
@@ -153,11 +157,22 @@ def _candidates(cited: Quotation, find: Callable[[str], Sequence[str]]) -> Itera
     yield from (doc_id for doc_id in find(cited.text) if doc_id != cited.doc_id)
 
 
-def _make(
-    cited: Quotation, state: State, doc_id: str, start: int, end: int, text: str, similarity: float
-) -> CitationCheck:
-    where = place(doc_id, start, end, page=None, line=text.count("\n", 0, start) + 1)
-    return CitationCheck(cited.text, cited.doc_id, state, doc_id, start, end, where, round(similarity, 3))
+def _make(cited: Quotation, state: State, document: Document, start: int, end: int, similarity: float) -> CitationCheck:
+    where = _span(document, start, end).place
+    return CitationCheck(cited.text, cited.doc_id, state, document.doc_id, start, end, where, round(similarity, 3))
+
+
+def _span(document: Document, start: int, end: int) -> Span:
+    """Characters of a document, with what tells where they are."""
+    span = Span(document.doc_id, document.path, start, end, document.text[start:end], 1.0, kind=document.kind)
+    if document.kind in LINED:
+        return replace(span, line=1 + document.text.count("\n", 0, start))
+    if document.page_starts:
+        return replace(span, page=bisect_right(document.page_starts, start))
+    above = [heading for heading in outline(document) if heading.start <= start][-1:]
+    begin = sum(document.text.find("\n", heading.start) + 1 for heading in above)
+    paragraph = 1 + count_paragraphs(document.text[begin:start])
+    return replace(span, paragraph=paragraph, headings=tuple(heading.text for heading in above))
 
 
 def _locate(cited: Quotation, text: str, near: int) -> tuple[int, int] | None:

@@ -16,7 +16,7 @@ from lmkrag.search.candidates import Candidates
 
 _MOST_PHRASES = 8
 _QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^”]+)”|«\s*([^»]+?)\s*»)(?!\w)""")
-_EXCLUDED = re.compile(r"""\s+-(?:"([^"]+)"|([^\W\d_][\w.-]*\w))$""")
+_EXCLUDED = re.compile(r"""(?<=\S)\s+-(?:"([^"]+)"|([^\W\d_][\w.-]*\w))$""")
 
 
 class Operators(NamedTuple):

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
+from lmkrag.places import count_paragraphs
 from lmkrag.types import Span
 
 Cost = Callable[[int, Span], int]
@@ -100,6 +101,10 @@ def _shorten(span: Span, budget: int, cost: Cost) -> Span:
 
 def _piece(span: Span, first: int, stop: int) -> Span:
     text = span.text[first:stop]
-    line = None if span.line is None else span.line + span.text.count("\n", 0, first)
-    last_line = None if line is None else line + text.count("\n")
-    return replace(span, start=span.start + first, end=span.start + stop, text=text, line=line, last_line=last_line)
+    piece = replace(span, start=span.start + first, end=span.start + stop, text=text)
+    if span.line is not None:
+        line = span.line + span.text.count("\n", 0, first)
+        return replace(piece, line=line, last_line=line + text.count("\n"))
+    if span.paragraph is not None:
+        return replace(piece, paragraph=span.paragraph + count_paragraphs(span.text[:first]))
+    return piece

@@ -5,19 +5,21 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 from lmkrag.arrays import Scores
+from lmkrag.corpus.table_rows import is_record
 from lmkrag.index.searchable import Searchable
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import hash_words
+from lmkrag.places import LINED, TABLES, count_paragraphs
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.explaining import explain_span
 from lmkrag.specs import BYTE_ORDER_MARK, ENGLISH
 from lmkrag.types import Explanation, Hit, Span
 
-_LINED = frozenset({"text", "markdown", "rst", "code"})  # kinds whose text is the file itself
 _LOOKED_AT = 200  # headings above a span
 _READ = 20_000  # characters of a span that are looked through for the question's words
 _ROWS = 5_000  # of a table that are looked through for its header
 _LONGEST_HEADER = 400
+_COUNTED = 4 << 20  # characters whose paragraphs are counted
 _DEEPEST = 7  # of a heading that does not tell its level
 
 _HASHES = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$", re.DOTALL)
@@ -76,7 +78,7 @@ class Results:
         view = self.view(hits[0])
         row = view.row
         start, end = strip(view, start, end)
-        line = view.count_lines(start) + 1 if row.kind in _LINED else None
+        line = view.count_lines(start) + 1 if row.kind in LINED else None
         text = view.text(start, end)
         return Span(
             doc_id=row.doc_id,
@@ -92,6 +94,7 @@ class Results:
             meta=row.meta,
             line=line,
             last_line=None if line is None else line + text.count("\n"),
+            paragraph=None if line or row.page_starts else find_paragraph(view, self.ordinal(hits[0]), start),
             headings=(headings := find_headings(view, self.ordinal(hits[0]))),
             header=(header := find_header(view, view.ordinal_at(start))),
             coverage=self._cover(" ".join([text[:_READ], header, row.title, *headings])),
@@ -150,6 +153,26 @@ def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:
         if least == 1:
             break
     return tuple(reversed(found))
+
+
+def find_paragraph(view: DocumentView, ordinal: int, start: int) -> int | None:
+    """Return the number of a paragraph under the heading of a sentence, or the row of a table, counted from 1.
+
+    Args:
+        view: of the document.
+        ordinal: of the sentence.
+        start: where the paragraph begins, in characters.
+
+    Returns:
+        1 for what begins before the heading; None where there is too much to count.
+    """
+    above = view.headings_before(ordinal)
+    begin = view.bounds(above[0])[1] if above else 0
+    if start - begin > _COUNTED:
+        return None
+    before = view.text(begin, start) if begin < start else ""
+    header = view.row.kind in TABLES and is_record(view.sentence(ordinal))  # its columns' names were the first row
+    return 1 + count_paragraphs(before) + header
 
 
 def find_header(view: DocumentView, ordinal: int) -> str:

@@ -20,7 +20,7 @@ def test_a_server_answers_and_is_checked(lmkrag, index, served):
     assert result.returncode == 0
     answer, _, sources = result.stdout.partition("\n\n")
     assert answer.startswith("bonfires are allowed only in iron baskets")
-    assert "[1] reports/allotment-minutes.docx:" in sources
+    assert "[1] reports/allotment-minutes.docx, " in sources
     assert "»" in sources
     assert "lmkrag: warning: citation [99] matches no retrieved span; removed" in result.stderr
 
@@ -39,7 +39,7 @@ def test_a_local_model_answers_in_json(lmkrag, index, causal_model):
 def test_on_a_terminal_the_answer_streams(on_terminal, index, served):
     text = on_terminal("ask", QUESTION, "--index", index, *served, NO_COLOR="1")
     assert text.startswith("bonfires are allowed only")
-    assert text.index("[1] reports/allotment-minutes.docx:") < text.index("»")
+    assert text.index("[1] reports/allotment-minutes.docx, ") < text.index("»")
 
 
 def test_a_batch(lmkrag, index, served, tmp_path):
@@ -56,7 +56,7 @@ def test_a_conversation(lmkrag, index):
     questions = "When are bonfires allowed?\nAnd what may not be burned?\n\n"
     result = lmkrag("chat", "--index", index, stdin=questions)
     assert result.returncode == 0
-    assert len(re.findall(r"\n\[\d\] reports/allotment-minutes.docx:", result.stdout)) >= 2
+    assert len(re.findall(r"\n\[\d\] reports/allotment-minutes.docx, ", result.stdout)) >= 2
     assert "first Sunday of November" in result.stdout
     assert "Painted wood and plastic may not be burned at all. [1]" in result.stdout
 

@@ -16,7 +16,8 @@ WORDS = ("harbour", "keeper", "lamp", "wick", "tide", "boat", "rope", "signal", 
 
 def check(quotation, documents):
     """Check against texts by id; every document may hold anything."""
-    return check_quotation(quotation, documents.get, lambda words: list(documents))
+    read = {doc_id: Document(doc_id, text=text) for doc_id, text in documents.items() if text}
+    return check_quotation(quotation, read.get, lambda words: list(documents))
 
 
 def sentence(rng, length=9) -> str:

@@ -28,6 +28,7 @@ from lmkrag.types import ScoreFactor
         ('an "unclosed phrase', 'an "unclosed phrase', [], []),
         ('"..." dots', '"..." dots', [], []),
         ("-gasket", "-gasket", [], []),
+        (" -gasket", " -gasket", [], []),
     ],
 )
 def test_parsing(query, text, phrases, excluded):

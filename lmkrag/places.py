@@ -1,0 +1,41 @@
+"""Where a result is, in words that people find it by: a line, a page, a row, or a paragraph under a heading."""
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from lmkrag.types import Span
+
+LINED = frozenset({"text", "markdown", "rst", "code"})
+"""Kinds of documents whose text is the file itself, so that its lines are the file's."""
+
+TABLES = frozenset({"csv", "ods", "xlsx"})
+"""Kinds of documents whose lines are rows of a table."""
+
+_UNITS = {**dict.fromkeys(TABLES, "row"), "json": "record", "subtitles": "subtitle"}
+_PAGES = {"odp": "slide", "pptx": "slide"}
+_LONGEST = 60  # characters of a heading
+
+
+def find_place(span: "Span", start: int, end: int) -> str:
+    """Return where characters ``[start, end)`` of a document are, which are in a span of it.
+
+    ``notes.md:12``, ``report.pdf, page 3``, ``stock.xlsx, Sheet1, row 7``, ``rules.docx, Leave, paragraph 2``.
+    """
+    before = span.text[: start - span.start]
+    if span.line is not None:
+        return f"{span.doc_id}:{span.line + before.count(chr(10))}"
+    if span.page is not None:
+        return f"{span.doc_id}, {_PAGES.get(span.kind, 'page')} {span.page}"
+    if span.paragraph is None:
+        return f"{span.doc_id}:{start}-{end}"
+    heading = "".join(span.headings[-1:])
+    number = span.paragraph
+    for line in filter(str.strip, before.split("\n")[:-1]):
+        number = 1 if line.strip("# ") == heading else number + 1  # a span may begin before its heading
+    under = [heading] if 0 < len(heading) <= _LONGEST else []
+    return ", ".join([span.doc_id, *under, f"{_UNITS.get(span.kind, 'paragraph')} {number}"])
+
+
+def count_paragraphs(text: str) -> int:
+    """Return how many paragraphs, or rows, of a text end before its end: lines that are not blank."""
+    return sum(1 for line in text.split("\n")[:-1] if line.strip())

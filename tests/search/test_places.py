@@ -1,0 +1,71 @@
+"""Where a result is, as people find it in the file."""
+
+import docx
+import openpyxl
+import pptx
+import pytest
+
+from lmkrag import Engine
+
+
+@pytest.fixture(scope="module")
+def engine(encoder, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("places")
+    rows = ["part,stock"] + [f"B-{number},{7 * number}" for number in range(1, 41)]
+    (folder / "stock.csv").write_text("\n".join(rows) + "\n")
+    (folder / "records.jsonl").write_text("\n".join(f'{{"boat": "Skua {n}", "berth": {n}}}' for n in range(1, 6)))
+    book = openpyxl.Workbook()
+    book.active.title = "Prices"
+    for row in (["Part", "Price"], ["Gasket", 12], ["Valve", 80]):
+        book.active.append(row)
+    book.save(folder / "prices.xlsx")
+    rules = docx.Document()
+    rules.add_paragraph("These rules hold for all keepers.")
+    rules.add_heading("Leave", 1)
+    rules.add_paragraph("Leave is accrued by the month.")
+    rules.add_paragraph("The harbour master approves it. Appeals go to the secretary of the Trust.")
+    rules.save(folder / "rules.docx")
+    slides = pptx.Presentation()
+    for title, body in (("The ferry", "It leaves at nine."), ("Fares", "Dogs travel free.")):
+        slide = slides.slides.add_slide(slides.slide_layouts[1])
+        slide.shapes.title.text, slide.placeholders[1].text = title, body
+    slides.save(folder / "ferry.pptx")
+    (folder / "bees.html").write_text(
+        "<h1>Bees</h1><p>They swarm in May.</p><h2>Hives</h2><p>Paint them white.</p><p>A hive weighs 40 kilograms.</p>"
+    )
+    (folder / "notes.txt").write_text("First.\n\nThe gate is green.\n")
+    with Engine.open(folder / "index", create=True, encoder=encoder, rerank=False) as opened:
+        opened.add([path for path in folder.iterdir() if path.is_file()])
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("question", "place"),
+    [
+        ("how many B-7 are in stock?", "stock.csv, row 8"),  # the first row has the names
+        ("which berth has the boat Skua 4?", "records.jsonl, record 4"),
+        ("what does a valve cost?", "prices.xlsx, Prices, row 3"),
+        ("where do appeals go?", "rules.docx, Leave, paragraph 2"),
+        ("for whom do these rules hold?", "rules.docx, paragraph 1"),
+        ("do dogs pay on the ferry?", "ferry.pptx, slide 2"),
+        ("how much does a hive weigh?", "bees.html, Hives, paragraph 2"),
+        ("what colour is the gate?", "notes.txt:3"),
+    ],
+)
+def test_a_sentence_is_where_people_find_it(engine, question, place):
+    assert engine.search(question, level="sentence", top_k=1)[0].place == place
+
+
+def test_a_citation_inside_a_passage_has_a_place_of_its_own(engine):
+    answer = engine.ask("who approves leave?")
+    assert answer.citations[0].place == "rules.docx, Leave, paragraph 2"
+    (check,) = engine.check(answer)[:1]
+    assert (check.state, check.place) == ("same", "rules.docx, Leave, paragraph 2")
+
+
+def test_where_there_is_too_much_to_count_characters_are_told(engine, monkeypatch):
+    from lmkrag.search import results
+
+    monkeypatch.setattr(results, "_COUNTED", 10)
+    span = engine.search("how many B-7 are in stock?", level="sentence", top_k=1)[0]
+    assert span.place == f"stock.csv:{span.start}-{span.end}"
