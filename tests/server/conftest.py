@@ -2,9 +2,11 @@
 
 import contextlib
 import os
+import queue
 import re
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -20,8 +22,8 @@ CHROMIUM = "/usr/bin/chromium"
 @dataclass
 class Running:
     url: str
-    process: subprocess.Popen
-    log: Path
+    process: subprocess.Popen | None = None  # none for a server in a thread
+    log: Path | None = None
 
     def client(self, **settings) -> httpx.Client:
         return httpx.Client(base_url=self.url, timeout=60, **settings)
@@ -35,6 +37,18 @@ from lmkrag.server.settings import Limits, ServerSettings
 settings = ServerSettings({"demo": Path(sys.argv[1])}, port=0, limits=Limits(arrival=4, stall=1))
 serve(settings, announce=lambda url: print(f"on {url}", flush=True))
 """
+
+
+def wait_until_ready(url, ended) -> None:
+    deadline = time.monotonic() + 120
+    while True:
+        try:
+            urllib.request.urlopen(f"{url}/readyz", timeout=5).read()
+            return
+        except (OSError, urllib.error.URLError):
+            assert ended() is None, ended()
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
 
 
 @contextlib.contextmanager
@@ -54,14 +68,7 @@ def start_server(folder: Path, *arguments, command=("-m", "lmkrag", "serve", "--
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.05)
         url = found[1]
-        while True:
-            try:
-                urllib.request.urlopen(f"{url}/readyz", timeout=5).read()
-                break
-            except (OSError, urllib.error.URLError):
-                assert process.poll() is None, log.read_text()
-                assert time.monotonic() < deadline, log.read_text()
-                time.sleep(0.1)
+        wait_until_ready(url, lambda: None if process.poll() is None else log.read_text())
         yield Running(url, process, log)
     finally:
         if process.poll() is None:
@@ -101,10 +108,28 @@ def client(server):
 
 
 @pytest.fixture
-def writable(index, tmp_path):
-    """A server that a test may write to, on its own copy of the sample index."""
-    with start_server(tmp_path, "--index", f"demo={index}", "--writable") as running:
-        yield running
+def writable(index, monkeypatch):
+    """A server in a thread that a test may write to, on its own copy of the sample index."""
+    from lmkrag.server import run
+    from lmkrag.server.settings import ServerSettings
+
+    servers, urls = [], queue.Queue()
+
+    class Recorded(run._Server):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            servers.append(self)
+
+    monkeypatch.setattr(run, "_Server", Recorded)
+    settings = ServerSettings({"demo": index}, port=0, writable=True)
+    thread = threading.Thread(target=run.serve, args=(settings,), kwargs={"announce": urls.put})
+    thread.start()
+    url = urls.get(timeout=60)
+    wait_until_ready(url, lambda: None if thread.is_alive() else "the server has ended")
+    yield Running(url)
+    servers[0].should_exit = True
+    thread.join(40)
+    assert not thread.is_alive()
 
 
 @pytest.fixture(scope="module")
