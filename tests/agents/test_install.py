@@ -2,8 +2,6 @@
 
 import json
 import os
-import subprocess
-import sys
 import tomllib
 
 import pytest
@@ -38,16 +36,10 @@ TOML = '# mine\nmodel = "o9"\n\n[mcp_servers.other] # keep\ncommand = "x"\n'
 
 
 @pytest.fixture
-def install(tmp_path, built_index):
+def install(tmp_path, built_index, lmkrag):
     def run(*arguments):
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("XDG_")}
-        return subprocess.run(
-            [sys.executable, "-m", "lmkrag", "install", *map(str, arguments), "--index", str(built_index)],
-            capture_output=True,
-            text=True,
-            env={**environment, "HOME": str(tmp_path)},
-            timeout=60,
-        )
+        environment = {name: None for name in os.environ if name.startswith("XDG_")}
+        return lmkrag("install", *arguments, "--index", built_index, env={**environment, "HOME": str(tmp_path)})
 
     return run
 

@@ -1,9 +1,6 @@
 """``lmkrag grep``: a folder that was never indexed is searched at once, and again when it has changed."""
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
 
@@ -34,16 +31,9 @@ def folder(tmp_path):
 
 
 @pytest.fixture
-def grep(tmp_path, folder):
+def grep(tmp_path, folder, lmkrag):
     def run(*arguments, cwd=folder):
-        return subprocess.run(
-            [sys.executable, "-m", "lmkrag", "grep", *map(str, arguments)],
-            capture_output=True,
-            text=True,
-            cwd=cwd,
-            env={**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"},
-            timeout=120,
-        )
+        return lmkrag("grep", *arguments, cwd=cwd, env={"XDG_CACHE_HOME": str(tmp_path / "cache")})
 
     return run
 
