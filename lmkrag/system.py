@@ -13,6 +13,9 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lmkrag.errors import LmkragError
 
+PYTHON = (sys.executable, "-P")
+"""Starts Python without the working directory among its modules: that may be a folder of unknown origin."""
+
 T = TypeVar("T")
 
 _FORK_WAITS = 3.0  # seconds

@@ -10,6 +10,7 @@ import click
 
 from lmkrag.cli.output import index_option, one_line
 from lmkrag.errors import LmkragError, UsageError
+from lmkrag.system import PYTHON
 
 if TYPE_CHECKING:
     from lmkrag.agents.installing import Change
@@ -37,7 +38,7 @@ def install(names: tuple[str, ...], index_path: str, dry_run: bool, uninstall: b
     if not chosen:
         raise UsageError(f"no client was found; name one: {', '.join(clients)}")
     program = shutil.which("lmkrag")
-    start = [str(Path(program).resolve())] if program else [sys.executable, "-m", "lmkrag"]
+    start = [str(Path(program).resolve())] if program else [*PYTHON, "-m", "lmkrag"]
     command = [*start, "mcp", "--index", str(Path(index_path).resolve())]
     remembered = read_memory()
     failed = False

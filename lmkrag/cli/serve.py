@@ -16,6 +16,7 @@ from click.core import ParameterSource
 from lmkrag.cli.ask import choose_reader, reader_options, take_reader
 from lmkrag.cli.output import DEFAULT_INDEX, Switch, find_default_index, rerank_model_option
 from lmkrag.errors import MissingExtra, UsageError
+from lmkrag.system import PYTHON
 
 # uvicorn ends the process by the signal that stopped it, so nothing after it is sure to run.
 _WATCH = "from lmkrag.system import end_with_parent; end_with_parent(); from lmkrag.cli import main; main()"
@@ -167,7 +168,7 @@ def _index_folders(folders: tuple[Path, ...]) -> dict[str, Path | str]:
     from lmkrag.ingest.folder_cache import cached_index
 
     index = cached_index(folders)
-    command = [sys.executable, "-m", "lmkrag", "index", *map(str, folders), "--index", str(index), "--prune"]
+    command = [*PYTHON, "-m", "lmkrag", "index", *map(str, folders), "--index", str(index), "--prune"]
     if subprocess.run(command, check=False).returncode:  # in a process of its own: it may use all cores
         raise UsageError("the folder was not indexed")
     return {re.sub(r"[^\w.-]+", "-", folders[0].resolve().name) or "folder": index}
@@ -181,7 +182,7 @@ def _following(folders: tuple[Path, ...], indexes: Mapping[str, Path | str]) -> 
         return
     (index,) = indexes.values()
     arguments = ["index", *map(str, folders), "--index", str(index), "--watch"]
-    watching = subprocess.Popen([sys.executable, "-c", _WATCH, *arguments])
+    watching = subprocess.Popen([*PYTHON, "-c", _WATCH, *arguments])
     try:
         yield
     finally:

@@ -5,7 +5,6 @@ import json
 import os
 import queue
 import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from lmkrag.corpus.isolated import module_folders
 from lmkrag.errors import UsageError
 from lmkrag.index.vectors.recipes import recipe_to_json
 from lmkrag.specs import EncoderSpec, Recipe
-from lmkrag.system import count_cpus
+from lmkrag.system import PYTHON, count_cpus
 
 _TRIES = 2  # of a batch whose process dies
 _START = """
@@ -179,7 +178,7 @@ class _Worker(threading.Thread):
                 raise EOFError
             if self._process is None:
                 environment = {**os.environ, "OMP_NUM_THREADS": str(self._setup["threads"])}
-                command = [sys.executable, "-c", _START, json.dumps(module_folders())]
+                command = [*PYTHON, "-c", _START, json.dumps(module_folders())]
                 self._process = subprocess.Popen(
                     command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment, start_new_session=True
                 )

@@ -7,7 +7,6 @@ many as a second or so allows; the rest is left to a process in the background.
 import hashlib
 import math
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +20,7 @@ from lmkrag.ingest.changes import find_changes
 from lmkrag.ingest.ingest import GetEncoder, ingest
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.sources import Files, read_known, read_skipped
+from lmkrag.system import PYTHON
 
 _FIRST = 30_000
 """Bytes of files that are encoded before the first answer, about a second on two cores."""
@@ -125,7 +125,7 @@ def find_stems(query: str) -> list[str]:
 
 def index_in_background(folder: Path, index: Path, include: Sequence[str], exclude: Sequence[str]) -> None:
     """Start a process that indexes the rest of a folder; it ends at once if another one writes already."""
-    command = [sys.executable, "-m", "lmkrag", "index", str(folder), "--index", str(index), "--prune"]
+    command = [*PYTHON, "-m", "lmkrag", "index", str(folder), "--index", str(index), "--prune"]
     command += [f"--include={glob}" for glob in include] + [f"--exclude={glob}" for glob in exclude]
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     subprocess.Popen(command, start_new_session=True, **quiet)  # type: ignore[call-overload]

@@ -1,15 +1,31 @@
 """A folder of unknown origin is read, and nothing in it is run."""
 
+import importlib
+import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from lmkrag import Engine
+from lmkrag.cluster import parallel
 from lmkrag.corpus.isolated import IsolatedLoader
+from lmkrag.ingest.folder_cache import cached_index
 
-MODULES = ("json.py", "sitecustomize.py", "usercustomize.py", "numpy.py", "lxml.py", "csv.py", "pypdfium2.py")
+install, serve = (importlib.import_module(f"lmkrag.cli.{name}") for name in ("install", "serve"))
+MODULES = (
+    "json.py",
+    "types.py",
+    "sitecustomize.py",
+    "usercustomize.py",
+    "numpy.py",
+    "lxml.py",
+    "csv.py",
+    "pypdfium2.py",
+)
 
 
 @pytest.fixture
@@ -49,3 +65,49 @@ def test_code_of_the_folder_is_not_run_by_a_loader_with_a_careless_path(hostile,
         assert loader.load(Path("fees.csv"), "fees").text == "boat: Ida | fee: four shillings"
         assert loader.load(Path("report.pdf"), "report").page_starts
     assert not (tmp_path / "run").exists()
+
+
+def wait_for(condition) -> None:
+    deadline = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+def documents(index: Path) -> int:
+    with Engine.open(index) as engine:
+        return engine.status().documents
+
+
+def test_code_of_the_folder_is_not_run_by_workers(hostile, tmp_path, encoder, monkeypatch):
+    monkeypatch.chdir(hostile)
+    monkeypatch.setattr(parallel, "_LEAST", 1)
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        assert not engine.add(".", workers=2).skipped
+    assert not (tmp_path / "run").exists()
+
+
+def test_code_of_the_folder_is_not_run_behind_grep(hostile, tmp_path, lmkrag, monkeypatch):
+    (hostile / "long.txt").write_text("The gate is green. " * 2_000)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    assert lmkrag("grep", "when does the gate open?", cwd=hostile).returncode == 0
+    wait_for(lambda: documents(cached_index([hostile])) == len(MODULES) + 5)
+    assert not (tmp_path / "run").exists()
+
+
+def test_code_of_the_folder_is_not_run_where_it_is_served(hostile, tmp_path, monkeypatch):
+    monkeypatch.chdir(hostile)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    indexes = serve._index_folders((Path(),))
+    with serve._following((Path(),), indexes):
+        time.sleep(2)  # until it watches
+        (hostile / "new.txt").write_text("The lamp is red.")
+        wait_for(lambda: documents(next(iter(indexes.values()))) == len(MODULES) + 5)
+    assert not (tmp_path / "run").exists()
+
+
+def test_clients_are_told_a_command_that_does_not_run_code_of_their_folder(lmkrag, tmp_path, built_index, monkeypatch):
+    monkeypatch.setattr(install.shutil, "which", lambda name: None)
+    lmkrag("install", "cursor", "--index", built_index, env={"HOME": str(tmp_path)})
+    entry = json.loads((tmp_path / ".cursor" / "mcp.json").read_text())["mcpServers"]["lmkrag"]
+    assert entry["args"][:3] == ["-P", "-m", "lmkrag"]
