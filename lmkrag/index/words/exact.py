@@ -65,6 +65,8 @@ def holds(text: str, word: str) -> bool:
 
     >>> holds("B-77 and 4.10", "B-7"), holds("see 4.1.", "4.1"), holds("the apples", "Apple")
     (False, True, True)
+    >>> holds("The exit code is 1.", "code 1"), holds("lock 7, closed in 2019", "lock 9")
+    (True, False)
     """
     if _pattern(word).search(text):
         return True
@@ -73,5 +75,6 @@ def holds(text: str, word: str) -> bool:
 
 @lru_cache(256)
 def _pattern(word: str) -> re.Pattern[str]:
-    spaced = r"\s+".join(map(re.escape, word.split()))
+    between = r"\W+(?:\w+\W+){0,3}" if _NUMBERED.fullmatch(word) else r"\s+"  # "the code of this error is 1"
+    spaced = between.join(map(re.escape, word.split()))
     return re.compile(rf"(?<![\w])(?<!\d[.,]){spaced}(?![\w])(?![.,-]\d)", re.IGNORECASE)
