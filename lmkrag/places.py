@@ -11,7 +11,9 @@ LINED = frozenset({"text", "markdown", "rst", "code"})
 TABLES = frozenset({"csv", "ods", "xlsx"})
 """Kinds of documents whose lines are rows of a table."""
 
-_UNITS = {**dict.fromkeys(TABLES, "row"), "json": "record", "subtitles": "subtitle"}
+_UNITS = {**dict.fromkeys(TABLES, "row"), "json": "record", "rtf": "paragraph", "subtitles": "subtitle"}
+"""What a line of a document is, by its kind; in documents of other kinds blank lines divide paragraphs."""
+
 _PAGES = {"odp": "slide", "pptx": "slide"}
 _LONGEST = 60  # characters of a heading
 
@@ -29,13 +31,16 @@ def find_place(span: "Span", start: int, end: int) -> str:
     if span.paragraph is None:
         return f"{span.doc_id}:{start}-{end}"
     heading = "".join(span.headings[-1:])
-    number = span.paragraph
-    for line in filter(str.strip, before.split("\n")[:-1]):
-        number = 1 if line.strip("# ") == heading else number + 1  # a span may begin before its heading
+    head, found, rest = before.rpartition(heading) if heading else ("", "", before)
+    if found and not head.rpartition("\n")[2].strip("# "):  # the span begins before its heading
+        number = 1 + count_paragraphs(rest, span.kind)
+    else:
+        number = span.paragraph + count_paragraphs(before, span.kind)
     under = [heading] if 0 < len(heading) <= _LONGEST else []
     return ", ".join([span.doc_id, *under, f"{_UNITS.get(span.kind, 'paragraph')} {number}"])
 
 
-def count_paragraphs(text: str) -> int:
-    """Return how many paragraphs, or rows, of a text end before its end: lines that are not blank."""
-    return sum(1 for line in text.split("\n")[:-1] if line.strip())
+def count_paragraphs(text: str, kind: str) -> int:
+    """Return how many paragraphs of a text end before its end, or rows in a table."""
+    border = "\n" if kind in _UNITS else "\n\n"
+    return sum(1 for part in text.split(border)[:-1] if part.strip())

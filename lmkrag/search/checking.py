@@ -171,7 +171,7 @@ def _span(document: Document, start: int, end: int) -> Span:
         return replace(span, page=bisect_right(document.page_starts, start))
     above = [heading for heading in outline(document) if heading.start <= start][-1:]
     begin = sum(document.text.find("\n", heading.start) + 1 for heading in above)
-    paragraph = 1 + count_paragraphs(document.text[begin:start])
+    paragraph = 1 + count_paragraphs(document.text[begin:start], document.kind)
     return replace(span, paragraph=paragraph, headings=tuple(heading.text for heading in above))
 
 

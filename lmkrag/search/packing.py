@@ -106,5 +106,5 @@ def _piece(span: Span, first: int, stop: int) -> Span:
         line = span.line + span.text.count("\n", 0, first)
         return replace(piece, line=line, last_line=line + text.count("\n"))
     if span.paragraph is not None:
-        return replace(piece, paragraph=span.paragraph + count_paragraphs(span.text[:first]))
+        return replace(piece, paragraph=span.paragraph + count_paragraphs(span.text[:first], span.kind))
     return piece

@@ -172,7 +172,7 @@ def find_paragraph(view: DocumentView, ordinal: int, start: int) -> int | None:
         return None
     before = view.text(begin, start) if begin < start else ""
     header = view.row.kind in TABLES and is_record(view.sentence(ordinal))  # its columns' names were the first row
-    return 1 + count_paragraphs(before) + header
+    return 1 + count_paragraphs(before, view.row.kind) + header
 
 
 def find_header(view: DocumentView, ordinal: int) -> str:
