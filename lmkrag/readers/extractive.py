@@ -54,6 +54,7 @@ _SHOWS = 0.05  # of a passage with a command, in the units of scores
 
 # Of the logistic regression of :func:`confidence_features`, fitted on training sets: see ``benchmarks/confidence.py``.
 _BIAS, _CONFIDENCE = -4.3, (5.1, 3.0, 0.08, -2.9, 1.3)
+_FOREIGN_BIAS, _FOREIGN_CONFIDENCE = -4.3, (8.0, 3.0, -2.9)
 _SUREST = 10.0  # log-odds beyond which a sentence's count no more
 _QUOTES = 3
 _WORDS = 4  # a heading alone answers nothing
@@ -96,18 +97,17 @@ class ExtractiveReader:
         keys = match_keys(question, spans)
         read = prefer_passages(question, keys, spans, read)
         missing = keys.missing
-        confidence = None if foreign and read else estimate_confidence(keys, spans, read)
+        confidence = estimate_confidence(keys, spans, read, foreign=foreign)
         if read and not missing and (cell := find_cell(question, spans)) is not None:
             quote = Quote(cell.row.number, cell.row.start, cell.row.end, header=cell.header.strip())
-            sure = max(confidence or 0.0, CELL_CONFIDENCE)
+            sure = max(confidence, CELL_CONFIDENCE)
             return self._make(spans, [cell.row], [quote], short=[cell.short], confidence=sure)
         cited = self._choose(spans, read)
         is_near = missing and weigh_evidence(spans) >= MIN_NEAREST_EVIDENCE
-        if not cited or (confidence is not None and confidence < MIN_NEAREST_CONFIDENCE and not is_near):
+        if not cited or (confidence < MIN_NEAREST_CONFIDENCE and not is_near):
             return self._make(spans, said=NOT_FOUND, confidence=confidence, missing=missing)
         citations = [citation for citation, _ in cited]
-        is_unsure = bool(missing) if confidence is None else confidence < MIN_CONFIDENCE
-        if is_unsure:
+        if confidence < MIN_CONFIDENCE:
             why = f"No passage mentions {' or '.join(missing)}. Nearest:" if missing else MAY_NOT_ANSWER
             nearest = citations[:1]
             return self._make(spans, nearest, choose_quotes(nearest), said=why, confidence=confidence, missing=missing)
@@ -278,9 +278,25 @@ def _reflow(text: str) -> list[str]:
     return found or [""]
 
 
-def estimate_confidence(keys: KeyMatches, spans: Sequence[Span], read: Sequence[ReadSentence]) -> float:
+def estimate_confidence(
+    keys: KeyMatches, spans: Sequence[Span], read: Sequence[ReadSentence], *, foreign: bool = False
+) -> float:
     """Return the probability that spans answer a question: see :func:`confidence_features`."""
-    return logistic(_BIAS, _CONFIDENCE, confidence_features(keys, spans, read)) if read else 0.0
+    if not read:
+        return 0.0
+    if foreign:
+        return logistic(_FOREIGN_BIAS, _FOREIGN_CONFIDENCE, foreign_features(keys, spans))
+    return logistic(_BIAS, _CONFIDENCE, confidence_features(keys, spans, read))
+
+
+def foreign_features(keys: KeyMatches, spans: Sequence[Span]) -> tuple[float, float, float]:
+    """Return what speaks for an answer to a question that is not in English, which the re-ranker can't read.
+
+    The best similarity of the search, the greatest share of the question's words that one of the first three passages
+    has, and the share of the question's exact words that no passage has.
+    """
+    missing = len(keys.missing) / len(keys.words) if keys.words else 0.0
+    return best_similarity(spans), best_coverage(spans), missing
 
 
 def confidence_features(
