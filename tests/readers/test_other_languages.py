@@ -1,0 +1,53 @@
+"""`ask` in other languages than English, without a language model."""
+
+import pytest
+
+from lmkrag import Document, Engine
+
+TEXTS = {
+    "urlaub": "Der Abteilungsleiter genehmigt den Urlaub. Anträge müssen vier Wochen vorher gestellt werden.",
+    "faehre": "Die Fähre nach Norderney fährt im Winter dreimal am Tag. Die Überfahrt dauert 55 Minuten.",
+    "phare": "Le phare fut construit en 1871. Sa lampe brûle de l'huile et doit être nettoyée chaque matin.",
+    "灯台": "灯台は1871年に建てられた。ランプは毎朝掃除しなければならない。霧の日には鐘を鳴らす。",
+    "маяк": "Маяк построили в 1871 году. Смотритель поднимается наверх каждый вечер и зажигает лампу.",
+}
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    path = tmp_path_factory.mktemp("languages") / "index"
+    with Engine.open(path, create=True, encoder="landmark-multilingual") as opened:
+        opened.add([Document(name, text=text) for name, text in TEXTS.items()])
+        yield opened
+
+
+@pytest.mark.parametrize(
+    ("question", "words"),
+    [
+        ("Wer genehmigt den Urlaub?", "Abteilungsleiter"),
+        ("Wie lange dauert die Überfahrt?", "55 Minuten"),
+        ("Quand le phare a-t-il été construit ?", "1871"),
+        ("ランプはいつ掃除しますか？", "毎朝"),
+        ("Кто зажигает лампу?", "Смотритель"),
+    ],
+)
+def test_what_the_documents_answer_is_answered(engine, question, words):
+    answer = engine.ask(question)
+    assert answer.found
+    assert words in answer.text
+    assert answer.confidence is not None and answer.confidence > 0.3
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Was ist die Hauptstadt von Australien?",
+        "Comment faire cuire un gâteau au chocolat ?",
+        "株価はどうやって計算しますか？",
+        "Сколько стоит билет в Большой театр?",
+    ],
+)
+def test_what_is_about_something_else_is_refused(engine, question):
+    answer = engine.ask(question)
+    assert not answer.found
+    assert answer.citations == ()
