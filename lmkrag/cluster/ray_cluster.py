@@ -36,13 +36,14 @@ def connected(address: str) -> Iterator[Any]:
         yield ray
         return
     try:
-        _knock(address)
-        ray.init(
-            address=address,
-            include_dashboard=False if address == LOCAL else None,
-            logging_level=logging.ERROR,
-            log_to_driver=False,
-        )
+        _check_reachable(address)
+        with contextlib.chdir(os.sep):  # Ray has its workers import modules from the working directory
+            ray.init(
+                address=address,
+                include_dashboard=False if address == LOCAL else None,
+                logging_level=logging.ERROR,
+                log_to_driver=False,
+            )
     except (OSError, ValueError, RuntimeError) as error:  # ConnectionError is an OSError
         why = first_line(error)
         message = f"no Ray cluster can be reached at {address!r} ({why}); start one with: ray start --head"
@@ -58,7 +59,7 @@ def first_line(error: BaseException) -> str:
     return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
-def _knock(address: str) -> None:
+def _check_reachable(address: str) -> None:
     """Raise OSError if nobody listens at an address of a host and a port."""
     host, _, port = address.removeprefix("ray://").rpartition(":")
     if port.isdecimal():

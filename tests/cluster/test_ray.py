@@ -4,6 +4,8 @@ import os
 import resource
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -115,6 +117,21 @@ def test_a_cluster_that_is_not_there_or_has_no_cards(cluster, texts, encoder, tm
     hidden = {"PYTHONPATH": str(tmp_path)}
     done = lmkrag_process("cluster", "encode", texts, "--out", tmp_path / "batches", "--ray", "local", env=hidden)
     assert (done.returncode, done.stderr) == (1, "lmkrag: ray is not installed: pip install 'lmkrag[ray]'\n")
+
+
+def test_workers_import_no_modules_of_the_working_directory(tmp_path):
+    code = """
+import sys
+from lmkrag.cluster.ray_cluster import connected
+class Actor:
+    def folders(self):
+        return sys.path
+with connected("local") as ray:
+    print(*ray.get(ray.remote(Actor).remote().folders.remote()), sep="\\n")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert str(tmp_path) not in done.stdout.splitlines()
 
 
 @pytest.fixture
