@@ -5,12 +5,13 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.core import ParameterSource
 
 from lmkrag.cli.output import (
+    add_options,
     batches_of_questions,
     index_option,
     join_words,
@@ -36,51 +37,39 @@ if TYPE_CHECKING:
 
 _BATCH = 64  # questions answered together
 
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def reader_options(command: Command) -> Command:
-    """Add the options that choose what answers."""
-    options = [
-        click.option(
-            "--reader",
-            type=click.Choice(READERS),
-            default="extractive",
-            show_default=True,
-            envvar="LMKRAG_READER",
-            help="What answers.",
-        ),
-        click.option("--model", envvar="LMKRAG_MODEL", metavar="NAME", help="The reader's model: a name or folder."),
-        click.option("--base-url", envvar="LMKRAG_BASE_URL", metavar="URL", help="OpenAI-compatible server."),
-        click.option(
-            "--timeout",
-            type=click.FloatRange(min=0, min_open=True),
-            envvar="LMKRAG_TIMEOUT",
-            metavar="SECONDS",
-            help="Maximum time to wait for the next piece of the reader's answer.",
-        ),
-        click.option(
-            "--max-tokens",
-            type=click.IntRange(min=1),
-            metavar="N",
-            help="Maximum number of tokens to generate.",
-        ),
-        click.option(
-            "--temperature",
-            type=click.FloatRange(min=0),
-            metavar="T",
-            help="Sampling temperature; 0 always takes the most likely token.",
-        ),
-        click.option(
-            "--prompts",
-            type=click.Path(path_type=Path),
-            metavar="DIR",
-            help="Your own prompt templates, or 'small' for the prompts for small models.",
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+reader_options = add_options(
+    click.option(
+        "--reader",
+        type=click.Choice(READERS),
+        default="extractive",
+        show_default=True,
+        envvar="LMKRAG_READER",
+        help="What answers.",
+    ),
+    click.option("--model", envvar="LMKRAG_MODEL", metavar="NAME", help="The reader's model: a name or folder."),
+    click.option("--base-url", envvar="LMKRAG_BASE_URL", metavar="URL", help="OpenAI-compatible server."),
+    click.option(
+        "--timeout",
+        type=click.FloatRange(min=0, min_open=True),
+        envvar="LMKRAG_TIMEOUT",
+        metavar="SECONDS",
+        help="Maximum time to wait for the next piece of the reader's answer.",
+    ),
+    click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="Maximum number of tokens to generate."),
+    click.option(
+        "--temperature",
+        type=click.FloatRange(min=0),
+        metavar="T",
+        help="Sampling temperature; 0 always takes the most likely token.",
+    ),
+    click.option(
+        "--prompts",
+        type=click.Path(path_type=Path),
+        metavar="DIR",
+        help="Your own prompt templates, or 'small' for the prompts for small models.",
+    ),
+)
+"""What chooses the reader."""
 
 
 def take_reader(options: dict[str, Any]) -> "Reader":

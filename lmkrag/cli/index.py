@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lmkrag.cli.output import Command, index_option, json_option, one_line, print_error, print_json
+from lmkrag.cli.output import Command, add_options, index_option, json_option, one_line, print_error, print_json
 from lmkrag.errors import LmkragError, MissingExtra, UsageError
 from lmkrag.types import IndexReport
 
@@ -25,53 +25,38 @@ _LISTED = 20  # skipped files shown one by one; more are counted by reason
 _TOLD = 60.0  # seconds between two lines of progress where there is no terminal
 
 
-def glob_options(command: Command) -> Command:
-    """Add ``--include`` and ``--exclude``."""
-    options = [
-        click.option("--include", multiple=True, metavar="GLOB", help="Only index files that match; repeatable."),
-        click.option("--exclude", multiple=True, metavar="GLOB", help="Skip files that match; repeatable."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+glob_options = add_options(
+    click.option("--include", multiple=True, metavar="GLOB", help="Only index files that match; repeatable."),
+    click.option("--exclude", multiple=True, metavar="GLOB", help="Skip files that match; repeatable."),
+)
 
 
 def model_options(command: Command, *, existing: bool) -> Command:
     """Add ``--recipe`` and ``--encoder``, which an ``existing`` index has recorded."""
     note = "; new indexes only" if existing else ""
-    options = [
+    return add_options(
         click.option("--recipe", metavar="NAME|FILE", help=f"How vectors are stored{note}."),
         click.option("--encoder", metavar="NAME|DIR", envvar="LMKRAG_ENCODER", help=f"The model{note}."),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+    )(command)
 
 
-def worker_options(command: Command) -> Command:
-    """Add ``--workers``, ``--ray`` and ``--gpus``."""
-    options = [
-        click.option(
-            "--workers",
-            type=click.IntRange(min=1),
-            default=1,
-            show_default=True,
-            metavar="N",
-            envvar="LMKRAG_WORKERS",
-            help="Number of processes that parse and encode; they share the cores.",
-        ),
-        click.option(
-            "--ray",
-            metavar="ADDRESS|local",
-            help="A Ray cluster for the workers; all machines must see the same paths.",
-        ),
-        click.option(
-            "--gpus", type=click.FloatRange(0), default=0.0, metavar="SHARE", help="Share of a GPU per worker on Ray."
-        ),
-    ]
-    for option in reversed(options):
-        command = option(command)
-    return command
+worker_options = add_options(
+    click.option(
+        "--workers",
+        type=click.IntRange(min=1),
+        default=1,
+        show_default=True,
+        metavar="N",
+        envvar="LMKRAG_WORKERS",
+        help="Number of processes that parse and encode; they share the cores.",
+    ),
+    click.option(
+        "--ray", metavar="ADDRESS|local", help="A Ray cluster for the workers; all machines must see the same paths."
+    ),
+    click.option(
+        "--gpus", type=click.FloatRange(0), default=0.0, metavar="SHARE", help="Share of a GPU per worker on Ray."
+    ),
+)
 
 
 @click.command(epilog="Example: lmkrag index docs/ notes.pdf --exclude 'drafts/' --index indexes/handbook")

@@ -30,6 +30,11 @@ _logger = logging.getLogger("lmkrag")
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
+def add_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return a decorator that adds several options, in their order."""
+    return lambda command: functools.reduce(lambda made, option: option(made), reversed(options), command)
+
+
 def index_option(command: Command, *, existing: bool = True) -> Command:
     """Add ``--index``; an ``existing`` one is looked for in the folders above, too, as version control does."""
     return click.option(
