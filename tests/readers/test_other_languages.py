@@ -41,7 +41,7 @@ def test_what_the_documents_answer_is_answered(engine, question, words):
 @pytest.mark.parametrize(
     "question",
     [
-        "Was ist die Hauptstadt von Australien?",
+        "Was ist die Hauptstadt von Norwegen?",
         "Comment faire cuire un gâteau au chocolat ?",
         "株価はどうやって計算しますか？",
         "Сколько стоит билет в Большой театр?",
