@@ -305,8 +305,8 @@ def confidence_features(
     """Return what speaks for an answer.
 
     The best similarity of the search, the greatest share of the question's words that one of the first three passages
-    has, the log-odds that the best sentence answers, the share of the question's exact words that no passage has, and
-    whether the best passage has all of its codes, if there are any.
+    has, the log-odds that the best sentence answers, the share of the question's exact words that the best passage does
+    not have, counted half where another one does, and whether the best passage has all of its codes, if there are any.
 
     Args:
         keys: exact words of the question.
@@ -318,7 +318,7 @@ def confidence_features(
         best_similarity(spans),
         best_coverage(spans),
         weigh_answers(read),
-        len(keys.missing) / len(keys.words) if keys.words else 0.0,
+        (len(keys.missing) + len(set(keys.words) - best)) / (2 * len(keys.words)) if keys.words else 0.0,
         float(bool(keys.codes) and best.issuperset(keys.codes)),
     )
 
