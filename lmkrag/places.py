@@ -1,5 +1,6 @@
 """Where a result is, in words that people find it by: a line, a page, a row, or a paragraph under a heading."""
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,6 +17,7 @@ _UNITS = {**dict.fromkeys(TABLES, "row"), "json": "record", "rtf": "paragraph", 
 
 _PAGES = {"odp": "slide", "pptx": "slide"}
 _LONGEST = 60  # characters of a heading
+_RECORD = re.compile(r"(?:[^|:\n]{1,60}: [^|\n]*(?: \| |$))+")
 
 
 def find_place(span: "Span", start: int, end: int) -> str:
@@ -33,11 +35,33 @@ def find_place(span: "Span", start: int, end: int) -> str:
     heading = "".join(span.headings[-1:])
     head, found, rest = before.rpartition(heading) if heading else ("", "", before)
     if found and not head.rpartition("\n")[2].strip("# "):  # the span begins before its heading
-        number = 1 + count_paragraphs(rest, span.kind)
+        number = number_paragraph(rest, line_at(span.text, start - span.start), span.kind)
     else:
         number = span.paragraph + count_paragraphs(before, span.kind)
     under = [heading] if 0 < len(heading) <= _LONGEST else []
     return ", ".join([span.doc_id, *under, f"{_UNITS.get(span.kind, 'paragraph')} {number}"])
+
+
+def number_paragraph(before: str, line: str, kind: str) -> int:
+    """Return the number of a paragraph under its heading, or of the row of a table, counted from 1.
+
+    Args:
+        before: the text between the heading and the paragraph.
+        line: a line of the paragraph; where it has the names of the table's columns, these were the first row.
+        kind: of the document.
+    """
+    return 1 + count_paragraphs(before, kind) + (kind in TABLES and is_record(line))
+
+
+def is_record(line: str) -> bool:
+    """Return whether a line is a row whose values have their columns' names with them."""
+    return " | " in line and _RECORD.fullmatch(line.strip()) is not None
+
+
+def line_at(text: str, position: int) -> str:
+    """Return the line of a text that a character is in."""
+    start, end = text.rfind("\n", 0, position) + 1, text.find("\n", position)
+    return text[start : end if end >= 0 else len(text)]
 
 
 def count_paragraphs(text: str, kind: str) -> int:

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 
 _RULE = re.compile(r"[\s|:+=-]*")
 _PIPE = re.compile(r"(?<!\\)\|")
-_RECORD = re.compile(r"(?:[^|:\n]{1,60}: [^|\n]*(?: \| |$))+")
 
 
 def is_row(line: str) -> bool:
@@ -16,11 +15,6 @@ def is_row(line: str) -> bool:
 def is_rule(line: str) -> bool:
     """Return whether a line only divides a header from its rows; blank lines are none either."""
     return _RULE.fullmatch(line) is not None
-
-
-def is_record(line: str) -> bool:
-    """Return whether a line is a row whose values have their columns' names with them."""
-    return " | " in line and _RECORD.fullmatch(line.strip()) is not None
 
 
 def split_row(line: str, start: int) -> list[tuple[str, int]]:

@@ -1,6 +1,6 @@
 """A document of a snapshot, read piece by piece as it is looked at."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -87,11 +87,9 @@ class DocumentView:
             self.text(first, min(end, first + TEXT_PER_BLOCK)).count("\n") for first in range(0, end, TEXT_PER_BLOCK)
         )
 
-    def headings_before(self, ordinal: int) -> list[int]:
-        """Return the headings up to a sentence, that one included, the nearest first."""
-        found: list[int] = []
+    def headings_before(self, ordinal: int) -> Iterator[int]:
+        """Yield the headings up to a sentence, that one included, the nearest first."""
         for first in range(ordinal - ordinal % SENTENCES_PER_BLOCK, -1, -SENTENCES_PER_BLOCK):
             _, kinds = self._block(first)
-            places = np.flatnonzero(kinds[: ordinal - first + 1] == _HEADING)
-            found += (first + places[::-1]).tolist()
-        return found
+            positions = np.flatnonzero(kinds[: ordinal - first + 1] == _HEADING)
+            yield from (first + positions[::-1]).tolist()

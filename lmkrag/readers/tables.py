@@ -8,10 +8,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lmkrag.corpus.table_rows import is_record, is_row, is_rule, read_record, split_row
+from lmkrag.corpus.table_rows import is_row, is_rule, read_record, split_row
 from lmkrag.index.words.exact import find_exact_words, find_keys, holds
 from lmkrag.index.words.stop_words import drop_stop_words
 from lmkrag.index.words.terms import hash_words, split_words
+from lmkrag.places import is_record
 from lmkrag.types import Citation, ShortAnswer, Span
 
 _LINE = re.compile(r"[^\n]+")

@@ -4,7 +4,8 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from lmkrag.corpus.table_rows import is_record, read_record
+from lmkrag.corpus.table_rows import read_record
+from lmkrag.places import is_record
 from lmkrag.rendering.lines import Line, add_rules, shape_notes, shape_rst, split_lines
 from lmkrag.rendering.markdown import parse_lines
 from lmkrag.rendering.tree import Marks, Node, append_inline, element, mark_nodes, text_node

@@ -15,7 +15,7 @@ from functools import cache
 from typing import Any, Literal, Protocol, Unpack
 
 from lmkrag.errors import DocumentNotFound, UsageError
-from lmkrag.places import LINED, count_paragraphs
+from lmkrag.places import LINED, line_at, number_paragraph
 from lmkrag.readers.citations import STRAIGHT
 from lmkrag.search.outline import outline
 from lmkrag.search.request import SearchOptions
@@ -171,7 +171,7 @@ def _span(document: Document, start: int, end: int) -> Span:
         return replace(span, page=bisect_right(document.page_starts, start))
     above = [heading for heading in outline(document) if heading.start <= start][-1:]
     begin = sum(document.text.find("\n", heading.start) + 1 for heading in above)
-    paragraph = 1 + count_paragraphs(document.text[begin:start], document.kind)
+    paragraph = number_paragraph(document.text[begin:start], line_at(document.text, start), document.kind)
     return replace(span, paragraph=paragraph, headings=tuple(heading.text for heading in above))
 
 

@@ -3,13 +3,13 @@
 import re
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
+from itertools import islice
 
 from lmkrag.arrays import Scores
-from lmkrag.corpus.table_rows import is_record
 from lmkrag.index.searchable import Searchable
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import hash_words
-from lmkrag.places import LINED, TABLES, count_paragraphs
+from lmkrag.places import LINED, number_paragraph
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.explaining import explain_span
 from lmkrag.specs import BYTE_ORDER_MARK, ENGLISH
@@ -145,7 +145,7 @@ def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:
     """
     found: list[str] = []
     least = _DEEPEST + 1
-    for above in view.headings_before(ordinal)[:_LOOKED_AT]:
+    for above in islice(view.headings_before(ordinal), _LOOKED_AT):
         level, text = read_heading(view.sentence(above))
         if text and level < least:
             found.append(text)
@@ -166,13 +166,12 @@ def find_paragraph(view: DocumentView, ordinal: int, start: int) -> int | None:
     Returns:
         1 for what begins before the heading; None where there is too much to count.
     """
-    above = view.headings_before(ordinal)
-    begin = view.bounds(above[0])[1] if above else 0
+    above = next(view.headings_before(ordinal), None)
+    begin = 0 if above is None else view.bounds(above)[1]
     if start - begin > _COUNTED:
         return None
     before = view.text(begin, start) if begin < start else ""
-    header = view.row.kind in TABLES and is_record(view.sentence(ordinal))  # its columns' names were the first row
-    return 1 + count_paragraphs(before, view.row.kind) + header
+    return number_paragraph(before, view.sentence(ordinal), view.row.kind)
 
 
 def find_header(view: DocumentView, ordinal: int) -> str:

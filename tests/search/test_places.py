@@ -6,6 +6,8 @@ import pptx
 import pytest
 
 from lmkrag import Engine
+from lmkrag.places import find_place
+from lmkrag.types import Span
 
 
 @pytest.fixture(scope="module")
@@ -61,6 +63,27 @@ def test_a_citation_inside_a_passage_has_a_place_of_its_own(engine):
     assert answer.citations[0].place == "rules.docx, Leave, paragraph 2"
     (check,) = engine.check(answer)[:1]
     assert (check.state, check.place) == ("same", "rules.docx, Leave, paragraph 2")
+
+
+@pytest.mark.parametrize(
+    ("question", "place"),
+    [
+        ("how many B-7 are in stock?", "stock.csv, row 8"),
+        ("what does a valve cost?", "prices.xlsx, Prices, row 3"),
+        ("which berth has the boat Skua 4?", "records.jsonl, record 4"),
+    ],
+)
+def test_a_checked_citation_is_where_it_was_cited(engine, question, place):
+    answer = engine.ask(question)
+    assert answer.citations[0].place == place
+    assert engine.check(answer)[0].place == place
+
+
+def test_a_row_in_a_span_that_begins_before_the_heading_of_the_sheet(engine):
+    text = engine.document("prices.xlsx").text
+    row = text.index("Part: Valve")
+    sheet = Span("prices.xlsx", "", 0, len(text), text, 1.0, kind="xlsx", paragraph=1, headings=("Prices",))
+    assert find_place(sheet, row, len(text)) == "prices.xlsx, Prices, row 3"
 
 
 def test_where_there_is_too_much_to_count_characters_are_told(engine, monkeypatch):
