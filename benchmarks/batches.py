@@ -2,9 +2,9 @@
 
     python benchmarks/batches.py ../shared/data/dev/squad [--characters 400000] [--kilobytes 10,50,200,1000]
 
-Writes documents of DATA as files of 10,000 characters, encodes them into batches of about so many kilobytes of files in
-one process, and adopts them into a new index. Prints the number of batches, the seconds of both, the milliseconds that
-adopting one takes, and the bytes of the batches.
+Writes documents of DATA as files of 10,000 characters. For each size, in kilobytes of files per batch, one process
+encodes the files into batches and adopts these into a new index. Prints the number of batches, the seconds of both
+steps, the milliseconds of adopting one batch, and the bytes of the batches.
 """
 
 import argparse
@@ -30,7 +30,9 @@ def main() -> None:
     options = parser.parse_args()
     encoder = LandmarkEncoder.load(overlap=0.0)
     encoder.encode_query("warm up")
-    print("| kB of files a batch | batches | encoding, s | adopting, s | ms a batch | MB |\n|---|---|---|---|---|---|")
+    print(
+        "| kB of files per batch | batches | encoding, s | adopting, s | ms per batch | MB |\n|---|---|---|---|---|---|"
+    )
     with tempfile.TemporaryDirectory() as work:
         files = write_files(options.data, Path(work) / "docs", options.characters)
         for size in map(int, options.kilobytes.split(",")):

@@ -99,9 +99,8 @@ class Conversation:
         """Answer piece by piece; call :meth:`remember` with the whole."""
         reader = self._reader or ExtractiveReader(quoted=self._last.citations if self._last else ())
         standalone = self.standalone(question)
-        is_whole = standalone == question or not standalone.startswith(
-            question
-        )  # else what it is about was added to it
+        # Where the question only had its topic added, the topic stays the earlier one.
+        is_whole = standalone == question or not standalone.startswith(question)
         if is_whole and not is_greeting(question):
             self._topic = standalone
         return self._engine.ask_stream(standalone, reader=reader, **self._options)

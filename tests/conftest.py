@@ -55,7 +55,7 @@ COMMAND_ENVIRONMENT = {"HF_HUB_OFFLINE": "1", "LMKRAG_RERANK": "off"}
 
 @pytest.fixture(scope="session")
 def lmkrag():
-    """Run the command line in this process, which is many times faster; tests of the second look ask for it."""
+    """Run the command line in this process, which is many times faster; ``env`` may turn re-ranking on."""
     from click.testing import CliRunner
 
     from lmkrag.cli import main
@@ -107,7 +107,7 @@ def index(built_index, tmp_path) -> Path:
 
 @pytest.fixture
 def engine(index, encoder):
-    """An engine over it; tests of the second look ask for it."""
+    """An engine over it, without re-ranking; tests that need it pass ``rerank=True``."""
     from lmkrag import Engine
 
     with Engine.open(index, encoder=encoder, rerank=False) as opened:

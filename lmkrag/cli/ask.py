@@ -69,7 +69,7 @@ reader_options = add_options(
         help="Your own prompt templates, or 'small' for the prompts for small models.",
     ),
 )
-"""What chooses the reader."""
+"""Add the options that choose the reader and set it up."""
 
 
 def take_reader(options: dict[str, Any]) -> "Reader":

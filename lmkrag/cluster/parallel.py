@@ -10,7 +10,7 @@ from pathlib import Path
 
 from lmkrag.cluster.batches import BATCH_BYTES, Batch, files_of, find_batches, is_batch, plan_batches, read_record
 from lmkrag.cluster.processes import Outcome, Workers, encoding_batches
-from lmkrag.cluster.processes import Progress as BlockProgress
+from lmkrag.cluster.processes import Progress as BatchProgress
 from lmkrag.corpus.walk import Found, printable
 from lmkrag.index.adopting import UNCHANGED, adopt_index
 from lmkrag.index.catalog import DocumentRow
@@ -62,7 +62,7 @@ def _encoding(
     workers: Workers,
     *,
     targets: Mapping[str, Path] | None = None,
-    progress: BlockProgress | None = None,
+    progress: BatchProgress | None = None,
 ) -> AbstractContextManager[Iterator[Outcome]]:
     """Have batches encoded on this machine, or on a cluster."""
     if workers.ray is None:

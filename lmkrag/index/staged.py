@@ -84,8 +84,8 @@ class WindowTable:
 class Staged:
     """A document ready to be committed.
 
-    ``text`` is the document's own, or on disk, ``stamp`` that of its source, ``root`` the
-    directory that was added, or ``""``. ``replaces`` are the attachments of its earlier version that it no longer has.
+    ``text`` is the document's own, or on disk; ``stamp`` is that of its source; ``root`` is the directory that was
+    added, or ``""``; ``replaces`` are the attachments of its earlier version that it no longer has.
     """
 
     document: Document

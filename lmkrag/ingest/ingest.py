@@ -53,7 +53,11 @@ def ingest(store: Store, encoder: GetEncoder, source: Source, *, progress: Progr
             _logger.warning(
                 "%d of %d documents are not in English, which %s reads: make the index with encoder %s, or change it "
                 "by lmkrag index-tools reindex --encoder %s",
-                *(run.foreign, run.added + run.updated, DEFAULT_ENCODER, MULTILINGUAL_ENCODER, MULTILINGUAL_ENCODER),
+                run.foreign,
+                run.added + run.updated,
+                DEFAULT_ENCODER,
+                MULTILINGUAL_ENCODER,
+                MULTILINGUAL_ENCODER,
             )
         return run.report()
 

@@ -1,1 +1,1 @@
-"""Reading a question and a found passage together: a second look at what a search found."""
+"""Re-ranking: read a question and a found passage together, and order what a search found by that."""

@@ -1,4 +1,4 @@
-"""The second look, with the shipped re-ranker and with ones made to say what a test needs."""
+"""Re-ranking, with the shipped re-ranker and with ones made to say what a test needs."""
 
 import time
 from collections import Counter

@@ -1,6 +1,7 @@
 """Real servers, started by the command line on ports that are free."""
 
 import contextlib
+import json
 import os
 import queue
 import re
@@ -29,12 +30,13 @@ class Running:
         return httpx.Client(base_url=self.url, timeout=60, **settings)
 
 
-IMPATIENT = """
+LIMITED = """
+import json
 import sys
 from pathlib import Path
 from lmkrag.server.run import serve
 from lmkrag.server.settings import Limits, ServerSettings
-settings = ServerSettings({"demo": Path(sys.argv[1])}, port=0, limits=Limits(arrival=4, stall=1))
+settings = ServerSettings({"demo": Path(sys.argv[1])}, port=0, limits=Limits(**json.loads(sys.argv[2])))
 serve(settings, announce=lambda url: print(f"on {url}", flush=True))
 """
 
@@ -80,6 +82,10 @@ def start_server(folder: Path, *arguments, command=("-m", "lmkrag", "serve", "--
                 process.wait()
 
 
+def start_limited(folder: Path, index: Path, **limits):
+    return start_server(folder, index, json.dumps(limits), command=("-c", LIMITED))
+
+
 @pytest.fixture(scope="session")
 def serve():
     return start_server
@@ -97,8 +103,14 @@ def server(built_index, tmp_path_factory):
 @pytest.fixture(scope="session")
 def impatient(built_index, tmp_path_factory):
     """A server that waits a second for the rest of a request."""
-    with start_server(tmp_path_factory.mktemp("impatient"), built_index, command=("-c", IMPATIENT)) as running:
+    with start_limited(tmp_path_factory.mktemp("impatient"), built_index, arrival=4, stall=1) as running:
         yield running
+
+
+@pytest.fixture(scope="session")
+def serve_limited():
+    """Starts a server with limits of one's own."""
+    return start_limited
 
 
 @pytest.fixture(scope="session")

@@ -344,18 +344,8 @@ def test_a_thread_of_200_questions(page, server):
     assert page.locator(".turn").count() == 201
 
 
-LIMITED = """
-import sys
-from pathlib import Path
-from lmkrag.server.run import serve
-from lmkrag.server.settings import Limits, ServerSettings
-settings = ServerSettings({"demo": Path(sys.argv[1])}, port=0, limits=Limits(requests=0))
-serve(settings, announce=lambda url: print(f"on {url}", flush=True))
-"""
-
-
-def test_a_server_that_has_too_much_to_do(page, serve, built_index, tmp_path):
-    with serve(tmp_path, built_index, command=("-c", LIMITED)) as running:
+def test_a_server_that_has_too_much_to_do(page, serve_limited, built_index, tmp_path):
+    with serve_limited(tmp_path, built_index, requests=0) as running:
         page.goto(f"{running.url}/?q=leave")
         page.get_by_text("too many requests are in flight; try again in a few seconds").first.wait_for()
         page.errors[:] = [error for error in page.errors if "429" not in error]
