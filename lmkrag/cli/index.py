@@ -3,7 +3,7 @@
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
 from dataclasses import asdict
 from functools import partial
@@ -73,7 +73,11 @@ worker_options = add_options(
 @worker_options
 @click.option("--follow-links", is_flag=True, help="Also follow links to files outside the directories.")
 @click.option("--prune", is_flag=True, help="Remove documents whose files are gone from the directories given.")
-@click.option("--watch", is_flag=True, help="Keep following changes until Ctrl-C; implies --prune.")
+@click.option(
+    "--watch",
+    is_flag=True,
+    help="Keep following changes until Ctrl-C; implies --prune. With --json, each batch and each run prints a line.",
+)
 @click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
 @json_option
 def index(
@@ -97,40 +101,39 @@ def index(
 
     Unchanged files are skipped. URLs such as s3://bucket/docs are mirrored first (pip install 'lmkrag[s3]').
     """
+    from lmkrag.corpus.remote_files import is_url
     from lmkrag.engine import Engine
 
     check_paths(paths)
     opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder, "shards": shards}
     if encoder is None:
-        opening["encoder"] = _choose_encoder(paths, index_path, include, exclude)
+        local = [Path(path) for path in paths if not is_url(path)]
+        opening["encoder"] = choose_encoder(local, Path(index_path), include=include, exclude=exclude)
     adding: dict[str, Any] = {"include": include, "exclude": exclude, "workers": workers, "ray": ray, "gpus": gpus}
     adding["follow_links"] = follow_links
     if watch:
         with Engine.open(index_path, create=True, **opening) as engine:
-            _follow(engine, paths, {**adding, "prune": True})
+            _follow(engine, paths, {**adding, "prune": True}, as_json=as_json)
         return
     with Engine.open(index_path, create=True, **opening) as engine, following_progress() as progress, keeping_output():
         report = engine.add(list(paths), progress=progress, prune=prune, **adding)
     finish(report, index_path, strict=strict, as_json=as_json)
 
 
-def _choose_encoder(
-    paths: tuple[str, ...], index_path: str, include: tuple[str, ...], exclude: tuple[str, ...]
+def choose_encoder(
+    paths: Sequence[Path], index: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = ()
 ) -> str | None:
-    """The encoder of a new index, by the languages of local files; None for the default one."""
-    from lmkrag.corpus.remote_files import is_url
+    """Return the encoder of a new index, by the languages of its files, and say so; None for the default one."""
     from lmkrag.index.opening import index_exists
-    from lmkrag.ingest.languages import choose_encoder
+    from lmkrag.ingest.languages import choose_encoder as choose
 
-    if index_exists(Path(index_path)):
-        return None
-    chosen = choose_encoder([Path(path) for path in paths if not is_url(path)], include=include, exclude=exclude)
+    chosen = None if index_exists(index) else choose(paths, include=include, exclude=exclude)
     if chosen is not None:
         click.echo(f"not all in English: encoder {chosen}", err=True)
     return chosen
 
 
-def _follow(engine: "Engine", paths: tuple[str, ...], options: dict[str, Any]) -> None:
+def _follow(engine: "Engine", paths: tuple[str, ...], options: dict[str, Any], *, as_json: bool) -> None:
     """Index directories, and again whenever something in them changes."""
     try:
         import watchfiles
@@ -153,11 +156,18 @@ def _follow(engine: "Engine", paths: tuple[str, ...], options: dict[str, Any]) -
         for number, changes in enumerate(seen):
             if changes or number == 0:  # the first turn comes once changes are watched for
                 try:
-                    explain_report(engine.add(list(paths), **options), str(index))
+                    report = engine.add(list(paths), progress=_print_progress if as_json else None, **options)
+                    finish(report, str(index), strict=False, as_json=as_json)
                 except LmkragError as error:  # such as another writer: the next change tries again
                     print_error(error)
+                    if as_json:
+                        print_json({"error": str(error)})
     except KeyboardInterrupt:
         sys.exit(130)
+
+
+def _print_progress(name: str, done: int, total: int) -> None:
+    print_json({"file": one_line(name), "done": done, "total": total})
 
 
 @contextmanager

@@ -3,10 +3,10 @@
 import contextlib
 import os
 import re
-import subprocess
 import sys
 import webbrowser
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,12 +14,9 @@ import click
 from click.core import ParameterSource
 
 from lmkrag.cli.ask import choose_reader, reader_options, take_reader
+from lmkrag.cli.index import choose_encoder
 from lmkrag.cli.output import DEFAULT_INDEX, Switch, find_default_index, rerank_model_option
 from lmkrag.errors import MissingExtra, UsageError
-from lmkrag.system import PYTHON
-
-# uvicorn ends the process by the signal that stopped it, so nothing after it is sure to run.
-_WATCH = "from lmkrag.system import end_with_parent; end_with_parent(); from lmkrag.cli import main; main()"
 
 
 class _Places(click.Path):
@@ -117,23 +114,25 @@ def serve(
 ) -> None:
     """Serve a web page, an HTTP API and MCP.
 
-    FOLDER is indexed first, and kept up to date while the server runs; its index is in the user's cache directory. The
-    API has REST routes and those of OpenAI and Dify.
+    FOLDER is indexed while the server runs, and kept up to date; its index is in the user's cache directory. The API
+    has REST routes and those of OpenAI and Dify.
     """
     if folders and click.get_current_context().get_parameter_source("indexes") is ParameterSource.COMMANDLINE:
         raise UsageError(
             "give folders or --index, not both: lmkrag index FOLDER --index DIR makes an index of your own"
         )
-    served = _index_folders(folders) if folders else {}
+    environment = dict(os.environ)
     _use_one_thread_each()
     try:
+        from lmkrag.server.following import FolderFollower
         from lmkrag.server.run import serve as run
         from lmkrag.server.settings import ServerSettings, name_indexes
     except ImportError as error:
         raise MissingExtra("serve", error.name or "a package") from None
+    served = _open_cached_index(folders) if folders else name_indexes(indexes)
     load_reader = choose_reader(options)
     settings = ServerSettings(
-        indexes=served or name_indexes(indexes),
+        indexes=served,
         host=host,
         port=port,
         writable=writable,
@@ -153,41 +152,28 @@ def serve(
             if not no_open and sys.stderr.isatty():
                 webbrowser.open(url)
 
-    if ray is None:
-        _refuse_urls(settings.indexes)
-        with _following(folders, settings.indexes):
-            run(settings, announce=announce)
-    else:
-        from lmkrag.server.ray_serving import RaySettings, serve_on_ray
+    with contextlib.ExitStack() as stack:
+        progress = None
+        if folders:
+            (index,) = map(Path, served.values())
+            progress = stack.enter_context(FolderFollower(folders, index, environment)).progress
+        if ray is None:
+            _refuse_urls(settings.indexes)
+            run(replace(settings, progress=progress), announce=announce)
+        else:
+            from lmkrag.server.ray_serving import RaySettings, serve_on_ray
 
-        serve_on_ray(settings, RaySettings(ray, replicas), load_reader, announce=announce)
+            serve_on_ray(settings, RaySettings(ray, replicas), load_reader, announce=announce)
 
 
-def _index_folders(folders: tuple[Path, ...]) -> dict[str, Path | str]:
-    """Index folders in the user's cache directory; return the index by the name of the first folder."""
+def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path | str]:
+    """Make the index of folders in the user's cache directory; return it by the name of the first folder."""
+    from lmkrag.engine import Engine
     from lmkrag.ingest.folder_cache import cached_index
 
     index = cached_index(folders)
-    command = [*PYTHON, "-m", "lmkrag", "index", *map(str, folders), "--index", str(index), "--prune"]
-    if subprocess.run(command, check=False).returncode:  # in a process of its own: it may use all cores
-        raise UsageError("the folder was not indexed")
+    Engine.open(index, create=True, encoder=choose_encoder(folders, index)).close()
     return {re.sub(r"[^\w.-]+", "-", folders[0].resolve().name) or "folder": index}
-
-
-@contextlib.contextmanager
-def _following(folders: tuple[Path, ...], indexes: Mapping[str, Path | str]) -> Iterator[None]:
-    """Keep the index of folders up to date meanwhile."""
-    if not folders:
-        yield
-        return
-    (index,) = indexes.values()
-    arguments = ["index", *map(str, folders), "--index", str(index), "--watch"]
-    watching = subprocess.Popen([*PYTHON, "-c", _WATCH, *arguments])
-    try:
-        yield
-    finally:
-        watching.terminate()
-        watching.wait()
 
 
 def _refuse_urls(indexes: Mapping[str, Path | str]) -> None:

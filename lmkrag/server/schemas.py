@@ -219,6 +219,13 @@ class RemovedReply(BaseModel):
     removed: int
 
 
+class IndexingModel(BaseModel):
+    """How far indexing is, in bytes of the files it reads; ``total`` is 0 until it is known."""
+
+    done: int
+    total: int
+
+
 class StatusReply(BaseModel):
     """What an index holds, and what may be done with it here."""
 
@@ -231,6 +238,7 @@ class StatusReply(BaseModel):
     writable: bool
     reader: str
     generation: int
+    indexing: IndexingModel | None = None
 
 
 class IndexModel(BaseModel):

@@ -3,10 +3,10 @@
 import ipaddress
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from lmkrag.corpus.remote_files import is_url
 from lmkrag.errors import UsageError
@@ -48,6 +48,13 @@ class Limits:
     connections: int = 2_000
 
 
+class IndexingProgress(NamedTuple):
+    """How far the indexing of a folder is, in bytes of the files it reads; ``total`` is 0 until it is known."""
+
+    done: int
+    total: int
+
+
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     """How to serve.
@@ -66,6 +73,7 @@ class ServerSettings:
             fewer passages are re-ranked.
         rerank_model: the re-ranker: a folder or hub name; our own by default.
         limits: how much to take on.
+        progress: says how far the indexing of the folder that is served is; None while nothing is indexed.
 
     Raises:
         UsageError: there is no index, or no token where there must be one.
@@ -83,6 +91,7 @@ class ServerSettings:
     rerank_timeout_ms: float | None = 100.0
     rerank_model: str | None = None
     limits: Limits = field(default_factory=Limits)
+    progress: Callable[[], IndexingProgress | None] | None = None
 
     @property
     def reranking(self) -> dict[str, Any]:

@@ -377,6 +377,10 @@ def test_a_folder_is_served_and_kept_up_to_date(serve, tmp_path, monkeypatch):
         assert f"MCP clients connect to {running.url}/mcp" in running.log.read_text()
         with running.client() as client:
             assert client.get("/api/indexes").json()["indexes"][0]["name"] == "notes"
+            deadline = time.monotonic() + 60
+            while client.get("/api/status").json()["indexing"]:
+                assert time.monotonic() < deadline, running.log.read_text()
+                time.sleep(0.2)
             found = client.post("/api/search", json={"query": "when does the ferry leave?"}).json()
             assert found["spans"][0]["doc_id"] == "ferry.md"
             (tmp_path / "notes" / "lamp.md").write_text("# Lamp\n\nThe wick is trimmed at dawn.\n")

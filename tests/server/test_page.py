@@ -351,6 +351,36 @@ def test_a_server_that_has_too_much_to_do(page, serve_limited, built_index, tmp_
         page.errors[:] = [error for error in page.errors if "429" not in error]
 
 
+def test_a_busy_server_is_asked_again(page, server):
+    refused = []
+
+    def refuse_once(route) -> None:
+        if refused:
+            route.continue_()
+        else:
+            refused.append(route.request.url)
+            route.fulfill(status=429, headers={"Retry-After": "1"}, json={"detail": "too many requests"})
+
+    page.route("**/api/ask", refuse_once)
+    ask(page, server.url, MARKDOWN)
+    assert refused and page.get_by_text("too many requests").count() == 0
+    page.errors[:] = [error for error in page.errors if "429" not in error]
+
+
+def test_a_folder_is_served_while_it_is_indexed(page, serve, tmp_path):
+    (tmp_path / "notes").mkdir()
+    for number in range(300):
+        rules = "\n\n".join(f"Rule {rule} of island {number} is about lamp {rule * number}." for rule in range(50))
+        (tmp_path / "notes" / f"island-{number}.md").write_text(f"# Island {number}\n\n{rules}\n")
+    with serve(tmp_path, tmp_path / "notes", "--no-open", XDG_CACHE_HOME=str(tmp_path / "cache")) as running:
+        page.goto(running.url)
+        page.get_by_text("Indexing:").wait_for()
+        until(page, "document.querySelector('.indexing progress').value > 0")
+        page.screenshot(path=SCREENSHOTS / "indexing.png")
+        page.get_by_text("Indexing:").wait_for(state="detached", timeout=120_000)
+        page.get_by_text("Answers quote exact passages of 300 documents.").wait_for()
+
+
 def test_an_answer_that_is_not_sure(page, server):
     page.goto(f"{server.url}/?{urlencode({'q': 'Who approves the salary of the mayor of Porto?'})}")
     page.locator(".said").first.wait_for()

@@ -48,10 +48,16 @@ async def list_indexes(service: TheService) -> Any:
 
 @router.get("/status", response_model=StatusReply)
 async def read_status(service: TheService, index: Annotated[str | None, Query(max_length=200)] = None) -> Any:
-    """Return what an index holds."""
+    """Return what an index holds, and how far indexing is while the folder that is served is indexed."""
     served = service.indexes.find(index)
     status = asdict(await served.run(lambda engine: engine.status()))
-    return status | {"name": served.name, "writable": service.uploads is not None, "reader": service.reader.name}
+    progress = service.settings.progress and service.settings.progress()
+    return status | {
+        "name": served.name,
+        "writable": service.uploads is not None,
+        "reader": service.reader.name,
+        "indexing": progress and progress._asdict(),
+    }
 
 
 @router.get("/examples", response_model=ExamplesReply)

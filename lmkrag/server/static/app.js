@@ -8,6 +8,7 @@ import { getJson, postJson } from "/static/requests.js";
 import { addressOf, CLOSED, Page, readState } from "/static/state.js";
 import { Thread } from "/static/thread.js";
 
+const POLL = 1500; // milliseconds between two looks at a folder that is being indexed
 const KEYS = [
   ["/", "Go to the question"],
   ["j, k", "Next, previous passage"],
@@ -45,6 +46,14 @@ function Keys({ dialog }) {
     <dl>${KEYS.map(([key, what]) => html`<dt><kbd>${key}</kbd></dt><dd>${what}</dd>`)}</dl>
     <form method="dialog"><button>Close</button></form>
   </dialog>`;
+}
+
+function Indexing({ done, total }) {
+  const share = total ? `${Math.floor((100 * done) / total)} %` : "looking for files";
+  return html`<p class="indexing">
+    <progress max=${total || 1} value=${total ? done : undefined} aria-label="Indexing"></progress>
+    Indexing: ${share}. Until it is done, answers come from the documents that are there so far.
+  </p>`;
 }
 
 // Handlers of keys that work everywhere but where somebody types.
@@ -113,6 +122,16 @@ function App() {
   useEffect(() => {
     if (index) getJson("/api/status", { index }).then(setStatus, setProblem);
   }, [index, changed]);
+  useEffect(() => {
+    if (!status?.indexing) return undefined;
+    const look = () =>
+      getJson("/api/status", { index }).then((next) => {
+        setStatus(next);
+        if (!next.indexing) reload();
+      }, setProblem);
+    const timer = setTimeout(look, POLL);
+    return () => clearTimeout(timer);
+  }, [status]);
   useEffect(() => {
     const back = () => setState(readState());
     addEventListener("popstate", back);
@@ -183,6 +202,7 @@ function App() {
       <main id="main" tabindex="-1">
         ${problem &&
         html`<div class="problem" role="alert"><p>${problem.message}</p><button onClick=${reload}>Try again</button></div>`}
+        ${status?.indexing && html`<${Indexing} ...${status.indexing} />`}
         ${listed ? html`<${Documents} />` : begun ? html`<${Thread} />` : html`<${Home} composer=${composer} />`}
         ${begun && !listed && html`<div class="dock">${composer}</div>`}
       </main>

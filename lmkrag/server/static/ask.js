@@ -82,6 +82,7 @@ export function Home({ composer }) {
           : "Answers quote exact passages of your documents."}
     </p>
     ${empty &&
+    !status.indexing &&
     html`<p>${server?.writable ? "Drop files anywhere on this page, or add some under Documents." : html`Add some with <code>lmkrag index FOLDER --index ${status.path}</code>`}</p>`}
     ${!empty && composer}
     ${examples.length > 0 &&

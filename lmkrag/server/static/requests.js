@@ -7,10 +7,18 @@ export class Problem extends Error {
   }
 }
 
+const TRIES = 4; // of a request that a busy server refuses
+
 // Status 0: no answer came.
 async function send(path, options) {
   try {
-    return await fetch(path, options);
+    for (let tries = 1; ; tries += 1) {
+      const response = await fetch(path, options);
+      if (response.status !== 429 || tries === TRIES) return response;
+      const seconds = Number(response.headers.get("Retry-After")) || 1;
+      await new Promise((resolve) => setTimeout(resolve, 1000 * seconds));
+      options?.signal?.throwIfAborted();
+    }
   } catch (error) {
     if (error.name === "AbortError") throw error;
     throw new Problem(0, { detail: "The server can't be reached. Is it still running?" });
