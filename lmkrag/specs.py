@@ -16,13 +16,30 @@ BLOCK_KINDS = frozenset({"heading", "row", "code", "record", "metadata"})
 """Kinds of sentences that are blocks of their own and not part of a paragraph of prose."""
 
 
+class Text(Protocol):
+    """What slices like a string: a string, or a text that lies on disk."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, key: slice, /) -> str: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Characters ``[start, end)`` of a document's text, white space behind it included."""
+    """Characters ``[start, end)`` of a document's text, white space behind it included.
+
+    ``context`` is what the row of a table is read with: the table's caption and the names of its columns.
+    """
 
     start: int
     end: int
     kind: SentenceKind = "text"
+    context: str = ""
+
+    def read(self, text: Text) -> str:
+        """Return what an encoder and a search for words read of it."""
+        own = text[self.start : self.end]
+        return f"{self.context}: {own}" if self.context else own
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,14 +106,6 @@ class Recipe:
     train: int = 0
     search: Mapping[str, float] = field(default_factory=dict)
     tiers: tuple[tuple[int, str], ...] = ()
-
-
-class Text(Protocol):
-    """What slices like a string: a string, or a text that lies on disk."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, key: slice, /) -> str: ...
 
 
 BYTE_ORDER_MARK = "\ufeff"

@@ -2,7 +2,8 @@
 
 Block structure first (headings, list items, table rows, code, speaker turns, blank lines), which no sentence
 splitter understands; then sentences inside running prose, by NLTK's Punkt, the full stops of other scripts, and the
-spaces of Thai and Lao, which have no full stop; last, which of them are headings that no markup shows.
+spaces of Thai and Lao, which have no full stop; last, which of them are headings that no markup shows, and what rows of
+tables are read with.
 """
 
 import re
@@ -13,6 +14,7 @@ from typing import Literal
 
 from lmkrag.corpus.headings import mark_headings
 from lmkrag.corpus.structure import is_navigation
+from lmkrag.corpus.table_rows import add_contexts
 from lmkrag.specs import BLOCK_KINDS, BYTE_ORDER_MARK, Sentence, SentenceKind, Text
 
 Splitter = Literal["punkt", "punkt_tab"]
@@ -36,7 +38,7 @@ _UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\
 _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S", re.IGNORECASE
 )
-_ROW = re.compile(r"\s*\|.*\||[^\t\n]+\t[^\t\n]*\t|\s*\+[-=+]{3,}\+\s*$")
+_ROW = re.compile(r"\s*\|.*\||[^\t\n]+\t[^\t\n]*\t|\t[^\t\n]+\t[^\t\n]|\s*\+[-=+]{3,}\+\s*$")
 _MAIL_HEADER = re.compile(r"(?:From|To|Cc|Bcc|Date|Sent|Subject|Reply-To|Attachments): \S")
 _LOGGED = re.compile(
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"  # 2024-05-01 12:00:03
@@ -103,7 +105,7 @@ def iter_sentences(
         blocks = _record_blocks(_lines(text)) if kind in RECORDS else _blocks(_lines(text))
     sentences = _join_blanks(_cut_long(_split_blocks(blocks, find_ends)))
     lined = kind == "code" or kind in RECORDS
-    return (sentence for sentence, _ in sentences) if lined else mark_headings(sentences)
+    return (sentence for sentence, _ in sentences) if lined else add_contexts(text, mark_headings(sentences))
 
 
 def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:

@@ -1,15 +1,35 @@
-"""Rows of tables as parsers write them: ``| bolt | 340 |`` below a header, or ``name: bolt | stock: 340`` alone."""
+"""Rows of tables as parsers write them.
+
+``| bolt | 340 |`` or ``bolt<tab>340<tab>12`` below a header, or ``name: bolt | stock: 340`` alone.
+"""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from lmkrag.specs import Sentence, Text
 
 _RULE = re.compile(r"[\s|:+=-]*")
 _PIPE = re.compile(r"(?<!\\)\|")
+_TAB = "\t"
+_BLANK_LINE = re.compile(r"\n\s*\n\s*\Z")
+_ENDS = re.compile(r"[.!?:;,]$")
+_YEAR = re.compile(r"(?:.*\D)?(?:19|20)\d\d\D*")
+_ABOVE = 2  # sentences before a table in which its caption is looked for
+_CAPTIONS, _LONGEST_CAPTION = 3, 100  # lines of a caption, and characters of each, at most
+_STOPS, _FEWEST_WORDS = (".", "!", "?"), 7  # words of a sentence, at least, that is no caption
+_LONGEST_COLUMNS = 160  # characters of the names of a table's columns that its rows are read with
+_LABELS = 1  # lines in a row that may stand between the rows of one table
 
 
 def is_row(line: str) -> bool:
-    """Return whether a line is a row between bars."""
-    return line.lstrip().startswith("|")
+    """Return whether a line is a row between bars, or one of three columns or more with tabs between them."""
+    return line.lstrip().startswith("|") or is_tabbed(line)
+
+
+def is_tabbed(line: str) -> bool:
+    """Return whether a line is a row with tabs between its columns."""
+    return line.count(_TAB) > 1
 
 
 def is_rule(line: str) -> bool:
@@ -18,10 +38,16 @@ def is_rule(line: str) -> bool:
 
 
 def split_row(line: str, start: int) -> list[tuple[str, int]]:
-    """Return the values between the bars of a row that begins at ``start``, and where they begin."""
-    bars = [match.start() for match in _PIPE.finditer(line)]
+    """Return the values of a row that begins at ``start``, and where they begin."""
     cells = []
-    for left, right in zip(bars, [*bars[1:], len(line)], strict=True):
+    if is_tabbed(line):
+        position = start
+        for value in line.split(_TAB):
+            cells.append((value.strip(), position + len(value) - len(value.lstrip())))
+            position += len(value) + 1
+        return cells
+    bars = [match.start() for match in _PIPE.finditer(line)]
+    for left, right in zip(bars, [*bars[1:], len(line)], strict=bool(bars)):
         value = line[left + 1 : right]
         if right == len(line) and not value.strip():
             break
@@ -36,3 +62,92 @@ def read_record(line: str, start: int) -> Iterator[tuple[str, str, int]]:
         column, _, value = part.partition(": ")
         yield column.strip(), value.strip(), start + position + len(column) + 2
         position += len(part) + 3
+
+
+def is_header(values: Sequence[str]) -> bool:
+    """Return whether a row names columns: beside its first value it has words, and no numbers but years.
+
+    >>> is_header(["Years ended", "2022", "2021"]), is_header(["Net sales", "8,392", "5,493"])
+    (True, False)
+    """
+    return all(_YEAR.fullmatch(value) or not any(map(str.isdigit, value)) for value in values[1:])
+
+
+def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
+    r"""Yield the sentences of a text, rows of tables with what they are read with: the caption and the columns.
+
+    A row alone does not say of what its numbers are. The first row names the columns; in a table with tabs, which may
+    go on over pages and blank lines, any row that has no numbers but years. A short line between two rows is a label of
+    those below it, and short lines above a table with tabs are its heading.
+
+    Args:
+        text: all of it.
+        sentences: of it, in order.
+
+    >>> text = "Cash flows\nIn millions\t2022\t2021\nDividends\t40\t35\n"
+    >>> rows = [Sentence(0, 11), Sentence(11, 33, "row"), Sentence(33, len(text), "row")]
+    >>> [(sentence.kind, sentence.context) for sentence in add_contexts(text, rows)]
+    [('heading', ''), ('row', ''), ('row', 'Cash flows In millions 2022 2021')]
+    """
+    above: list[Sentence] = []  # the last ones since the last row, held back
+    since_row = _LABELS + 1
+    caption = columns = label = ""
+    ended = True  # by a blank line, the table before?
+    for sentence in sentences:
+        if sentence.kind != "row":
+            yield from above[: 1 - _ABOVE or None] if len(above) == _ABOVE else ()
+            above = [*above[1 - _ABOVE :], sentence]
+            since_row += 1
+            continue
+        line = text[sentence.start : sentence.end]
+        values = [value for value, _ in split_row(line, 0) if value]
+        begins = since_row > _LABELS or (ended and not is_tabbed(line))
+        ended = _BLANK_LINE.search(line) is not None
+        names = is_header(values) if is_tabbed(line) else begins
+        lines = _read_caption(text, above)
+        if is_rule(line):
+            names = False
+        elif begins or (names and above):
+            caption, columns, label = " ".join(lines), "", ""
+        elif above:
+            label = " ".join(lines)
+        yield from _mark_captions(text, above) if begins and is_tabbed(line) else above
+        above, since_row = [], 0
+        if names:
+            columns = " ".join(values)[:_LONGEST_COLUMNS]
+        if names or not columns or is_rule(line):
+            yield sentence
+        else:
+            yield replace(sentence, context=" ".join(filter(None, (caption, columns, label))))
+    yield from above
+
+
+def _mark_captions(text: Text, above: Sequence[Sentence]) -> Iterator[Sentence]:
+    """Make headings of the last sentences that are nothing but short lines that end like headings."""
+    first = len(above)
+    while first and _is_caption(text, above[first - 1]):
+        first -= 1
+    yield from above[:first]
+    yield from (replace(sentence, kind="heading") for sentence in above[first:])
+
+
+def _read_caption(text: Text, above: Iterable[Sentence]) -> list[str]:
+    """The short lines right above a table."""
+    lines = "".join(text[sentence.start : sentence.end] for sentence in above).splitlines()
+    found: list[str] = []
+    for line in reversed(lines):
+        words = " ".join(line.split()).strip("#*_ :")
+        is_prose = words.endswith(_STOPS) and len(words.split()) >= _FEWEST_WORDS  # "Alder Foods, Inc." is none
+        if len(words) > _LONGEST_CAPTION or len(found) == _CAPTIONS or is_prose:
+            break
+        if any(map(str.isalpha, words)):
+            found.append(words)
+    return found[::-1]
+
+
+def _is_caption(text: Text, sentence: Sentence) -> bool:
+    """Whether a sentence may be the caption of a table."""
+    lines = text[sentence.start : sentence.end].split("\n")
+    lines = [line.strip() for line in lines if line.strip()]
+    short = len(lines) <= _CAPTIONS + 1 and all(len(line) <= _LONGEST_CAPTION for line in lines)
+    return sentence.kind == "text" and short and not _ENDS.search(lines[-1])

@@ -68,13 +68,13 @@ class SentenceTokenizer:
         budget = self.window - taken - len(self.landmark)
         remaining = iter(sentences)
         while batch := list(islice(remaining, _BATCH)):
-            texts = [encodable(text[sentence.start : sentence.end]) for sentence in batch]
+            texts = [encodable(sentence.read(text)) for sentence in batch]
             encodings = self._tokens.encode_batch_fast(texts, add_special_tokens=False)
-            for sentence, part, encoding in zip(batch, texts, encodings, strict=True):
+            for sentence, encoding in zip(batch, encodings, strict=True):
                 if len(encoding.ids) <= budget:
                     yield Piece(sentence, encoding.ids + self.landmark)
                 else:
-                    yield from self._split(sentence, part, budget)
+                    yield from self._split(sentence, encodable(text[sentence.start : sentence.end]), budget)
 
     def _split(self, sentence: Sentence, part: str, budget: int) -> Iterator[Piece]:
         start = sentence.start

@@ -214,11 +214,10 @@ class _Batch:
         """Take the next sentences of the open document."""
         item.windows.append(part.window_hash, len(item.sentences))
         item.sentences.extend(part.sentences)
-        texts = [item.text[sentence.start : sentence.end] for sentence in part.sentences]
         self._vectors.append(part.vectors)
-        self._words.add(texts, item.language)
-        kinds = [sentence.kind for sentence in part.sentences]
-        self._structure.add(zip(texts, kinds, strict=True), item.paragraphs)
+        self._words.add([sentence.read(item.text) for sentence in part.sentences], item.language)
+        texts = ((item.text[sentence.start : sentence.end], sentence.kind) for sentence in part.sentences)
+        self._structure.add(texts, item.paragraphs)
         if len(self._words) - self._complete_rows >= _SEGMENT_ROWS:
             self.commit()
             self._segments.append(self._stage(len(self._words)))

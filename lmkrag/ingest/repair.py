@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from lmkrag.corpus.languages import document_language
 from lmkrag.corpus.structure import ParagraphTracker, StructureTable
+from lmkrag.corpus.table_rows import add_contexts
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import Tables
@@ -20,7 +21,7 @@ from lmkrag.index.verify import find_problems
 from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.ingest import restore_files
-from lmkrag.specs import SENTENCE_KINDS, RepairReport
+from lmkrag.specs import SENTENCE_KINDS, RepairReport, Sentence
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
@@ -85,9 +86,10 @@ def read_tables(documents: Sequence[Staged]) -> tuple[Tables, Tables]:
     """Return the words and the structure of documents, laid end to end: see :data:`lmkrag.index.salvage.ReadTables`."""
     words, structure = PostingsBuilder(), StructureTable()
     for staged in documents:
-        borders = pairwise([0, *staged.sentences.ends.tolist()])
-        texts = [staged.text[start:end] for start, end in borders]
         kinds = [SENTENCE_KINDS[kind] for kind in staged.sentences.kinds.tolist()]
+        borders = pairwise([0, *staged.sentences.ends.tolist()])
+        found = [Sentence(start, end, kind) for (start, end), kind in zip(borders, kinds, strict=True)]
+        texts = [sentence.read(staged.text) for sentence in add_contexts(staged.text, found)]
         words.add(texts, document_language(staged.text, staged.document.kind))
-        structure.add(zip(texts, kinds, strict=True), ParagraphTracker())
+        structure.add(((staged.text[one.start : one.end], one.kind) for one in found), ParagraphTracker())
     return words.take(len(words)), structure.take(len(structure))

@@ -10,7 +10,7 @@ from lmkrag.corpus.languages import detect_language
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.corpus.structure import is_lead_in, is_navigation
 from lmkrag.evidence import best_coverage, best_similarity, weigh_evidence
-from lmkrag.index.words.exact import asks_in_english, find_exact_words, find_keys, holds
+from lmkrag.index.words.exact import add_fiscal_years, asks_in_english, find_exact_words, find_keys, holds
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream
 from lmkrag.readers.short_answers import (
     ReadSentence,
@@ -89,6 +89,7 @@ class ExtractiveReader:
         """Answer from ``spans``, best first; ``found`` is false when too little speaks for an answer."""
         if is_greeting(question):
             return self._make((), said=GREETED, confidence=0.0)
+        question = add_fiscal_years(question)
         foreign = is_foreign(question, spans)
         if foreign or not spans:
             read = read_by_similarity(spans)
@@ -98,8 +99,9 @@ class ExtractiveReader:
         read = prefer_passages(question, keys, spans, read)
         missing = keys.missing
         confidence = estimate_confidence(keys, spans, read, foreign=foreign)
-        if read and not missing and (cell := find_cell(question, spans)) is not None:
-            quote = Quote(cell.row.number, cell.row.start, cell.row.end, header=cell.header.strip())
+        cell = find_cell(question, spans, keys.best) or find_cell(question, spans) if read and not missing else None
+        if cell is not None:
+            quote = Quote(cell.row.number, cell.row.start, cell.row.end, header=cell.header.strip(" \r\n"))
             sure = max(confidence, CELL_CONFIDENCE)
             return self._make(spans, [cell.row], [quote], short=[cell.short], confidence=sure)
         cited = self._choose(spans, read)
@@ -208,6 +210,12 @@ class KeyMatches(NamedTuple):
         """The exact words that no passage holds."""
         return tuple(word for word in self.words if not any(word in held for held in self.held))
 
+    @property
+    def best(self) -> list[int]:
+        """The numbers of the passages that hold most of them, from 1."""
+        most = max(map(len, self.held), default=0)
+        return [number for number, held in enumerate(self.held, 1) if len(held) == most]
+
 
 def match_keys(question: str, spans: Sequence[Span]) -> KeyMatches:
     """Find the exact words of a question in passages: in their texts, table headers, headings, titles and names."""
@@ -258,7 +266,7 @@ def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
     for quote in quotes:
         span = spans[quote.number - 1]
         lines += filter(None, (quote.heading, quote.header))
-        lines += _reflow(span.text[quote.start - span.start : quote.end - span.start].strip())
+        lines += _reflow(span.text[quote.start - span.start : quote.end - span.start].strip(" \r\n"))
         lines[-1] += f" [{quote.number}]"
     return lines
 
@@ -269,8 +277,9 @@ def _reflow(text: str) -> list[str]:
     fenced = False
     for line in text.splitlines():
         fence = line.lstrip().startswith(("```", "~~~"))
-        block = fenced or fence or bool(_BLOCK.match(line))
-        if found and not block and line.strip() and found[-1].strip() and not _BLOCK.match(found[-1]) and not fenced:
+        block = fenced or fence or bool(_BLOCK.match(line)) or "\t" in line
+        after_block = bool(found) and (bool(_BLOCK.match(found[-1])) or "\t" in found[-1])
+        if found and not block and line.strip() and found[-1].strip() and not after_block and not fenced:
             found[-1] += " " + line.strip()
         else:
             found.append(line.rstrip() if block else line.strip())

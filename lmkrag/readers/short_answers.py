@@ -71,6 +71,11 @@ class ReadSentence(NamedTuple):
     strength: float = -20.0
 
 
+def has_short_answer(question: str) -> bool:
+    """Return whether a few words can answer a question: not what asks why, or how something is done."""
+    return _HAS_SHORT_ANSWER.match(question) is not None
+
+
 def read_spans(question: str, spans: Sequence[Span], reranker: LandmarkReranker) -> list[ReadSentence]:
     """Read the best passages of spans; return their sentences, best first."""
     passages = [
@@ -107,7 +112,7 @@ def _describe(
         start, end = (span.start + sentence.start + int(offset) for offset in reading.short[passage])
         text = span.text[start - span.start : end - span.start]
         short = ShortAnswer(number, text, start, end)
-        certain = reading.strength[passage] >= STRENGTH and bool(_HAS_SHORT_ANSWER.match(question))
+        certain = reading.strength[passage] >= STRENGTH and has_short_answer(question)
         yield ReadSentence(
             number,
             span.start + sentence.start,

@@ -5,14 +5,15 @@ header must share a word with the question.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from lmkrag.corpus.table_rows import is_row, is_rule, read_record, split_row
+from lmkrag.corpus.table_rows import is_header, is_row, is_rule, is_tabbed, read_record, split_row
 from lmkrag.index.words.exact import find_exact_words, find_keys, holds
 from lmkrag.index.words.stop_words import drop_stop_words
 from lmkrag.index.words.terms import hash_words, split_words
 from lmkrag.places import is_record
+from lmkrag.readers.short_answers import has_short_answer
 from lmkrag.types import Citation, ShortAnswer, Span
 
 _LINE = re.compile(r"[^\n]+")
@@ -47,28 +48,32 @@ class _Row(NamedTuple):
     header: str
 
 
-def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
+def find_cell(question: str, spans: Sequence[Span], numbers: Collection[int] = ()) -> Cell | None:
     """Return the cell that answers a question, if a single row has its exact words and a single column is asked for.
 
     Args:
         question: in words.
         spans: best first.
+        numbers: of the spans to look in, from 1; of all of them without any.
     """
-    rows = [row for number, span in enumerate(spans, 1) for row in _read_rows(number, span)]
-    if not rows:
+    if not has_short_answer(question):
         return None
+    numbers = numbers or range(1, len(spans) + 1)
+    rows = [row for number in numbers for row in _read_rows(number, spans[number - 1])]
     question_words = set(hash_words(" ".join(drop_stop_words(split_words(question)))).tolist())
     functions = set(hash_words(question).tolist()) - question_words
     codes = find_exact_words(question)
     demanded = [key for key in find_keys(question) if key in codes or any(map(str.isdigit, key))]
-    best: list[tuple[float, _Row, set[int]]] = []
+    around = [set(hash_words(" ".join([one.title, *one.headings, one.header])).tolist()) for one in spans]
+    best: list[tuple[tuple[int, int], _Row, set[int]]] = []
     for row in rows:
         if not all(any(holds(value, key) or holds(column, key) for column, value, _ in row.cells) for key in demanded):
             continue
         named = {cell for cell, (_, value, _) in enumerate(row.cells) if _is_named(question, value, question_words)}
         words = {word for cell in named for word in hash_words(row.cells[cell][1]).tolist()}
         if named:
-            best.append((len(words & question_words), row, named))
+            weight = len(words & question_words), len(around[row.number - 1] & question_words)
+            best.append((weight, row, named))
     if not best:
         return None
     top = max(weight for weight, _, _ in best)
@@ -128,21 +133,28 @@ def _find_column(
 
 
 def _read_rows(number: int, span: Span) -> Iterator[_Row]:
-    """The rows of the tables in a span; the first row of a table is its header."""
+    """The rows of the tables in a span.
+
+    The first row of a table is its header; in one with tabs, any row without numbers but years, whose columns are those
+    to the right.
+    """
     header: list[str] = []
     line_of_header = ""
-    if span.header and "|" in span.header:
+    if is_row(span.header):
         header, line_of_header = [value for value, _ in split_row(span.header, 0)], span.header
     for line in _LINE.finditer(span.text):
         text = line[0]
         if is_row(text):
             cells = split_row(text, line.start())
+            values = [value for value, _ in cells]
             if is_rule(text):
                 continue
-            if not header:
-                header, line_of_header = [value for value, _ in cells], text
-            elif len(cells) == len(header):
-                named = [(column, value, start) for column, (value, start) in zip(header, cells, strict=True)]
+            if is_header(values) if is_tabbed(text) else not header:
+                header, line_of_header = values, text
+                continue
+            names = ["", *header] if is_tabbed(text) and len(cells) == len(header) + 1 else header
+            if len(cells) == len(names):
+                named = [(column, value, start) for column, (value, start) in zip(names, cells, strict=True)]
                 yield _Row(number, *line.span(), named, line_of_header)
         elif is_record(text):
             yield _Row(number, *line.span(), list(read_record(text, line.start())), "")

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from lmkrag.corpus.table_rows import read_record
+from lmkrag.corpus.table_rows import is_header, is_tabbed, read_record, split_row
 from lmkrag.places import is_record
 from lmkrag.rendering.lines import Line, add_rules, shape_notes, shape_rst, split_lines
 from lmkrag.rendering.markdown import parse_lines
@@ -31,11 +31,14 @@ def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> l
     if kind == "markdown":
         return parse_lines(list(add_rules(shape_notes(lines), header)), dialect="markdown")
     nodes: list[Node] = []
-    for is_table, group in groupby(lines, key=lambda line: is_record(line.source)):
-        if is_table:
+    for form, group in groupby(lines, key=lambda line: (is_record(line.source), is_tabbed(line.source))):
+        if form[0]:
             nodes += _tabulate(list(group))
+        elif form[1]:
+            nodes.append(_tabulate_tabbed(list(group), header))
         else:
             nodes += parse_lines(list(add_rules(group, header)), dialect="plain")
+        if not form[0]:
             header = ""
     return nodes
 
@@ -47,6 +50,22 @@ def _tabulate(records: Sequence[Line]) -> Iterator[Node]:
         head = element("tr", *(element("th", text_node(column)) for column in columns))
         body = [element("tr", *(element("td", text_node(value, start)) for _, value, start in row)) for row in group]
         yield element("table", element("thead", head), element("tbody", *body))
+
+
+def _tabulate_tabbed(lines: Sequence[Line], header: str) -> Node:
+    """The table of rows with tabs between their columns; those with fewer columns are aligned to the right."""
+    rows = [split_row(line.source, line.start) for line in lines]
+    first = [(value, -1) for value, _ in split_row(header, 0)] if is_tabbed(header) else []
+    width = max(map(len, [first, *rows]))
+    if not first and is_header([value for value, _ in rows[0]]):
+        first, rows = rows[0], rows[1:]
+
+    def make_row(cells: Sequence[tuple[str, int]], tag: str) -> Node:
+        padding: list[tuple[str, int]] = [("", -1)] * (width - len(cells))
+        return element("tr", *(element(tag, text_node(value, start)) for value, start in [*padding, *cells]))
+
+    head = [element("thead", make_row(first, "th"))] if first else []
+    return element("table", *head, element("tbody", *(make_row(row, "td") for row in rows)))
 
 
 def span_blocks(span: Span) -> list[Node]:

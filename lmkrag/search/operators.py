@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from lmkrag.arrays import Mask
-from lmkrag.index.words.exact import find_exact_words, holds
+from lmkrag.index.words.exact import add_fiscal_years, find_exact_words, holds
 from lmkrag.index.words.terms import split_words
 from lmkrag.search.candidates import Candidates
 
@@ -54,7 +54,7 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
     >>> parse_operators("what does ls -al print?")[1].exact
     ('-al',)
     """
-    text, excluded = query.rstrip(), []
+    text, excluded = add_fiscal_years(query.rstrip()), []
     while exclusions and (found := _EXCLUDED.search(text)):
         text = text[: found.start()]
         excluded.append(_normalize(found[1] or found[2]))

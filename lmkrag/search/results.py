@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from lmkrag.arrays import Scores
+from lmkrag.corpus.table_rows import is_header, is_tabbed, split_row
 from lmkrag.index.searchable import Searchable
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import hash_words
@@ -18,6 +19,7 @@ from lmkrag.types import Explanation, Hit, Span
 _LOOKED_AT = 200  # headings above a span
 _READ = 20_000  # characters of a span that are looked through for the question's words
 _ROWS = 5_000  # of a table that are looked through for its header
+_TABBED_ROWS = 100  # of one with tabs
 _LONGEST_HEADER = 400
 _COUNTED = 4 << 20  # characters whose paragraphs are counted
 _DEEPEST = 7  # of a heading that does not tell its level
@@ -131,10 +133,16 @@ class Results:
 
 
 def strip(view: DocumentView, start: int, end: int) -> tuple[int, int]:
-    """Return a range of characters without the white space at its ends, nor a byte order mark."""
+    """Return a range of characters without the white space at its ends, nor a byte order mark.
+
+    The tab of an empty first column stays.
+    """
     text = view.text(start, end)
     shown = text.lstrip().removeprefix(BYTE_ORDER_MARK).lstrip()
-    return start + len(text) - len(shown), start + len(text.rstrip())
+    first = len(text) - len(shown)
+    if text[:first].endswith("\t") and is_tabbed(text[first - 1 :].partition("\n")[0]):
+        first -= 1
+    return start + first, start + len(text.rstrip())
 
 
 def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:
@@ -175,14 +183,35 @@ def find_paragraph(view: DocumentView, ordinal: int, start: int) -> int | None:
 
 
 def find_header(view: DocumentView, ordinal: int) -> str:
-    """Return the first row of the table that a row stands in, empty for that row itself and for what is no row."""
-    top = ordinal
-    while top > max(0, ordinal - _ROWS) and view.kind(top) == view.kind(top - 1) == "row":
-        top -= 1
-    if top == ordinal or (top > 0 and view.kind(top - 1) == "row"):
+    """Return the row that names the columns of a row's table, empty for that row itself and for what is no row.
+
+    It is the first row; in a table with tabs, the nearest one above that has no numbers but years.
+    """
+    if view.kind(ordinal) != "row":
         return ""
-    header = view.sentence(top).removeprefix(BYTE_ORDER_MARK).strip()
+    if is_tabbed(view.sentence(ordinal)):
+        top = _find_tabbed_header(view, ordinal)
+    else:
+        top = ordinal
+        while top > max(0, ordinal - _ROWS) and view.kind(top - 1) == "row":
+            top -= 1
+        if top > 0 and view.kind(top - 1) == "row":
+            return ""  # too far
+    if top is None or top == ordinal:
+        return ""
+    header = view.sentence(top).removeprefix(BYTE_ORDER_MARK).strip(" \r\n")  # a tab is an empty first column
     return header if len(header) <= _LONGEST_HEADER else ""
+
+
+def _find_tabbed_header(view: DocumentView, ordinal: int) -> int | None:
+    """The ordinal of the row that names the columns; single lines that are no rows may stand between."""
+    for above in range(ordinal, max(-1, ordinal - _TABBED_ROWS), -1):
+        if view.kind(above) == "row":
+            if is_header([value for value, _ in split_row(view.sentence(above), 0)]):
+                return above
+        elif above == 0 or view.kind(above - 1) != "row":
+            return None
+    return None
 
 
 def read_heading(sentence: str) -> tuple[int, str]:

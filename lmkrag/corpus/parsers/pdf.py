@@ -4,8 +4,10 @@ import contextlib
 import ctypes
 import io
 import re
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
+from functools import cached_property
 from itertools import accumulate
 from typing import Any
 
@@ -13,6 +15,7 @@ import pypdfium2
 import pypdfium2.raw as raw
 
 from lmkrag.corpus.parsers.base import Loaded, join_pages
+from lmkrag.corpus.parsers.columns import mark_columns
 from lmkrag.corpus.parsers.ocr import is_installed
 from lmkrag.errors import DocumentError
 
@@ -20,6 +23,10 @@ _SPECIAL = re.compile("\r\n|[\ufffe\x02\0]")
 _CLEANED = {"\r\n": "\n", "\ufffe": "-", "\x02": "-", "\0": ""}
 _MAGIC = b"%PDF"
 _FEW_CHARACTERS = 200  # of a page that may be a scan with a stamp or a page number
+_LINE = re.compile(r"[^\n]*\S[^\n]*")
+_PAGE_NUMBER = re.compile(r"^\d+\b|\b\d+(?: (?:of|/) \d+)?$")
+_EDGE = 2  # lines at the top and at the bottom of a page, at most, that may be headers and footers
+_FEWEST_RUNNING, _RUNNING_SHARE = 3, 0.4  # pages that share one, and share of all: left and right pages may differ
 _UNITS = 100_000  # that a page is divided into, either way
 
 Rectangle = tuple[float, float, float, float]
@@ -40,7 +47,7 @@ def read(data: bytes, name: str) -> Loaded:
         raise DocumentError(f"broken PDF ({error})") from error
     finally:
         pdf.close()
-    text, starts = join_pages([page for page, _ in contents])
+    text, starts = join_pages(blank_running_lines([page for page, _ in contents]))
     scanned = tuple(number for number, (_, is_scan) in enumerate(contents, 1) if is_scan)
     if not text.strip() and not (scanned and is_installed()):
         if not scanned:
@@ -49,6 +56,38 @@ def read(data: bytes, name: str) -> Loaded:
         raise DocumentError(f"{pages} without a text layer: pip install 'lmkrag[ocr]' reads them", lasting=False)
     meta = {key.lower(): metadata[key] for key in ("Author", "Subject", "Keywords") if key in metadata}
     return Loaded(text, "pdf", metadata.get("Title", ""), starts, meta, scanned=scanned)
+
+
+def blank_running_lines(pages: Sequence[str]) -> list[str]:
+    """Return the texts of pages with spaces for the headers and footers that most of them share, page numbers aside.
+
+    Characters keep their places, so that they are still found on the page.
+    """
+    edges = [_find_edges(page) for page in pages]
+    counts = Counter(key for found in edges for key in found)
+    least = max(_FEWEST_RUNNING, _RUNNING_SHARE * len(pages))
+    blanked = []
+    for page, found in zip(pages, edges, strict=True):
+        for key, (start, end) in found.items():
+            if counts[key] >= least:
+                page = page[:start] + " " * (end - start) + page[end:]
+        blanked.append(page)
+    return blanked
+
+
+def _find_edges(page: str) -> dict[tuple[bool, str], tuple[int, int]]:
+    """Where the first and last lines of a page stand, by whether they are first ones and their words.
+
+    Of words, page numbers are left out: numbers at either end of a line.
+    """
+    lines = [match.span() for match in _LINE.finditer(page)]
+    edge = min(_EDGE, len(lines) // 4)
+    found = {}
+    for number, (start, end) in enumerate(lines):
+        if not edge <= number < len(lines) - edge:
+            words = " ".join(page[start:end].lower().split())
+            found[number < edge, _PAGE_NUMBER.sub("#", words)] = start, end
+    return found
 
 
 def render_page(data: bytes, number: int, scale: float) -> bytes:
@@ -93,13 +132,9 @@ def find_rectangles(data: bytes, number: int, start: int, end: int) -> tuple[Rec
         DocumentError: there is no such page.
     """
     with _open_page(data, number) as page:
-        textpage = page.get_textpage()
-        bounded = textpage.get_text_bounded()
-        _, sources = _clean(bounded)
-        places = _number_characters(bounded, textpage.get_text_range())
-        wanted = [places[source] for source in sources[start:end] if not bounded[source].isspace()]
-        boxes = [textpage.get_charbox(place, loose=True) for place in wanted if place is not None]
-        return tuple(merge_boxes(_to_shares(page, box) for box in boxes))
+        found = _PageText(page)
+        wanted = (found.box(place) for place in range(start, end) if not found.text[place : place + 1].isspace())
+        return tuple(merge_boxes(_to_shares(page, box) for box in wanted if box is not None))
 
 
 @contextlib.contextmanager
@@ -124,7 +159,7 @@ def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:
     """The text of a page, from 0, and whether it is a scan: hardly any text, and a picture."""
     page = pdf[number]
     try:
-        text, _ = _clean(page.get_textpage().get_text_bounded())
+        text = _PageText(page).text
         few = len(text) < _FEW_CHARACTERS
         is_scan = few and next(page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3), None) is not None
     finally:
@@ -132,7 +167,28 @@ def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:
     return text, is_scan
 
 
-def _clean(bounded: str) -> tuple[str, list[int]]:
+class _PageText:
+    """The text of a page as it is indexed, and where its characters stand on the page."""
+
+    def __init__(self, page: Any) -> None:
+        self._textpage = page.get_textpage()
+        self._bounded = self._textpage.get_text_bounded()
+        self.text, self._sources = _clean(self._bounded)
+        self.text, self._sources = mark_columns(self.text, self._sources, self.box)
+
+    @cached_property
+    def _numbers(self) -> list[int | None]:
+        return _number_characters(self._bounded, self._textpage.get_text_range())
+
+    def box(self, character: int) -> Rectangle | None:
+        """Return the box of a character (left, bottom, right, top) in points; None if it has none."""
+        if not 0 <= character < len(self._sources):
+            return None
+        number = self._numbers[self._sources[character]]
+        return None if number is None else self._textpage.get_charbox(number, loose=True)
+
+
+def _clean(bounded: str) -> tuple[str, Sequence[int]]:
     """A page's text as it is indexed, and which of PDFium's characters each of its characters is.
 
     PDFium ends lines with CRLF and marks a hyphen at a line's end with U+FFFE or U+0002.

@@ -11,7 +11,9 @@ _TOKEN = re.compile(r"(?<![\w])-{0,2}[^\W_](?:[\w./+:#'’-]*[\w+#])?")
 _CODE = re.compile(r"(?=.*\d)(?=.*[^\W\d]).*|(?=.*\d)\d+(?:[.:/-]\d+)+|.*_.*|[^\W\d_]{2,}(?:\.[^\W\d_]{2,})+|--?[\w-]+")
 _NUMBER = re.compile(r"\d{2,}")
 _NUMBERED = re.compile(r"\b([^\W\d_]{3,}) (\d)\b(?! [^\W\d_]{4,}s\b)")  # "lock 7", not "run 2 tasks"
-_NO_CODE = re.compile(r"\d+(?:st|nd|rd|th|s|[ap]m)|\d+-[^\W\d]{3,}|\d+(?::\d+)?[ap]m", re.IGNORECASE)
+_NO_CODE = re.compile(r"\d+(?:st|nd|rd|th|s|[ap]m)|\d+-[^\W\d]{3,}|\d+(?::\d+)?[ap]m|fy['’]?(?:20)?\d\d", re.IGNORECASE)
+_FISCAL_YEAR = re.compile(r"\bFY ?['’]?(?:20)?(\d\d)\b(?! 20\1\b)")
+_YEAR = re.compile(r"20(\d\d)")
 _NAME = re.compile(r"[A-Z][^\W\d_]+")
 _ENGLISH = re.compile(
     r"\s*(?:who|whom|whose|what|when|where|which|why|how|is|are|was|were|does|do|did|can|could|may|must|should|will|has"
@@ -55,6 +57,15 @@ def find_keys(question: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys([*exact, *numbers, *names]))
 
 
+def add_fiscal_years(question: str) -> str:
+    """Return a question with the year after each fiscal year in it.
+
+    >>> add_fiscal_years("What was the FY23 capex?")
+    'What was the FY23 2023 capex?'
+    """
+    return _FISCAL_YEAR.sub(r"\g<0> 20\1", question)
+
+
 def asks_in_english(question: str) -> bool:
     """Return whether a question begins as English questions do."""
     return _ENGLISH.match(question) is not None
@@ -63,12 +74,16 @@ def asks_in_english(question: str) -> bool:
 def holds(text: str, word: str) -> bool:
     """Return whether a text has an exact word: as it is written, letter case aside; a name also by its stem.
 
+    A year also as a fiscal year.
+
     >>> holds("B-77 and 4.10", "B-7"), holds("see 4.1.", "4.1"), holds("the apples", "Apple")
     (False, True, True)
     >>> holds("The exit code is 1.", "code 1"), holds("lock 7, closed in 2019", "lock 9")
     (True, False)
     """
     if _pattern(word).search(text):
+        return True
+    if (year := _YEAR.fullmatch(word)) and re.search(rf"\bFY ?['’]?(?:20)?{year[1]}\b", text):
         return True
     return bool(_NAME.fullmatch(word)) and bool(set(hash_words(word).tolist()) & set(hash_words(text).tolist()))
 

@@ -1,0 +1,86 @@
+"""Rows of tables in PDFs, which are lines of words at a distance: columns are told by gaps, and divided by tabs."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+
+_LINE = re.compile(r"[^\n]+")
+_GAP = re.compile(r"(?<=\S) (?=\S)|(?<=\S)(?=[-–—\d$(])")
+_AMOUNT = re.compile(r"(?:(?:[$€£¥]|[A-Z]{3}) ?)?[(+\-–−]?[$€£¥]?\d[\d,.]*(?: ?[)%x])*|[-–—]|n/?[am]\b", re.IGNORECASE)
+_BEFORE_AMOUNT, _AFTER_AMOUNT = "$€£¥", ")%"
+_WIDE = 0.8  # of the height of a line: a space takes about 0.3, in justified text some 0.5
+_INDENT = 4.0  # the same, from where the names of rows begin, for a line that has none
+_FEWEST_CELLS, _FEWEST_ROWS = 3, 2
+_BETWEEN = 2  # lines between two rows of one table: labels of groups of rows
+
+Box = tuple[float, float, float, float]
+Measure = Callable[[int], Box | None]
+"""What tells the box (left, bottom, right, top) of a character, in points; None for one that has none."""
+
+
+def mark_columns(text: str, sources: Sequence[int], box: Measure) -> tuple[str, Sequence[int]]:
+    """Return the text of a page with tabs between the columns of its tables, and the sources of its characters.
+
+    A table is made of lines with several amounts whose words stand far apart, two at least, and the line above them if
+    it is divided like that. A tab takes the place of a space. It is added where the column of names is empty, and where
+    PDFium has no space, which happens before a single character.
+
+    Args:
+        text: of a page.
+        sources: of its characters; a tab that is added has that of the character after it.
+        box: measures characters of the text; called for lines that may be rows.
+    """
+    lines = list(_LINE.finditer(text))
+    rows = [len(_find_amounts(line[0])) >= _FEWEST_CELLS - 1 for line in lines]
+    if sum(rows) < _FEWEST_ROWS:
+        return text, sources
+    gaps: list[int] = []
+    for first, stop in _runs(rows):
+        spans = [lines[number].span() for number in range(max(0, first - 1), stop)]
+        divided = [_find_gaps(text, *span, box) for span in spans]
+        begins = [box(start) for start, _ in spans]
+        body = [one for one, found in zip(begins, divided, strict=True) if one and len(found) >= _FEWEST_CELLS - 1]
+        if len(body) < _FEWEST_ROWS:
+            continue
+        edge = min(left + _INDENT * (top - bottom) for left, bottom, _, top in body)
+        for (start, _), found, one in zip(spans, divided, begins, strict=True):
+            if found and one and one[0] > edge:
+                found = [start, *found]  # years above the amounts: nothing above the names
+            if len(found) >= _FEWEST_CELLS - 1:
+                gaps += found
+    characters, kept = list(text), list(sources)
+    for gap in reversed(gaps):
+        if characters[gap] == " ":
+            characters[gap] = "\t"
+        else:
+            characters.insert(gap, "\t")
+            kept.insert(gap, kept[gap])
+    return "".join(characters), kept
+
+
+def _find_amounts(line: str) -> list[str]:
+    """The amounts and dashes that stand alone between spaces."""
+    return [word for word in line.split() if _AMOUNT.fullmatch(word)]
+
+
+def _runs(rows: Sequence[bool]) -> Iterator[tuple[int, int]]:
+    """The (first, stop) of lines that may be rows of one table, and what stands between them."""
+    first = None
+    for number, row in enumerate([*rows, False]):
+        if row and first is None:
+            first = number
+        elif first is not None and not row and not any(rows[number : number + _BETWEEN + 1]):
+            yield first, number
+            first = None
+
+
+def _find_gaps(text: str, start: int, end: int, box: Measure) -> list[int]:
+    """The spaces of a line that divide two columns, and the characters that begin one without a space before them."""
+    found = []
+    for gap in _GAP.finditer(text, start, end):
+        before, after = gap.start() - 1, gap.end()
+        if text[before] in _BEFORE_AMOUNT or text[after] in _AFTER_AMOUNT:
+            continue
+        left, right = box(before), box(after)
+        if left is not None and right is not None and right[0] - left[2] > _WIDE * (left[3] - left[1]):
+            found.append(gap.start())
+    return found
