@@ -14,6 +14,7 @@ from lmkrag import Engine
 from lmkrag.cluster import parallel
 from lmkrag.corpus.isolated import IsolatedLoader
 from lmkrag.ingest.folder_cache import cached_index
+from lmkrag.server.following import FolderFollower
 
 install, serve = (importlib.import_module(f"lmkrag.cli.{name}") for name in ("install", "serve"))
 MODULES = (
@@ -98,11 +99,11 @@ def test_code_of_the_folder_is_not_run_behind_grep(hostile, tmp_path, lmkrag, mo
 def test_code_of_the_folder_is_not_run_where_it_is_served(hostile, tmp_path, monkeypatch):
     monkeypatch.chdir(hostile)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    indexes = serve._index_folders((Path(),))
-    with serve._following((Path(),), indexes):
-        time.sleep(2)  # until it watches
+    (index,) = map(Path, serve._open_cached_index((Path(),)).values())
+    with FolderFollower((Path(),), index, os.environ) as follower:
+        wait_for(lambda: follower.progress() is None)
         (hostile / "new.txt").write_text("The lamp is red.")
-        wait_for(lambda: documents(next(iter(indexes.values()))) == len(MODULES) + 5)
+        wait_for(lambda: documents(index) == len(MODULES) + 5)
     assert not (tmp_path / "run").exists()
 
 
