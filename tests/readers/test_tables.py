@@ -5,7 +5,7 @@ import openpyxl
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.index.words.exact import find_exact_words, find_keys, holds
+from lmkrag.index.words.exact import add_fiscal_years, find_exact_words, find_keys, holds
 
 
 @pytest.fixture(scope="module")
@@ -113,6 +113,12 @@ def test_exact_words():
     assert find_exact_words("what is `foo --bar`, v2.1.0-rc1 and lib_x?") == ("foo --bar", "v2.1.0-rc1", "lib_x")
     assert find_keys("When will lock 9 in Porto be closed?") == ("lock 9", "Porto")
     assert find_keys("Wie hoch ist der Eiffelturm?") == ()  # in German every noun is capitalised
+    assert find_keys(add_fiscal_years("What was the capex in FY23?")) == ("2023",)
+    assert (
+        holds("the FY23 budget", "2023")
+        and holds("the FY 2023 budget", "2023")
+        and not holds("the FY24 budget", "2023")
+    )
     assert not holds("release 14.1 and 4.1.2", "4.1")
     assert holds("E101: lock", "E101") and not holds("E1011", "E101")
 

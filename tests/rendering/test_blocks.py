@@ -96,6 +96,17 @@ def test_records_of_csv_and_workbooks_are_a_table():
     assert all(text[node["start"] - 7 :].startswith(node["text"]) for node in values)
 
 
+def test_rows_with_tabs_are_a_table_whose_columns_are_to_the_right():
+    text = "Cash flows\n\t2022\t2021\nFares\t1,203\t988\n\nTotals follow."
+    head = ("thead", ("tr", ("th", ""), ("th", "2022"), ("th", "2021")))
+    row = ("tr", ("td", "Fares"), ("td", "1,203"), ("td", "988"))
+    table = ("table", head, ("tbody", row))
+    assert outline(parse_blocks(text, kind="pdf")) == [("p", "Cash flows"), table, ("p", "Totals follow.")]
+    cut_off = parse_blocks("Fares\t1,203\t988", kind="pdf", header="\t2022\t2021")
+    assert outline(cut_off) == [table]
+    assert [text["start"] for text in texts(cut_off)][-3:] == [0, 6, 12]
+
+
 def test_words_of_other_formats_stand_as_they_are():
     text = "Use a*b*c and __init__ of <b> & x_y.\n\n- one\n- two\n\n# Head\n"
     blocks = parse_blocks(text, kind="html")
