@@ -148,8 +148,8 @@ class Engine:
         """Index files, directories or documents.
 
         Args:
-            source: a path, a URL that fsspec opens (``s3://bucket/docs``), several, or documents: ours, LangChain's or
-                LlamaIndex's, from an iterator as they are needed. A mapping gives files a ``doc_id``.
+            source: a path or URL (a website, ``git+https://host/project@v2``, ``s3://bucket/docs``), several, or
+                documents: ours, LangChain's or LlamaIndex's, from an iterator. A mapping gives files a ``doc_id``.
             include: globs of ``.gitignore`` form; only files that match one.
             exclude: globs; no files that match one.
             prune: remove documents whose files are gone from a directory in ``source``.

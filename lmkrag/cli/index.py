@@ -99,7 +99,8 @@ def index(
 ) -> None:
     """Add files and directories to an index.
 
-    Unchanged files are skipped. URLs such as s3://bucket/docs are mirrored first (pip install 'lmkrag[s3]').
+    Unchanged files are skipped. A PATH may also be a website (https://host/docs/), a git repository
+    (git+https://host/project@v2), a zip or tar archive, or object storage (s3://bucket/docs).
     """
     from lmkrag.corpus.remote_files import is_url
     from lmkrag.engine import Engine

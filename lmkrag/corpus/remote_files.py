@@ -1,4 +1,8 @@
-"""Folders of object storage and other remote file systems: mirrored to this machine, then read as any other folder."""
+"""Sources that are no folders of this machine: mirrored to it, then read as any other folder.
+
+They are websites (:mod:`lmkrag.corpus.websites`), git repositories and archives (:mod:`lmkrag.corpus.archives`), and
+folders of object storage and other file systems that fsspec reads.
+"""
 
 import errno
 import hashlib
@@ -8,9 +12,11 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from pathspec import GitIgnoreSpec
 
+from lmkrag.corpus.archives import check_out, is_archive, is_git, split_ref, unpack
 from lmkrag.corpus.walk import check_globs, printable
 from lmkrag.errors import MissingExtra, StorageError, UsageError
 from lmkrag.types import Skipped
@@ -38,7 +44,7 @@ def is_url(source: object) -> bool:
 def localize(
     sources: Sequence[str | Path], *, include: Sequence[str] = (), exclude: Sequence[str] = ()
 ) -> tuple[list[Path], list[Skipped]]:
-    """Return sources as paths on this machine, remote ones mirrored, and what of these can't be read.
+    """Return sources as paths on this machine, remote ones mirrored and archives unpacked, and what can't be read.
 
     Raises:
         UsageError: nothing reads such URLs, there is nothing, or a glob can't be parsed. StorageError: a folder can't
@@ -47,10 +53,22 @@ def localize(
     paths: list[Path] = []
     skipped: list[Skipped] = []
     for source in sources:
-        if is_url(source):
-            path, left_out = mirror(str(source), include=include, exclude=exclude)
+        name = str(source)
+        if is_url(source) and name.startswith(("http://", "https://")):
+            from lmkrag.corpus.websites import mirror_site
+
+            paths.append(_place(name, urlsplit(name).path.strip("/").rpartition("/")[2] or urlsplit(name).netloc))
+            skipped += mirror_site(name, paths[-1])
+        elif is_url(source) and is_git(name):
+            paths.append(_place(name, PurePosixPath(split_ref(name)[0]).stem or "tree"))
+            check_out(name, paths[-1])
+        elif is_url(source):
+            path, left_out = mirror(name, include=include, exclude=exclude)
             paths.append(path)
             skipped += left_out
+        elif is_archive(Path(source)):
+            paths.append(_place(str(Path(source).resolve()), Path(source).name.partition(".")[0] or "archive"))
+            unpack(Path(source), paths[-1])
         else:
             paths.append(Path(source))
     return paths, skipped
@@ -73,7 +91,7 @@ def mirror(url: str, *, include: Sequence[str] = (), exclude: Sequence[str] = ()
     check_globs(include, exclude)
     files, root = open_url(url)
     found, single = _list(files, root, url)
-    place = _cache() / hashlib.sha256(url.encode()).hexdigest()[:16] / (PurePosixPath(root).name or "root")
+    place = _place(url, PurePosixPath(root).name or "root")
     folder = place.parent if single else place
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -82,8 +100,10 @@ def mirror(url: str, *, include: Sequence[str] = (), exclude: Sequence[str] = ()
         raise StorageError(f"{folder}: can't hold the mirror of {url} ({error.strerror or error})") from error
 
 
-def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lmkrag" / "sources"
+def _place(source: str, name: str) -> Path:
+    """Where on this machine a source is kept, under its own name."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lmkrag" / "sources"
+    return cache / hashlib.sha256(source.encode("utf-8", "surrogateescape")).hexdigest()[:16] / name
 
 
 def open_url(url: str) -> "tuple[AbstractFileSystem, str]":
