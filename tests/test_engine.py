@@ -366,7 +366,7 @@ def test_two_files_of_one_name(tmp_path, encoder):
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         report = engine.add([tmp_path / "one", tmp_path / "two"])
         assert (report.added, report.skipped) == (2, ())
-        assert engine.read("README.md") == "This is one."
+        assert engine.read("one/README.md") == "This is one."
         assert engine.read("two/README.md") == "This is two."
         again = engine.add([tmp_path / "two", tmp_path / "one"])
         assert (again.added, again.unchanged) == (0, 2)

@@ -29,6 +29,7 @@ _READERS = {
     "rtf": (("read", (".rtf",)),),
     "mail": (("read", (".eml",)), ("read_mailbox", (".mbox",))),
     "subtitles": (("read", (".srt", ".vtt")),),
+    "svg": (("read", (".svg",)),),
     "compressed": (("read", (".gz",)),),
     "picture": (("read", (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff")),),
     "tabular": (

@@ -33,7 +33,9 @@ _HARD_WRAP = 120  # lines longer than this are whole paragraphs, not wrapped one
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
-_HEADING = re.compile(r"\s{0,3}#{1,6}\s+\S")
+_HEADING = re.compile(  # of Markdown, of AsciiDoc and wikis, of LaTeX
+    r"\s{0,3}(?:#{1,6}|={1,6})\s+\S|\s*\\(?:part|chapter|(?:sub){0,2}section|paragraph)\*?\{[^{}]"
+)
 _UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\+{3,})\s*$")
 _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S", re.IGNORECASE
@@ -50,6 +52,7 @@ _TURN = re.compile(r"\s*[A-Z][\w.'’ -]{0,40}:\s+\S")
 _ENDS_SENTENCE = re.compile(r"[.!?…:;。！？｡؟۔।॥։።៕။][\"'”’)\]]*\s*$")
 _STARTS_SENTENCE = re.compile(r"\s*[\"'“‘(\[]?[A-Z0-9]")
 _RULE = re.compile(r"\s?---\s*$")
+_FRONT_MATTER_END, _PREAMBLE_END = re.compile(r"\s?---\s*$|\.\.\.\s*$"), re.compile(r"\s*\\begin\{document\}")
 _KEY = re.compile(r"[\w-]+:(?:\s|$)")
 _FRONT_MATTER_LINES = 500
 _NOTHING_TO_SAY = re.compile(r"\W*((\d{1,3}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W*)?$")
@@ -233,13 +236,18 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
 
 
 def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
-    """Return the lines of YAML front matter, between rules at the beginning, and the lines after it."""
-    head = list(islice(lines, 2))
-    if len(head) == 2 and _RULE.match(head[0]) and _KEY.match(head[1]):
-        for line in islice(lines, _FRONT_MATTER_LINES):
-            head.append(line)
-            if _RULE.match(line) or line.rstrip() == "...":
-                return head, lines
+    """Return the lines of YAML front matter, between rules at the beginning, or of LaTeX's preamble, and the others."""
+    head = list(islice(lines, 1))
+    if head and head[0].startswith("\\documentclass"):
+        ends = _PREAMBLE_END
+    elif head and _RULE.match(head[0]) and (head := head + list(islice(lines, 1))) and _KEY.match(head[-1]):
+        ends = _FRONT_MATTER_END
+    else:
+        return [], chain(head, lines)
+    for line in islice(lines, _FRONT_MATTER_LINES):
+        head.append(line)
+        if ends.match(line):
+            return head, lines
     return [], chain(head, lines)
 
 

@@ -35,8 +35,8 @@ def find_changes(
     """Walk files and directories; an unchanged file, read or skipped before, costs one stat.
 
     A file is one document, whichever of the sources, links or folders leads to it. It keeps the ``doc_id`` it has in
-    the index; a new one is called by its path below its source, with the names of the folders above where another file
-    is called so.
+    the index; a new one is called by its path below its source, which begins with the folder's name if there are
+    several; with the names of the folders above where another file is called so.
 
     Args:
         sources: files and directories.
@@ -51,10 +51,12 @@ def find_changes(
     """
     changes = Changes()
     files: list[Found] = []
+    several = sum(source.is_dir() for source in sources) > 1
     for source in sources:
+        folder = f"{source.resolve().name}/" if several and source.is_dir() else ""
         for item in walk(source, include=include, exclude=exclude, follow_links=follow_links):
             if isinstance(item, Found):
-                files.append(item)
+                files.append(replace(item, doc_id=folder + item.doc_id))
             else:
                 changes.skipped.append(item)
     seen = _compare(_name_files(_distinct(files), known), known, remembered, changes)
@@ -169,6 +171,8 @@ def _name_files(files: Sequence[Found], known: Mapping[str, DocumentRow]) -> lis
             new.append(file)
     for file in new:
         doc_id, folder = file.doc_id, Path(file.root)
+        if file.path == folder.parent / doc_id:  # it has the name of its folder already
+            folder = folder.parent
         while _is_taken(doc_id, names, known):
             if folder == folder.parent:
                 doc_id = printable(str(file.path))

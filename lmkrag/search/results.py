@@ -24,7 +24,9 @@ _LONGEST_HEADER = 400
 _COUNTED = 4 << 20  # characters whose paragraphs are counted
 _DEEPEST = 7  # of a heading that does not tell its level
 
-_HASHES = re.compile(r"\s{0,3}(#{1,6})\s+(.*?)\s*#*\s*$", re.DOTALL)
+_HASHES = re.compile(r"\s{0,3}([#=]{1,6})\s+(.*?)\s*[#=]*\s*$", re.DOTALL)
+_LATEX = re.compile(r"\s*\\(part|chapter|section|subsection|subsubsection|paragraph)\*?\{(.*?)\}", re.DOTALL)
+_LATEX_LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5}
 _UNDERLINES = {"=": 1, "-": 2, "~": 3, "`": 3, "^": 4, "*": 4, '"': 5, "+": 5}
 _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
 
@@ -223,6 +225,8 @@ def read_heading(sentence: str) -> tuple[int, str]:
     sentence = sentence.strip().removeprefix(BYTE_ORDER_MARK).strip()
     if marked := _HASHES.match(sentence):
         return len(marked[1]), " ".join(marked[2].split())
+    if command := _LATEX.match(sentence):
+        return _LATEX_LEVELS[command[1]], " ".join(command[2].split())
     lines = sentence.splitlines()
     if len(lines) > 1 and (line := lines[-1].strip()) and line == line[0] * len(line) and line[0] in _UNDERLINES:
         return _UNDERLINES[line[0]], " ".join(lines[-2].split())

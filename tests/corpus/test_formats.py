@@ -105,10 +105,50 @@ def test_notebook():
     assert document.title == "Title"
 
 
+def test_what_a_notebook_printed():
+    outputs = [
+        {"output_type": "stream", "name": "stdout", "text": "The mean is 42.7.\n"},
+        {"output_type": "stream", "name": "stderr", "text": "Warning.\n"},
+        {
+            "output_type": "execute_result",
+            "execution_count": 1,
+            "metadata": {},
+            "data": {"text/plain": "   depth\n0  4.5"},
+        },
+        {"output_type": "display_data", "metadata": {}, "data": {"text/plain": "<Figure size 640x480 with 1 Axes>"}},
+    ]
+    cell = {"cell_type": "code", "id": "b", "metadata": {}, "source": "mean", "outputs": outputs, "execution_count": 1}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    printed = "The mean is 42.7.\n   depth\n0  4.5"
+    assert load(json.dumps(notebook), "n.ipynb").text == f"```\nmean\n```\n\n```\n{printed}\n```"
+
+
+def test_svg_says_its_title_description_and_words():
+    drawing = (
+        '<svg xmlns="http://www.w3.org/2000/svg"><title>Harbour</title><g><desc>The lamp is east.</desc>'
+        "<text>Quay <tspan>7</tspan></text></g><path d='M0 0'/></svg>"
+    )
+    document = load(drawing, "plan.svg")
+    assert (document.title, document.text) == ("Harbour", "Harbour\nThe lamp is east.\nQuay 7")
+    with pytest.raises(DocumentError, match="SVG without text"):
+        load("<svg xmlns='http://www.w3.org/2000/svg'><path d='M0 0'/></svg>", "plan.svg")
+    with pytest.raises(DocumentError, match="broken SVG"):
+        load("<svg", "plan.svg")
+    bomb = '<!DOCTYPE svg [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><svg><text>&b; x</text></svg>'
+    assert "aaaa" not in load(bomb, "plan.svg").text
+
+
 @pytest.mark.parametrize("before", ["", "\ufeff"], ids=["", "byte-order-mark"])
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
 @pytest.mark.parametrize(
-    ("name", "lines"), [("a.md", "# Pumps||Text."), ("a.md", "Pumps|=====||Text."), ("a.rst", "Pumps|-----||Text.")]
+    ("name", "lines"),
+    [
+        ("a.md", "# Pumps||Text."),
+        ("a.md", "Pumps|=====||Text."),
+        ("a.rst", "Pumps|-----||Text."),
+        ("a.adoc", "= Pumps||Text."),
+        ("a.tex", "\\title{Pumps}||Text."),
+    ],
 )
 def test_titles(name, lines, end, before):
     assert load(before + lines.replace("|", end), name).title == "Pumps"

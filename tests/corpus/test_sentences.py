@@ -164,6 +164,8 @@ def test_punkt_tab_without_data_says_what_to_do():
         ("---\n\nIt leaves at nine.\n\n---\n", ["text"]),
         ("---\ntitle: never closed\n\nIt leaves at nine.\n", ["text", "text"]),
         ("It leaves.\n\n---\ntitle: Ferry\n---\n", ["text", "heading"]),
+        ("\\documentclass{book}\n\\begin{document}\n\\section{Ferry}\nIt leaves.\n", ["metadata", "heading", "text"]),
+        ("= Manual\n\n== Ferry\n\nIt leaves at nine.\n", ["heading", "heading", "text"]),
     ],
 )
 def test_front_matter_is_no_sentence(text, kinds):

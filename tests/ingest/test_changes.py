@@ -127,7 +127,7 @@ def test_files_of_one_name_are_called_by_their_folders(tmp_path, empty):
         (tmp_path / place).write_text(f"This is {place}.")
     report = empty.add([tmp_path / "x" / "proj", tmp_path / "y" / "proj", tmp_path / "z" / "README.md"])
     assert (report.added, report.skipped) == (3, ())
-    assert ids(empty) == ["README.md", "proj/README.md", "z/README.md"]
+    assert ids(empty) == ["README.md", "proj/README.md", "y/proj/README.md"]
     before = {document.doc_id: document.path for document in empty.documents()}
     assert empty.add([tmp_path / "z", tmp_path / "y" / "proj", tmp_path / "x" / "proj"]).unchanged == 3
     assert {document.doc_id: document.path for document in empty.documents()} == before

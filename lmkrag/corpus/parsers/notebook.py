@@ -1,4 +1,8 @@
-"""Jupyter notebooks, by nbformat: Markdown cells as they are, code cells in fences, no outputs."""
+"""Jupyter notebooks, by nbformat: Markdown cells as they are, code cells and what they printed in fences."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
 
 import nbformat
 
@@ -6,12 +10,15 @@ from lmkrag.corpus.parsers.base import Loaded
 from lmkrag.corpus.parsers.text import decode
 from lmkrag.errors import DocumentError
 
+_MOST_PRINTED = 4_000  # characters of what a cell printed
+_OBJECT = re.compile(r"<[\w.]+(?: .*)?>\s*$")  # such as <Figure size 640x480 with 1 Axes>
+
 
 def read(data: bytes, name: str) -> Loaded:
     """Read a notebook's cells in order."""
     try:
         notebook = nbformat.reads(decode(data), as_version=4)
-        parts = [_cell(cell.cell_type, cell.source) for cell in notebook.cells]
+        parts = [part for cell in notebook.cells for part in _read_cell(cell)]
     except Exception as error:  # nbformat lets errors of json and jsonschema through
         raise DocumentError(f"broken notebook ({type(error).__name__})") from error
     text = "\n\n".join(part for part in parts if part)
@@ -21,6 +28,18 @@ def read(data: bytes, name: str) -> Loaded:
     return Loaded(text, "notebook", title)
 
 
-def _cell(kind: str, source: str) -> str:
-    source = source.strip("\n")
-    return f"```\n{source}\n```" if kind == "code" and source else source
+def _read_cell(cell: Any) -> Iterator[str]:
+    source = cell.source.strip("\n")
+    if cell.cell_type != "code":
+        yield source
+        return
+    printed = "".join(_output_text(output) for output in cell.outputs).strip("\n")[:_MOST_PRINTED]
+    yield from (f"```\n{text}\n```" for text in (source, printed) if text.strip())
+
+
+def _output_text(output: Any) -> str:
+    """What an output shows as text; nothing for errors, pictures and what is only for a screen."""
+    if output.output_type == "stream":
+        return output.text if output.name == "stdout" else ""
+    shown = str(output.get("data", {}).get("text/plain", ""))
+    return "" if _OBJECT.match(shown) else f"{shown}\n"

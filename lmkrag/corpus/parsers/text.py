@@ -42,6 +42,8 @@ _BOMS = (
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27})
 _FRONT_MATTER = re.compile(rf"{BYTE_ORDER_MARK}?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL)
 _MD_TITLE = re.compile(r"^\s{0,3}#\s+(.+?)\s*#*\s*$|^(\S.*?)[ \t]*\r?\n=+[ \t]*\r?$", re.MULTILINE)
+_ADOC_TITLE, _LATEX_TITLE = re.compile(r"^= +(\S.*?)[ \t]*$", re.MULTILINE), re.compile(r"\\title\{([^{}]+)\}")
+_TITLES = {**dict.fromkeys((".adoc", ".asciidoc"), _ADOC_TITLE), **dict.fromkeys((".tex", ".latex"), _LATEX_TITLE)}
 _RST_HEADING = re.compile(
     r"^(?:(?P<over>([=\-~^\"'#*+:.])\2{2,})[ \t]*\r?\n[ \t]*)?(?P<title>\S.*?)[ \t]*\r?\n"
     r"(?P<under>([=\-~^\"'#*+:.])\5{2,})[ \t]*\r?$",
@@ -67,6 +69,8 @@ def describe(text: str, name: str) -> Loaded:
         return Loaded(text, "rst", meta.get("title") or find_rst_title(text), meta=meta)
     if suffix in CODE or name in ("Makefile", "Dockerfile"):
         return Loaded(text, "code")
+    if suffix in _TITLES:
+        return Loaded(text, "text", " ".join(_find_title(_TITLES[suffix], text).split()))
     return Loaded(text, "text")
 
 
