@@ -40,7 +40,11 @@ _UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\
 _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S", re.IGNORECASE
 )
-_ROW = re.compile(r"\s*\|.*\||[^\t\n]+\t[^\t\n]*\t|\t[^\t\n]+\t[^\t\n]|\s*\+[-=+]{3,}\+\s*$")
+_ROW = re.compile(
+    r"\s*\|.*\||[^\t\n]+\t[^\t\n]*\t|\t[^\t\n]+\t[^\t\n]|\s*\+[-=+]{3,}\+\s*$"
+    r"|[^&\n]+&[^\n]*\\\\\s*$"  # of LaTeX
+)
+_SIMPLE_RULE = re.compile(r"\s*={2,}(?: +={2,})+\s*$")  # of a simple table of reStructuredText
 _MAIL_HEADER = re.compile(r"(?:From|To|Cc|Bcc|Date|Sent|Subject|Reply-To|Attachments): \S")
 _LOGGED = re.compile(
     r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"  # 2024-05-01 12:00:03
@@ -203,6 +207,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
     block: list[str] = []
     blank = True  # was the line before blank?
     fence = ""
+    rules = 0  # of a simple table, so far
     for line in lines:
         if position - start > _LONGEST_BLOCK:
             yield from _code_blocks(start, block) if fence else _close(start, block, kind)
@@ -225,7 +230,9 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
             block.append(line)
             blank = True
         else:
-            found = _line_kind(line, blank, block)
+            is_rule = _SIMPLE_RULE.match(line) is not None
+            rules = (rules + is_rule) % 3 if is_rule or rules < 2 else rules
+            found = "row" if is_rule or rules else _line_kind(line, blank, block)
             if found != "text" or (blank and not (kind == "record" and line[0].isspace())):
                 yield from _close(start, block, kind)
                 start, kind, block = position, found, []
@@ -238,7 +245,7 @@ def _blocks(lines: Iterable[str]) -> Iterator[Part]:
 def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
     """Return the lines of YAML front matter, between rules at the beginning, or of LaTeX's preamble, and the others."""
     head = list(islice(lines, 1))
-    if head and head[0].startswith("\\documentclass"):
+    if head and head[0].startswith(("%", "\\")):
         ends = _PREAMBLE_END
     elif head and _RULE.match(head[0]) and (head := head + list(islice(lines, 1))) and _KEY.match(head[-1]):
         ends = _FRONT_MATTER_END

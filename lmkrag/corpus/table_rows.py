@@ -1,6 +1,6 @@
-"""Rows of tables as parsers write them.
+"""Rows of tables: ``| bolt | 340 |`` below a header, or with tabs, or as LaTeX and reStructuredText have them.
 
-``| bolt | 340 |`` or ``bolt<tab>340<tab>12`` below a header, or ``name: bolt | stock: 340`` alone.
+Or ``name: bolt | stock: 340``, as parsers write the rows of data, each with the names of its columns.
 """
 
 import re
@@ -11,7 +11,7 @@ from lmkrag.specs import Sentence, Text
 
 _RULE = re.compile(r"[\s|:+=-]*")
 _PIPE = re.compile(r"(?<!\\)\|")
-_TAB = "\t"
+_TAB, _AMPERSAND, _SPACES = "\t", re.compile(r"(?<!\\)&"), re.compile(r"\s{2,}")
 _BLANK_LINE = re.compile(r"\n\s*\n\s*\Z")
 _ENDS = re.compile(r"[.!?:;,]$")
 _YEAR = re.compile(r"(?:.*\D)?(?:19|20)\d\d\D*")
@@ -40,11 +40,13 @@ def is_rule(line: str) -> bool:
 def split_row(line: str, start: int) -> list[tuple[str, int]]:
     """Return the values of a row that begins at ``start``, and where they begin."""
     cells = []
-    if is_tabbed(line):
+    if not line.lstrip().startswith("|"):
+        divider = _TAB if _TAB in line else _AMPERSAND if _AMPERSAND.search(line) else _SPACES
         position = start
-        for value in line.split(_TAB):
-            cells.append((value.strip(), position + len(value) - len(value.lstrip())))
-            position += len(value) + 1
+        for value in re.split(divider, line.rstrip().removesuffix("\\\\")):
+            place = line.find(value, position - start)
+            cells.append((value.strip(), start + place + len(value) - len(value.lstrip())))
+            position = start + place + len(value)
         return cells
     bars = [match.start() for match in _PIPE.finditer(line)]
     for left, right in zip(bars, [*bars[1:], len(line)], strict=bool(bars)):
@@ -93,6 +95,7 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
     since_row = _LABELS + 1
     caption = columns = label = ""
     ended = True  # by a blank line, the table before?
+    unnamed = False  # are the columns of the table?
     for sentence in sentences:
         if sentence.kind != "row":
             yield from above[: 1 - _ABOVE or None] if len(above) == _ABOVE else ()
@@ -101,21 +104,20 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
             continue
         line = text[sentence.start : sentence.end]
         values = [value for value, _ in split_row(line, 0) if value]
-        begins = since_row > _LABELS or (ended and not is_tabbed(line))
+        tabbed, rule = is_tabbed(line), is_rule(line)
+        begins = since_row > _LABELS or (ended and not tabbed)
         ended = _BLANK_LINE.search(line) is not None
-        names = is_header(values) if is_tabbed(line) else begins
-        lines = _read_caption(text, above)
-        if is_rule(line):
-            names = False
-        elif begins or (names and above):
-            caption, columns, label = " ".join(lines), "", ""
+        unnamed = unnamed or begins
+        names = not rule and (is_header(values) if tabbed else unnamed)
+        if begins or (names and above):
+            caption, columns, label = " ".join(_read_caption(text, above)), "", ""
         elif above:
-            label = " ".join(lines)
-        yield from _mark_captions(text, above) if begins and is_tabbed(line) else above
+            label = " ".join(_read_caption(text, above))
+        yield from _mark_captions(text, above) if begins and tabbed else above
         above, since_row = [], 0
         if names:
-            columns = " ".join(values)[:_LONGEST_COLUMNS]
-        if names or not columns or is_rule(line):
+            columns, unnamed = " ".join(values)[:_LONGEST_COLUMNS], False
+        if names or rule or not columns:
             yield sentence
         else:
             yield replace(sentence, context=" ".join(filter(None, (caption, columns, label))))

@@ -292,6 +292,16 @@ def test_rtf():
     assert found.text == "The gate is closed at nine, café too.\nNext."
 
 
+def test_rows_and_footnotes_of_rtf():
+    data = (
+        rb"{\rtf1\ansi Fees are due.{\super 1}{\*\footnote Residents pay half.}\par "
+        rb"\trowd\intbl Zone\par\cell Fee\par\cell\row \trowd\intbl Slipway\cell 9\cell\row }"
+    )
+    found = load(data, "fees.rtf").text
+    assert "Residents pay half." in found
+    assert found.splitlines()[1:] == ["| Zone | Fee |", "| Slipway | 9 |"]
+
+
 def test_mail():
     found = load(message().as_bytes(), "leave.eml")
     assert (found.kind, found.title) == ("mail", "Leave in May")

@@ -65,6 +65,11 @@ def test_what_is_no_table_stays(tmp_path, rows):
     assert "\t" not in "\n".join(lines(write(tmp_path, rows=rows)))
 
 
+def test_single_characters_that_pdfium_joins_to_the_words_before_them(tmp_path):
+    found = lines(write(tmp_path, rows=[("Zone", "Adult", "Child"), ("Outer wall", "14", "6"), ("Slipway", "9", "4")]))
+    assert found[-3:] == ["Zone\tAdult\tChild", "Outer wall\t14\t6", "Slipway\t9\t4"]
+
+
 def test_years_alone_stand_above_the_amounts(tmp_path):
     found = lines(write(tmp_path, rows=[("", "2022", "2021"), ("Fares", "1,203", "8"), ("Fuel", "410", "380")]))
     assert found[-3:] == ["\t2022\t2021", "Fares\t1,203\t8", "Fuel\t410\t380"]
@@ -130,6 +135,40 @@ def test_headers_and_footers_of_most_pages_are_left_out(tmp_path):
     start = loaded.text.index("kept", loaded.page_starts[3])
     ((_, top, _, _),) = find_rectangles(path.read_bytes(), 4, *(start + n - loaded.page_starts[3] for n in (0, 4)))
     assert 0.08 < top < 0.2  # the third line
+
+
+SIMPLE = """
+==========  =====  =====
+Zone        Adult  Child
+==========  =====  =====
+Outer wall  2.40   1.20
+Slipway     3.10   1.50
+==========  =====  =====
+
+They are paid ashore.
+"""
+GRID = """
++------------+-------+-------+
+| Zone       | Adult | Child |
++============+=======+=======+
+| Outer wall | 2.40  | 1.20  |
++------------+-------+-------+
+"""
+LATEX = r"""
+\begin{tabular}{lrr}
+Zone & Adult & Child \\
+Outer wall & 2.40 & 1.20 \\
+\end{tabular}
+"""
+
+
+@pytest.mark.parametrize("text", [SIMPLE, GRID, LATEX])
+def test_rows_of_other_tables_are_read_with_their_columns(text):
+    sentences = split_sentences(text)
+    assert "".join(text[one.start : one.end] for one in sentences) == text
+    (row,) = (one for one in sentences if "Outer wall" in text[one.start : one.end])
+    assert row.kind == "row" and {"Zone", "Adult", "Child"} <= set(row.context.replace("|", " ").split())
+    assert "paid ashore" not in "".join(text[one.start : one.end] for one in sentences if one.kind == "row")
 
 
 @pytest.fixture(scope="module")

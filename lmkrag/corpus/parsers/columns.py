@@ -10,6 +10,7 @@ _BEFORE_AMOUNT, _AFTER_AMOUNT = "$€£¥", ")%"
 _WIDE = 0.8  # of the height of a line: a space takes about 0.3, in justified text some 0.5
 _INDENT = 4.0  # the same, from where the names of rows begin, for a line that has none
 _FEWEST_CELLS, _FEWEST_ROWS = 3, 2
+_SHORT, _ENDS = 60, (*"0123456789", ")", "%")
 _BETWEEN = 2  # lines between two rows of one table: labels of groups of rows
 
 Box = tuple[float, float, float, float]
@@ -30,7 +31,7 @@ def mark_columns(text: str, sources: Sequence[int], box: Measure) -> tuple[str, 
         box: measures characters of the text; called for lines that may be rows.
     """
     lines = list(_LINE.finditer(text))
-    rows = [len(_find_amounts(line[0])) >= _FEWEST_CELLS - 1 for line in lines]
+    rows = [_may_be_row(line[0]) for line in lines]
     if sum(rows) < _FEWEST_ROWS:
         return text, sources
     gaps: list[int] = []
@@ -57,9 +58,10 @@ def mark_columns(text: str, sources: Sequence[int], box: Measure) -> tuple[str, 
     return "".join(characters), kept
 
 
-def _find_amounts(line: str) -> list[str]:
-    """The amounts and dashes that stand alone between spaces."""
-    return [word for word in line.split() if _AMOUNT.fullmatch(word)]
+def _may_be_row(line: str) -> bool:
+    """Whether a line has several amounts, or is short and ends with one; only the page shows what stands far apart."""
+    amounts = sum(_AMOUNT.fullmatch(word) is not None for word in line.split())
+    return amounts >= _FEWEST_CELLS - 1 or (len(line) <= _SHORT and line.rstrip().endswith(_ENDS))
 
 
 def _runs(rows: Sequence[bool]) -> Iterator[tuple[int, int]]:

@@ -7,6 +7,7 @@ from striprtf.striprtf import rtf_to_text
 from lmkrag.corpus.parsers.base import Loaded, table_row
 from lmkrag.errors import DocumentError
 
+_FOOTNOTE = re.compile(rb"\{(?:\\\*)?\\footnote\b")  # striprtf leaves them out
 _TITLE = re.compile(rb"\{\\title ([^{}\\]+)\}")
 
 
@@ -15,9 +16,15 @@ def read(data: bytes, name: str) -> Loaded:
     if not data.lstrip().startswith(b"{\\rtf"):
         raise DocumentError("content is not RTF")
     try:
-        text = rtf_to_text(data.decode("latin-1"), errors="replace")
+        text = rtf_to_text(_FOOTNOTE.sub(b"{ ", data).decode("latin-1"), errors="replace")
     except Exception as error:  # striprtf fails in many ways at what is broken
         raise DocumentError(f"broken RTF ({type(error).__name__})") from error
-    lines = [table_row(line.split("|")) if "|" in line else line for line in text.splitlines()]
+    rows: list[str] = []
+    for line in text.splitlines():
+        if line.startswith("|") and rows:
+            rows[-1] += line  # a cell that ended its paragraph
+        else:
+            rows.append(line)
+    lines = [table_row(row.rstrip("|").split("|")) if "|" in row else row for row in rows]
     title = _TITLE.search(data)
     return Loaded("\n".join(lines).strip(), "rtf", title[1].decode("latin-1").strip() if title else "")
