@@ -34,7 +34,7 @@ _HARD_WRAP = 120  # lines longer than this are whole paragraphs, not wrapped one
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
 _HEADING = re.compile(  # of Markdown, of AsciiDoc and wikis, of LaTeX
-    r"\s{0,3}(?:#{1,6}|={1,6})\s+\S|\s*\\(?:part|chapter|(?:sub){0,2}section|paragraph)\*?\{[^{}]"
+    r"\s{0,3}(?:#{1,6}\s+\S|={1,6}\s+[^\W\d_]{2})|\s*\\(?:part|chapter|(?:sub){0,2}section|paragraph)\*?\{[^{}]"
 )
 _UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\+{3,})\s*$")
 _ITEM = re.compile(

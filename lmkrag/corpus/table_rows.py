@@ -151,5 +151,5 @@ def _is_caption(text: Text, sentence: Sentence) -> bool:
     """Whether a sentence may be the caption of a table."""
     lines = text[sentence.start : sentence.end].split("\n")
     lines = [line.strip() for line in lines if line.strip()]
-    short = len(lines) <= _CAPTIONS + 1 and all(len(line) <= _LONGEST_CAPTION for line in lines)
+    short = 0 < len(lines) <= _CAPTIONS + 1 and all(len(line) <= _LONGEST_CAPTION for line in lines)
     return sentence.kind == "text" and short and not _ENDS.search(lines[-1])

@@ -32,6 +32,8 @@ class DocumentView:
         self._read_sentences, self._read_text = read_sentences, read_text
         self._sentences: dict[int, tuple[Ids, Bytes]] = {}
         self._texts: dict[int, str] = {}
+        self._headings: dict[int, list[int]] = {}  # of each block of sentences that was looked at, the last one first
+        self._lines = [0]  # line ends before each block of the text, as far as they were counted
 
     def renumbered(self, row: DocumentRow) -> "DocumentView":
         """Return the same document with the ids that a larger snapshot gives it."""
@@ -82,14 +84,20 @@ class DocumentView:
         return self._texts[first]
 
     def count_lines(self, end: int) -> int:
-        """Return how many line ends there are before a character."""
-        return sum(
-            self.text(first, min(end, first + TEXT_PER_BLOCK)).count("\n") for first in range(0, end, TEXT_PER_BLOCK)
-        )
+        """Return how many line ends there are before a character.
+
+        Blocks of the text are counted once, and not kept: a document may have gigabytes.
+        """
+        number = end // TEXT_PER_BLOCK
+        while len(self._lines) <= number:
+            first = (len(self._lines) - 1) * TEXT_PER_BLOCK
+            self._lines.append(self._lines[-1] + self._read_text(first, first + TEXT_PER_BLOCK).count("\n"))
+        return self._lines[number] + self.text(number * TEXT_PER_BLOCK, end).count("\n")
 
     def headings_before(self, ordinal: int) -> Iterator[int]:
         """Yield the headings up to a sentence, that one included, the nearest first."""
         for first in range(ordinal - ordinal % SENTENCES_PER_BLOCK, -1, -SENTENCES_PER_BLOCK):
-            _, kinds = self._block(first)
-            positions = np.flatnonzero(kinds[: ordinal - first + 1] == _HEADING)
-            yield from (first + positions[::-1]).tolist()
+            if first not in self._headings:
+                _, kinds = self._block(first)
+                self._headings[first] = (first + np.flatnonzero(kinds == _HEADING)[::-1]).tolist()
+            yield from (heading for heading in self._headings[first] if heading <= ordinal)

@@ -182,8 +182,9 @@ def _merge(made: list[_Passage], passage: _Passage, hit: tuple[int, int], *, tou
         low, high = min(better.start, passage.start), max(better.end, passage.end)
         apart = passage.end <= better.start or better.end <= passage.start
         if apart:
-            gap = passage.view.text(min(better.end, passage.end), max(better.start, passage.start))
-            if not touching or high - low > weights.max_merged_chars or gap.strip():
+            if not touching or high - low > weights.max_merged_chars:
+                continue
+            if passage.view.text(min(better.end, passage.end), max(better.start, passage.start)).strip():
                 continue
         if apart or touching or high - low - (better.end - better.start) <= weights.max_extension_chars:
             better.start, better.end = low, high

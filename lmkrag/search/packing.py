@@ -12,6 +12,7 @@ Cost = Callable[[int, Span], int]
 
 _FIRST_LOOK = 8  # spans looked at, at least, before it is known how many fit
 _TOKENS_PER_SPAN = 40
+_MOST_LOOKS = 8  # times as many, at most: of a text that repeats itself, spans with the same words are left out
 
 
 class Packed(NamedTuple):
@@ -30,11 +31,12 @@ def fill_budget(search: Callable[[int], list[Span]], *, limit: int | None, budge
         budget: tokens.
         cost: of a span.
     """
-    count = limit or max(_FIRST_LOOK, budget // _TOKENS_PER_SPAN)
+    first = limit or max(_FIRST_LOOK, budget // _TOKENS_PER_SPAN)
+    count = first
     while True:
         spans = search(count)
         packed = pack_spans(spans, budget=budget, cost=cost)
-        if limit is not None or packed.full or len(spans) < count:
+        if limit is not None or packed.full or len(spans) < count or count >= _MOST_LOOKS * first:
             return packed.spans
         count *= 2
 

@@ -207,3 +207,22 @@ def test_a_cell_of_a_pdf_is_the_short_answer(statements):
 
 def test_why_a_number_changed_is_no_cell(statements):
     assert statements.ask("Why did the harbour dues of Skerry change in February 2020?").short == ()
+
+
+def test_two_tables_side_by_side_give_no_wrong_cell(tmp_path, encoder):
+    pdf = FPDF(orientation="landscape")
+    pdf.add_page()
+    pdf.set_font("Helvetica", size=10)
+    for values in (
+        ("", "2022", "2021", "", "2022", "2021"),
+        ("Fares", "1,203", "988", "Fuel", "410", "380"),
+        ("Freight", "77", "65", "Repairs", "95", "80"),
+    ):
+        for number, value in enumerate(values):
+            pdf.cell(60 if number % 3 == 0 else 22, 6, value, align="L" if number % 3 == 0 else "R")
+        pdf.ln(6)
+    pdf.output(str(tmp_path / "accounts.pdf"))
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(tmp_path / "accounts.pdf")
+        for question, right in (("What was spent on fuel in 2022?", "410"), ("What were the fares in 2021?", "988")):
+            assert {short.text for short in engine.ask(question).short} <= {right}

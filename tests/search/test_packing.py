@@ -83,3 +83,14 @@ def test_a_budget_is_filled_however_many_spans_that_takes(lengths, budget, limit
     assert sum(words(1, s) for s in found) <= budget
     if sum(lengths[:limit]) <= budget:
         assert found == spans[:limit]
+
+
+def test_a_text_that_repeats_itself_fills_a_budget_in_few_looks():
+    looks = []
+
+    def search(count):
+        looks.append(count)
+        return [span("the same words", 20 * number) for number in range(count)]
+
+    assert len(fill_budget(search, limit=None, budget=2_000, cost=words)) == 1
+    assert looks == [50, 100, 200, 400]

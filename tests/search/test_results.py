@@ -3,7 +3,9 @@
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lmkrag import Document, Engine
 from lmkrag.index.catalog import SENTENCES_PER_BLOCK, TEXT_PER_BLOCK
+from lmkrag.index.view import DocumentView
 from lmkrag.search.results import find_header, find_headings, read_heading, strip
 
 MANUAL = """# Manual
@@ -74,3 +76,23 @@ def test_a_view_is_the_document(make_view, text, data):
     if start < len(text):
         low, high = view.bounds(view.ordinal_at(start))
         assert low <= start < high
+
+
+def test_a_search_in_a_long_document_reads_little_of_it(encoder, tmp_path, monkeypatch):
+    """Passages that are far apart are not joined by reading all that lies between them."""
+    text = "\n\n".join(f"Boat {n} carries rope {n * n % 977} and lamp {n * 7 % 331}." for n in range(3_000))
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add(Document("boats.txt", text=text))
+        read = []
+        original = DocumentView.text
+
+        def count(view, start, end):
+            read.append(end - start)
+            return original(view, start, end)
+
+        monkeypatch.setattr(DocumentView, "text", count)
+        spans = engine.search("which boat carries a lamp?", top_k=20)
+        assert len(spans) == 20
+        assert sum(read) < len(text)
+        for span in spans:
+            assert span.line == text.count("\n", 0, span.start) + 1
