@@ -109,7 +109,8 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
         ended = _BLANK_LINE.search(line) is not None
         unnamed = unnamed or begins
         names = not rule and (is_header(values) if tabbed else unnamed)
-        if begins or (names and above):
+        begins = begins or (names and bool(above))  # columns are named anew
+        if begins:
             caption, columns, label = " ".join(_read_caption(text, above)), "", ""
         elif above:
             label = " ".join(_read_caption(text, above))

@@ -104,6 +104,17 @@ def test_a_table_goes_on_over_a_page():
     ]
 
 
+def test_the_captions_of_tables_on_pages_that_follow_are_headings():
+    columns = "(in thousands)\nYears\t2022\t2021\n"
+    text = f"Income\n{columns}Fares\t9\t8\n\nCash flows\n{columns}Fuel\t4\t3\n"
+    found = [text[one.start : one.end].split("\n")[0] for one in split_sentences(text) if one.kind == "heading"]
+    assert found == ["Income", "Cash flows"]
+    assert [one.context for one in split_sentences(text) if one.context] == [
+        "Income (in thousands) Years 2022 2021",
+        "Cash flows (in thousands) Years 2022 2021",
+    ]
+
+
 def test_rows_of_markdown_are_read_with_their_columns():
     text = (
         "# Fares\n\n| Zone | Adult |\n|---|---|\n| A | 2.40 |\n| B | 3.10 |\n\n| Bike | 1 |\n|---|---|\n| Dog | 0 |\n"
