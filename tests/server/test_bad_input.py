@@ -45,6 +45,14 @@ def test_requests(client, content, status, detail):
     assert client.post("/api/search", json={"query": "leave", "top_k": 1}).status_code == 200
 
 
+def test_a_body_without_its_header_gets_a_sentence_that_says_so(client):
+    for headers, kind in (({}, "none"), ({"Content-Type": "application/x-www-form-urlencoded"}, "application/x-www")):
+        reply = client.post("/api/search", content=b'{"query": "leave"}', headers=headers)
+        said = f"send the body as JSON with the header Content-Type: application/json, not {kind}"
+        assert reply.status_code == 422 and reply.json()["detail"].startswith(said)
+    assert "header" in client.post("/v1/chat/completions", content=b"{}").json()["error"]["message"]
+
+
 def test_batch_limits(client):
     assert client.post("/api/search/batch", json={"queries": []}).status_code == 422
     assert client.post("/api/search/batch", json={"queries": ["x"] * 65}).status_code == 422

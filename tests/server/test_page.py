@@ -284,6 +284,9 @@ def test_code_has_lines(page, many_kinds):
     page.locator("mark.place").first.wait_for()
     assert page.locator(".numbers").inner_text().split() == ["1", "2", "3", "4", "5", "6"]
     assert page.locator(".code .blocks code").inner_text().startswith("import os\n\n\ndef trim_wick")
+    page.get_by_role("button", name="Copy code").click()
+    page.get_by_role("button", name="Copied").wait_for()
+    assert page.evaluate("navigator.clipboard.readText()").startswith("import os\n\n\ndef trim_wick")
 
 
 def test_documents_are_listed_added_and_removed_with_undo(page, writable, tmp_path):

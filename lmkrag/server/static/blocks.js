@@ -1,6 +1,6 @@
 // What is shown of a text: the trees of lmkrag/rendering as elements. Texts stay text nodes, links lead to the web.
 
-import { html } from "/static/vendor/htm-preact.js";
+import { html, useState } from "/static/vendor/htm-preact.js";
 
 const TAGS = new Set(
   "p h1 h2 h3 h4 h5 h6 ul ol li blockquote pre code em strong s br hr table thead tbody tr th td a mark cite".split(" "),
@@ -18,6 +18,22 @@ function marked({ text, start: from }, range) {
   return html`${part(0, low)}<mark class="place">${part(low, high)}</mark>${part(high)}`;
 }
 
+export function Copy({ label, text }) {
+  const [done, setDone] = useState("");
+  const copy = async () => {
+    try {
+      await navigator.clipboard.writeText(text());
+      setDone("Copied");
+    } catch {
+      setDone("The browser refused");
+    }
+    setTimeout(() => setDone(""), 2000);
+  };
+  return html`<button class="small" onClick=${copy} aria-live="polite">${done || label}</button>`;
+}
+
+const plain = (node) => ("text" in node ? node.text : node.children.map(plain).join(""));
+
 // range: characters to mark. cite(number): what a citation is shown as.
 export function Blocks({ nodes, range, cite }) {
   const show = (node) => {
@@ -28,7 +44,11 @@ export function Blocks({ nodes, range, cite }) {
     if (!TAGS.has(tag)) return children;
     if (tag === "br" || tag === "hr") return html`<${tag} />`;
     if (tag === "table") return html`<div class="table" tabindex="0"><table>${children}</table></div>`;
-    if (tag === "pre") return html`<pre tabindex="0">${children}</pre>`;
+    if (tag === "pre") {
+      return html`<div class="copyable">
+        <pre tabindex="0">${children}</pre><${Copy} label="Copy code" text=${() => plain(node)} />
+      </div>`;
+    }
     const known = {};
     if (tag === "a") Object.assign(known, { href: attributes.href, rel: "noopener noreferrer", target: "_blank" });
     if (tag === "ol" && attributes.start) known.start = attributes.start;

@@ -7,7 +7,7 @@ export class Problem extends Error {
   }
 }
 
-const TRIES = 4; // of a request that a busy server refuses
+const TRIES = 2; // of a request that a busy server refuses
 
 // Status 0: no answer came.
 async function send(path, options) {

@@ -1,7 +1,7 @@
 // Questions, their answers and the passages that were found, one below the other.
 
 import { html, useContext, useEffect, useRef, useState } from "/static/vendor/htm-preact.js";
-import { Blocks } from "/static/blocks.js";
+import { Blocks, Copy } from "/static/blocks.js";
 import { Why } from "/static/explain.js";
 import { asJson, getJson, postJson, Problem, streamEvents } from "/static/requests.js";
 import { CLOSED, filterOf, Page } from "/static/state.js";
@@ -180,20 +180,6 @@ function Passages({ question, spans, open, link }) {
 function asMarkdown(question, answer) {
   const places = [...new Set(answer.citations.map((one) => `[${one.number}] ${one.place}`))];
   return [`**${question}**`, answer.text, places.join("  \n")].filter(Boolean).join("\n\n");
-}
-
-function Copy({ label, text }) {
-  const [done, setDone] = useState("");
-  const copy = async () => {
-    try {
-      await navigator.clipboard.writeText(text());
-      setDone("Copied");
-    } catch {
-      setDone("The browser refused");
-    }
-    setTimeout(() => setDone(""), 2000);
-  };
-  return html`<button class="small" onClick=${copy} aria-live="polite">${done || label}</button>`;
 }
 
 function Edit({ question, done }) {
