@@ -7,16 +7,20 @@ import json
 import mailbox
 from email.message import EmailMessage
 
+import docx
 import openpyxl
 import pptx
 import pysubs2
 import pytest
+from docx.oxml import parse_xml
 from odf import dc, draw, meta, office, table, text
 from odf import presentation as odp
 from odf.namespaces import PRESENTATIONNS
 from odf.opendocument import OpenDocumentPresentation, OpenDocumentSpreadsheet, OpenDocumentText
 from pptx.chart.data import CategoryChartData, XyChartData
 from pptx.enum.chart import XL_CHART_TYPE
+from pptx.opc.package import Part
+from pptx.opc.packuri import PackURI
 
 from lmkrag.corpus.isolated import IsolatedLoader
 from lmkrag.corpus.load import load_bytes
@@ -290,6 +294,58 @@ def test_rtf():
     found = load(data, "rules.rtf")
     assert (found.kind, found.title) == ("rtf", "House rules")
     assert found.text == "The gate is closed at nine, café too.\nNext."
+
+
+MATH = "http://schemas.openxmlformats.org/officeDocument/2006/math"
+EQUATION = (
+    f'<m:oMath xmlns:m="{MATH}"><m:r><m:t>A=</m:t></m:r><m:sSup><m:e><m:r><m:t>r</m:t></m:r></m:e>'
+    "<m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup></m:oMath>"
+)
+
+
+def test_equations_of_word():
+    document = docx.Document()
+    paragraph = document.add_paragraph("The area is ")
+    paragraph._p.append(parse_xml(EQUATION))
+    paragraph.add_run(" here.")
+    packed = io.BytesIO()
+    document.save(packed)
+    assert load(packed.getvalue(), "area.docx").text == "The area is A=r^2 here."
+
+
+def test_equations_and_smartart_of_powerpoint():
+    presentation = pptx.Presentation()
+    slide = presentation.slides.add_slide(presentation.slide_layouts[5])
+    slide.shapes.title.text = "Harbour"
+    names = " ".join(
+        f'xmlns:{key}="http://schemas.openxmlformats.org/{path}"'
+        for key, path in (
+            ("mc", "markup-compatibility/2006"), ("p", "presentationml/2006/main"), ("a", "drawingml/2006/main"),
+            ("dgm", "drawingml/2006/diagram"), ("r", "officeDocument/2006/relationships"),
+        )
+    )  # fmt: skip
+    tree = slide.shapes._spTree
+    shape = f"<p:sp><p:txBody><a:p><a:r><a:t>Area: </a:t></a:r>{EQUATION}</a:p></p:txBody></p:sp>"
+    tree.append(parse_xml(f"<mc:AlternateContent {names}><mc:Choice>{shape}</mc:Choice></mc:AlternateContent>"))
+    points = "".join(
+        f"<dgm:pt><dgm:t><a:p><a:r><a:t>{text}</a:t></a:r></a:p></dgm:t></dgm:pt>"
+        for text in ("Call the keeper", "Moor")
+    )
+    data = f"<dgm:dataModel {names}><dgm:ptLst>{points}</dgm:ptLst></dgm:dataModel>".encode()
+    part = Part(PackURI("/ppt/diagrams/data1.xml"), "application/xml", slide.part.package, data)
+    key = slide.part.relate_to(part, "http://schemas.openxmlformats.org/officeDocument/2006/relationships/diagramData")
+    tree.append(
+        parse_xml(
+            f"<p:graphicFrame {names}><p:nvGraphicFramePr><p:cNvPr id='9' name='Steps'/><p:cNvGraphicFramePr/><p:nvPr/>"
+            "</p:nvGraphicFramePr><p:xfrm/><a:graphic><a:graphicData "
+            f"uri='http://schemas.openxmlformats.org/drawingml/2006/diagram'><dgm:relIds r:dm='{key}'/>"
+            "</a:graphicData></a:graphic></p:graphicFrame>"
+        )
+    )
+    packed = io.BytesIO()
+    presentation.save(packed)
+    expected = "# Harbour\n\n- Call the keeper\n- Moor\n\nArea: A=r^2"
+    assert load(packed.getvalue(), "harbour.pptx").text == expected
 
 
 def test_rows_and_footnotes_of_rtf():

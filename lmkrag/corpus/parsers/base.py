@@ -41,6 +41,11 @@ OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 """How a compound file begins: one of Office before 2007, or an encrypted one of today."""
 
 _GAP = "\n\n"
+_MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
+MATH_TEXT = f"{_MATH}t"
+"""The element of Office that has the text of an equation."""
+
+_MATH_SIGNS = {f"{_MATH}sup": "^", f"{_MATH}sub": "_", f"{_MATH}den": "/"}
 
 
 def check_office_file(data: bytes, what: str, suffix: str) -> None:
@@ -52,6 +57,20 @@ def check_office_file(data: bytes, what: str, suffix: str) -> None:
     if data.startswith(OLD_OFFICE):
         raise DocumentError(f"encrypted or old {what} file: save it as {suffix} without a password")
     open_archive(data, what).close()
+
+
+def read_run(run: Any) -> str:
+    """Return the text of a run of Office: of an equation, with the signs of powers, indices and fractions.
+
+    Args:
+        run: an element that has text, such as ``w:r``, ``a:t`` or ``m:t``.
+    """
+    if run.tag != MATH_TEXT:
+        return str(run.text or "")
+    for part in run.iterancestors(*_MATH_SIGNS):
+        begins = next(part.iter(MATH_TEXT)) is run
+        return (_MATH_SIGNS[part.tag] if begins else "") + (run.text or "")
+    return run.text or ""
 
 
 def join_pages(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:

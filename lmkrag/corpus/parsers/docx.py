@@ -14,7 +14,7 @@ from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml import parse_xml
 from docx.oxml.ns import qn
 
-from lmkrag.corpus.parsers.base import Loaded, check_office_file, table_row
+from lmkrag.corpus.parsers.base import MATH_TEXT, Loaded, check_office_file, read_run, table_row
 from lmkrag.corpus.parsers.ordinals import format_ordinal
 from lmkrag.corpus.parsers.word_numbers import WordNumbers
 from lmkrag.errors import DocumentError
@@ -151,9 +151,9 @@ def _children(parent: Any, *tags: str) -> Iterator[Any]:
             yield from _children(child, *tags)
 
 
-def _inside(paragraph: Any, tag: str) -> Iterator[Any]:
-    """The elements of a kind in a paragraph, not in another paragraph inside it, nor in what is not shown."""
-    for element in paragraph.iter(tag):
+def _inside(paragraph: Any, *tags: str) -> Iterator[Any]:
+    """The elements of some kinds in a paragraph, not in another paragraph inside it, nor in what is not shown."""
+    for element in paragraph.iter(*tags):
         above = list(element.iterancestors())
         inner = above[: above.index(paragraph)]
         if not any(one.tag == _PARAGRAPH or one.tag in _NOT_READ for one in inner):
@@ -164,4 +164,4 @@ def _text(paragraph: Any) -> str:
     """The text of a paragraph, nothing of what is not shown."""
     if any(one.tag in _NOT_READ for one in paragraph.iterancestors()):
         return ""
-    return "".join(run.text for run in _inside(paragraph, _RUN)).strip()
+    return "".join(map(read_run, _inside(paragraph, _RUN, MATH_TEXT))).strip()

@@ -6,15 +6,19 @@ from itertools import zip_longest
 from typing import Any
 
 import pptx
+from pptx.oxml import parse_xml
+from pptx.oxml.ns import qn
 
-from lmkrag.corpus.parsers.base import Loaded, check_office_file, join_pages, table_row
+from lmkrag.corpus.parsers.base import MATH_TEXT, Loaded, check_office_file, join_pages, read_run, table_row
 from lmkrag.errors import DocumentError
 
 _GAP = "\n\n"
+_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
+_COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read a .pptx file; groups of shapes, tables and charts are read, too."""
+    """Read a .pptx file; groups of shapes, tables, charts, SmartArt and equations are read, too."""
     check_office_file(data, "PowerPoint", ".pptx")
     try:
         presentation = pptx.Presentation(io.BytesIO(data))
@@ -48,8 +52,32 @@ def _read_slide(slide: Any) -> Iterator[str]:
             yield "\n".join(map(table_row, rows))
         elif shape.has_chart:
             yield from _read_chart(shape.chart)
+        else:
+            yield from _read_diagram(slide, shape)
+    yield from _read_equations(slide)
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame.text.strip()):
         yield notes
+
+
+def _read_diagram(slide: Any, shape: Any) -> Iterator[str]:
+    """The words of SmartArt, an item each; they are in a part of their own."""
+    for ids in shape.element.iter(f"{_DIAGRAM}relIds"):
+        root = parse_xml(slide.part.related_part(ids.get(qn("r:dm"))).blob)
+        texts = (" ".join(map(_read_paragraph, point.iter(qn("a:p")))).strip() for point in root.iter(f"{_DIAGRAM}pt"))
+        if items := [f"- {text}" for text in texts if text]:
+            yield "\n".join(items)
+
+
+def _read_equations(slide: Any) -> Iterator[str]:
+    """The paragraphs of shapes with equations, which python-pptx does not see: they have an alternative for others."""
+    for choice in slide.element.iter(f"{_COMPATIBILITY}Choice"):
+        for paragraph in choice.iter(qn("a:p")):
+            if text := _read_paragraph(paragraph):
+                yield text
+
+
+def _read_paragraph(paragraph: Any) -> str:
+    return " ".join("".join(map(read_run, paragraph.iter(qn("a:t"), MATH_TEXT))).split())
 
 
 def _read_chart(chart: Any) -> Iterator[str]:
