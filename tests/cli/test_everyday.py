@@ -118,4 +118,4 @@ def test_a_gitignore_above_counts(tmp_path, encoder):
     (tmp_path / "build" / "made.txt").write_text("Made, and named by the user.")
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         engine.add([docs, tmp_path / "build"])
-        assert [info.doc_id for info in engine.documents()] == ["deep/kept.txt", "kept.txt", "made.txt"]
+        assert [info.doc_id for info in engine.documents()] == ["build/made.txt", "docs/deep/kept.txt", "docs/kept.txt"]
