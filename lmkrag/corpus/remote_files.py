@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from pathspec import GitIgnoreSpec
 
 from lmkrag.corpus.archives import check_out, is_archive, is_git, split_ref, unpack
-from lmkrag.corpus.walk import check_globs, printable
+from lmkrag.corpus.walk import check_globs, describe_error, is_safe_name, printable
 from lmkrag.errors import MissingExtra, StorageError, UsageError
 from lmkrag.types import Skipped
 
@@ -134,7 +134,7 @@ def _list(files: "AbstractFileSystem", root: str, url: str) -> tuple[dict[str, d
     except FileNotFoundError:
         raise UsageError(f"{url}: no such file or directory") from None
     except Exception as error:  # each kind of storage fails in its own way
-        raise StorageError(f"{url}: can't be listed ({_one_line(error)})") from error
+        raise StorageError(f"{url}: can't be listed ({describe_error(error)})") from error
     if not listed:
         raise UsageError(f"{url}: no such file or directory")
     prefix = root.rstrip("/") + "/"
@@ -163,7 +163,7 @@ def _update(files: "AbstractFileSystem", folder: Path, wanted: Mapping[str, dict
             local = folder / name
             if stamps.get(name) == stamp and local.is_file():
                 continue
-            if not _is_safe(name):
+            if not is_safe_name(name):
                 yield Skipped(printable(name), "not a name that a file can have")
                 continue
             try:
@@ -171,18 +171,13 @@ def _update(files: "AbstractFileSystem", folder: Path, wanted: Mapping[str, dict
             except Exception as error:  # each kind of storage fails in its own way
                 if isinstance(error, OSError) and error.errno in _FULL:
                     raise
-                yield Skipped(printable(name), f"can't be read ({_one_line(error)})")
+                yield Skipped(printable(name), f"can't be read ({describe_error(error)})")
                 continue
             stamps[name] = stamp
     finally:
         partial = record.with_suffix(".part")
         partial.write_text(json.dumps(stamps), "utf-8")
         partial.replace(record)
-
-
-def _is_safe(name: str) -> bool:
-    """Whether a name stays below the folder that it is put in."""
-    return "\0" not in name and all(part not in ("", ".", "..") for part in name.split("/"))
 
 
 def _fetch(files: "AbstractFileSystem", details: dict[str, Any], local: Path) -> None:
@@ -194,7 +189,3 @@ def _fetch(files: "AbstractFileSystem", details: dict[str, Any], local: Path) ->
         seconds = changed_at.timestamp() if hasattr(changed_at, "timestamp") else float(changed_at)
         os.utime(partial, (seconds, seconds))
     partial.replace(local)
-
-
-def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

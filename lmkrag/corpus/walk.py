@@ -203,3 +203,13 @@ def find_path(name: str) -> Path:
         data = re.sub(rb"\\x([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), name.encode())
         return Path(os.fsdecode(data))
     return path
+
+
+def is_safe_name(name: str) -> bool:
+    """Return whether a name from elsewhere stays below the folder that it is put in."""
+    return "\0" not in name and all(part not in ("", ".", "..") for part in name.split("/"))
+
+
+def describe_error(error: Exception) -> str:
+    """Return the message of an error that a file or a server gave, in one line."""
+    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -20,7 +20,7 @@ from urllib.robotparser import RobotFileParser
 import httpx
 from lxml import etree, html
 
-from lmkrag.corpus.walk import printable
+from lmkrag.corpus.walk import describe_error, is_safe_name, printable
 from lmkrag.errors import StorageError, UsageError
 from lmkrag.types import Skipped
 from lmkrag.version import __version__
@@ -33,6 +33,7 @@ _TIMEOUT = httpx.Timeout(20, connect=10)  # seconds
 _PAUSE = 0.1  # seconds between two requests, if robots.txt asks for no more
 _LONGEST_PAUSE = 10.0
 _REDIRECTS, _SITEMAPS = 5, 50
+_LONGEST_NAME = 200  # characters of a file or folder
 _SITEMAP_BYTES = 20 << 20
 _MARKUP = ("text/html", "application/xhtml+xml")
 _SUFFIXES = {"text/plain": ".txt", "text/markdown": ".md", "application/pdf": ".pdf"}
@@ -133,8 +134,8 @@ class _Crawl:
                 page = self._fetch(url)
             except _FAILURES as error:
                 if url == start:
-                    raise StorageError(f"{url}: can't be fetched ({_describe(error)})") from error
-                self.skipped.append(Skipped(printable(url), _describe(error)))
+                    raise StorageError(f"{url}: can't be fetched ({describe_error(error)})") from error
+                self.skipped.append(Skipped(printable(url), describe_error(error)))
                 page = None if isinstance(error, _Refused) else self._known.get(url)
             if page is None or page.name in names:
                 continue
@@ -166,7 +167,7 @@ class _Crawl:
         try:
             status, content, _ = self._get(f"{self._origin}/robots.txt", most=512 << 10)
         except _FAILURES as error:
-            raise StorageError(f"{self._origin}/robots.txt: can't be fetched ({_describe(error)})") from error
+            raise StorageError(f"{self._origin}/robots.txt: can't be fetched ({describe_error(error)})") from error
         if status >= 500:
             raise StorageError(f"{self._origin}/robots.txt: can't be fetched (status {status})")
         self._robots.parse(content.decode("utf-8", "replace").splitlines() if status == 200 else [])
@@ -236,7 +237,7 @@ class _Crawl:
         suffix = ".html" if kind in _MARKUP else _SUFFIXES.get(kind, "")
         if suffix and not name.lower().endswith((suffix, ".htm", ".md", ".rst")):
             name += suffix
-        if any(part in ("", ".", "..") or "\0" in part or len(part) > 200 for part in name.split("/")):
+        if not is_safe_name(name) or any(len(part) > _LONGEST_NAME for part in name.split("/")):
             raise _Refused("not a name that a file can have")
         return name
 
@@ -319,7 +320,3 @@ def _is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _describe(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__
