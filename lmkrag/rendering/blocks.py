@@ -31,15 +31,15 @@ def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> l
     if kind == "markdown":
         return parse_lines(list(add_rules(shape_notes(lines), header)), dialect="markdown")
     nodes: list[Node] = []
-    for form, group in groupby(lines, key=lambda line: (is_record(line.source), is_tabbed(line.source))):
-        if form[0]:
+    for (record, tabbed), group in groupby(lines, key=lambda line: (is_record(line.source), is_tabbed(line.source))):
+        if record:
             nodes += _tabulate(list(group))
-        elif form[1]:
+            continue
+        if tabbed:
             nodes.append(_tabulate_tabbed(list(group), header))
         else:
             nodes += parse_lines(list(add_rules(group, header)), dialect="plain")
-        if not form[0]:
-            header = ""
+        header = ""
     return nodes
 
 

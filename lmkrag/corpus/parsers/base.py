@@ -67,10 +67,9 @@ def read_run(run: Any) -> str:
     """
     if run.tag != MATH_TEXT:
         return str(run.text or "")
-    for part in run.iterancestors(*_MATH_SIGNS):
-        begins = next(part.iter(MATH_TEXT)) is run
-        return (_MATH_SIGNS[part.tag] if begins else "") + (run.text or "")
-    return run.text or ""
+    part = next(run.iterancestors(*_MATH_SIGNS), None)
+    sign = _MATH_SIGNS[part.tag] if part is not None and next(part.iter(MATH_TEXT)) is run else ""
+    return sign + (run.text or "")
 
 
 def join_pages(pages: Sequence[str]) -> tuple[str, tuple[int, ...]]:
