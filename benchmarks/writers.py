@@ -4,9 +4,10 @@
 
 One document (three headings, prose, two lists, a table, a footnote) and one table are written by pandoc, LibreOffice
 and Python's libraries, as far as they are installed (Debian: pandoc, libreoffice-writer-nogui, -calc-nogui,
--impress-nogui), and read by lmkrag. Prints a table for the docs: whether all of the text is there in order, how many
-headings and list items are told as such, how many cells stand in their row with their column's name at hand, and
-whether the note is there; a dash where the format has no such thing.
+-impress-nogui), and read by lmkrag; tests/data/writers has the document in the form in which Word and Google Docs save
+it. Prints a table for the docs: whether all of the text is there in order, how many headings and list items are told as
+such, how many cells stand in their row with their column's name at hand, and whether the note is there; a dash where
+the format has no such thing.
 """
 
 import argparse
@@ -64,6 +65,7 @@ MARKDOWN = (
     + f"\n[^1]: {NOTE}\n"
 )
 
+SAVED = Path(__file__).parents[1] / "tests" / "data" / "writers"
 PANDOC = {"docx": "docx", "odt": "odt", "html": "html", "epub": "epub", "rtf": "rtf", "pptx": "pptx", "rst": "rst",
           "adoc": "asciidoctor", "tex": "latex", "md": "gfm", "ipynb": "ipynb"}  # fmt: skip
 OF = {"document": "a text", "slides": "slides", "table": "a table"}
@@ -121,6 +123,13 @@ def write_all(folder: Path) -> Iterator[Case]:
     ):
         write(library / name)
         yield Case(name.rpartition(".")[2], WRITERS[name.rpartition(".")[2]], library / name, has)
+
+
+def saved() -> Iterator[Case]:
+    """Files of the form in which programs save them that can't run here, as they document it."""
+    yield Case("html", "Google Docs", SAVED / "google-docs.html", "document")
+    yield Case("md", "Google Docs", SAVED / "google-docs.md", "document")
+    yield Case("html", "Word", SAVED / "word.htm", "document")
 
 
 WRITERS = {"docx": "python-docx", "xlsx": "openpyxl", "pptx": "python-pptx", "pdf": "fpdf2", "csv": "Python"}
@@ -241,7 +250,7 @@ def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     print("| format | writer | text | headings | list items | cells | note |\n|---|---|---|---|---|---|---|")
     with tempfile.TemporaryDirectory() as folder:
-        for case in sorted(write_all(Path(folder)), key=lambda case: (case.format, case.writer)):
+        for case in sorted([*write_all(Path(folder)), *saved()], key=lambda case: (case.format, case.writer)):
             print(f"| {case.format} | {case.writer} | {' | '.join(measure(case))} |")
 
 

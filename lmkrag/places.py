@@ -42,6 +42,14 @@ def find_place(span: "Span", start: int, end: int) -> str:
     return ", ".join([span.doc_id, *under, f"{_UNITS.get(span.kind, 'paragraph')} {number}"])
 
 
+def find_url(span: "Span") -> str:
+    """Return the address of the page that a span is of, as its metadata have it; empty without one."""
+    url = span.meta.get("url")
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        return ""
+    return f"{url}#page={span.page}" if span.kind == "pdf" and span.page else url
+
+
 def number_paragraph(before: str, line: str, kind: str) -> int:
     """Return the number of a paragraph under its heading, or of the row of a table, counted from 1.
 

@@ -14,12 +14,12 @@ Value = TypeVar("Value")
 def to_json(value: Any) -> Any:
     """Return a dataclass as an object with its fields, a tuple as an array, and so on within.
 
-    A span also has its ``place``, its ``section``, and whether it is ``weak``: little speaks for an answer in it.
+    A span also has its ``place``, ``url`` and ``section``, and ``weak``: whether little speaks for an answer in it.
     """
     if is_dataclass(value):
         made = {one.name: to_json(getattr(value, one.name)) for one in fields(value)}
         if isinstance(value, Span):
-            made |= {"place": value.place, "section": value.section, "weak": is_weak(value)}
+            made |= {"place": value.place, "url": value.url, "section": value.section, "weak": is_weak(value)}
         return made
     if isinstance(value, Mapping):
         return {key: to_json(item) for key, item in value.items()}
@@ -62,6 +62,7 @@ def answer_to_json(question: str, answer: Answer) -> dict[str, Any]:
             "end": citation.end,
             "page": citation.span.page,
             "place": citation.place,
+            "url": citation.span.url,
             "quote": citation.quote,
         }
         for citation in answer.citations

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from lmkrag.errors import UsageError
 from lmkrag.json_values import replace_surrogates, to_json_value
-from lmkrag.places import find_place
+from lmkrag.places import find_place, find_url
 
 Mode = Literal["hybrid", "dense", "lexical"]
 Level = Literal["passage", "span", "sentence", "document"]
@@ -251,6 +251,11 @@ class Span:
     def place(self) -> str:
         """Where it is: see :func:`lmkrag.places.find_place`."""
         return find_place(self, self.start, self.end)
+
+    @property
+    def url(self) -> str:
+        """The address of its page on the web: see :func:`lmkrag.places.find_url`."""
+        return find_url(self)
 
     @property
     def section(self) -> str:

@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -102,13 +102,13 @@ def index(
     Unchanged files are skipped. A PATH may also be a website (https://host/docs/), a git repository
     (git+https://host/project@v2), a zip or tar archive, or object storage (s3://bucket/docs).
     """
-    from lmkrag.corpus.remote_files import is_url
+    from lmkrag.corpus.remote_files import localize
     from lmkrag.engine import Engine
 
     check_paths(paths)
     opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder, "shards": shards}
+    local, left_out = localize(paths, include=include, exclude=exclude)
     if encoder is None:
-        local = [Path(path) for path in paths if not is_url(path)]
         opening["encoder"] = choose_encoder(local, Path(index_path), include=include, exclude=exclude)
     adding: dict[str, Any] = {"include": include, "exclude": exclude, "workers": workers, "ray": ray, "gpus": gpus}
     adding["follow_links"] = follow_links
@@ -117,7 +117,8 @@ def index(
             _follow(engine, paths, {**adding, "prune": True}, as_json=as_json)
         return
     with Engine.open(index_path, create=True, **opening) as engine, following_progress() as progress, keeping_output():
-        report = engine.add(list(paths), progress=progress, prune=prune, **adding)
+        report = engine.add(local, progress=progress, prune=prune, **adding)
+    report = replace(report, skipped=(*left_out, *report.skipped))
     finish(report, index_path, strict=strict, as_json=as_json)
 
 

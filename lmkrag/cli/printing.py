@@ -29,7 +29,9 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
     text = best_sentence(span) if level == "document" else span.text
     if not sys.stdout.isatty():
         click.secho(f"{number}. {one_line(span.place)}  {_rate(span)}", bold=True)
-        for line in filter(None, (one_line(_section(span)), around[0] or span.header, text, around[1])):
+        for line in filter(
+            None, (one_line(span.url), one_line(_section(span)), around[0] or span.header, text, around[1])
+        ):
             click.echo(indented(readable(line)))
         _print_copies(span)
         click.echo()
@@ -48,7 +50,8 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
     else:
         marks += [(hit.start, hit.end, "found") for hit in span.hits]
         blocks = parse_blocks(text, kind=span.kind, start=span.start, header=span.header)
-    console.print(_pad(Text(one_line(_section(span)), style="italic dim")))
+    for line in filter(None, (span.url, _section(span))):
+        console.print(_pad(Text(one_line(line), style="italic dim")), soft_wrap=True)
     if around[0]:
         console.print(_pad(Text(readable(around[0]), style="dim")))
     for part in to_terminal(mark_nodes(blocks, marks), _STYLES, one_line):
@@ -97,6 +100,8 @@ def _find_words(span: Span, query: str) -> list[tuple[int, int]]:
 
 def _link(span: Span) -> str | None:
     path = Path(span.path)
+    if span.url:
+        return span.url
     return path.as_uri() if path.is_absolute() and path.exists() else None
 
 
@@ -125,8 +130,8 @@ def print_citations(answer: Answer) -> None:
             continue
         printed = citation.number
         click.secho(f"[{citation.number}] {one_line(citation.place)}", bold=True)
-        if section := _section(citation.span):
-            click.echo(f"    {one_line(section)}")
+        for line in filter(None, (citation.span.url, _section(citation.span))):
+            click.echo(f"    {one_line(line)}")
         if not shown:
             click.echo(f"    {_in_its_span(citation, answer.short)}")
         if citation.span.also_in:

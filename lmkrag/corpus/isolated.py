@@ -93,9 +93,23 @@ class IsolatedLoader:
         document, *attached = (
             Document(**{**record, "page_starts": tuple(record["page_starts"])}) for record in reply["documents"]
         )
+        skipped = [Skipped(**record) for record in reply["skipped"]]
         if SCANNED in document.meta and is_installed():
             document = fill_scans(document, partial(self._read_scan, path, document.fingerprint))
-        return document, attached, [Skipped(**record) for record in reply["skipped"]]
+        for position, one in reversed([*enumerate(attached)]):
+            if one.doc_id in reply["scans"] and is_installed():
+                try:
+                    attached[position] = self._fill_attached(one, base64.b64decode(reply["scans"][one.doc_id]))
+                except DocumentError as error:
+                    skipped.append(Skipped(one.doc_id, str(error)))
+                    del attached[position]
+        return document, attached, skipped
+
+    def _fill_attached(self, document: Document, data: bytes) -> Document:
+        with tempfile.NamedTemporaryFile(suffix=Path(document.doc_id).suffix) as file:
+            file.write(data)
+            file.flush()
+            return fill_scans(document, partial(self._read_scan, Path(file.name), document.fingerprint))
 
     def render_page(self, path: Path, fingerprint: str, number: int, scale: float) -> bytes:
         """Draw a page, from 1, of the PDF file with a fingerprint, ``scale`` pixels to a point; return it as WebP.
@@ -269,8 +283,12 @@ def _limit_time(seconds: int) -> None:
 
 
 def _load(path: Path, doc_id: str) -> dict[str, Any]:
-    document, attached, skipped = load_with_attachments(path, doc_id)
-    return {"documents": [asdict(one) for one in (document, *attached)], "skipped": [asdict(one) for one in skipped]}
+    loaded = load_with_attachments(path, doc_id)
+    return {
+        "documents": [asdict(one) for one in (loaded.document, *loaded.attached)],
+        "skipped": [asdict(one) for one in loaded.skipped],
+        "scans": {name: base64.b64encode(data).decode() for name, data in loaded.scans.items()},
+    }
 
 
 def _render_page(path: Path, fingerprint: str, number: int, scale: float) -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 import re
 
+from lmkrag.corpus.sentences import RECORDS, is_prose
 from lmkrag.specs import CODE, ENGLISH, Text
 
-_NOT_PROSE = frozenset({"csv", "json", "ods", "xlsx"})
 _CHARACTERS = 2_000  # from the middle of a document
 _LETTERS = 100  # fewer say nothing
 _CODE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|<[^>\n]*>", re.DOTALL)
@@ -29,14 +29,14 @@ def document_language(text: Text, kind: str = "text") -> str:
 
     Args:
         text: of the document.
-        kind: of the document, such as ``"markdown"``; tables have no language.
+        kind: of the document, such as ``"markdown"``; tables have no language, unless they hold prose.
     """
     if kind == "code":
         return CODE
-    if kind in _NOT_PROSE:
-        return ENGLISH
     middle = max(0, len(text) // 2 - _CHARACTERS // 2)
     sample = _CODE.sub(" ", text[middle : middle + _CHARACTERS])
+    if kind in RECORDS and kind != "subtitles" and not any(map(is_prose, sample.splitlines())):
+        return ENGLISH
     # Most texts are English, and py3langid's model takes longer to load than a small folder to index.
     if len(sample) <= _CHARACTERS_PER_WORD * len(_ENGLISH_WORDS.findall(sample)):
         return ENGLISH

@@ -7,6 +7,7 @@ from collections.abc import Callable, Container
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import NamedTuple
 
 from lmkrag.corpus.parsers.base import OLD_OFFICE, Loaded
 from lmkrag.corpus.parsers.ocr import is_installed
@@ -129,15 +130,21 @@ def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:
     return _document(_parse(data, name, path), data, name, doc_id, path)
 
 
-def load_with_attachments(path: Path, doc_id: str) -> tuple[Document, list[Document], list[Skipped]]:
+class LoadedFile(NamedTuple):
+    """A file's document and attachments, attachments that can't be read, and by name the bytes of those with scans."""
+
+    document: Document
+    attached: list[Document]
+    skipped: list[Skipped]
+    scans: dict[str, bytes]
+
+
+def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
     """Read one file and the files attached to it, as mail has them.
 
     Args:
         path: a regular file.
         doc_id: what the document is called; its attachments are ``doc_id/name``.
-
-    Returns:
-        The document, its attachments, and those of them that can't be read.
 
     Raises:
         DocumentError: the file can't be read.
@@ -146,6 +153,8 @@ def load_with_attachments(path: Path, doc_id: str) -> tuple[Document, list[Docum
     loaded = _parse(data, path.name, own_path)
     attached: dict[str, Document] = {}
     skipped: list[Skipped] = []
+    scans: dict[str, bytes] = {}
+    document = _document(loaded, data, path.name, doc_id, own_path)
     waiting = [(doc_id, 1, loaded.attachments)]
     while waiting:
         owner, depth, attachments = waiting.pop()
@@ -153,19 +162,19 @@ def load_with_attachments(path: Path, doc_id: str) -> tuple[Document, list[Docum
             name = _free_name(f"{owner}/{printable(attachment.name)}", attached)
             if len(attached) + len(skipped) == _MOST_ATTACHMENTS:
                 skipped.append(Skipped(name, f"more than {_MOST_ATTACHMENTS:,} attachments: the rest is left out"))
-                return _document(loaded, data, path.name, doc_id, own_path), list(attached.values()), skipped
+                return LoadedFile(document, list(attached.values()), skipped, scans)
             try:
                 inner = _parse(attachment.data, attachment.name, name)
-                if not inner.text.strip():
-                    raise DocumentError("scanned: attachments are not read by OCR")
-                document = _document(inner, attachment.data, attachment.name, name, own_path)
+                made = _document(inner, attachment.data, attachment.name, name, own_path)
             except DocumentError as error:
                 skipped.append(Skipped(name, str(error)))
                 continue
-            attached[name] = replace(document, meta={**document.meta, ATTACHED_TO: doc_id})
+            attached[name] = replace(made, meta={**made.meta, ATTACHED_TO: doc_id})
+            if inner.scanned:
+                scans[name] = attachment.data
             if inner.attachments and depth < _DEEPEST:
                 waiting.append((name, depth + 1, inner.attachments))
-    return _document(loaded, data, path.name, doc_id, own_path), list(attached.values()), skipped
+    return LoadedFile(document, list(attached.values()), skipped, scans)
 
 
 def _free_name(name: str, taken: Container[str]) -> str:

@@ -102,8 +102,23 @@ def mirror(url: str, *, include: Sequence[str] = (), exclude: Sequence[str] = ()
 
 def _place(source: str, name: str) -> Path:
     """Where on this machine a source is kept, under its own name."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lmkrag" / "sources"
-    return cache / hashlib.sha256(source.encode("utf-8", "surrogateescape")).hexdigest()[:16] / name
+    return _cache() / hashlib.sha256(source.encode("utf-8", "surrogateescape")).hexdigest()[:16] / name
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lmkrag" / "sources"
+
+
+def find_url(path: Path) -> str:
+    """Return the address of the web page that a file of this machine is the copy of; empty if it is none."""
+    if not path.is_relative_to(_cache()):
+        return ""
+    source, folder, *rest = path.relative_to(_cache()).parts
+    if not rest:
+        return ""
+    from lmkrag.corpus import websites
+
+    return websites.find_url(_cache() / source / folder, "/".join(rest))
 
 
 def open_url(url: str) -> "tuple[AbstractFileSystem, str]":

@@ -62,6 +62,8 @@ _FRONT_MATTER_LINES = 500
 _NOTHING_TO_SAY = re.compile(r"\W*((\d{1,3}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W*)?$")
 # Not ends: "no." before a figure is an abbreviation, a quotation goes on after its own question mark, "![" is an image.
 _NOT_ENDS = re.compile(r"\b[Nn]os?\.\s+(?=\d)|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)")
+_PROSE_CHARS, _PROSE_SENTENCES = 300, 3  # of the line of a record, at least
+_PROSE_END = re.compile(r"\w[.!?؟।][\"'”’)]*(?:\s|$)|[。！？]")
 _BREAKS = tuple(
     re.compile(pattern) for pattern in (r"\n+", r"[.;!?؟؛۔।]\s+|[。！？]", r"[,:)\]}|،、，]\s+|[、，]", r"\s+")
 )
@@ -298,11 +300,16 @@ def _close(start: int, block: list[str], kind: SentenceKind | None) -> Iterator[
     yield start, "".join([*group, *block]), kind
 
 
+def is_prose(line: str) -> bool:
+    """Return whether the line of a record holds prose, such as a review or an article, and not values."""
+    return len(line) >= _PROSE_CHARS and len(_PROSE_END.findall(line)) >= _PROSE_SENTENCES
+
+
 def _record_blocks(lines: Iterable[str]) -> Iterator[Part]:
-    """Each line a record, but for headings (the names of sheets)."""
+    """Each line a record, but for headings (the names of sheets) and prose, whose sentences are told apart."""
     start = 0
     for line in lines:
-        yield start, line, "heading" if _HEADING.match(line) else "record"
+        yield start, line, "heading" if _HEADING.match(line) else "text" if is_prose(line) else "record"
         start += len(line)
 
 

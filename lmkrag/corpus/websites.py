@@ -5,6 +5,7 @@ allows (RFC 9309). Pages come from the sitemap, else from links. A page that was
 if it has changed (RFC 9110, section 13).
 """
 
+import functools
 import ipaddress
 import json
 import socket
@@ -294,6 +295,17 @@ def read_record(folder: Path) -> dict[str, dict[str, str]]:
     except (OSError, ValueError):
         return {}
     return record
+
+
+def find_url(folder: Path, name: str) -> str:
+    """Return the address of a file in a mirror; empty where the folder is none, or has no such file."""
+    record = folder / _RECORD
+    return _urls(record, record.stat().st_mtime_ns).get(name, "") if record.is_file() else ""
+
+
+@functools.lru_cache(maxsize=8)
+def _urls(record: Path, _: int) -> dict[str, str]:
+    return {page["name"]: url for url, page in read_record(record.parent).items()}
 
 
 def _check_public(url: str) -> None:

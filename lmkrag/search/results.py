@@ -10,7 +10,7 @@ from lmkrag.corpus.table_rows import is_header, is_tabbed, split_row
 from lmkrag.index.searchable import Searchable
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import hash_words
-from lmkrag.places import LINED, number_paragraph
+from lmkrag.places import LINED, line_at, number_paragraph
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.explaining import explain_span
 from lmkrag.specs import BYTE_ORDER_MARK, ENGLISH
@@ -22,6 +22,7 @@ _ROWS = 5_000  # of a table that are looked through for its header
 _TABBED_ROWS = 100  # of one with tabs
 _LONGEST_HEADER = 400
 _COUNTED = 4 << 20  # characters whose paragraphs are counted
+_ROW = 4_000  # characters of a row that tell whether its values have their columns' names
 _DEEPEST = 7  # of a heading that does not tell its level
 
 _HASHES = re.compile(r"\s{0,3}([#=]{1,6})\s+(.*?)\s*[#=]*\s*$", re.DOTALL)
@@ -181,7 +182,8 @@ def find_paragraph(view: DocumentView, ordinal: int, start: int) -> int | None:
     if start - begin > _COUNTED:
         return None
     before = view.text(begin, start) if begin < start else ""
-    return number_paragraph(before, view.sentence(ordinal), view.row.kind)
+    row = begin + before.rfind("\n") + 1  # of a table: it may have several sentences
+    return number_paragraph(before, line_at(view.text(row, row + _ROW), 0), view.row.kind)
 
 
 def find_header(view: DocumentView, ordinal: int) -> str:

@@ -283,7 +283,7 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
 
 
 def _to_passage(span: Span) -> Passage:
-    names = ("doc_id", "place", "section", "start", "end", "page", "score", "text")
+    names = ("doc_id", "place", "url", "section", "start", "end", "page", "score", "text")
     return Passage(**{name: getattr(span, name) for name in names})
 
 

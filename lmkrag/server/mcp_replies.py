@@ -11,6 +11,7 @@ class Passage(BaseModel):
 
     doc_id: str
     place: str = Field(description="Where it is, for people: file and line, or page.")
+    url: str = Field(description="The address of the web page that it is of, if it is of one.")
     section: str = Field(description="Title and headings it stands under.")
     start: int = Field(description="First character, for read_document.")
     end: int = Field(description="After the last character.")

@@ -82,6 +82,7 @@ _SPAN_FIELDS: dict[str, Any] = {
     },
     "meta": (dict[str, Any], {}),
     "place": (str, Field(description="Where it is: `notes.md:12`, `report.pdf, page 3`.")),
+    "url": (str, Field(description="The address of the web page that it is of, or empty.")),
     "section": (str, Field(description="The title and the headings that it stands under.")),
     "weak": (bool, Field(description="Little speaks for an answer in it.")),
 }
@@ -117,6 +118,7 @@ class CitationModel(BaseModel):
     end: int
     page: int | None
     place: str
+    url: str
     quote: str
 
 

@@ -2,6 +2,7 @@ import gzip
 import io
 import json
 import zipfile
+from pathlib import Path
 
 import docx
 import pytest
@@ -288,6 +289,22 @@ def test_an_encrypted_pdf(corpus):
         ("<pre>\n  def f():\n\n      return <b>1</b>\n</pre>x", "```\n  def f():\n\n      return 1\n```\n\nx"),
         ("<pre></pre>x", "x"),
         ("<dl><dt>Term<dd>Meaning<dt>B<dd>C</dl>", "Term\n\nMeaning\n\nB\n\nC"),
+        (
+            "<p>So <math><semantics><msup><mi>c</mi><mn>2</mn></msup>"
+            '<annotation encoding="application/x-tex">c^{2}</annotation></semantics></math> holds.',
+            "So c^{2} holds.",
+        ),
+        (
+            "<math><mi>v</mi><mo>=</mo><mfrac><mi>s</mi><mrow><mi>t</mi><mo>+</mo><mn>1</mn></mrow></mfrac></math>",
+            "v = s/(t+1)",
+        ),
+        ("<math><msqrt><msubsup><mi>a</mi><mi>i</mi><mn>2</mn></msubsup></msqrt></math>.", "√(a_i^2)."),
+        (
+            '<span class="katex"><span class="katex-mathml"><math><mi>E</mi></math></span>'
+            '<span class="katex-html" aria-hidden="true">E</span></span>',
+            "E",
+        ),
+        ("<math>" + "<msup>" * 2_000 + "<mi>x</mi></math> is x", "x is x"),
         ("<video>can't play</video><canvas>old</canvas>x", "x"),
     ],
 )
@@ -396,3 +413,20 @@ def test_titles_and_fields_of_rst(tmp_path, text, title, meta):
     (tmp_path / "notes.rst").write_text(text)
     document = load_document(tmp_path / "notes.rst", "notes.rst")
     assert (document.title, document.meta.get("author")) == (title, meta)
+
+
+@pytest.mark.parametrize("name", ["google-docs.html", "google-docs.md", "word.htm"])
+def test_files_as_word_and_google_docs_save_them(name):
+    document = load_document(Path(__file__).parents[1] / "data" / "writers" / name, name)
+    sentences = split_sentences(document.text, kind=document.kind)
+    found = [(one.kind, document.text[one.start : one.end].strip(" #*-\n").partition("**")[0]) for one in sentences]
+    headings = [text for kind, text in found if kind == "heading"]
+    assert headings == ["Harbour handbook", "Moorings", "Fees"]
+    items = [text for _, text in found if text.startswith(("Fenders", "Two lines", "1. Call", "2. Wait"))]
+    assert items == [
+        "Fenders on both sides",
+        "Two lines ashore",
+        "1. Call the harbour master",
+        "2. Wait for the green light",
+    ]
+    assert "| Slipway | 9 | 4 |" in document.text and "Residents pay half." in document.text

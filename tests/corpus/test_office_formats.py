@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import mailbox
+import zipfile
 from email.message import EmailMessage
 
 import docx
@@ -18,6 +19,7 @@ from odf import presentation as odp
 from odf.namespaces import PRESENTATIONNS
 from odf.opendocument import OpenDocumentPresentation, OpenDocumentSpreadsheet, OpenDocumentText
 from pptx.chart.data import CategoryChartData, XyChartData
+from pptx.chart.xmlwriter import ChartXmlWriter
 from pptx.enum.chart import XL_CHART_TYPE
 from pptx.opc.package import Part
 from pptx.opc.packuri import PackURI
@@ -27,6 +29,8 @@ from lmkrag.corpus.load import load_bytes
 from lmkrag.corpus.parsers import mail
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import DocumentError
+
+OFFICE = "http://schemas.openxmlformats.org"
 
 
 def load(data: bytes, name: str):
@@ -165,11 +169,33 @@ def test_a_chart_is_a_table_of_its_values():
     points.add_series("Points").add_data_point(1, 2)
     slide.shapes.add_chart(XL_CHART_TYPE.XY_SCATTER, 0, 0, 100, 100, points)
     other = slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 100, 100, values).chart
-    other.plots[0]._element.tag = other.plots[0]._element.tag.replace("barChart", "stockChart")
+    other.plots[0]._element.tag = other.plots[0]._element.tag.replace("barChart", "bar3DChart")
     packed = io.BytesIO()
     presentation.save(packed)
     found = load(packed.getvalue(), "ferry.pptx").text
-    assert found == "Passengers\n\n|  | Adults | Dogs |\n| May | 12345678 |  |\n| June | 3.5 | 7 |"
+    table = "|  | Adults | Dogs |\n| May | 12345678 |  |\n| June | 3.5 | 7 |"
+    assert found == f"Passengers\n\n{table}\n\n|  | Points |\n| 1 | 2 |\n\n{table}"
+
+
+def test_a_chart_of_a_word_file_follows_its_paragraph():
+    values = CategoryChartData()
+    values.categories = ["May"]
+    values.add_series("Adults", (5,))
+    document = docx.Document()
+    document.add_paragraph("Passengers fell.")
+    content = ChartXmlWriter(XL_CHART_TYPE.COLUMN_CLUSTERED, values).xml.replace("barChart", "bar3DChart").encode()
+    chart = docx.opc.part.Part(docx.opc.packuri.PackURI("/word/charts/chart1.xml"), "application/xml", content)
+    key = document.part.relate_to(chart, f"{OFFICE}/officeDocument/2006/relationships/chart")
+    run = document.paragraphs[0].add_run()._r
+    run.append(
+        docx.oxml.parse_xml(
+            f'<w:drawing xmlns:w="{OFFICE}/wordprocessingml/2006/main" xmlns:c="{OFFICE}/drawingml/2006/chart"'
+            f' xmlns:r="{OFFICE}/officeDocument/2006/relationships"><c:chart r:id="{key}"/></w:drawing>'
+        )
+    )
+    packed = io.BytesIO()
+    document.save(packed)
+    assert load(packed.getvalue(), "boats.docx").text == "Passengers fell.\n\n|  | Adults |\n| May | 5 |"
 
 
 def test_opendocument():
@@ -287,6 +313,23 @@ def test_what_is_anchored_in_a_paragraph_of_an_opendocument_follows_it():
     ]
 
 
+def test_equations_of_an_opendocument_are_where_they_stand():
+    document = OpenDocumentText()
+    equation = draw.Frame()
+    equation.addElement(draw.Object(href="./Object 1"))
+    paragraph = text.P(text="The energy is ")
+    paragraph.addElement(equation)
+    paragraph.addText(" at rest.")
+    document.text.addElement(paragraph)
+    packed = io.BytesIO()
+    document.write(packed)
+    with zipfile.ZipFile(packed, "a") as archive:
+        typed = '<annotation encoding="StarMath 5.0">E = m c^2</annotation>'
+        parts = f"<semantics><mrow><mi>E</mi></mrow>{typed}</semantics>"
+        archive.writestr("Object 1/content.xml", f'<math xmlns="http://www.w3.org/1998/Math/MathML">{parts}</math>')
+    assert load(packed.getvalue(), "energy.odt").text == "The energy is E = m c^2 at rest."
+
+
 def test_rtf():
     data = (
         rb"{\rtf1\ansi\ansicpg1252{\info{\title House rules}}The gate is {\b closed} at nine, caf\'e9 too.\par Next.}"
@@ -296,7 +339,7 @@ def test_rtf():
     assert found.text == "The gate is closed at nine, café too.\nNext."
 
 
-MATH = "http://schemas.openxmlformats.org/officeDocument/2006/math"
+MATH = f"{OFFICE}/officeDocument/2006/math"
 EQUATION = (
     f'<m:oMath xmlns:m="{MATH}"><m:r><m:t>A=</m:t></m:r><m:sSup><m:e><m:r><m:t>r</m:t></m:r></m:e>'
     "<m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup></m:oMath>"

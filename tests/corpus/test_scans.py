@@ -1,6 +1,7 @@
 """Scanned pages and pictures: their text, its place, and what happens without the extra."""
 
 import io
+from email.message import EmailMessage
 
 import pytest
 from PIL import Image, ImageDraw, ImageFont
@@ -76,6 +77,23 @@ def test_a_picture_is_a_document(cache, tmp_path):
         (tmp_path / "broken.jpg").write_bytes(b"\xff\xd8\xff" + b"x" * 500)
         with pytest.raises(DocumentError, match="broken picture"):
             loader.load(tmp_path / "broken.jpg", "broken.jpg")
+
+
+@needs_ocr
+def test_scans_attached_to_mail_are_read(scan, cache, tmp_path):
+    mail = EmailMessage()
+    mail["Subject"] = "Timetable"
+    mail.set_content("The new one is attached.\n")
+    blank = io.BytesIO()
+    Image.new("L", (400, 200), "white").save(blank, "pdf")
+    for name, data in (("ferry.pdf", scan.read_bytes()), ("blank.pdf", blank.getvalue())):
+        mail.add_attachment(data, maintype="application", subtype="pdf", filename=name)
+    (tmp_path / "news.eml").write_bytes(bytes(mail))
+    with IsolatedLoader() as loader:
+        _, (attached,), (skipped,) = loader.load_with_attachments(tmp_path / "news.eml", "news.eml")
+    assert (attached.doc_id, attached.meta["scanned_pages"]) == ("news.eml/ferry.pdf", [1])
+    assert "The ferry leaves at seven." in attached.text
+    assert (skipped.path, skipped.reason) == ("news.eml/blank.pdf", "no text on its scanned pages")
 
 
 def test_without_the_extra_a_scan_says_what_to_install(scan, monkeypatch, tmp_path):

@@ -131,7 +131,7 @@ def test_names_meet_and_mails_are_nested(folder):
     outer.add_attachment(b"Two.", maintype="text", subtype="plain", filename="note.txt")
     outer.add_attachment(b"Three.", maintype="text", subtype="plain", filename="../up/note.txt")
     (folder / "outer.eml").write_bytes(outer.as_bytes())
-    document, attached, skipped = load_with_attachments(folder / "outer.eml", "outer.eml")
+    document, attached, skipped, _ = load_with_attachments(folder / "outer.eml", "outer.eml")
     assert [one.doc_id for one in attached] == [
         "outer.eml/note.txt",
         "outer.eml/inner.eml",

@@ -84,6 +84,26 @@ def test_the_pages_below_an_address_are_indexed_and_followed(site, encoder, tmp_
         assert engine.add(f"{site.url}/docs/", prune=True).unchanged == 2  # 304 each
 
 
+def test_results_name_the_address_of_their_page(site, encoder, tmp_path):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(f"{site.url}/docs/")
+        found = {span.doc_id: span.url for span in engine.search("key, rope and guide", top_k=10)}
+        assert found == {
+            "index.html": f"{site.url}/docs/",
+            "install.html": f"{site.url}/docs/install.html",
+            "deep/ropes.html": f"{site.url}/docs/deep/ropes",
+        }
+
+
+def test_the_language_of_a_website_chooses_the_encoder(site, lmkrag, tmp_path):
+    text = "Das Seil liegt im Schuppen am Hafen. Der Schlüssel wird zweimal gedreht, bevor die alte Tür sich öffnet. "
+    site.pages["/docs/"] = f"<p>{text * 3}</p>"
+    done = lmkrag("index", f"{site.url}/docs/", "--index", tmp_path / "index")
+    assert "encoder landmark-multilingual" in done.stderr
+    printed = lmkrag("search", "Wo liegt das Seil?", "--index", tmp_path / "index").stdout
+    assert f"   {site.url}/docs/\n" in printed
+
+
 def test_a_sitemap_comes_before_links(site, tmp_path):
     listed = "".join(f"<url><loc>{site.url}/{path}</loc></url>" for path in ("docs/install.html", "blog/"))
     site.pages["/sitemap.xml"] = f'<urlset xmlns="http://www.sitemaps.org/schemas/sitemap/0.9">{listed}</urlset>'

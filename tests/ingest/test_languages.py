@@ -34,6 +34,7 @@ QUESTIONS = {
         (ENGLISH, "text", "en"),
         (GERMAN, "code", "code"),
         (GERMAN, "csv", "en"),
+        ("Ort: Hafen | Bericht: " + " ".join(GERMAN.split() * 2), "csv", "de"),
         ("Ein kurzer Satz.", "text", "en"),
         ("", "text", "en"),
         ("7 " * 500, "text", "en"),

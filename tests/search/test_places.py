@@ -15,6 +15,8 @@ def engine(encoder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("places")
     rows = ["part,stock"] + [f"B-{number},{7 * number}" for number in range(1, 41)]
     (folder / "stock.csv").write_text("\n".join(rows) + "\n")
+    articles = "It was dry all spring. The wells gave no water. By June the sheep had been sold. " * 5
+    (folder / "articles.csv").write_text(f'title,text\nRain,"{articles}"\nSnow,"{articles}The pass closed at noon."\n')
     (folder / "records.jsonl").write_text("\n".join(f'{{"boat": "Skua {n}", "berth": {n}}}' for n in range(1, 6)))
     book = openpyxl.Workbook()
     book.active.title = "Prices"
@@ -45,6 +47,7 @@ def engine(encoder, tmp_path_factory):
     ("question", "place"),
     [
         ("how many B-7 are in stock?", "stock.csv, row 8"),  # the first row has the names
+        ("when did the pass close?", "articles.csv, row 3"),  # a row of several sentences
         ("which berth has the boat Skua 4?", "records.jsonl, record 4"),
         ("what does a valve cost?", "prices.xlsx, Prices, row 3"),
         ("where do appeals go?", "rules.docx, Leave, paragraph 2"),

@@ -15,6 +15,7 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import qn
 
 from lmkrag.corpus.parsers.base import MATH_TEXT, Loaded, check_office_file, read_run, table_row
+from lmkrag.corpus.parsers.drawings import read_drawings
 from lmkrag.corpus.parsers.ordinals import format_ordinal
 from lmkrag.corpus.parsers.word_numbers import WordNumbers
 from lmkrag.errors import DocumentError
@@ -75,6 +76,8 @@ class _Reader:
             yield prefix + text
         for box in _inside(paragraph, qn("w:txbxContent")):
             yield from self.blocks(box)
+        for drawing in _inside(paragraph, qn("w:drawing")):
+            yield from read_drawings(drawing, self._part)
         yield from self._notes_of(paragraph)
 
     def _prefix(self, paragraph: Any, text: str) -> str:

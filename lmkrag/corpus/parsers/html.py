@@ -9,6 +9,7 @@ from lmkrag.corpus.parsers.html_render import render
 from lmkrag.corpus.parsers.text import decode
 from lmkrag.errors import DocumentError
 
+_BULLETS = frozenset("·•o§–")  # of Word, in the fonts of symbols
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 
 
@@ -36,5 +37,19 @@ def extract(data: bytes) -> tuple[str, str]:
         raise DocumentError(f"broken HTML ({error})") from error
     if root is None:
         return "", ""
+    _read_styles(root)
     title = next(iter(root.xpath("//head/title/text()")), "")
     return render(root), _SPACE.sub(" ", str(title)).strip()
+
+
+def _read_styles(root: etree._Element) -> None:
+    """Make headings and list items of what Word and Google Docs save as paragraphs of a style."""
+    of_google = bool(root.xpath("//body[contains(@class, 'doc-content')]"))
+    for paragraph in root.iter("p"):
+        styles = paragraph.get("class", "").split()
+        if "MsoTitle" in styles or (of_google and "title" in styles):
+            paragraph.tag = "h1"
+        elif any(style.startswith("MsoListParagraph") for style in styles):
+            first = next((part for part in paragraph.iter("*") if (part.text or "").strip()), None)
+            if first is not None and first.text.strip() in _BULLETS:
+                first.text = "- "

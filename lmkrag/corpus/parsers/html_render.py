@@ -5,6 +5,7 @@ import re
 from lxml import etree
 
 from lmkrag.corpus.parsers.base import table_row
+from lmkrag.corpus.parsers.mathml import read_math
 from lmkrag.corpus.parsers.ordinals import format_ordinal
 
 _SKIPPED = {"script", "style", "noscript", "template", "head", "svg", "nav", "iframe", "object"}
@@ -32,6 +33,10 @@ def render(root: etree._Element) -> str:
             if skipped:
                 walker.skip_subtree()
                 continue
+            if element.tag == "math":
+                renderer.write(read_math(element))
+                walker.skip_subtree()
+                continue
             renderer.open(element)
             renderer.write(element.text)
         else:
@@ -42,8 +47,9 @@ def render(root: etree._Element) -> str:
 
 
 def _is_skipped(element: etree._Element) -> bool:
-    """Whether an element is no text: not shown, a menu, or the pilcrow beside a heading that links to it."""
-    return element.tag in _SKIPPED or (element.tag == "a" and "headerlink" in element.get("class", "").split())
+    """Whether an element is no text: not shown, a menu, a pilcrow beside a heading, or KaTeX's second equation."""
+    classes = element.get("class", "").split()
+    return element.tag in _SKIPPED or "katex-html" in classes or (element.tag == "a" and "headerlink" in classes)
 
 
 class _Lines:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from lxml import etree
 
 from lmkrag.corpus.parsers.base import Loaded, join_pages, open_archive, table_row
+from lmkrag.corpus.parsers.mathml import read_math
 from lmkrag.corpus.parsers.tabular import table_lines
 from lmkrag.errors import DocumentError
 
@@ -14,6 +15,7 @@ _OASIS = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
 _NAMES = ("drawing", "office", "presentation", "table", "text")
 _DRAW, _OFFICE, _PRESENTATION, _TABLE, _TEXT = (_OASIS % name for name in _NAMES)
 _DC = "{http://purl.org/dc/elements/1.1/}"
+_HREF = "{http://www.w3.org/1999/xlink}href"
 _HEADING, _PARAGRAPH, _NOTE, _COMMENT = f"{_TEXT}h", f"{_TEXT}p", f"{_TEXT}note", f"{_OFFICE}annotation"
 _SPACES = (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
 _NO_TEXT = (f"{_TEXT}sequence-decls", f"{_TEXT}tracked-changes", f"{_OFFICE}forms")
@@ -31,6 +33,7 @@ def read(data: bytes, name: str) -> Loaded:
     with open_archive(data, "OpenDocument") as archive:
         try:
             content = etree.fromstring(archive.read("content.xml"), _PARSER)
+            _insert_equations(content, archive)
             about = etree.fromstring(archive.read("meta.xml"), _PARSER) if "meta.xml" in archive.namelist() else None
         except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, etree.XMLSyntaxError, RuntimeError) as error:
             raise DocumentError(f"broken OpenDocument file ({error})") from error
@@ -47,6 +50,21 @@ def read(data: bytes, name: str) -> Loaded:
     text, starts = join_pages(pages)
     title, author = ("" if about is None else about.findtext(f".//{_DC}{tag}") or "" for tag in ("title", "creator"))
     return Loaded(text, kind, title, starts if kind == "odp" else (), {"author": author} if author else {})
+
+
+def _insert_equations(content: etree._Element, archive: zipfile.ZipFile) -> None:
+    """Put the text of equations, which are files of their own in the archive, where their frames are."""
+    names = frozenset(archive.namelist())
+    for shape in [*content.iter(f"{_DRAW}object")]:
+        name = shape.get(_HREF, "").removeprefix("./").rstrip("/") + "/content.xml"
+        root = etree.fromstring(archive.read(name), _PARSER) if name in names else None
+        frame = shape.getparent()
+        if root is None or etree.QName(root).localname != "math" or frame is None or frame.getparent() is None:
+            continue
+        is_inline = next(frame.iterancestors(_PARAGRAPH, _HEADING), None) is not None
+        shown = etree.Element(f"{_TEXT}span" if is_inline else _PARAGRAPH)
+        shown.text, shown.tail = read_math(root), frame.tail
+        frame.getparent().replace(frame, shown)
 
 
 def _join(blocks: Iterable[str]) -> str:

@@ -2,18 +2,16 @@
 
 import io
 from collections.abc import Iterator
-from itertools import zip_longest
 from typing import Any
 
 import pptx
-from pptx.oxml import parse_xml
 from pptx.oxml.ns import qn
 
-from lmkrag.corpus.parsers.base import MATH_TEXT, Loaded, check_office_file, join_pages, read_run, table_row
+from lmkrag.corpus.parsers.base import Loaded, check_office_file, join_pages, table_row
+from lmkrag.corpus.parsers.drawings import read_drawings, read_paragraph
 from lmkrag.errors import DocumentError
 
 _GAP = "\n\n"
-_DIAGRAM = "{http://schemas.openxmlformats.org/drawingml/2006/diagram}"
 _COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 
@@ -50,50 +48,19 @@ def _read_slide(slide: Any) -> Iterator[str]:
         elif shape.has_table:
             rows = ([" ".join(cell.text.split()) for cell in row.cells] for row in shape.table.rows)
             yield "\n".join(map(table_row, rows))
-        elif shape.has_chart:
-            yield from _read_chart(shape.chart)
         else:
-            yield from _read_diagram(slide, shape)
+            yield from read_drawings(shape.element, slide.part)
     yield from _read_equations(slide)
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame.text.strip()):
         yield notes
-
-
-def _read_diagram(slide: Any, shape: Any) -> Iterator[str]:
-    """The words of SmartArt, an item each; they are in a part of their own."""
-    for ids in shape.element.iter(f"{_DIAGRAM}relIds"):
-        root = parse_xml(slide.part.related_part(ids.get(qn("r:dm"))).blob)
-        texts = (" ".join(map(_read_paragraph, point.iter(qn("a:p")))).strip() for point in root.iter(f"{_DIAGRAM}pt"))
-        if items := [f"- {text}" for text in texts if text]:
-            yield "\n".join(items)
 
 
 def _read_equations(slide: Any) -> Iterator[str]:
     """The paragraphs of shapes with equations, which python-pptx does not see: they have an alternative for others."""
     for choice in slide.element.iter(f"{_COMPATIBILITY}Choice"):
         for paragraph in choice.iter(qn("a:p")):
-            if text := _read_paragraph(paragraph):
+            if text := read_paragraph(paragraph):
                 yield text
-
-
-def _read_paragraph(paragraph: Any) -> str:
-    return " ".join("".join(map(read_run, paragraph.iter(qn("a:t"), MATH_TEXT))).split())
-
-
-def _read_chart(chart: Any) -> Iterator[str]:
-    """The title of a chart, and a row of values for each category."""
-    if chart.has_title and chart.chart_title.has_text_frame and chart.chart_title.text_frame.text.strip():
-        yield " ".join(chart.chart_title.text_frame.text.split())
-    try:
-        plots = list(chart.plots)
-    except ValueError:  # a kind of chart that python-pptx does not know
-        return
-    for plot in plots:
-        names = [str(label) for label in plot.categories]
-        if names:
-            columns = [["" if value is None else f"{value:.15g}" for value in series.values] for series in plot.series]
-            rows = zip_longest(names, *columns, fillvalue="")
-            yield "\n".join(map(table_row, [["", *(series.name for series in plot.series)], *rows]))
 
 
 def _shapes(shapes: Any) -> Iterator[Any]:

@@ -192,7 +192,7 @@ export function DocumentView() {
     <header>
       <div>
         <h2 id="document-title" tabindex="-1" ref=${heading}>${info?.title || docId}</h2>
-        <p class="quiet">${docId}</p>
+        <p class="quiet">${info?.meta.url ? html`<a href=${info.meta.url} target="_blank" rel="noreferrer">${info.meta.url}</a>` : docId}</p>
       </div>
       <button onClick=${() => go(CLOSED)} aria-keyshortcuts="Escape">Close</button>
     </header>
