@@ -28,7 +28,7 @@ class Text(Protocol):
 class Sentence:
     """Characters ``[start, end)`` of a document's text, white space behind it included.
 
-    ``context`` is what the row of a table is read with: the table's caption and the names of its columns.
+    ``context`` is what it is read with: the caption and columns of its table, or the definitions around source code.
     """
 
     start: int

@@ -12,6 +12,7 @@ from functools import cache
 from itertools import chain, islice, pairwise
 from typing import Literal
 
+from lmkrag.corpus.code_lines import add_definitions
 from lmkrag.corpus.headings import mark_headings
 from lmkrag.corpus.structure import is_navigation
 from lmkrag.corpus.table_rows import add_contexts
@@ -28,7 +29,7 @@ MAX_CHARS = 1_000
 _SECTION = 1 << 20  # characters read at a time
 _LONGEST_LINE = _PROSE_BLOCK = 50_000  # NLTK runs each regular expression under a time limit: feed it piece by piece
 _LONGEST_BLOCK = 200_000  # a log of a gigabyte has no blank line
-_CODE_GROUP = 400  # characters of code that share one landmark
+_CODE_GROUP, _SAMPLE_GROUP = 700, 400  # characters that share a landmark, of source code and of code in a text
 _HARD_WRAP = 120  # lines longer than this are whole paragraphs, not wrapped ones
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
@@ -109,12 +110,26 @@ def iter_sentences(
     # Code has no sentences to look for, and NLTK takes half a second to import.
     find_ends = _sentence_ends(splitter, language) if kind != "code" else _no_ends
     if kind == "code":
-        blocks = _code_blocks(0, _lines(text))
+        blocks = _code_blocks(0, _lines(text), _CODE_GROUP)
     else:
         blocks = _record_blocks(_lines(text)) if kind in RECORDS else _blocks(_lines(text))
     sentences = _join_blanks(_cut_long(_split_blocks(blocks, find_ends)))
     lined = kind == "code" or kind in RECORDS
-    return (sentence for sentence, _ in sentences) if lined else add_contexts(text, mark_headings(sentences))
+    found = (sentence for sentence, _ in sentences) if lined else mark_headings(sentences)
+    return with_contexts(text, found, kind)
+
+
+def with_contexts(text: Text, sentences: Iterable[Sentence], kind: str) -> Iterator[Sentence]:
+    """Yield sentences with what they are read with: rows of tables, and lines of source code.
+
+    Args:
+        text: all of it.
+        sentences: of it, in order.
+        kind: of the document, as in :func:`split_sentences`.
+    """
+    if kind == "code":
+        return add_definitions(text, sentences)
+    return iter(sentences) if kind in RECORDS else add_contexts(text, sentences)
 
 
 def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
@@ -313,15 +328,15 @@ def _record_blocks(lines: Iterable[str]) -> Iterator[Part]:
         start += len(line)
 
 
-def _code_blocks(start: int, lines: Iterable[str]) -> Iterator[Part]:
-    """Group lines of code: up to ``_CODE_GROUP`` characters, closed early by a blank line."""
+def _code_blocks(start: int, lines: Iterable[str], most: int = _SAMPLE_GROUP) -> Iterator[Part]:
+    """Group lines of code: up to ``most`` characters, closed early by a blank line."""
     group = ""
     for line in lines:
-        if group and len(group) + len(line) > _CODE_GROUP:
+        if group and len(group) + len(line) > most:
             yield start, group, "code"
             start, group = start + len(group), ""
         group += line
-        if line.isspace() and len(group) > _CODE_GROUP // 4 and not group.isspace():
+        if line.isspace() and len(group) > most // 4 and not group.isspace():
             yield start, group, "code"
             start, group = start + len(group), ""
     if group:

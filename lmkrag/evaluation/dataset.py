@@ -82,7 +82,11 @@ def iter_documents(folder: Path) -> Iterator[Document]:
     """
     for record in _records(folder / "docs.jsonl.gz", {"doc_id", "text"}):
         yield Document(
-            doc_id=record["doc_id"], path=record["doc_id"], text=record["text"], title=record.get("title", "")
+            doc_id=record["doc_id"],
+            path=record["doc_id"],
+            text=record["text"],
+            title=record.get("title", ""),
+            kind=record.get("kind", "text"),
         )
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmkrag.corpus.languages import document_language
+from lmkrag.corpus.sentences import with_contexts
 from lmkrag.corpus.structure import ParagraphTracker, StructureTable
-from lmkrag.corpus.table_rows import add_contexts
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import Tables
@@ -89,7 +89,7 @@ def read_tables(documents: Sequence[Staged]) -> tuple[Tables, Tables]:
         kinds = [SENTENCE_KINDS[kind] for kind in staged.sentences.kinds.tolist()]
         borders = pairwise([0, *staged.sentences.ends.tolist()])
         found = [Sentence(start, end, kind) for (start, end), kind in zip(borders, kinds, strict=True)]
-        texts = [sentence.read(staged.text) for sentence in add_contexts(staged.text, found)]
+        texts = [sentence.read(staged.text) for sentence in with_contexts(staged.text, found, staged.document.kind)]
         words.add(texts, document_language(staged.text, staged.document.kind))
         structure.add(((staged.text[one.start : one.end], one.kind) for one in found), ParagraphTracker())
     return words.take(len(words)), structure.take(len(structure))

@@ -13,6 +13,7 @@ from lmkrag.arrays import Mask
 from lmkrag.index.words.exact import add_fiscal_years, find_exact_words, holds
 from lmkrag.index.words.terms import split_words
 from lmkrag.search.candidates import Candidates
+from lmkrag.search.code_ranking import asks_of_tests, find_identifiers
 
 _MOST_PHRASES = 8
 _QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^”]+)”|«\s*([^»]+?)\s*»)(?!\w)""")
@@ -22,13 +23,16 @@ _EXCLUDED = re.compile(r"""(?<=\S)\s+-(?:"([^"]+)"|([^\W\d_][\w.-]*\w))$""")
 class Operators(NamedTuple):
     """What a query demands besides its words. Phrases are in the form of :func:`_normalize`.
 
-    ``exact`` are its codes, versions and identifiers; ``alone``: the query is nothing but phrases.
+    ``exact`` are its codes, versions and identifiers; ``alone``: the query is nothing but phrases. ``identifiers`` are
+    its names as source code has them, ``of_tests`` whether it asks of tests, or of generated or foreign code.
     """
 
     phrases: tuple[str, ...] = ()
     exact: tuple[str, ...] = ()
     excluded: tuple[str, ...] = ()
     alone: bool = False
+    identifiers: tuple[str, ...] = ()
+    of_tests: bool = False
 
     def excludes(self, text: str) -> bool:
         """Return whether a text holds what is to be left out."""
@@ -66,6 +70,8 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
         exact=find_exact_words(_QUOTED.sub(" ", text))[:_MOST_PHRASES],
         excluded=tuple(filter(str.strip, excluded)),
         alone=alone and bool(phrases),
+        identifiers=find_identifiers(_QUOTED.sub(" ", text))[:_MOST_PHRASES],
+        of_tests=asks_of_tests(text),
     )
     return (text if excluded else query), operators
 

@@ -1,20 +1,14 @@
 """The headings of a document, and the definitions of source code."""
 
-import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lmkrag.corpus.code_lines import DEFINITION
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.search.results import read_heading
 from lmkrag.types import Document
 
 _LONGEST = 200  # characters of a heading
-_DEFINITION = re.compile(
-    r"^(?P<indent>[ \t]*)"
-    r"(?:(?:export|default|public|private|protected|static|abstract|final|async|pub(?:\(\w+\))?)\s+)*"
-    r"(?:def|class|func|function|fn|interface|struct|enum|trait|impl|module|namespace)\s+\w[^\n{;]*",
-    re.MULTILINE,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,5 +44,5 @@ def _headings(document: Document) -> Iterator[tuple[int, str, int]]:
 
 
 def _definitions(text: str) -> Iterator[tuple[int, str, int]]:
-    for match in _DEFINITION.finditer(text):
+    for match in DEFINITION.finditer(text):
         yield 1 + len(match["indent"].expandtabs(4)) // 4, match[0].strip().rstrip(":"), match.start()

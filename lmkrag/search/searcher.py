@@ -15,6 +15,7 @@ from lmkrag.readers.prompt import Layout, build_context, framed_cost
 from lmkrag.reranker.base import Reranker
 from lmkrag.reranker.loading import load_reranker
 from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
+from lmkrag.search.code_ranking import rank_code
 from lmkrag.search.filters import to_expression
 from lmkrag.search.growth import Grown
 from lmkrag.search.merging import best_documents, best_sentences, merge_passages, merge_spans
@@ -26,7 +27,7 @@ from lmkrag.search.results import Results, Views
 from lmkrag.search.selection import FilterCache
 from lmkrag.search.sentence_scores import score_document
 from lmkrag.search.weights import WEIGHTS, Weights
-from lmkrag.specs import ENGLISH
+from lmkrag.specs import CODE, ENGLISH
 from lmkrag.types import Context, Level, SentenceScore, Span
 
 if TYPE_CHECKING:
@@ -244,6 +245,8 @@ def find_spans(
         views = Views(snapshot, candidates)
     if not len(candidates.sentences):
         return []
+    if CODE in views.languages:
+        candidates = rank_code(candidates, views, operators.identifiers, of_tests=operators.of_tests)
     grown: Iterable[Grown] = candidates.grow()
     score = candidates.score
     # 6. Re-rank: sentences have scores of their own then, spans those of their best sentences.

@@ -70,6 +70,12 @@ class Weights:
     exact: float = 1.3
     """Factor of the score of a table's row for each code, version or identifier of the query that it holds."""
 
+    # Source code (2026-11-26)
+    definition: float = 1.3
+    """Factor of the score of lines that define a name of the query."""
+    secondary: float = 0.85
+    """Factor of the scores in tests, generated files and copies of others' code."""
+
     # Growth (2026-11-21)
     keep: float = 0.98
     """A neighbour joins while the sum of (its score - keep x the hit's score) does not fall."""
@@ -93,7 +99,7 @@ class Weights:
     """Characters of the sentence before a pronoun, at most, to be returned with it."""
     following_chars: int = 400
     """Characters that a passage takes, at most, of what its last sentence announces."""
-    block_chars: int = 1_200
+    block_chars: int = 2_000
     """Characters of a function or block of code, at most, to be returned whole."""
     touching: int = 8
     """Spans, the best ones, that become one passage with a better one that they touch."""

@@ -1,0 +1,83 @@
+"""Source code: what defines a name before what uses it, tests and copies of others' code last."""
+
+import pytest
+
+from lmkrag import Document, Engine
+from lmkrag.corpus.sentences import split_sentences
+from lmkrag.search.code_ranking import is_secondary
+
+STORE = '''import time
+
+
+class SessionStore:
+    """Sessions by their tokens."""
+
+    def refuse_expired(self, token):
+        if token.expires < time.time():
+            raise PermissionError("the token has expired")
+        return token
+'''
+VIEWS = """from store import SessionStore
+
+store = SessionStore()
+
+
+def show_account(request):
+    token = store.refuse_expired(request.token)
+    refuse_expired = store.refuse_expired
+    return refuse_expired(token).account
+"""
+TESTS = """from store import SessionStore
+
+
+def test_refuse_expired(token):
+    with raises(PermissionError):
+        SessionStore().refuse_expired(token)  # an expired token is refused
+"""
+FILES = {"store.py": STORE, "views.py": VIEWS, "tests/test_store.py": TESTS, "vendor/store.py": STORE + "# copied\n"}
+
+
+@pytest.fixture(scope="module")
+def code(encoder, tmp_path_factory):
+    with Engine.open(tmp_path_factory.mktemp("code") / "index", create=True, encoder=encoder, rerank=False) as engine:
+        engine.add([Document(name, name, text, kind="code") for name, text in FILES.items()])
+        yield engine
+
+
+def test_the_definition_of_a_name_comes_before_its_uses(code):
+    found = code.search("refuse_expired", level="sentence", explain=True)
+    assert found[0].doc_id == "store.py" and "def refuse_expired" in found[0].text
+    assert "definition" in {factor.name for factor in found[0].explanation.factors}
+
+
+def test_tests_and_copies_come_last_unless_they_are_asked_for(code):
+    found = [span.doc_id for span in code.search("refuse an expired token", level="document")]
+    assert found[0] == "store.py" and set(found[-2:]) == {"tests/test_store.py", "vendor/store.py"}
+    assert code.search("which test checks that an expired token is refused?")[0].doc_id == "tests/test_store.py"
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("tests/a.py", True),
+        ("pkg/test_a.py", True),
+        ("web/app.spec.ts", True),
+        ("web/app.min.js", True),
+        ("api/api_pb2.py", True),
+        ("node_modules/x/index.js", True),
+        ("src/latest.py", False),
+        ("src/attestation/a.py", False),
+        ("contests/a.py", False),
+    ],
+)
+def test_which_files_are_secondary(path, expected):
+    assert is_secondary(path) is expected
+
+
+def test_lines_are_read_with_the_definitions_around_them():
+    body = "".join(f"        step_{number}(token)  # {'x' * 60}\n" for number in range(12))
+    text = f"class SessionStore:\n    def renew(self, token):\n{body}\nlimit = 3\n"
+    groups = split_sentences(text, kind="code")
+    assert "".join(text[group.start : group.end] for group in groups) == text
+    assert groups[0].context == "" and groups[1].context == "class SessionStore def renew(self, token)"
+    assert groups[1].read(text).startswith("class SessionStore def renew(self, token): ")
