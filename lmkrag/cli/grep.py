@@ -105,13 +105,16 @@ def _search(
 ) -> list[Span]:
     """Bring the folder's index up to date as far as that is quick, and search it."""
     from lmkrag.engine import Engine
-    from lmkrag.ingest.folder_cache import cached_index, catch_up, index_in_background
+    from lmkrag.index.opening import index_exists
+    from lmkrag.ingest.folder_cache import adopt_worktree, cached_index, catch_up, index_in_background
     from lmkrag.ingest.ingest import encode_files
     from lmkrag.ingest.opening import open_index
     from lmkrag.search.filters import quote
 
     index = cached_index([folder])
     index.parent.mkdir(parents=True, exist_ok=True)
+    if not index_exists(index):
+        adopt_worktree(folder, index)
     wanted = f"path={quote(str(path.resolve()))}" if path.is_file() else None
     narrowed = bool(include or exclude)
     top = _CANDIDATES if narrowed else top

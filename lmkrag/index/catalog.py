@@ -258,6 +258,20 @@ def touch_document(connection: sqlite3.Connection, key: int, stamp: FileStamp) -
     _set_checksum(connection, connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone())
 
 
+def move_documents(connection: sqlite3.Connection, old: str, new: str) -> None:
+    """Record that a folder of files is elsewhere now: documents that were read from it, as if from there."""
+    for row in [*all_documents(connection)]:
+        path, root = (_move(place, old, new) for place in (row.path, row.root))
+        connection.execute("UPDATE document SET path = ?, root = ? WHERE id = ?", (path, root, row.id))
+        columns = connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (row.id,)).fetchone()
+        _set_checksum(connection, columns)
+    connection.execute("DELETE FROM skipped_file")  # they are looked at again
+
+
+def _move(path: str, old: str, new: str) -> str:
+    return new + path[len(old) :] if path == old or path.startswith(f"{old}/") else path
+
+
 def find_document(connection: sqlite3.Connection, doc_id: str) -> DocumentRow | None:
     """Return the document called ``doc_id``."""
     return next(_documents(connection, "WHERE doc_id = ?", (doc_id,)), None)

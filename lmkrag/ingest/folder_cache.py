@@ -4,16 +4,19 @@ A folder that was never seen is searched at once: the files that have the words 
 many as a second or so allows; the rest is left to a process in the background.
 """
 
+import contextlib
 import hashlib
 import math
+import shutil
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from lmkrag.corpus.walk import Found
-from lmkrag.errors import IndexLocked
-from lmkrag.index.opening import Store
+from lmkrag.corpus.walk import Found, printable
+from lmkrag.errors import IndexLocked, LmkragError
+from lmkrag.index.locking import lock_index
+from lmkrag.index.opening import Store, index_exists, open_store
 from lmkrag.index.words.stop_words import drop_stop_words
 from lmkrag.index.words.terms import split_words
 from lmkrag.ingest.changes import find_changes
@@ -37,6 +40,47 @@ def cached_index(folders: Sequence[Path]) -> Path:
     resolved = [folder.resolve() for folder in folders]
     digest = hashlib.sha256("\0".join(map(str, resolved)).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return user_cache_path("lmkrag", appauthor=False) / "folders" / f"{resolved[0].name or 'root'}-{digest}"
+
+
+def adopt_worktree(folder: Path, index: Path) -> None:
+    """Begin the index of a folder with that of the same folder in another worktree of its git repository.
+
+    Texts that are the same in both are not encoded again then. Without another worktree that has an index, or while
+    somebody writes to that, nothing happens.
+    """
+    for other in _find_worktrees(folder.resolve()):
+        known = cached_index([other])
+        if not index_exists(known):
+            continue
+        partial = index.with_name(f"{index.name}.part")
+        try:
+            with lock_index(known):
+                shutil.copytree(known, partial, ignore=shutil.ignore_patterns("write.lock"))
+            with contextlib.closing(open_store(partial)) as store:
+                store.parts[0].move_files(printable(str(other)), printable(str(folder.resolve())))
+            partial.rename(index)
+        except (LmkragError, OSError):  # somebody writes to it, or it is of another version
+            shutil.rmtree(partial, ignore_errors=True)
+        else:
+            return
+
+
+def _find_worktrees(folder: Path) -> list[Path]:
+    """What a folder is called in the other worktrees of its repository, as git knows them."""
+
+    def ask_git(*arguments: str) -> list[str]:
+        command = ["git", "-C", str(folder), *arguments]
+        try:
+            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
+        except (OSError, subprocess.CalledProcessError):  # no git, or no repository
+            return []
+
+    here = [Path(line) for line in ask_git("rev-parse", "--show-toplevel")]
+    if not here or not folder.is_relative_to(here[0]):
+        return []
+    lines = ask_git("worktree", "list", "--porcelain")
+    roots = [Path(line.removeprefix("worktree ")) for line in lines if line.startswith("worktree ")]
+    return [root / folder.relative_to(here[0]) for root in roots if root != here[0]]
 
 
 class CaughtUp(NamedTuple):

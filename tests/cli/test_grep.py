@@ -1,12 +1,13 @@
 """``lmkrag grep``: a folder that was never indexed is searched at once, and again when it has changed."""
 
 import json
+import subprocess
 
 import pytest
 
 from lmkrag import Engine
 from lmkrag.corpus.walk import walk
-from lmkrag.ingest.folder_cache import cached_index, rank_files
+from lmkrag.ingest.folder_cache import adopt_worktree, cached_index, rank_files
 
 SESSION = '''"""Sessions."""
 
@@ -104,6 +105,28 @@ def test_files_with_the_rare_words_of_a_question_come_first(folder):
     assert rank_files(files, "expired session tokens")[0].doc_id == "session.py"
     assert rank_files(files, "what does retry do")[0].doc_id == "net/retry.py"
     assert len(rank_files(files, "???")) == 3
+
+
+def test_worktrees_of_a_repository_share_what_is_encoded(grep, folder, tmp_path):
+    def git(*arguments):
+        identity = ["-c", "user.name=T", "-c", "user.email=t@example.org"]
+        subprocess.run(["git", "-C", str(folder), *identity, *arguments], check=True, capture_output=True)
+
+    git("init", "-q")
+    git("add", ".")
+    git("commit", "-qm", "one")
+    git("worktree", "add", "-q", str(tmp_path / "other"), "-b", "other")
+    assert "session.py:5" in grep("where is an expired session refused", "-k", 1).stdout
+    other = tmp_path / "other"
+    (other / "session.py").write_text("# moved down\n" + SESSION)
+    found = grep("where is an expired session refused", "-k", 1, cwd=other).stdout
+    assert found.startswith("session.py:6:")  # as it is in this worktree
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+        index = cached_index([tmp_path / "third"])
+        adopt_worktree(other, index)
+    with Engine.open(index) as engine:
+        assert {document.doc_id for document in engine.documents()} == {"session.py", "net/retry.py", "NOTES.md"}
 
 
 def test_a_folder_has_one_index(folder, monkeypatch, tmp_path):
