@@ -1,4 +1,4 @@
-"""The clients that can be told, and where and how each keeps its MCP servers.
+"""The clients that lmkrag installs itself into, and where and how each keeps its MCP servers.
 
 Each form is that of the client's own documentation, as of November 2026.
 """

@@ -248,7 +248,7 @@ def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
         try:
             for piece in stream:
                 click.echo("".join(c if c == "\n" else one_line(c) for c in piece), nl=False)
-        finally:  # what goes wrong is told on a line of its own
+        finally:  # an error is printed on a line of its own
             click.echo()
     answer = stream.answer()
     if not live:

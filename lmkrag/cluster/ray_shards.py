@@ -57,7 +57,7 @@ class ShardReplica:
 
     async def check_health(self) -> None:
         """Load what is new before anybody asks for it, and let go of what nobody asks for; Ray Serve calls this."""
-        with contextlib.suppress(LmkragError):  # those who ask are told
+        with contextlib.suppress(LmkragError):  # those who ask get the error
             await asyncio.to_thread(self._host.follow)
 
 

@@ -228,7 +228,7 @@ def _document(loaded: Loaded, data: bytes, name: str, doc_id: str, path: str) ->
 
 
 def fingerprint(data: bytes) -> str:
-    """Return the hash by which a changed file is told from a touched one."""
+    """Return the hash that differs between a changed file and one that was only touched."""
     return hashlib.sha256(data).hexdigest()
 
 

@@ -321,7 +321,7 @@ def is_prose(line: str) -> bool:
 
 
 def _record_blocks(lines: Iterable[str]) -> Iterator[Part]:
-    """Each line a record, but for headings (the names of sheets) and prose, whose sentences are told apart."""
+    """Each line a record, but for headings (the names of sheets) and prose, which is split into sentences."""
     start = 0
     for line in lines:
         yield start, line, "heading" if _HEADING.match(line) else "text" if is_prose(line) else "record"

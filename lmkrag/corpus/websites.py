@@ -114,7 +114,7 @@ class _Crawl:
             self._read_robots()
             self._follow(kept)
         except BaseException:
-            self._write(self._known | kept)  # what is gone is told by a whole run
+            self._write(self._known | kept)  # only a whole run knows what is gone
             raise
         self._write(kept)
         return self.skipped

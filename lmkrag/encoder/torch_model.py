@@ -84,7 +84,7 @@ def load_backbone(folder: Path, **options: Any) -> Any:
 
     Args:
         folder: a folder of transformers; weights that are no safetensors, and code, are refused.
-        options: what else ``AutoModel.from_pretrained`` is told.
+        options: more arguments of ``AutoModel.from_pretrained``.
 
     Raises:
         EncoderError: some weights are missing. OSError, ValueError: it can't be loaded.

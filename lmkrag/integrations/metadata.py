@@ -1,4 +1,4 @@
-"""What a framework is told of a span beside its text."""
+"""The metadata of a span for another framework."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a language model is told: templates in files, and spans laid out so that none can speak for us."""
+"""Prompts: templates in files, and spans laid out so that none can speak for us."""
 
 import hashlib
 import json
@@ -16,7 +16,7 @@ Messages = list[dict[str, str]]
 """A conversation as chat models take it: ``{"role": ..., "content": ...}``."""
 
 NOT_IN_DOCUMENTS = "NOT IN THESE DOCUMENTS"
-"""What the model is told to say when the spans do not answer."""
+"""What the model is to say when the spans do not answer."""
 
 Layout = Literal["fenced", "plain"]
 """How passages stand in a prompt.

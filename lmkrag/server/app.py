@@ -162,7 +162,7 @@ def _serve_page(app: FastAPI) -> None:
 
 
 class _Paths:
-    """Leaves the paths of documents as they were sent, so that an id's slashes are told from the path's."""
+    """Leaves the paths of documents as they were sent, so that an id's slashes differ from the path's."""
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app

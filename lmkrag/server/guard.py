@@ -49,7 +49,7 @@ class Guard:
     """Checks the host, the origin, the token and the limits of every request, and sets the headers of every response.
 
     A request may call the server by ``localhost``, by any address of numbers, by the name it listens on and by the
-    names it was told. Other names are refused: DNS rebinding needs one.
+    names of its settings. Other names are refused: DNS rebinding needs one.
     """
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:

@@ -47,7 +47,7 @@ _LISTED = 200  # documents in one reply
 _MOST_RESULTS = 50
 _OUTLINED = 2_000_000  # characters of a document
 _ASKED = 1_000  # characters of a place that others like it are looked for by
-_PATIENCE = 25.0  # seconds in which a text is indexed, or the assistant is told that it goes on
+_PATIENCE = 25.0  # seconds in which a text is indexed, or the assistant learns that it goes on
 _INTERVAL = 0.05
 _INSTRUCTIONS = (
     "Search the user's documents and read them. Results are exact passages with their places: quote them, and name the "

@@ -1,4 +1,4 @@
-"""What a server is told when it starts."""
+"""The settings that a server starts with."""
 
 import ipaddress
 import os

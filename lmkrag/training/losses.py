@@ -9,7 +9,7 @@ def landmark_loss(
 ) -> Tensor:
     """Return the loss of questions against the sentences of a step.
 
-    Each sentence of a question's evidence is told from the negatives, in a softmax over those of its own document and
+    Each sentence of the evidence is compared with the negatives, in a softmax over those of its own document and
     in another over those of other documents (Conti et al., "Context is Gold to find the Gold Passage", arXiv
     2505.24782), and the log-likelihoods are averaged by position weight (Luo et al., arXiv 2402.11573; there the weight
     stands inside the logarithm, where it has no gradient).

@@ -38,7 +38,7 @@ def step_arguments(
         log_every: steps.
         seed: of what is drawn at random.
         report_to: ``none``, ``tensorboard`` or ``wandb``.
-        own: what else Trainer is told.
+        own: more of its arguments.
     """
     arguments = TrainingArguments(
         output_dir=str(folder),

@@ -1,4 +1,4 @@
-"""Rows of tables in PDFs, which are lines of words at a distance: columns are told by gaps, and divided by tabs."""
+"""Rows of tables in PDFs, which are lines of words at a distance: columns are divided by gaps, in the text by tabs."""
 
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -14,8 +14,10 @@ _SHORT, _ENDS = 60, (*"0123456789", ")", "%")
 _BETWEEN = 2  # lines between two rows of one table: labels of groups of rows
 
 Box = tuple[float, float, float, float]
+"""(left, bottom, right, top) on a page."""
+
 Measure = Callable[[int], Box | None]
-"""What tells the box (left, bottom, right, top) of a character, in points; None for one that has none."""
+"""Gives the box of a character, in points; None for one that has none."""
 
 
 def mark_columns(text: str, sources: Sequence[int], box: Measure) -> tuple[str, Sequence[int]]:

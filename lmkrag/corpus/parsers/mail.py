@@ -77,7 +77,7 @@ def _show(message: EmailMessage, attachments: list[Attachment]) -> str:
         if part.get_content_type() == "message/rfc822":
             inner = part.get_content()
             forwarded.append(f"# {_header(inner, 'Subject') or name or 'No subject'}\n\n{_show(inner, attachments)}")
-        elif name:  # without one it can't be told what it is
+        elif name:  # without one its format is unknown
             names.append(name)
             data = part.get_payload(decode=True)
             if part.get_content_maintype() not in _PICTURES:

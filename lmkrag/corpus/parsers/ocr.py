@@ -1,7 +1,7 @@
 """Text of scanned pages and pictures, by RapidOCR: PP-OCR's models as ONNX, which come with its package.
 
-The extra ``ocr`` installs it. Lines are found and read by the models; their order, columns and rows of tables are told
-from where they stand (recursive XY cuts; Nagy and Seth, 1984).
+The extra ``ocr`` installs it. The models find and read lines; where these stand gives their order, columns and the rows
+of tables (recursive XY cuts; Nagy and Seth, 1984).
 """
 
 from collections.abc import Sequence

@@ -15,7 +15,7 @@ import pypdfium2
 import pypdfium2.raw as raw
 
 from lmkrag.corpus.parsers.base import Loaded, join_pages
-from lmkrag.corpus.parsers.columns import mark_columns
+from lmkrag.corpus.parsers.columns import Box, mark_columns
 from lmkrag.corpus.parsers.ocr import is_installed
 from lmkrag.errors import DocumentError
 
@@ -28,8 +28,6 @@ _PAGE_NUMBER = re.compile(r"^\d+\b|\b\d+(?: (?:of|/) \d+)?$")
 _EDGE = 2  # lines at the top and at the bottom of a page, at most, that may be headers and footers
 _FEWEST_RUNNING, _RUNNING_SHARE = 3, 0.4  # pages that share one, and share of all: left and right pages may differ
 _UNITS = 100_000  # that a page is divided into, either way
-
-Rectangle = tuple[float, float, float, float]
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -116,7 +114,7 @@ def draw_page(data: bytes, number: int, scale: float) -> Any:
         return page.render(scale=scale).to_pil()
 
 
-def find_rectangles(data: bytes, number: int, start: int, end: int) -> tuple[Rectangle, ...]:
+def find_rectangles(data: bytes, number: int, start: int, end: int) -> tuple[Box, ...]:
     """Return where characters ``[start, end)`` of a page's text stand on it, a rectangle for each line.
 
     Args:
@@ -180,7 +178,7 @@ class _PageText:
     def _numbers(self) -> list[int | None]:
         return _number_characters(self._bounded, self._textpage.get_text_range())
 
-    def box(self, character: int) -> Rectangle | None:
+    def box(self, character: int) -> Box | None:
         """Return the box of a character (left, bottom, right, top) in points; None if it has none."""
         if not 0 <= character < len(self._sources):
             return None
@@ -225,13 +223,13 @@ def _number_characters(bounded: str, characters: str) -> list[int | None]:
     return found
 
 
-def merge_boxes(boxes: Iterable[Rectangle]) -> list[Rectangle]:
+def merge_boxes(boxes: Iterable[Box]) -> list[Box]:
     """Merge the boxes of characters into one for each line.
 
     Args:
         boxes: (left, top, right, bottom), in reading order.
     """
-    merged: list[Rectangle] = []
+    merged: list[Box] = []
     for box in boxes:
         if merged and _continues_line(merged[-1], box):
             last = merged[-1]
@@ -241,14 +239,14 @@ def merge_boxes(boxes: Iterable[Rectangle]) -> list[Rectangle]:
     return merged
 
 
-def _continues_line(line: Rectangle, box: Rectangle) -> bool:
+def _continues_line(line: Box, box: Box) -> bool:
     """Whether a box stands beside or behind the line before it: they share half of the lower one's height."""
     height = min(line[3] - line[1], box[3] - box[1])
     common = min(line[3], box[3]) - max(line[1], box[1])
     return common >= height / 2 and box[2] > line[0]
 
 
-def _to_shares(page: Any, box: Rectangle) -> Rectangle:
+def _to_shares(page: Any, box: Box) -> Box:
     """(left, top, right, bottom) on the page as it is shown, of a box (left, bottom, right, top) in its own units."""
     corners = []
     for x, y in ((box[0], box[1]), (box[2], box[3])):
