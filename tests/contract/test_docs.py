@@ -113,6 +113,14 @@ def test_links_into_the_repository_lead_to_files():
             assert (ROOT / path).exists(), (page.name, path)
 
 
+def test_each_section_of_the_log_is_in_its_index():
+    lines = (ROOT / "benchmarks/LOG.md").read_text().split("\n")
+    titles = [line[3:] for line in lines if line.startswith("## ") and line != "## By subject"]
+    anchors = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    index = "\n".join(lines[lines.index("## By subject") : lines.index(f"## {titles[0]}")])
+    assert set(re.findall(r"\(#([^)]+)\)", index)) == anchors
+
+
 def test_the_readme_is_short():
     text = (ROOT / "README.md").read_text()
     assert len(text.split()) <= 1_200
