@@ -14,7 +14,6 @@ from pathspec import GitIgnoreSpec
 from lmkrag.cli.index import glob_options
 from lmkrag.cli.output import json_option, one_line, print_json
 from lmkrag.errors import UsageError
-from lmkrag.specs import CODE
 from lmkrag.types import Span
 
 _LONGEST_LINE = 500  # characters that are printed
@@ -124,10 +123,7 @@ def _search(
         remaining, unindexed = catch_up(
             store, lambda: engine.encoder, folder, meaning, include=include, exclude=exclude
         )
-        kinds = engine.status().kinds
-        # Re-ranking, learnt from prose, finds no better code, and takes a fifth of a second with its loading.
-        options: dict[str, Any] = {"rerank": False} if kinds.get(CODE, 0) > sum(kinds.values()) / 2 else {}
-        options |= {"top_k": top, "filter": wanted}
+        options: dict[str, Any] = {"top_k": top, "filter": wanted}
         spans = engine.search(meaning, **options)
         if unindexed:
             with tempfile.TemporaryDirectory() as scratch:

@@ -1,7 +1,8 @@
 """Re-rank the best passages of a search: read them together with the question, and order spans by the new scores."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -71,14 +72,33 @@ class Reranking:
     """Re-ranks what one search found. State: what was read, so that the search may be repeated for more results."""
 
     def __init__(
-        self, question: str, reranker: Reranker, *, timeout_ms: float | None = None, weights: Weights = WEIGHTS
+        self,
+        question: str,
+        load: Callable[[], Reranker],
+        *,
+        prose_only: bool = False,
+        timeout_ms: float | None = None,
+        weights: Weights = WEIGHTS,
     ) -> None:
-        """Take the question, what reads it with passages, and the milliseconds it may take; None for no limit."""
-        self._question, self._reranker, self._weights = question, reranker, weights
+        """Take the question and how to re-rank.
+
+        Args:
+            question: in words.
+            load: gives what reads the question with passages; called when there is something to read.
+            prose_only: leave results in their order that are mostly source code: ours has learnt from prose alone.
+            timeout_ms: milliseconds it may take; None for no limit.
+            weights: of the search.
+        """
+        self._question, self._load, self._weights = question, load, weights
+        self._prose_only = prose_only
         self._seconds = None if timeout_ms is None else timeout_ms / 1_000
         self._began: float | None = None  # to read
         self._known: dict[_Key, PassageScores] = {}
         self._slowest = 0.0  # seconds that reading once took
+
+    @cached_property
+    def _reranker(self) -> Reranker:
+        return self._load()
 
     def rerank(self, views: Views, candidates: Candidates, grown: Iterable[Grown]) -> Reranked:
         """Read the passages around the best spans, best first, until time is up, and score the candidates anew.
@@ -98,6 +118,8 @@ class Reranking:
                 passage = _choose_passage(views, candidates, first, stop, hit)
                 covered[passage.positions[passage.positions >= 0]] = True
                 chosen.append(passage)
+        if self._prose_only and 2 * sum(passage.view.row.kind == "code" for passage in chosen) > len(chosen):
+            chosen = []
         # 2. Read them.
         self._read(chosen)
         found = self._gather(chosen, candidates)

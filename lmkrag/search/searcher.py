@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from lmkrag.corpus.languages import detect_language
@@ -132,7 +133,9 @@ class Searcher:
         if not wanted:
             return None
         timeout_ms = request.rerank_timeout_ms or self._timeout_ms
-        return Reranking(question, load_reranker(self._reranker), timeout_ms=timeout_ms, weights=self._weights)
+        prose_only = request.rerank is None and self._reranker is None
+        load = partial(load_reranker, self._reranker)
+        return Reranking(question, load, prose_only=prose_only, timeout_ms=timeout_ms, weights=self._weights)
 
     def _is_readable(self, question: str) -> bool:
         """Whether our re-ranker, which reads English, knows the language of a question."""

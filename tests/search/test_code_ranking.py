@@ -81,3 +81,16 @@ def test_lines_are_read_with_the_definitions_around_them():
     assert "".join(text[group.start : group.end] for group in groups) == text
     assert groups[0].context == "" and groups[1].context == "class SessionStore def renew(self, token)"
     assert groups[1].read(text).startswith("class SessionStore def renew(self, token): ")
+
+
+def test_our_reranker_leaves_source_code_in_its_order_unless_it_is_asked_for(encoder, tmp_path):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add([Document(name, name, text, kind="code") for name, text in FILES.items()])
+
+        def scores(**options):
+            return [span.score for span in engine.search("where is an expired token refused?", **options)]
+
+        assert scores() == scores(rerank=False) != scores(rerank=True)
+        engine.add(Document("notes.md", "notes.md", "# Tokens\n\nAn expired token is refused by the store.\n"))
+        prose = {"filter": "kind!=code"}
+        assert scores(**prose) == scores(rerank=True, **prose) != scores(rerank=False, **prose)
