@@ -1,6 +1,6 @@
 """How well is a function found by what it does, and by its name in words?
 
-    python benchmarks/code_search.py [--packages 40] [--files 3] [--functions 2] [--against recursive:200]
+    python benchmarks/code_search.py [--packages 40] [--files 3] [--functions 2] [--against recursive:200] [--seeds 7]
 
 Takes functions with docstrings from the packages that are installed beside lmkrag. Files are indexed without their
 docstrings; the questions are first lines of docstrings without markup and without the function's name, and names of
@@ -17,7 +17,7 @@ import re
 import sysconfig
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -53,21 +53,36 @@ def main() -> None:
     parser.add_argument("--files", type=int, default=3, help="of each package")
     parser.add_argument("--functions", type=int, default=2, help="of each file")
     parser.add_argument("--against", default="recursive:200", help="chunks, divided by commas")
+    parser.add_argument(
+        "--seeds", default="7", help="of what is drawn, divided by commas; all questions count together"
+    )
+    parser.add_argument("--encoder", help="in place of the default")
     options = parser.parse_args()
-    documents, questions = collect(options.packages, options.files, options.functions)
-    size = sum(len(document.text) for document in documents)
-    packages = len({document.doc_id.split("/")[0] for document in documents})
-    print(f"{packages} packages, {len(documents)} files, {size:,} characters, {len(questions)} questions")
+    questions: list[Asked] = []
     systems: dict[str, list[int]] = {}
-    with tempfile.TemporaryDirectory() as work, Engine.open(work, create=True) as engine:
+    for seed in map(int, options.seeds.split(",")):
+        documents, asked = collect(options.packages, options.files, options.functions, seed)
+        size = sum(len(document.text) for document in documents)
+        print(f"seed {seed}: {len(documents)} files, {size:,} characters, {len(asked)} questions", flush=True)
+        questions += asked
+        for name, ranks in search_all(documents, asked, options):
+            systems.setdefault(name, []).extend(ranks)
+    print_tables(questions, systems)
+
+
+def search_all(
+    documents: Sequence[Document], questions: Sequence[Asked], options: argparse.Namespace
+) -> Iterator[tuple[str, list[int]]]:
+    """Yield each system, and the rank of the right result for each question."""
+    with tempfile.TemporaryDirectory() as work, Engine.open(work, create=True, encoder=options.encoder) as engine:
         engine.add(documents)
         for name, rerank in (("lmkrag", None), ("lmkrag, re-ranked", True)):
             spans = (engine.search(asked.text, top_k=TOP, rerank=rerank) for asked in questions)
             found = [[(span.doc_id, span.start, span.end) for span in result] for result in spans]
-            systems[name] = rank_all(questions, found)
+            yield name, rank_all(questions, found)
     blocks = BlockSearch(documents)
-    systems["BM25 over 30 lines"] = rank_all(questions, [blocks.search(asked.text) for asked in questions])
-    systems["grep -c"] = rank_all(questions, [count_lines(documents, asked.text) for asked in questions])
+    yield "BM25 over 30 lines", rank_all(questions, [blocks.search(asked.text) for asked in questions])
+    yield "grep -c", rank_all(questions, [count_lines(documents, asked.text) for asked in questions])
     for name in filter(None, options.against.split(",")):
         baseline = Baseline(name)
         units = list(baseline.encode_documents(documents))
@@ -77,13 +92,12 @@ def main() -> None:
             @ np.concatenate([unit.vectors for unit in units]).T
         )
         best = np.argsort(-scores, axis=1, kind="stable")[:, :TOP]
-        systems[name] = rank_all(questions, [[pieces[i] for i in row] for row in best.tolist()])
-    print_tables(questions, systems)
+        yield name, rank_all(questions, [[pieces[i] for i in row] for row in best.tolist()])
 
 
-def collect(packages: int, files: int, functions: int) -> tuple[list[Document], list[Asked]]:
+def collect(packages: int, files: int, functions: int, seed: int) -> tuple[list[Document], list[Asked]]:
     """Return files without docstrings, and questions about their functions."""
-    rng = random.Random(7)
+    rng = random.Random(seed)
     root = Path(sysconfig.get_path("purelib"))
     folders = sorted(path.parent for path in root.glob("*/__init__.py") if not path.parent.name.startswith(SKIPPED))
     rng.shuffle(folders)

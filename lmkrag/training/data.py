@@ -47,6 +47,7 @@ class TrainingSet:
         dataset = load_dataset(folder)
         self._tokens = tokens
         self._texts = [document.text for document in dataset.documents]
+        self._kinds = [document.kind for document in dataset.documents]
         self.titles = [tokens.title(document.title) for document in dataset.documents]
         number = {document.doc_id: index for index, document in enumerate(dataset.documents)}
         self.questions = [
@@ -66,7 +67,7 @@ class TrainingSet:
 
     def _read(self, number: int) -> TokenDocument:
         text = self._texts[number]
-        pieces = list(self._tokens.pieces(text, split_sentences(text)))
+        pieces = list(self._tokens.pieces(text, split_sentences(text, kind=self._kinds[number])))
         bounds = np.array([(piece.sentence.start, piece.sentence.end) for piece in pieces]).reshape(-1, 2)
         words = [hash(" ".join(text[p.sentence.start : p.sentence.end].lower().split())) for p in pieces]
         return TokenDocument([piece.ids for piece in pieces], words, bounds[:, 0], bounds[:, 1])

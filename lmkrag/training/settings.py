@@ -18,6 +18,7 @@ from lmkrag.encoder.pooling import POOLINGS
 from lmkrag.models.device import has_bfloat16
 
 TASKS = ("pairs", "passages", "shuffled", "documents")
+TEACHERS = ("base", "latest")
 PRECISIONS = ("auto", "float32", "bfloat16")
 """``auto``: bfloat16 where the machine multiplies it fast."""
 
@@ -48,11 +49,12 @@ class ModelSettings:
 
 @dataclass(frozen=True, slots=True)
 class SetSettings:
-    """A training set: its folder, its share of the steps of its task, and the task.
+    """A training set: its folder, see :meth:`TrainSettings.find_set`, its share of the steps of its task, and the task.
 
     ``within``: its questions make sense only inside their document, so other documents are no negatives.
     ``documents``: how many share a step; fewer means more negatives from the same one. ``intervals``: of the task
     ``passages``, tokens between landmarks, drawn anew for each passage; without, a landmark ends each sentence.
+    ``taught``: learn the teacher's vectors and order of its sentences, if the stage has a teacher.
     """
 
     path: str
@@ -61,6 +63,7 @@ class SetSettings:
     within: bool = False
     documents: int = 4
     intervals: list[int] = field(default_factory=list)
+    taught: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +71,12 @@ class StageSettings:
     """One stage. A step holds ``tokens`` tokens of text in windows of one of ``windows`` lengths.
 
     ``alpha``: of the position weights exp(-alpha (n - i)). ``mixing``: share of the softmax inside the document.
-    ``anchor``: weight of the distance to the base's own vectors. ``imitation``: weight of the divergence from the
-    base's order of the sentences for each question. ``duplicate``: cosine, by the base, above which a sentence counts
-    as a near duplicate of the evidence and is no negative. ``titles``: share of the documents that are read with their
-    titles. ``thorough``: the teacher is the encoder that the stage begins with, and reads each window whole, in halves
-    and in quarters; the student reads the halves. ``freeze_words``: leave the embeddings of words as they are, so
-    that models that read them from this one still can.
+    ``teacher``: ``base``, or ``latest``, the encoder that the stage begins with. ``anchor``: weight of the distance to
+    the teacher's vectors. ``imitation``: weight of the divergence from its order of the sentences for each question.
+    ``duplicate``: cosine, by the teacher, above which a sentence counts as a near duplicate of the evidence and is no
+    negative. ``titles``: share of the documents that are read with their titles. ``thorough``: the teacher is the
+    latest, and reads each window whole, in halves and in quarters; the student reads halves. ``freeze_words``: leave
+    the embeddings of words as they are, so that models that read them from this one still can.
     """
 
     name: str
@@ -87,6 +90,7 @@ class StageSettings:
     alpha: float = 0.08
     mixing: float = 0.5
     temperature: float = 0.05
+    teacher: str = "base"
     anchor: float = 0.0
     imitation: float = 0.0
     thorough: bool = False
@@ -137,6 +141,10 @@ class TrainSettings:
     def resolve(self, path: str) -> Path:
         """Return a path of the configuration, which is relative to its file."""
         return (self.folder / path).resolve()
+
+    def find_set(self, path: str) -> Path:
+        """Return the folder of a set: below ``data``, or beside the configuration if its path begins with a dot."""
+        return self.resolve(path) if path.startswith(".") else self.resolve(self.data) / path
 
 
 def use_bfloat16(precision: str) -> bool:
@@ -236,13 +244,14 @@ def _check(settings: TrainSettings, path: Path) -> None:
         require(0 <= stage.titles <= 1, f"{where}: titles must be in [0, 1]")
         taught = stage.imitation > 0 or stage.anchor > 0
         require(taught or not stage.thorough, f"{where}: thorough needs imitation or anchor")
+        require(stage.teacher in TEACHERS, f"{where}: teacher must be one of {', '.join(TEACHERS)}")
         require(stage.temperature > 0, f"{where}: temperature must be above 0")
         require(bool(stage.windows) and min(stage.windows) > 0, f"{where}: windows must be token counts")
         for chosen in stage.sets:
             require(chosen.task in TASKS, f"{where}: unknown task {chosen.task!r}: one of {', '.join(TASKS)}")
             require(chosen.weight > 0, f"{where}: a weight must be above 0")
             require(chosen.documents > 0, f"{where}: documents must be above 0")
-            folder = settings.resolve(settings.data) / chosen.path
+            folder = settings.find_set(chosen.path)
             require(folder.is_dir(), f"{where}: no such set: {folder}")
     for name in settings.evaluation.sets:
         require(settings.resolve(name).is_dir(), f"evaluation: no such set: {settings.resolve(name)}")

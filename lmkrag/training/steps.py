@@ -30,6 +30,7 @@ class Step:
     ``passage``: ``[sentences]`` int64, the passage each sentence of the windows is of, when whole passages are compared
     (the ``n`` above), by the mean of their landmarks; else None.
     ``taught``: what a thorough teacher reads, each batch the same sentences in windows of another length.
+    ``is_taught``: the teacher's vectors and order are learnt, if the stage has a teacher.
     """
 
     windows: Batch
@@ -40,6 +41,7 @@ class Step:
     mixing: float
     passage: Tensor | None = None
     taught: tuple[Batch, ...] = ()
+    is_taught: bool = True
 
     def to(self, device: torch.device) -> "Step":
         """Return the same on a device."""
@@ -112,6 +114,7 @@ class StepBuilder:
             1.0 if self._chosen.within or self._chosen.task != "documents" else self._stage.mixing,
             torch.tensor(self._passage_of) if self._chosen.task == "passages" else None,
             taught,
+            self._chosen.taught,
         )
 
     def _windows(self, tokens: SentenceTokenizer) -> tuple[Batch, tuple[Batch, ...]]:

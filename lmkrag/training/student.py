@@ -233,12 +233,8 @@ class LandmarkObjective(nn.Module):
                 taught = self._taught(teacher, step)
                 taught_questions = read_sentences(teacher.backbone, teacher.pooling, step.questions)
             candidate = mask_near_duplicates(candidate, step.weights, taught, self._stage.duplicate)
-            vectors, targets = torch.cat([sentences, questions]), torch.cat([taught, taught_questions])
-            distillation = self._stage.anchor * anchor_loss(vectors, targets)
-            if self._stage.imitation > 0:
-                distillation = distillation + self._stage.imitation * imitation_loss(
-                    questions @ sentences.T, taught_questions @ taught.T, temperature=self._stage.temperature
-                )
+            if step.is_taught:
+                distillation = self._distil(sentences, questions, taught, taught_questions)
         loss = landmark_loss(
             questions @ sentences.T,
             step.weights,
@@ -248,6 +244,16 @@ class LandmarkObjective(nn.Module):
             temperature=self._stage.temperature,
         )
         return {"loss": loss + distillation}
+
+    def _distil(self, sentences: Tensor, questions: Tensor, taught: Tensor, taught_questions: Tensor) -> Tensor:
+        """How far the vectors are from the teacher's, and the order of the sentences from its own."""
+        loss = self._stage.anchor * anchor_loss(
+            torch.cat([sentences, questions]), torch.cat([taught, taught_questions])
+        )
+        if self._stage.imitation > 0:
+            scores, targets = questions @ sentences.T, taught_questions @ taught.T
+            loss = loss + self._stage.imitation * imitation_loss(scores, targets, temperature=self._stage.temperature)
+        return loss
 
     @classmethod
     def _taught(cls, teacher: Student, step: Step) -> Tensor:

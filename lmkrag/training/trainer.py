@@ -70,7 +70,7 @@ def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
         if runs_without_torch(out / "encoder", settings.model.pooling):
             log.info("measuring the ranges for int8")
             sets = dict.fromkeys(chosen.path for stage in settings.stages for chosen in stage.sets)
-            calibrate_encoder(out / "encoder", sample_texts(settings.resolve(settings.data) / path for path in sets))
+            calibrate_encoder(out / "encoder", sample_texts(map(settings.find_set, sets)))
     return out / "encoder"
 
 
@@ -103,14 +103,14 @@ def _run_stage(
     student = load_student(latest, lora=settings.model.lora)
     taught = stage.anchor > 0 or stage.imitation > 0 or stage.duplicate < 1
     base = find_model(settings.model.base) if settings.model.layers else start
-    teacher = load_student(latest if stage.thorough else base) if taught else None
+    teacher = load_student(latest if stage.thorough or stage.teacher == "latest" else base) if taught else None
     if stage.freeze_words:
         student.backbone.get_input_embeddings().requires_grad_(False)
     tokens = tokenizer_of(student, settings.model, max(stage.windows))
     known: dict[str, TrainingSet] = {}
     for chosen in stage.sets:
         if chosen.path not in known:
-            known[chosen.path] = TrainingSet(settings.resolve(settings.data) / chosen.path, tokens)
+            known[chosen.path] = TrainingSet(settings.find_set(chosen.path), tokens)
     watch = RecallWatch(settings, student) if settings.evaluation.sets and stage.evaluate_every else None
     arguments = step_arguments(
         folder,

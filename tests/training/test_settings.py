@@ -39,6 +39,7 @@ def test_defaults_and_relative_paths(config, tmp_path):
         ("steps = 2", "steps = 2\ntemperature = 0", "temperature must be above 0"),
         ("steps = 2", "steps = 2\nmixing = 1.5", "mixing must be in [0, 1]"),
         ("steps = 2", "steps = 2\ntitles = 1.5", "titles must be in [0, 1]"),
+        ("steps = 2", 'steps = 2\nteacher = "me"', "teacher must be one of base, latest"),
         ("steps = 2", "steps = 2\nthorough = true", "thorough needs imitation or anchor"),
         ("[[stages]]", "[model]\ntitle_tokens = -1\n[[stages]]", "model.title_tokens must be 0 or more"),
         ('path = "sample"', 'path = "nowhere"', "no such set"),

@@ -71,6 +71,20 @@ def test_a_thorough_teacher_reads_the_same_sentences_in_windows_of_three_lengths
     assert divided or task in ("pairs", "passages")  # which are short here
 
 
+def test_what_a_set_teaches_is_left_to_its_own_labels(data, tokens):
+    stage = StageSettings("one", [SetSettings("sample", "documents", taught=False)], steps=1, windows=[64])
+    assert not StageData(stage, [data], tokens, seed=1)[0].is_taught
+    assert stage_data(data, tokens, "documents")[0].is_taught
+
+
+def test_source_code_is_read_in_groups_of_lines(tokens, write_set, tmp_path):
+    text = "def opens():\n    return 9\n\n\ndef shuts():\n    return 17\n"
+    documents = [{"doc_id": "gate.py", "title": "gate", "text": text, "kind": "code"}]
+    queries = [{"query_id": "1", "query": "When does it shut?", "doc_id": "gate.py", "spans": [[28, len(text)]]}]
+    data = TrainingSet(write_set(tmp_path / "set", documents, queries), tokens)
+    assert len(data.document(0).ids) == 1
+
+
 def test_the_end_of_a_span_weighs_most(data, tokens):
     steps = stage_data(data, tokens, "documents", alpha=0.5)
     several = 0
