@@ -2,6 +2,7 @@
 
 import os
 import re
+import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pathspec import GitIgnoreSpec
 
 from lmkrag.cli.index import glob_options
 from lmkrag.cli.output import json_option, one_line, print_json
-from lmkrag.errors import UsageError
+from lmkrag.errors import IndexCorrupt, IndexMismatch, UsageError
 from lmkrag.types import Span
 
 _LONGEST_LINE = 500  # characters that are printed
@@ -102,15 +103,28 @@ def _compile(regex: str | None, *, ignore_case: bool) -> re.Pattern[str] | None:
 def _search(
     meaning: str, path: Path, folder: Path, top: int, include: tuple[str, ...], exclude: tuple[str, ...]
 ) -> list[Span]:
-    """Bring the folder's index up to date as far as that is quick, and search it."""
+    """Search the folder's index in the cache; one of another version, or damaged, is made again."""
+    from lmkrag.ingest.folder_cache import cached_index
+
+    index = cached_index([folder])
+    try:
+        return _search_index(index, meaning, path, folder, top, include, exclude)
+    except (IndexMismatch, IndexCorrupt):
+        shutil.rmtree(index, ignore_errors=True)
+        return _search_index(index, meaning, path, folder, top, include, exclude)
+
+
+def _search_index(
+    index: Path, meaning: str, path: Path, folder: Path, top: int, include: tuple[str, ...], exclude: tuple[str, ...]
+) -> list[Span]:
+    """Bring an index up to date as far as that is quick, and search it."""
     from lmkrag.engine import Engine
     from lmkrag.index.opening import index_exists
-    from lmkrag.ingest.folder_cache import adopt_worktree, cached_index, catch_up, index_in_background
+    from lmkrag.ingest.folder_cache import adopt_worktree, catch_up, index_in_background
     from lmkrag.ingest.ingest import encode_files
     from lmkrag.ingest.opening import open_index
     from lmkrag.search.filters import quote
 
-    index = cached_index([folder])
     index.parent.mkdir(parents=True, exist_ok=True)
     if not index_exists(index):
         adopt_worktree(folder, index)

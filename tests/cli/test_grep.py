@@ -1,11 +1,14 @@
 """``lmkrag grep``: a folder that was never indexed is searched at once, and again when it has changed."""
 
 import json
+import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 
-from lmkrag import Engine
+from lmkrag import Engine, LandmarkEncoder
+from lmkrag.cli.serve import _open_cached_index
 from lmkrag.corpus.walk import walk
 from lmkrag.ingest.folder_cache import adopt_worktree, cached_index, rank_files
 
@@ -105,6 +108,36 @@ def test_files_with_the_rare_words_of_a_question_come_first(folder):
     assert rank_files(files, "expired session tokens")[0].doc_id == "session.py"
     assert rank_files(files, "what does retry do")[0].doc_id == "net/retry.py"
     assert len(rank_files(files, "???")) == 3
+
+
+def make_old_index(index, folder):
+    """An index whose encoder had other weights."""
+    old = LandmarkEncoder.load()
+    old.spec = replace(old.spec, fingerprint="0" * 64)
+    with Engine.open(index, create=True, encoder=old) as engine:
+        engine.add(folder)
+
+
+def test_the_cached_index_of_a_served_folder_is_made_again(folder, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    make_old_index(cached_index([folder]), folder)
+    ((name, index),) = _open_cached_index((folder,)).items()
+    assert name == "project"
+    with Engine.open(index) as engine:
+        assert engine.encoder.spec.fingerprint != "0" * 64  # and it loads: it is the one that ships
+
+
+@pytest.mark.parametrize("fault", ["another encoder", "damaged"])
+def test_an_index_of_another_version_is_made_again(grep, folder, tmp_path, fault):
+    assert grep("where is an expired session refused", "-k", 1).returncode == 0
+    (index,) = (tmp_path / "cache" / "lmkrag" / "folders").iterdir()
+    if fault == "damaged":
+        (index / "catalog.sqlite").write_bytes(b"no database" * 1_000)
+    else:
+        shutil.rmtree(index)
+        make_old_index(index, folder)
+    found = grep("where is an expired session refused", "-k", 1)
+    assert (found.returncode, found.stdout.partition(":")[0]) == (0, "session.py"), found.stderr
 
 
 def test_worktrees_of_a_repository_share_what_is_encoded(grep, folder, tmp_path):
