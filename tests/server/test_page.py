@@ -245,10 +245,10 @@ def many_kinds(serve, tmp_path_factory):
     with Engine.open(folder / "index", create=True) as engine:
         engine.add(Document("stock.csv", "stock.csv", rows, "Stock", kind="csv"))
         engine.add(Document("lamps/wick.py", "wick.py", code, "wick", kind="code"))
-        engine.add(Document("ferry 100%/a b#c?.txt", "memo://1", text))
-        engine.add(
-            Document("evil‮.md", "memo://2", "[click](javascript:alert(1)) <svg onload=alert(1)>", kind="markdown")
-        )
+        engine.add(Document("ferry 100%/a b#c?.txt", "memo://1", text, meta={"url": "https://example.org/ferry"}))
+        script = {"url": "javascript:alert(1)"}
+        markup = "[click](javascript:alert(1)) <svg onload=alert(1)>"
+        engine.add(Document("evil‮.md", "memo://2", markup, kind="markdown", meta=script))
     with serve(folder, "--index", folder / "index") as running:
         running.text, running.rows = text, rows
         yield running
@@ -261,6 +261,7 @@ def test_text_beyond_the_basic_plane_and_markup(page, many_kinds):
     page.locator("mark.place").wait_for()
     assert page.locator("mark.place").inner_text() == text[start:end]
     assert "<img src=x" in page.locator(".document").inner_text()
+    assert page.locator(".document header a").get_attribute("href") == "https://example.org/ferry"
     ask(page, many_kinds.url, "when does the ferry leave?")
     assert "seven" in page.locator(".said mark").all_inner_texts()
     assert "onerror" in page.locator("main").inner_text()

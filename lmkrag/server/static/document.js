@@ -181,6 +181,8 @@ export function DocumentView() {
     [docId, index, question],
   );
   useEffect(() => heading.current?.focus({ preventScroll: true }), [docId]);
+  const url = info?.meta.url;
+  const onTheWeb = /^https?:\/\//.test(url); // metadata may hold anything
   const sentences = relevance?.sentences || [];
   const goTo = (from, to) => go({ start: from, end: to }, { replace: true });
   const shared = { docId, index, info, start, end };
@@ -192,7 +194,7 @@ export function DocumentView() {
     <header>
       <div>
         <h2 id="document-title" tabindex="-1" ref=${heading}>${info?.title || docId}</h2>
-        <p class="quiet">${info?.meta.url ? html`<a href=${info.meta.url} target="_blank" rel="noreferrer">${info.meta.url}</a>` : docId}</p>
+        <p class="quiet">${onTheWeb ? html`<a href=${url} target="_blank" rel="noreferrer">${url}</a>` : docId}</p>
       </div>
       <button onClick=${() => go(CLOSED)} aria-keyshortcuts="Escape">Close</button>
     </header>
