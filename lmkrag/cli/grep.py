@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -14,7 +13,7 @@ from pathspec import GitIgnoreSpec
 
 from lmkrag.cli.index import glob_options
 from lmkrag.cli.output import json_option, one_line, print_json
-from lmkrag.errors import IndexCorrupt, IndexMismatch, UsageError
+from lmkrag.errors import UsageError
 from lmkrag.types import Span
 
 _LONGEST_LINE = 500  # characters that are printed
@@ -103,15 +102,11 @@ def _compile(regex: str | None, *, ignore_case: bool) -> re.Pattern[str] | None:
 def _search(
     meaning: str, path: Path, folder: Path, top: int, include: tuple[str, ...], exclude: tuple[str, ...]
 ) -> list[Span]:
-    """Search the folder's index in the cache; one of another version, or damaged, is made again."""
-    from lmkrag.ingest.folder_cache import cached_index
+    """Search the folder's index in the cache."""
+    from lmkrag.ingest.folder_cache import cached_index, use_cached
 
     index = cached_index([folder])
-    try:
-        return _search_index(index, meaning, path, folder, top, include, exclude)
-    except (IndexMismatch, IndexCorrupt):
-        shutil.rmtree(index, ignore_errors=True)
-        return _search_index(index, meaning, path, folder, top, include, exclude)
+    return use_cached(index, lambda: _search_index(index, meaning, path, folder, top, include, exclude))
 
 
 def _search_index(

@@ -106,6 +106,9 @@ def index(
     from lmkrag.engine import Engine
 
     check_paths(paths)
+    for path in paths if watch else ():
+        if not Path(path).is_dir():
+            raise UsageError(f"{path}: not a directory; --watch follows directories")
     opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder, "shards": shards}
     local, left_out = localize(paths, include=include, exclude=exclude)
     if encoder is None:
@@ -141,9 +144,6 @@ def _follow(engine: "Engine", paths: tuple[str, ...], options: dict[str, Any], *
         import watchfiles
     except ImportError:
         raise MissingExtra("watch", "watchfiles") from None
-    for path in paths:
-        if not Path(path).is_dir():
-            raise UsageError(f"{path}: not a directory; --watch follows directories")
     index = Path(engine.status().path).resolve()
     own = (str(index), str(index.with_name(f".{index.name}.")))  # and what jobs and uploads put beside it
 

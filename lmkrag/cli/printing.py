@@ -29,9 +29,7 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
     text = best_sentence(span) if level == "document" else span.text
     if not sys.stdout.isatty():
         click.secho(f"{number}. {one_line(span.place)}  {_rate(span)}", bold=True)
-        for line in filter(
-            None, (one_line(span.url), one_line(_section(span)), around[0] or span.header, text, around[1])
-        ):
+        for line in filter(None, (*_above(span), around[0] or span.header, text, around[1])):
             click.echo(indented(readable(line)))
         _print_copies(span)
         click.echo()
@@ -50,8 +48,8 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
     else:
         marks += [(hit.start, hit.end, "found") for hit in span.hits]
         blocks = parse_blocks(text, kind=span.kind, start=span.start, header=span.header)
-    for line in filter(None, (span.url, _section(span))):
-        console.print(_pad(Text(one_line(line), style="italic dim")), soft_wrap=True)
+    for line in _above(span):
+        console.print(_pad(Text(line, style="italic dim")), soft_wrap=True)
     if around[0]:
         console.print(_pad(Text(readable(around[0]), style="dim")))
     for part in to_terminal(mark_nodes(blocks, marks), _STYLES, one_line):
@@ -69,9 +67,10 @@ def _rate(span: Span) -> str:
     return f"{span.score:.3f} {'weak' if is_weak(span) else 'good'}"
 
 
-def _section(span: Span) -> str:
-    """What a span stands under, where that says more than the file's name."""
-    return span.section if span.section != PurePosixPath(span.doc_id).stem else ""
+def _above(span: Span) -> list[str]:
+    """The lines above a span: the address of its page, and what it stands under if that is not the file's name."""
+    section = "" if span.section == PurePosixPath(span.doc_id).stem else span.section
+    return [one_line(line) for line in (span.url, section) if line]
 
 
 def _print_copies(span: Span) -> None:
@@ -99,9 +98,9 @@ def _find_words(span: Span, query: str) -> list[tuple[int, int]]:
 
 
 def _link(span: Span) -> str | None:
-    path = Path(span.path)
     if span.url:
         return span.url
+    path = Path(span.path)
     return path.as_uri() if path.is_absolute() and path.exists() else None
 
 
@@ -130,8 +129,8 @@ def print_citations(answer: Answer) -> None:
             continue
         printed = citation.number
         click.secho(f"[{citation.number}] {one_line(citation.place)}", bold=True)
-        for line in filter(None, (citation.span.url, _section(citation.span))):
-            click.echo(f"    {one_line(line)}")
+        for line in _above(citation.span):
+            click.echo(f"    {line}")
         if not shown:
             click.echo(f"    {_in_its_span(citation, answer.short)}")
         if citation.span.also_in:

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import re
-import shutil
 import sys
 import webbrowser
 from collections.abc import Mapping
@@ -17,7 +16,7 @@ from click.core import ParameterSource
 from lmkrag.cli.ask import choose_reader, reader_options, take_reader
 from lmkrag.cli.index import choose_encoder
 from lmkrag.cli.output import DEFAULT_INDEX, Switch, find_default_index, rerank_model_option
-from lmkrag.errors import IndexCorrupt, IndexMismatch, MissingExtra, UsageError
+from lmkrag.errors import MissingExtra, UsageError
 
 
 class _Places(click.Path):
@@ -170,15 +169,15 @@ def serve(
 def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path | str]:
     """Make the index of folders in the user's cache directory; return it by the name of the first folder."""
     from lmkrag.engine import Engine
-    from lmkrag.ingest.folder_cache import cached_index
+    from lmkrag.ingest.folder_cache import cached_index, use_cached
 
     index = cached_index(folders)
-    try:
+
+    def check() -> None:
         with Engine.open(index, create=True, encoder=choose_encoder(folders, index)) as engine:
             _ = engine.encoder  # loaded, and compared with what made the index
-    except (IndexMismatch, IndexCorrupt):  # it is of another version, or damaged
-        shutil.rmtree(index, ignore_errors=True)
-        Engine.open(index, create=True, encoder=choose_encoder(folders, index)).close()
+
+    use_cached(index, check)
     return {re.sub(r"[^\w.-]+", "-", folders[0].resolve().name) or "folder": index}
 
 

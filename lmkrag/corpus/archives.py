@@ -44,11 +44,11 @@ def check_out(source: str, folder: Path) -> None:
     repository = folder.with_name(f"{folder.name}.git")
     folder.mkdir(parents=True, exist_ok=True)
     if not (repository / "HEAD").is_file():
-        _git("init", "--quiet", "--bare", str(repository))
+        run_git("init", "--quiet", "--bare", str(repository))
     inside = (f"--git-dir={repository}", f"--work-tree={folder}")
-    _git(*inside, "fetch", "--quiet", "--depth=1", "--no-tags", "--force", "--", url, ref)
-    _git(*inside, "checkout", "--quiet", "--force", "--detach", "FETCH_HEAD")
-    _git(*inside, "clean", "--quiet", "-ffdx")
+    run_git(*inside, "fetch", "--quiet", "--depth=1", "--no-tags", "--force", "--", url, ref)
+    run_git(*inside, "checkout", "--quiet", "--force", "--detach", "FETCH_HEAD")
+    run_git(*inside, "clean", "--quiet", "-ffdx")
 
 
 def split_ref(source: str) -> tuple[str, str]:
@@ -62,7 +62,12 @@ def split_ref(source: str) -> tuple[str, str]:
     return (head, ref) if at and ref and urlsplit(head).path.strip("/") else (url, "HEAD")
 
 
-def _git(*arguments: str) -> None:
+def run_git(*arguments: str) -> str:
+    """Run a git command without hooks, links or prompts, and return its output.
+
+    Raises:
+        StorageError: git is missing, fails, or takes too long.
+    """
     command = ["git", "-c", "core.hooksPath=/dev/null", "-c", "core.symlinks=false", "-c", "protocol.ext.allow=never"]
     environment = {**os.environ, "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1"}
     try:
@@ -76,6 +81,7 @@ def _git(*arguments: str) -> None:
     if done.returncode:
         said = " ".join(done.stderr.split())[-300:]
         raise StorageError(f"git failed: {said or f'exit code {done.returncode}'}")
+    return done.stdout
 
 
 def unpack(archive: Path, folder: Path) -> None:

@@ -16,7 +16,15 @@ DEFINITION = re.compile(
 
 _LONGEST = 100  # characters of a definition
 _DEEPEST = 3  # definitions that a group is read with
-_CLOSES = (")", "]", "}", "end")
+
+CLOSES = re.compile(r"[)\]}]|end\b|else\b|elif\b|except\b|finally\b|catch\b|fi\b|done\b|esac\b")
+"""How a line begins that belongs to the block before it, although it is not indented."""
+
+
+def measure_indentation(line: str) -> int:
+    """Return how many columns a line is indented by."""
+    expanded = line.expandtabs()
+    return len(expanded) - len(expanded.lstrip())
 
 
 def add_definitions(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
@@ -28,17 +36,16 @@ def add_definitions(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sente
     """
     open_definitions: list[tuple[int, str]] = []  # their indentation, and their first lines
     for sentence in sentences:
-        first = True
+        context: str | None = None
         for line in text[sentence.start : sentence.end].splitlines():
             stripped = line.strip()
             if not stripped:
                 continue
-            indent = len(line.expandtabs(4)) - len(line.expandtabs(4).lstrip())
-            if not stripped.startswith(_CLOSES):
-                open_definitions = [one for one in open_definitions if one[0] < indent]
-            if first:
+            indent = measure_indentation(line)
+            limit = indent + 1 if CLOSES.match(stripped) else indent
+            open_definitions = [one for one in open_definitions if one[0] < limit]
+            if context is None:
                 context = " ".join(shown for _, shown in open_definitions[-_DEEPEST:])
-                first = False
             if DEFINITION.match(line):
                 open_definitions.append((indent, stripped.rstrip(":{ ")[:_LONGEST]))
-        yield sentence if first or not context else replace(sentence, context=context)
+        yield replace(sentence, context=context) if context else sentence

@@ -96,14 +96,14 @@ class IsolatedLoader:
         skipped = [Skipped(**record) for record in reply["skipped"]]
         if SCANNED in document.meta and is_installed():
             document = fill_scans(document, partial(self._read_scan, path, document.fingerprint))
-        for position, one in reversed([*enumerate(attached)]):
-            if one.doc_id in reply["scans"] and is_installed():
-                try:
-                    attached[position] = self._fill_attached(one, base64.b64decode(reply["scans"][one.doc_id]))
-                except DocumentError as error:
-                    skipped.append(Skipped(one.doc_id, str(error)))
-                    del attached[position]
-        return document, attached, skipped
+        filled = []
+        for one in attached:
+            scan = reply["scans"].get(one.doc_id)
+            try:
+                filled.append(one if scan is None else self._fill_attached(one, base64.b64decode(scan)))
+            except DocumentError as error:
+                skipped.append(Skipped(one.doc_id, str(error)))
+        return document, filled, skipped
 
     def _fill_attached(self, document: Document, data: bytes) -> Document:
         with tempfile.NamedTemporaryFile(suffix=Path(document.doc_id).suffix) as file:

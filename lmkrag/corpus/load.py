@@ -131,7 +131,10 @@ def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:
 
 
 class LoadedFile(NamedTuple):
-    """A file's document and attachments, attachments that can't be read, and by name the bytes of those with scans."""
+    """What a file holds: its document, its attachments, and those that can't be read.
+
+    ``scans`` are the bytes of attachments with scanned pages, which OCR is to read, by their names.
+    """
 
     document: Document
     attached: list[Document]
@@ -170,7 +173,7 @@ def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
                 skipped.append(Skipped(name, str(error)))
                 continue
             attached[name] = replace(made, meta={**made.meta, ATTACHED_TO: doc_id})
-            if inner.scanned:
+            if inner.scanned and is_installed():
                 scans[name] = attachment.data
             if inner.attachments and depth < _DEEPEST:
                 waiting.append((name, depth + 1, inner.attachments))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pathspec import GitIgnoreSpec
+from platformdirs import user_cache_path
 
 from lmkrag.corpus.archives import check_out, is_archive, is_git, split_ref, unpack
 from lmkrag.corpus.walk import check_globs, describe_error, is_safe_name, printable
@@ -106,19 +107,18 @@ def _place(source: str, name: str) -> Path:
 
 
 def _cache() -> Path:
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "lmkrag" / "sources"
+    return user_cache_path("lmkrag", appauthor=False) / "sources"
 
 
-def find_url(path: Path) -> str:
+def mirrored_url(path: Path) -> str:
     """Return the address of the web page that a file of this machine is the copy of; empty if it is none."""
-    if not path.is_relative_to(_cache()):
-        return ""
-    source, folder, *rest = path.relative_to(_cache()).parts
+    cache = _cache()
+    source, folder, *rest = path.relative_to(cache).parts if path.is_relative_to(cache) else ("", "")
     if not rest:
         return ""
-    from lmkrag.corpus import websites
+    from lmkrag.corpus.websites import page_url
 
-    return websites.find_url(_cache() / source / folder, "/".join(rest))
+    return page_url(cache / source / folder, "/".join(rest))
 
 
 def open_url(url: str) -> "tuple[AbstractFileSystem, str]":

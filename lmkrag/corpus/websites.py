@@ -297,7 +297,7 @@ def read_record(folder: Path) -> dict[str, dict[str, str]]:
     return record
 
 
-def find_url(folder: Path, name: str) -> str:
+def page_url(folder: Path, name: str) -> str:
     """Return the address of a file in a mirror; empty where the folder is none, or has no such file."""
     record = folder / _RECORD
     return _urls(record, record.stat().st_mtime_ns).get(name, "") if record.is_file() else ""

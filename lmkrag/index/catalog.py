@@ -242,6 +242,10 @@ def _set_checksum(connection: sqlite3.Connection, values: tuple[Any, ...]) -> No
     connection.execute("UPDATE document SET row_checksum = ? WHERE id = ?", (_checksum_row(values), values[0]))
 
 
+def _renew_checksum(connection: sqlite3.Connection, key: int) -> None:
+    _set_checksum(connection, connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone())
+
+
 def _checksum_row(values: tuple[Any, ...]) -> bytes:
     return checksum("document", json.dumps(values).encode())
 
@@ -255,21 +259,17 @@ def delete_document(connection: sqlite3.Connection, row: DocumentRow) -> None:
 def touch_document(connection: sqlite3.Connection, key: int, stamp: FileStamp) -> None:
     """Record a new size and modification time for unchanged content."""
     connection.execute("UPDATE document SET size = ?, mtime_ns = ? WHERE id = ?", (*stamp, key))
-    _set_checksum(connection, connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (key,)).fetchone())
+    _renew_checksum(connection, key)
 
 
 def move_documents(connection: sqlite3.Connection, old: str, new: str) -> None:
     """Record that a folder of files is elsewhere now: documents that were read from it, as if from there."""
     for row in [*all_documents(connection)]:
-        path, root = (_move(place, old, new) for place in (row.path, row.root))
-        connection.execute("UPDATE document SET path = ?, root = ? WHERE id = ?", (path, root, row.id))
-        columns = connection.execute(f"SELECT {_COLUMNS} FROM document WHERE id = ?", (row.id,)).fetchone()
-        _set_checksum(connection, columns)
+        paths = (row.path, row.root)
+        moved = [new + path[len(old) :] if f"{path}/".startswith(f"{old}/") else path for path in paths]
+        connection.execute("UPDATE document SET path = ?, root = ? WHERE id = ?", (*moved, row.id))
+        _renew_checksum(connection, row.id)
     connection.execute("DELETE FROM skipped_file")  # they are looked at again
-
-
-def _move(path: str, old: str, new: str) -> str:
-    return new + path[len(old) :] if path == old or path.startswith(f"{old}/") else path
 
 
 def find_document(connection: sqlite3.Connection, doc_id: str) -> DocumentRow | None:

@@ -9,12 +9,13 @@ import hashlib
 import math
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
+from lmkrag.corpus.archives import run_git
 from lmkrag.corpus.walk import Found, printable
-from lmkrag.errors import IndexLocked, LmkragError
+from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, LmkragError, StorageError
 from lmkrag.index.locking import lock_index
 from lmkrag.index.opening import Store, index_exists, open_store
 from lmkrag.index.words.stop_words import drop_stop_words
@@ -24,6 +25,8 @@ from lmkrag.ingest.ingest import GetEncoder, ingest
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.sources import Files, read_known, read_skipped
 from lmkrag.system import PYTHON
+
+Result = TypeVar("Result")
 
 _FIRST = 30_000
 """Bytes of files that are encoded before the first answer, about a second on two cores."""
@@ -40,6 +43,15 @@ def cached_index(folders: Sequence[Path]) -> Path:
     resolved = [folder.resolve() for folder in folders]
     digest = hashlib.sha256("\0".join(map(str, resolved)).encode("utf-8", "surrogateescape")).hexdigest()[:16]
     return user_cache_path("lmkrag", appauthor=False) / "folders" / f"{resolved[0].name or 'root'}-{digest}"
+
+
+def use_cached(index: Path, use: Callable[[], Result]) -> Result:
+    """Return what ``use`` makes of a cached index; one of another version, or a damaged one, is made again first."""
+    try:
+        return use()
+    except (IndexMismatch, IndexCorrupt):
+        shutil.rmtree(index, ignore_errors=True)
+        return use()
 
 
 def adopt_worktree(folder: Path, index: Path) -> None:
@@ -67,20 +79,15 @@ def adopt_worktree(folder: Path, index: Path) -> None:
 
 def _find_worktrees(folder: Path) -> list[Path]:
     """What a folder is called in the other worktrees of its repository, as git knows them."""
-
-    def ask_git(*arguments: str) -> list[str]:
-        command = ["git", "-C", str(folder), *arguments]
-        try:
-            return subprocess.run(command, capture_output=True, text=True, check=True).stdout.splitlines()
-        except (OSError, subprocess.CalledProcessError):  # no git, or no repository
-            return []
-
-    here = [Path(line) for line in ask_git("rev-parse", "--show-toplevel")]
-    if not here or not folder.is_relative_to(here[0]):
+    try:
+        here = Path(run_git("-C", str(folder), "rev-parse", "--show-toplevel").removesuffix("\n"))
+        lines = run_git("-C", str(folder), "worktree", "list", "--porcelain").splitlines()
+    except StorageError:  # no git, or no repository
         return []
-    lines = ask_git("worktree", "list", "--porcelain")
+    if not folder.is_relative_to(here):
+        return []
     roots = [Path(line.removeprefix("worktree ")) for line in lines if line.startswith("worktree ")]
-    return [root / folder.relative_to(here[0]) for root in roots if root != here[0]]
+    return [root / folder.relative_to(here) for root in roots if root != here]
 
 
 class CaughtUp(NamedTuple):

@@ -12,7 +12,7 @@ from lmkrag.corpus.foreign_documents import from_foreign, is_foreign
 from lmkrag.corpus.isolated import IsolatedLoader
 from lmkrag.corpus.load import fingerprint, is_long
 from lmkrag.corpus.long_text import load_long_text
-from lmkrag.corpus.remote_files import find_url, localize
+from lmkrag.corpus.remote_files import localize, mirrored_url
 from lmkrag.corpus.walk import Found, find_path, printable
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.index import catalog
@@ -357,7 +357,7 @@ def load_files(files: Sequence[Found], loader: IsolatedLoader, run: Run, part: I
             else:
                 inner = replace(one, path=path)
                 yield Loaded(inner, one.text, file.root, FileStamp(0, file.stamp.mtime_ns), is_attachment=True)
-        if url := find_url(file.path):
+        if url := mirrored_url(file.path):
             document = replace(document, meta={**document.meta, "url": url})
         gone = () if row is None or part is None else _gone_attachments(part, row, attached)
         yield Loaded(replace(document, path=path), text, file.root, stamp, replaces=gone)

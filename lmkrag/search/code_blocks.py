@@ -1,10 +1,7 @@
 """The function, class or section around some lines of source code, by indentation."""
 
-import re
-
+from lmkrag.corpus.code_lines import CLOSES, measure_indentation
 from lmkrag.index.view import DocumentView
-
-_CLOSES = re.compile(r"[)\]}]|end\b|else\b|elif\b|except\b|finally\b|catch\b|fi\b|done\b|esac\b")
 
 
 def enclosing_block(view: DocumentView, start: int, end: int, most: int) -> tuple[int, int]:
@@ -27,7 +24,7 @@ def enclosing_block(view: DocumentView, start: int, end: int, most: int) -> tupl
     stop = next((i + 1 for i in reversed(range(len(lines))) if starts[i] < end - low and not lines[i].isspace()), None)
     if first is None or stop is None or stop <= first:
         return start, end
-    indents = [len(line) - len(line.lstrip()) for line in (line.expandtabs() for line in lines)]
+    indents = [measure_indentation(line) for line in lines]
     inside = [indents[i] for i in range(first, stop) if not lines[i].isspace()]
     for base in sorted({indents[i] for i in range(first + 1) if not lines[i].isspace() and indents[i] <= min(inside)}):
         top, bottom = _block(lines, indents, first, stop, base)
@@ -40,7 +37,7 @@ def _block(lines: list[str], indents: list[int], first: int, stop: int, base: in
     """Lines ``[top, bottom)`` of the block that opens with indentation ``base``."""
 
     def is_inside(i: int) -> bool:
-        return lines[i].isspace() or indents[i] > base or bool(_CLOSES.match(lines[i].lstrip()))
+        return lines[i].isspace() or indents[i] > base or bool(CLOSES.match(lines[i].lstrip()))
 
     top, bottom = first, stop
     while top > 0 and is_inside(top):

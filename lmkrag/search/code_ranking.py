@@ -32,7 +32,7 @@ def find_identifiers(question: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(match[0] for match in _IDENTIFIER.finditer(question)))
 
 
-def asks_of_tests(question: str) -> bool:
+def asks_about_tests(question: str) -> bool:
     """Return whether a question is about tests, or files that were generated or copied from elsewhere."""
     return _ABOUT_SECONDARY.search(question) is not None
 
@@ -46,23 +46,27 @@ def is_secondary(doc_id: str) -> bool:
     return _SECONDARY.search(doc_id) is not None
 
 
-def rank_code(candidates: Candidates, views: "Views", identifiers: tuple[str, ...], *, of_tests: bool) -> Candidates:
-    """Return candidates whose scores tell definitions of a question's names from uses, and secondary files.
+def rank_code(candidates: Candidates, views: "Views", identifiers: tuple[str, ...], *, about_tests: bool) -> Candidates:
+    """Return candidates with definitions of a question's names raised, and secondary files of source code lowered.
 
     Args:
         candidates: of a search.
         views: their documents.
         identifiers: of the question.
-        of_tests: it asks of secondary files themselves.
+        about_tests: the question is about secondary files, which then keep their scores.
     """
     weights = candidates.weights
-    positions = [place for place in range(len(candidates.sentences)) if views.view(place).row.kind == "code"]
     secondary, defined = (np.ones(len(candidates.sentences), np.float32) for _ in range(2))
-    for place in positions:
-        if not of_tests and is_secondary(views.view(place).row.doc_id):
-            secondary[place] = weights.secondary
-        if identifiers and any(match["name"] in identifiers for match in DEFINITION.finditer(views.sentence(place))):
-            defined[place] = weights.definition
+    for position in range(len(candidates.sentences)):
+        row = views.view(position).row
+        if row.kind != "code":
+            continue
+        if not about_tests and is_secondary(row.doc_id):
+            secondary[position] = weights.secondary
+        if identifiers:
+            found = DEFINITION.finditer(views.sentence(position))
+            if any(definition["name"] in identifiers for definition in found):
+                defined[position] = weights.definition
     for name, factor in (("tests and generated code", secondary), ("definition", defined)):
         if (factor != 1).any():
             candidates = candidates.times(name, factor)

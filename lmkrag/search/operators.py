@@ -13,7 +13,7 @@ from lmkrag.arrays import Mask
 from lmkrag.index.words.exact import add_fiscal_years, find_exact_words, holds
 from lmkrag.index.words.terms import split_words
 from lmkrag.search.candidates import Candidates
-from lmkrag.search.code_ranking import asks_of_tests, find_identifiers
+from lmkrag.search.code_ranking import asks_about_tests, find_identifiers
 
 _MOST_PHRASES = 8
 _QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^”]+)”|«\s*([^»]+?)\s*»)(?!\w)""")
@@ -24,7 +24,7 @@ class Operators(NamedTuple):
     """What a query demands besides its words. Phrases are in the form of :func:`_normalize`.
 
     ``exact`` are its codes, versions and identifiers; ``alone``: the query is nothing but phrases. ``identifiers`` are
-    its names as source code has them, ``of_tests`` whether it asks of tests, or of generated or foreign code.
+    its names as source code has them, ``about_tests`` whether it is about tests, or generated or foreign code.
     """
 
     phrases: tuple[str, ...] = ()
@@ -32,7 +32,7 @@ class Operators(NamedTuple):
     excluded: tuple[str, ...] = ()
     alone: bool = False
     identifiers: tuple[str, ...] = ()
-    of_tests: bool = False
+    about_tests: bool = False
 
     def excludes(self, text: str) -> bool:
         """Return whether a text holds what is to be left out."""
@@ -62,16 +62,17 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
     while exclusions and (found := _EXCLUDED.search(text)):
         text = text[: found.start()]
         excluded.append(_normalize(found[1] or found[2]))
-    alone = not split_words(_QUOTED.sub(" ", text))
+    unquoted = _QUOTED.sub(" ", text)
+    alone = not split_words(unquoted)
     quoted = (_normalize(next(filter(None, found.groups()))) for found in _QUOTED.finditer(text))
     phrases = dict.fromkeys(phrase for phrase in quoted if len(phrase.split()) >= (1 if alone else 2))
     operators = Operators(
         phrases=tuple(phrases)[:_MOST_PHRASES],
-        exact=find_exact_words(_QUOTED.sub(" ", text))[:_MOST_PHRASES],
+        exact=find_exact_words(unquoted)[:_MOST_PHRASES],
         excluded=tuple(filter(str.strip, excluded)),
         alone=alone and bool(phrases),
-        identifiers=find_identifiers(_QUOTED.sub(" ", text))[:_MOST_PHRASES],
-        of_tests=asks_of_tests(text),
+        identifiers=find_identifiers(unquoted)[:_MOST_PHRASES],
+        about_tests=asks_about_tests(text),
     )
     return (text if excluded else query), operators
 

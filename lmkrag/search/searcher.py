@@ -249,7 +249,7 @@ def find_spans(
     if not len(candidates.sentences):
         return []
     if CODE in views.languages:
-        candidates = rank_code(candidates, views, operators.identifiers, of_tests=operators.of_tests)
+        candidates = rank_code(candidates, views, operators.identifiers, about_tests=operators.about_tests)
     grown: Iterable[Grown] = candidates.grow()
     score = candidates.score
     # 6. Re-rank: sentences have scores of their own then, spans those of their best sentences.

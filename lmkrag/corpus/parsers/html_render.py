@@ -10,6 +10,7 @@ from lmkrag.corpus.parsers.ordinals import format_ordinal
 
 _SKIPPED = {"script", "style", "noscript", "template", "head", "svg", "nav", "iframe", "object"}
 _SKIPPED |= {"canvas", "video", "audio"}
+_HIDDEN = {"a": "headerlink", "span": "katex-html"}  # elements of a class that are not shown, or shown twice
 _PARAGRAPHS = {"p", "div", "section", "article", "main", "aside", "header", "footer", "blockquote", "figure"}
 _PARAGRAPHS |= {"figcaption", "table", "caption", "dl", "dt", "dd", "form", "fieldset", "legend", "address"}
 _PARAGRAPHS |= {"details", "summary", "hr", "body", "option"}
@@ -48,8 +49,9 @@ def render(root: etree._Element) -> str:
 
 def _is_skipped(element: etree._Element) -> bool:
     """Whether an element is no text: not shown, a menu, a pilcrow beside a heading, or KaTeX's second equation."""
-    classes = element.get("class", "").split()
-    return element.tag in _SKIPPED or "katex-html" in classes or (element.tag == "a" and "headerlink" in classes)
+    if element.tag not in _HIDDEN:
+        return element.tag in _SKIPPED
+    return _HIDDEN[element.tag] in element.get("class", "").split()
 
 
 class _Lines:
