@@ -141,7 +141,8 @@ def _mine_question(snapshot: Searchable, query: Query, vector: np.ndarray, chose
     row = snapshot.find_document(query.doc_id)
     assert row is not None
     allowed = Selection(snapshot.documents, [row.id]) if chosen.within else None
-    search_query = SearchQuery(vector, query_words(query.query), top_k=_RESULTS, allowed=allowed)
+    words = query_words(query.query, snapshot.totals.languages)
+    search_query = SearchQuery(vector, words, top_k=_RESULTS, allowed=allowed)
     matches = gather_matches(snapshot, search_query)
     if not len(matches.sentences):
         return None
