@@ -47,7 +47,7 @@ class SentenceTokenizer:
         self._tokens.no_truncation()
         self._tokens.no_padding()
         self._tokens.encode_special_tokens = True  # a literal "[SEP]" in a document is text
-        self.prefix, self.suffix = _special_tokens(tokenizer)
+        self.prefix, self.suffix = special_tokens(tokenizer)
         self.landmark: list[int] = [int(tokenizer.token_to_id(landmark) or 0)] if landmark else []
         self._query_prefix = query_prefix
         self._title_tokens = min(title_tokens, window // 4)
@@ -106,7 +106,7 @@ class SentenceTokenizer:
         return len(self._tokens.encode(encodable(text), add_special_tokens=False).ids)
 
 
-def _special_tokens(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
+def special_tokens(tokenizer: Tokenizer) -> tuple[list[int], list[int]]:
     """Return what the tokenizer puts before and after a text."""
     bare = tokenizer.encode("a", add_special_tokens=False).ids
     dressed = tokenizer.encode("a").ids

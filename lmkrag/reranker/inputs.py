@@ -7,6 +7,7 @@ import numpy as np
 from tokenizers import Tokenizer
 
 from lmkrag.arrays import Ids
+from lmkrag.encoder.tokens import special_tokens
 from lmkrag.models.files import encodable
 from lmkrag.reranker.base import RerankPassage
 
@@ -44,9 +45,8 @@ class PairTokenizer:
         self._tokens.no_truncation()
         self._tokens.no_padding()
         self._tokens.encode_special_tokens = True
-        self._first, self._last, self._landmark = (
-            int(tokenizer.token_to_id(token) or 0) for token in ("[CLS]", "[SEP]", landmark)
-        )
+        (self._first,), (self._last,) = special_tokens(tokenizer)
+        self._landmark = int(tokenizer.token_to_id(landmark) or 0)
 
     def pair(self, question: str, passage: RerankPassage) -> PairTokens:
         """Tokenize a question and a passage; sentences that do not fit are left out, long ones are cut."""
