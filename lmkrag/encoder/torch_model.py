@@ -93,8 +93,9 @@ def load_backbone(folder: Path, **options: Any) -> Any:
     from transformers.utils import logging
 
     if is_packed(folder):
-        config = options.get("config") or AutoConfig.from_pretrained(folder)
-        backbone = AutoModel.from_config(config, dtype=options.get("dtype"))
+        config = options.pop("config", None) or AutoConfig.from_pretrained(folder)
+        options.pop("local_files_only", None)
+        backbone = AutoModel.from_config(config, **options)
         weights = {name: torch.from_numpy(value) for name, value in read_weights(folder / "model.safetensors").items()}
         result = backbone.load_state_dict(weights, strict=False)
         _check_missing(folder, result.missing_keys)

@@ -8,7 +8,13 @@ import numpy as np
 from lmkrag.arrays import Ids, Scores
 
 DEFAULT_RERANKER = "landmark-reranker"
-"""Our own, in this package."""
+"""Our own, which reads English."""
+
+MULTILINGUAL_RERANKER = "landmark-reranker-multilingual"
+"""Our own for the other languages of ``landmark-multilingual``."""
+
+SHIPPED = (DEFAULT_RERANKER, MULTILINGUAL_RERANKER)
+"""The re-rankers in this package."""
 
 PASSAGE_CHARS = 520
 """Characters of a passage, if its sentences are not longer."""

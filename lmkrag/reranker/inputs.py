@@ -12,7 +12,9 @@ from lmkrag.models.files import encodable
 from lmkrag.reranker.base import RerankPassage
 
 _QUESTION, _TITLE, _SENTENCE = 64, 16, 120  # tokens of each that are read, at most
-_PASSAGE = 240
+PASSAGE_TOKENS = 240
+"""Tokens of a passage that are read, unless a re-ranker says otherwise."""
+
 _LONGEST = 2_000  # characters of a question, title or sentence that are looked at
 
 
@@ -39,8 +41,9 @@ class PairTokens(NamedTuple):
 class PairTokenizer:
     """Tokenizes questions with passages. State: the tokenizer."""
 
-    def __init__(self, tokenizer: Tokenizer, landmark: str) -> None:
-        """Take the model's tokenizer, whose settings are changed, and its landmark."""
+    def __init__(self, tokenizer: Tokenizer, landmark: str, passage_tokens: int = PASSAGE_TOKENS) -> None:
+        """Take the model's tokenizer, whose settings are changed, its landmark, and the most tokens of a passage."""
+        self._passage_tokens = passage_tokens
         self._tokens = tokenizer
         self._tokens.no_truncation()
         self._tokens.no_padding()
@@ -55,7 +58,7 @@ class PairTokenizer:
         ids = [self._first, *question_ids, self._last, *title, *([self._landmark] if title else [])]
         owners = [-1] * len(ids)
         offsets = [(0, 0)] * len(ids)
-        room = len(question_ids) + 2 + _PASSAGE
+        room = len(question_ids) + 2 + self._passage_tokens
         for number, sentence in enumerate(passage.sentences):
             tokens, passages = self._encode(sentence, _SENTENCE)
             if len(ids) + len(tokens) + 2 > room:

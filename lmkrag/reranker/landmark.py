@@ -1,4 +1,4 @@
-"""``landmark-reranker``: our own cross-encoder, which scores every sentence of a passage at its landmark.
+"""Our own cross-encoders, which score every sentence of a passage at its landmark.
 
 Three layers of BERT read the question and the passage together; a sentence's scores come from the mean of its tokens'
 states, that of the question's, and late interaction: for each token of the question the most similar token of the
@@ -26,9 +26,16 @@ from lmkrag.models.packing import WORDS
 from lmkrag.models.precision import choose_ranges, find_precision
 from lmkrag.models.quantization import check_ranges, quantize
 from lmkrag.models.session import Session
-from lmkrag.reranker.base import DEFAULT_RERANKER, PassageScores, RerankPassage, ScoredSentences, unread_scores
+from lmkrag.reranker.base import (
+    DEFAULT_RERANKER,
+    SHIPPED,
+    PassageScores,
+    RerankPassage,
+    ScoredSentences,
+    unread_scores,
+)
 from lmkrag.reranker.graph import ANSWER_BOUNDS, INPUTS, LINEAR, LOGITS, OUTPUTS, TOKEN_SIMILARITY, WEIGHTS, head_nodes
-from lmkrag.reranker.inputs import PairTokenizer, PairTokens
+from lmkrag.reranker.inputs import PASSAGE_TOKENS, PairTokenizer, PairTokens
 from lmkrag.reranker.listwise import SHARE, ListwiseModel
 
 FORMAT = 1
@@ -85,7 +92,9 @@ class LandmarkReranker:
             nodes = [*bert_nodes(config, int8=ranges is not None), *head_nodes()]
             fused |= head
             graph = build_model(nodes, {**BERT_INPUTS, **INPUTS}, OUTPUTS, fused)
-            tokens = PairTokenizer(Tokenizer.from_file(str(base / "tokenizer.json")), settings["landmark"])
+            tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
+            passage_tokens = int(settings.get("passage_tokens", PASSAGE_TOKENS))
+            tokens = PairTokenizer(tokenizer, settings["landmark"], passage_tokens)
             return cls(
                 name or DEFAULT_RERANKER,
                 Session(graph, fused),
@@ -142,8 +151,8 @@ def find_reranker(name: str | None) -> Path:
     Raises:
         UsageError: there is none.
     """
-    if name is None or name == DEFAULT_RERANKER:
-        return Path(__file__).with_name("weights") / DEFAULT_RERANKER
+    if name is None or name in SHIPPED:
+        return Path(__file__).with_name("weights") / (name or DEFAULT_RERANKER)
     folder = Path(name).expanduser()
     if not (folder / "reranker.json").is_file():
         raise UsageError(f"re-ranker {name!r}: no folder with a reranker.json")

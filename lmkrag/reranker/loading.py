@@ -5,17 +5,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmkrag.errors import UsageError
-from lmkrag.reranker.base import DEFAULT_RERANKER, Reranker
+from lmkrag.reranker.base import DEFAULT_RERANKER, SHIPPED, Reranker
 
 if TYPE_CHECKING:  # the graph's library takes time to import, and not every search reads
     from lmkrag.reranker.landmark import LandmarkReranker
 
 
 def load_reranker(reranker: Reranker | str | None = None) -> Reranker:
-    """Return a re-ranker: our own, one of ours in a folder, or a cross-encoder of sentence-transformers.
+    """Return a re-ranker: one of ours by its name, one in a folder, or a cross-encoder of sentence-transformers.
 
     Args:
-        reranker: a folder or hub name; our own without one. One that is loaded already is returned as it is.
+        reranker: a name, folder or hub name; our own for English without one. One that is loaded already is returned
+            as it is.
 
     Raises:
         UsageError: no such folder. EncoderError: it can't be loaded. MissingExtra: sentence-transformers is missing.
@@ -37,7 +38,7 @@ def load_landmark_reranker() -> "LandmarkReranker":
 @lru_cache(maxsize=4)
 def _load(name: str) -> Reranker:
     folder = Path(name).expanduser()
-    if name == DEFAULT_RERANKER or (folder / "reranker.json").is_file():
+    if name in SHIPPED or (folder / "reranker.json").is_file():
         from lmkrag.reranker.landmark import LandmarkReranker
 
         return LandmarkReranker.load(name)

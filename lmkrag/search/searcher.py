@@ -13,7 +13,7 @@ from lmkrag.index.words.exact import asks_in_english
 from lmkrag.index.words.terms import merge_variants, query_variants, query_words
 from lmkrag.readers.base import LanguageModelReader, Reader
 from lmkrag.readers.prompt import Layout, build_context, framed_cost
-from lmkrag.reranker.base import Reranker
+from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
 from lmkrag.reranker.loading import load_reranker
 from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_ranking import rank_code
@@ -129,18 +129,18 @@ class Searcher:
     def _start_reranking(self, question: str, request: SearchRequest) -> Reranking | None:
         wanted = request.rerank
         if wanted is None:
-            wanted = self._rerank and request.mode != "lexical" and self._is_readable(question)
+            wanted = self._rerank and request.mode != "lexical"
         if not wanted:
             return None
         timeout_ms = request.rerank_timeout_ms or self._timeout_ms
         prose_only = request.rerank is None and self._reranker is None
-        load = partial(load_reranker, self._reranker)
+        load = partial(load_reranker, self._reranker or self._choose_reranker(question))
         return Reranking(question, load, prose_only=prose_only, timeout_ms=timeout_ms, weights=self._weights)
 
-    def _is_readable(self, question: str) -> bool:
-        """Whether our re-ranker, which reads English, knows the language of a question."""
-        is_english = self._encoders.name != MULTILINGUAL_ENCODER or self._reranker is not None
-        return is_english or asks_in_english(question) or detect_language(question) == ENGLISH
+    def _choose_reranker(self, question: str) -> str:
+        """Which re-ranker of ours reads the language of a question."""
+        is_english = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
+        return DEFAULT_RERANKER if is_english or detect_language(question) == ENGLISH else MULTILINGUAL_RERANKER
 
     def _text_cost(self, number: int, span: Span) -> int:
         return self._encoders.count_tokens(span.text)

@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from tokenizers import Tokenizer
 
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.corpus.sentences import split_sentences
@@ -55,7 +54,7 @@ def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
 
 
 def calibrate_reranker(
-    folder: Path, base: str, layers: int, landmark: str, mined: Iterable[Sequence[MinedQuestion]]
+    folder: Path, base: str, layers: int, tokens: PairTokenizer, mined: Iterable[Sequence[MinedQuestion]]
 ) -> None:
     """Measure the ranges of a re-ranker folder and write them into it.
 
@@ -63,13 +62,11 @@ def calibrate_reranker(
         folder: of the re-ranker.
         base: the encoder that it was trained from.
         layers: that it has.
-        landmark: its landmark.
+        tokens: its tokenizer.
         mined: questions of each set, of which the first are read.
     """
-    source = find_model(base)
-    config, fused = read_body(folder, source, layers)
+    config, fused = read_body(folder, find_model(base), layers)
     meter = RangeMeter(fused, config)
-    tokens = PairTokenizer(Tokenizer.from_file(str(source / "tokenizer.json")), landmark)
     for questions in mined:
         for question, passages in questions[:_QUESTIONS]:
             for pair in tokens.pairs(

@@ -11,12 +11,13 @@ from torch.nn import functional
 from lmkrag.encoder.spec import find_model, read_settings
 from lmkrag.encoder.torch_model import load_backbone
 from lmkrag.errors import EncoderError, UsageError
+from lmkrag.models.bert import is_packed
 from lmkrag.models.files import make_readable, write_json
 from lmkrag.reranker.landmark import FORMAT
 from lmkrag.training.mining import ANSWERS, UNKNOWN
 from lmkrag.training.reranker_settings import RerankerSettings
 from lmkrag.training.reranker_steps import PlaceBatch, PlaceStep
-from lmkrag.training.weights import save_half
+from lmkrag.training.weights import pack_layers, save_half
 
 _ANSWER_SHARE, _SHORT_SHARE = 0.3, 0.4  # of the losses beside the order's
 _SCALE = 20.0  # of similarities in the softmax, at the start
@@ -85,24 +86,23 @@ class RerankerModel(nn.Module):
         Raises:
             UsageError: the base has no landmark, or too few layers. EncoderError: it can't be loaded.
         """
+        from transformers import AutoConfig
+
         super().__init__()
         self._settings = settings
         base = find_model(settings.base)
         self.landmark = read_settings(base).get("landmark", "")
         try:
-            bert = load_backbone(
-                base,
-                dtype=torch.float32,
-                attn_implementation="eager",  # for texts this short the fused one is half as fast on a CPU
-                add_pooling_layer=False,
-                hidden_dropout_prob=0.0,
-                attention_probs_dropout_prob=0.0,
-            )
+            config = AutoConfig.from_pretrained(base)
+            config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
+            # For texts this short the fused attention is half as fast on a CPU.
+            bert = load_backbone(base, config=config, dtype=torch.float32, attn_implementation="eager")
         except (OSError, ValueError, TypeError) as error:
             raise EncoderError(f"{base}: can't be loaded as a base ({error})") from error
         if not self.landmark or bert.config.model_type != "bert" or len(bert.encoder.layer) < settings.layers:
             raise UsageError(f"{base}: a re-ranker needs a BERT with a landmark and {settings.layers} layers or more")
         bert.encoder.layer = bert.encoder.layer[: settings.layers]
+        bert.pooler = None
         bert.embeddings.word_embeddings.weight.requires_grad_(False)  # the encoder's, and stay so: one file for both
         self.bert = bert
         self.head = Head(bert.config.hidden_size)
@@ -182,12 +182,15 @@ def save_reranker(model: RerankerModel, settings: RerankerSettings, folder: Path
     weights |= {f"head.{name}": value for name, value in model.head.state_dict().items()}
     weights = {name: value for name, value in weights.items() if value.is_floating_point()}
     save_half(weights, folder / "model.safetensors")
+    if is_packed(find_model(settings.base)):
+        pack_layers(folder / "model.safetensors")
     described = {
         "format": FORMAT,
         "base": settings.base,
         "layers": settings.layers,
         "landmark": model.landmark,
         "weight": settings.weight,
+        "passage_tokens": settings.passage_tokens,
     }
     write_json(folder / "reranker.json", described)
     make_readable(folder)

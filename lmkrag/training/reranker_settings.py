@@ -10,6 +10,7 @@ import numpy as np
 from lmkrag.arrays import Floats
 from lmkrag.errors import UsageError
 from lmkrag.reranker.base import DEFAULT_RERANKER
+from lmkrag.reranker.inputs import PASSAGE_TOKENS
 from lmkrag.training.settings import PRECISIONS, build_settings, read_toml
 
 
@@ -71,7 +72,8 @@ class RerankerSettings(MiningSettings):
     folder of a re-ranker to go on from, empty for a new one. A step reads ``passages`` for each of ``questions``
     questions. ``unanswerable``: the share of the questions of sets with short answers that are changed so that nothing
     answers them. ``titles``: the share of passages that are read with their documents' titles. ``weight``: of the
-    scores beside similarities, see :class:`lmkrag.reranker.base.Reranker`.
+    scores beside similarities, see :class:`lmkrag.reranker.base.Reranker`. ``passage_tokens``: the most of a passage
+    that are read.
     """
 
     start: str = ""
@@ -81,6 +83,7 @@ class RerankerSettings(MiningSettings):
     unanswerable: float = 0.2
     titles: float = 0.5
     weight: float = 0.03
+    passage_tokens: int = PASSAGE_TOKENS
     precision: str = "auto"
 
 

@@ -46,12 +46,12 @@ def train_reranker(settings: RerankerSettings, *, report_to: str = "none") -> Pa
     model = RerankerModel(settings)
     tokenizer = Tokenizer.from_file(str(find_model(settings.base) / "tokenizer.json"))
     arguments = mining_arguments(settings, report_to, bf16=use_bfloat16(settings.precision))
-    tokens = PairTokenizer(tokenizer, model.landmark)
+    tokens = PairTokenizer(tokenizer, model.landmark, settings.passage_tokens)
     data = RerankerData(settings, mined, tokens, arguments.world_size)
     if train_steps("re-ranker", model, data, _groups(model, settings.learning_rate), arguments):
         save_reranker(model, settings, out / "reranker")
         log.info("measuring the ranges for int8")
-        calibrate_reranker(out / "reranker", settings.base, settings.layers, model.landmark, mined)
+        calibrate_reranker(out / "reranker", settings.base, settings.layers, tokens, mined)
     return out / "reranker"
 
 

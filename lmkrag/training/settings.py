@@ -2,7 +2,7 @@
 
 import importlib.util
 import tomllib
-from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass, replace
 from pathlib import Path
 from types import GenericAlias
 from typing import Any, get_args, get_origin, get_type_hints
@@ -27,7 +27,8 @@ PRECISIONS = ("auto", "float32", "bfloat16")
 class ModelSettings:
     """The encoder to train.
 
-    ``base``: a folder, a hub name, or empty for the packaged all-MiniLM-L6-v2. ``causal``: let a token see only what
+    ``base``: an encoder's name, a folder (beside the configuration if its path begins with a dot), or empty for the
+    packaged all-MiniLM-L6-v2. ``causal``: let a token see only what
     is before it. ``lora``: rank of low-rank adapters, 0 to train every weight. ``positions``: stretch a table of
     absolute positions to so many by interpolation (Zhu et al., "LongEmbed", arXiv 2404.12096), 0 to leave it.
     ``title_tokens``: how much of its title each window of a document begins with. ``layers``: of the base to keep,
@@ -162,6 +163,7 @@ def prepare_training(threads: int) -> None:
         raise MissingExtra("train", "accelerate")
     if threads:
         torch.set_num_threads(threads)
+    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for each shape, which takes longer than a step
 
 
 def load_settings(path: Path) -> TrainSettings:
@@ -171,6 +173,8 @@ def load_settings(path: Path) -> TrainSettings:
         UsageError: no such file, not TOML, a key, a type or a value that makes no sense, a set that does not exist.
     """
     settings: TrainSettings = build_settings(TrainSettings, {**read_toml(path), "folder": path.parent}, str(path))
+    if settings.model.base.startswith("."):
+        settings = replace(settings, model=replace(settings.model, base=str(settings.resolve(settings.model.base))))
     _check(settings, path)
     return settings
 

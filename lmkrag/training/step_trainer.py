@@ -2,6 +2,7 @@
 
 import logging
 import math
+import os
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,7 @@ def step_arguments(
         report_to: ``none``, ``tensorboard`` or ``wandb``.
         own: more of its arguments.
     """
+    workers = min(8, os.cpu_count() or 1) if torch.cuda.is_available() else 0  # a card waits for steps
     arguments = TrainingArguments(
         output_dir=str(folder),
         per_device_train_batch_size=1,  # a step is a batch already
@@ -54,7 +56,7 @@ def step_arguments(
         report_to=report_to,
         seed=seed,
         remove_unused_columns=False,
-        dataloader_num_workers=0,
+        dataloader_num_workers=workers,
         dataloader_pin_memory=False,
         disable_tqdm=True,  # its bar and prints go to standard output, which is for the result
         train_sampling_strategy="sequential",

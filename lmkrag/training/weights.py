@@ -4,6 +4,7 @@ from pathlib import Path
 
 import numpy as np
 from safetensors import safe_open
+from safetensors.numpy import load_file
 from safetensors.numpy import save_file as save_arrays
 from safetensors.torch import save_file
 from torch import Tensor, isfinite
@@ -33,6 +34,11 @@ def save_half(
         raise EncoderError(f"{path.parent}: weights that are not finite are not saved")
     stored = {name: value.detach().cpu().half().contiguous() for name, value in weights.items()}
     save_file(stored | (exact or {}), path, metadata=None if config is None else {"config": config})
+
+
+def pack_layers(path: Path) -> None:
+    """Write a file of weights anew, the matrices of its layers in 8 bits (:mod:`lmkrag.models.packing`)."""
+    save_arrays(pack_matrices(load_file(path)), path, {"format": "pt"})
 
 
 def pack_encoder(folder: Path, base: Path) -> None:

@@ -3,6 +3,7 @@
 import pytest
 
 from lmkrag import Document, Engine
+from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER
 
 TEXTS = {
     "urlaub": "Der Abteilungsleiter genehmigt den Urlaub. Anträge müssen vier Wochen vorher gestellt werden.",
@@ -14,8 +15,12 @@ TEXTS = {
 
 
 @pytest.fixture(scope="module")
-def engine(tmp_path_factory):
-    path = tmp_path_factory.mktemp("languages") / "index"
+def path(tmp_path_factory):
+    return tmp_path_factory.mktemp("languages") / "index"
+
+
+@pytest.fixture(scope="module")
+def engine(path):
     with Engine.open(path, create=True, encoder="landmark-multilingual") as opened:
         opened.add([Document(name, text=text) for name, text in TEXTS.items()])
         yield opened
@@ -36,6 +41,19 @@ def test_what_the_documents_answer_is_answered(engine, question, words):
     assert answer.found
     assert words in answer.text
     assert answer.confidence is not None and answer.confidence > 0.3
+
+
+def test_questions_of_other_languages_are_reranked_by_what_reads_them(engine, path):
+    question = "Wie oft wird die Lampe gereinigt?"
+
+    def scores(**options):
+        return [span.score for span in engine.search(question, top_k=3, **options)]
+
+    assert scores() == scores(rerank=True) != scores(rerank=False)
+    with Engine.open(path, reranker=MULTILINGUAL_RERANKER) as named:
+        assert [span.score for span in named.search(question, top_k=3)] == scores()
+    with Engine.open(path, reranker=DEFAULT_RERANKER) as english:
+        assert [span.score for span in english.search(question, top_k=3)] != scores()
 
 
 @pytest.mark.parametrize(

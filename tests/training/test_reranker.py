@@ -10,9 +10,11 @@ from click.testing import CliRunner
 from safetensors.torch import load_file
 from tokenizers import Tokenizer
 
+from lmkrag import Engine
 from lmkrag.cli import main
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import UsageError
+from lmkrag.evaluation.dataset import write_records
 from lmkrag.models.packing import WORDS
 from lmkrag.models.quantization import check_ranges, read_ranges
 from lmkrag.reranker.base import RerankPassage
@@ -61,6 +63,49 @@ def test_passages_hold_the_evidence_and_near_misses(mined, sample_set):
                 assert passage.labels[number] == ANSWERS
                 assert 0 <= start < end <= len(passage.sentences[number])
     assert sum(ANSWERS not in passage.labels for _, passages in mined for passage in passages) > len(mined)
+
+
+def test_questions_of_other_languages_are_searched_with_their_words(tmp_path):
+    texts = {
+        "haus": "Die Häuser am Hafen wurden 1890 gebaut. Nach dem Feuer zogen die Fischer in die Oberstadt.",
+        "boot": "Drei Boote liegen im Winter an Land. Im Mai werden sie gestrichen und kalfatert.",
+    }
+    start = texts["haus"].index("Die Häuser")
+    spans = [[start, start + len("Die Häuser am Hafen wurden 1890 gebaut.")]]
+    folder = tmp_path / "set"
+    folder.mkdir()
+    write_records(folder / "docs.jsonl.gz", ({"doc_id": k, "title": "", "text": v} for k, v in texts.items()))
+    question = "Wann hat man ein Haus gebaut?"
+    write_records(folder / "queries.jsonl.gz", [{"query_id": "1", "query": question, "doc_id": "haus", "spans": spans}])
+    settings = RerankerSettings(
+        out="run", data=str(tmp_path), sets=[RerankerSet("set")], steps=1, base="landmark-multilingual", folder=tmp_path
+    )
+    (mined,) = mine_passages(settings, settings.sets[0])
+    with Engine.open(tmp_path / "run" / "indexes" / "set") as engine:
+        best = engine.search(question, level="sentence", top_k=1, rerank=False)[0]
+    assert "Häuser" in best.text
+    scores = [score for passage in mined.passages for score in passage.scores]
+    assert max(scores) == pytest.approx(best.score, abs=1e-4)
+
+
+def test_the_words_of_a_packed_base_are_not_written_again(tmp_path, sample_set):
+    settings = RerankerSettings(
+        out="run",
+        data=str(sample_set.parent),
+        sets=[],
+        steps=1,
+        layers=1,
+        base="landmark-multilingual",
+        passage_tokens=400,
+        folder=tmp_path,
+    )
+    model = RerankerModel(settings)
+    save_reranker(model, settings, tmp_path / "reranker")
+    assert (tmp_path / "reranker" / "model.safetensors").stat().st_size < 4_000_000  # a layer in 8 bits, not in 16
+    loaded = LandmarkReranker.load(str(tmp_path / "reranker"))
+    passage = RerankPassage("", ("Das Lager hat zu. ",) * 40 + ("Äpfel werden im Mai gepflückt.",))
+    (reading,) = loaded.read("Wann werden Äpfel gepflückt?", [passage])
+    assert reading.answers[-1] > -10  # after 240 tokens, too
 
 
 def test_a_step_is_a_function_of_its_number(settings, mined):

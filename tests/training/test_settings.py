@@ -27,6 +27,11 @@ def test_defaults_and_relative_paths(config, tmp_path):
     assert settings.model.pooling == "lmk+mean"
 
 
+def test_a_base_beside_the_configuration(config, tmp_path):
+    config.write_text(config.read_text().replace("[[stages]]", '[model]\nbase = "./base/encoder"\n[[stages]]'))
+    assert load_settings(config).model.base == str(tmp_path / "base" / "encoder")
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
