@@ -13,7 +13,7 @@ from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError
 from lmkrag.models.precision import PRECISION, multiplies_int8
 from lmkrag.models.quantization import RANGES
-from lmkrag.reranker.base import RerankPassage
+from lmkrag.reranker.base import MULTILINGUAL_RERANKER, SHIPPED, RerankPassage
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 
 ORCHARD = RerankPassage(
@@ -45,6 +45,33 @@ def test_the_sentence_and_the_words_that_answer_are_found(reranker, question, se
     assert reading.rank.argmax() == reading.answers.argmax() == sentence
     start, end = reading.short[sentence]
     assert words in ORCHARD.sentences[sentence][start:end]
+
+
+@pytest.mark.parametrize(
+    ("question", "sentences", "answer"),
+    [
+        (
+            "Wann werden die Äpfel gepflückt?",
+            ("Birnen reifen im Oktober. ", "Die Äpfel werden im Mai gepflückt. ", "Der Zaun ist 240 Meter lang."),
+            1,
+        ),
+        (
+            "Qui a planté le verger ?",
+            (
+                "La clôture mesure 240 mètres. ",
+                "On cueille les pommes en mai. ",
+                "Anna Berg a planté le verger en 1892.",
+            ),
+            2,
+        ),
+        ("柵の長さは？", ("梨は十月に熟す。", "柵の長さは240メートルである。", "果樹園は1892年に作られた。"), 1),
+        ("Кто посадил сад?", ("Сад посадила Анна Берг. ", "Груши созревают в октябре. ", "Забор длинный."), 0),
+        ("متى يقطف التفاح؟", ("ينضج الكمثرى في أكتوبر. ", "يقطف التفاح في مايو. ", "طول السور 240 مترا."), 1),
+    ],
+)
+def test_the_sentence_that_answers_in_other_languages_is_found(question, sentences, answer):
+    (reading,) = LandmarkReranker.load(MULTILINGUAL_RERANKER).read(question, [RerankPassage("", sentences)])
+    assert reading.rank.argmax() == reading.answers.argmax() == answer
 
 
 def test_a_question_that_is_not_answered_has_low_odds(reranker):
@@ -119,22 +146,23 @@ def test_scores_that_are_not_finite_order_nothing(folder):
 
 
 @pytest.mark.skipif(not multiplies_int8(), reason="the processor multiplies no int8 (VNNI)")
-def test_int8_says_what_float32_says(corpus, monkeypatch):
+@pytest.mark.parametrize("name", SHIPPED)
+def test_int8_says_what_float32_says(name, corpus, monkeypatch):
     monkeypatch.setenv(PRECISION, "int8")
-    fast = LandmarkReranker.load()
+    fast = LandmarkReranker.load(name)
     monkeypatch.setenv(PRECISION, "float32")
-    exact = LandmarkReranker.load()
+    exact = LandmarkReranker.load(name)
     text = (corpus / "glass-river.txt").read_text("utf-8")
     sentences = [text[sentence.start : sentence.end] for sentence in split_sentences(text)]
     passages = [RerankPassage("", tuple(sentences[first : first + 5])) for first in range(0, len(sentences), 5)]
     for question in ("Which stones moved?", "When did it freeze?"):
         one, other = (reranker.read(question, passages) for reranker in (exact, fast))
-        for name, least in (("rank", 0.99), ("answers", 0.99)):
+        for scores in ("rank", "answers"):
             ranks, others = (
-                np.concatenate([getattr(reading, name) for reading in readings]) for readings in (one, other)
+                np.concatenate([getattr(reading, scores) for reading in readings]) for readings in (one, other)
             )
             assert not np.array_equal(ranks, others)
-            assert np.corrcoef(ranks, others)[0, 1] > least
+            assert np.corrcoef(ranks, others)[0, 1] > 0.99
 
 
 @pytest.mark.skipif(not multiplies_int8(), reason="the processor multiplies no int8 (VNNI)")
