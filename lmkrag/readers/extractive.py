@@ -52,9 +52,10 @@ _ASKS_HOW = re.compile(
 _COMMAND = re.compile(r"^\s*(?:\$ \S|```|~~~)|^(?: {4,}|\t)\S|::\s*$", re.MULTILINE)
 _SHOWS = 0.05  # of a passage with a command, in the units of scores
 
-# Of the logistic regression of :func:`confidence_features`, fitted on training sets: see ``benchmarks/confidence.py``.
+# Of the logistic regression of :func:`confidence_features`, fitted on training sets: see ``benchmarks/confidence.py``
+# and, for other languages than English, ``benchmarks/refusals.py``.
 _BIAS, _CONFIDENCE = -4.3, (5.1, 3.0, 0.08, -2.9, 1.3)
-_FOREIGN_BIAS, _FOREIGN_CONFIDENCE = -4.3, (8.0, 3.0, -2.9)
+_FOREIGN_BIAS, _FOREIGN_CONFIDENCE = -6.0, (11.0, 3.5, -2.9)
 _SUREST = 10.0  # log-odds beyond which a sentence's count no more
 _QUOTES = 3
 _WORDS = 4  # a heading alone answers nothing

@@ -52,13 +52,13 @@ def test_the_sentence_and_the_words_that_answer_are_found(reranker, question, se
     [
         (
             "Wann werden die Äpfel gepflückt?",
-            ("Birnen reifen im Oktober. ", "Die Äpfel werden im Mai gepflückt. ", "Der Zaun ist 240 Meter lang."),
+            ("Birnen reifen im Herbst. ", "Die Äpfel werden im Mai gepflückt. ", "Der Zaun ist 240 Meter lang."),
             1,
         ),
         (
             "Qui a planté le verger ?",
             (
-                "La clôture mesure 240 mètres. ",
+                "La clôture a 240 mètres. ",
                 "On cueille les pommes en mai. ",
                 "Anna Berg a planté le verger en 1892.",
             ),
