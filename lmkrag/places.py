@@ -1,7 +1,9 @@
 """Where a result is, in words that people find it by: a line, a page, a row, or a paragraph under a heading."""
 
 import re
+from textwrap import wrap
 from typing import TYPE_CHECKING
+from urllib.parse import quote, urldefrag
 
 if TYPE_CHECKING:
     from lmkrag.types import Span
@@ -16,7 +18,8 @@ _UNITS = {**dict.fromkeys(TABLES, "row"), "json": "record", "rtf": "paragraph", 
 """What a line of a document is, by its kind; in documents of other kinds blank lines divide paragraphs."""
 
 _PAGES = {"odp": "slide", "pptx": "slide"}
-_LONGEST = 60  # characters of a heading
+_LONGEST = 60  # characters of a heading, and of the words that a page is opened at
+_MARK = re.compile(r"^(?:#+|[>*+-]|\d+[.)])\s+")
 _RECORD = re.compile(r"(?:[^|:\n]{1,60}: [^|\n]*(?: \| |$))+")
 
 
@@ -43,11 +46,23 @@ def find_place(span: "Span", start: int, end: int) -> str:
 
 
 def find_url(span: "Span") -> str:
-    """Return the address of the page that a span is of, as its metadata have it; empty without one."""
+    """Return the address of the page that a span is of, as its metadata have it; empty without one.
+
+    A web page is opened at the words of the best hit (a text fragment, https://wicg.github.io/scroll-to-text-fragment/),
+    a PDF at its page.
+    """
     url = span.meta.get("url")
     if not isinstance(url, str) or not url.startswith(("http://", "https://")):
         return ""
-    return f"{url}#page={span.page}" if span.kind == "pdf" and span.page else url
+    if span.kind == "pdf" and span.page:
+        return f"{url}#page={span.page}"
+    if span.kind == "html" and span.hits:
+        hit = span.text[max(0, span.hits[0].start - span.start) : max(0, span.hits[0].end - span.start)]
+        line = _MARK.sub("", hit.strip().partition("\n")[0])
+        words = next(iter(wrap(line, _LONGEST, break_long_words=False, break_on_hyphens=False)), "")
+        if 0 < len(words) <= _LONGEST and "|" not in words:  # the cells of a row are no running text there
+            return f"{urldefrag(url).url}#:~:text={quote(words, safe='').replace('-', '%2D')}"
+    return url
 
 
 def number_paragraph(before: str, line: str, kind: str) -> int:

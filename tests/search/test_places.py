@@ -7,7 +7,7 @@ import pytest
 
 from lmkrag import Engine
 from lmkrag.places import find_place
-from lmkrag.types import Span
+from lmkrag.types import Hit, Span
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +87,28 @@ def test_a_row_in_a_span_that_begins_before_the_heading_of_the_sheet(engine):
     row = text.index("Part: Valve")
     sheet = Span("prices.xlsx", "", 0, len(text), text, 1.0, kind="xlsx", paragraph=1, headings=("Prices",))
     assert find_place(sheet, row, len(text)) == "prices.xlsx, Prices, row 3"
+
+
+@pytest.mark.parametrize(
+    ("text", "fragment"),
+    [
+        ("Turn the brass key twice.", "Turn%20the%20brass%20key%20twice."),
+        ("## 3. Leave, pay and co-workers\n\nText.", "3.%20Leave%2C%20pay%20and%20co%2Dworkers"),
+        (
+            "- A rope " + "of forty metres " * 20,
+            "A%20rope%20of%20forty%20metres%20of%20forty%20metres%20of%20forty%20metres%20of",
+        ),
+        ("船が出る。", "%E8%88%B9%E3%81%8C%E5%87%BA%E3%82%8B%E3%80%82"),
+        ("| B-7 | 12 |", ""),
+        ("船" * 80, ""),
+    ],
+)
+def test_a_web_page_is_opened_at_the_words_of_the_hit(text, fragment):
+    hit = Hit(0, "a.html", 0, 0, len(text), 1.0, 1.0, 0.0)
+    meta = {"url": "https://example.org/a#top"}
+    span = Span("a.html", "", 0, len(text), text, 1.0, kind="html", hits=(hit,), meta=meta)
+    expected = f"https://example.org/a#:~:text={fragment}" if fragment else meta["url"]
+    assert span.url == expected
 
 
 def test_where_there_is_too_much_to_count_characters_are_told(engine, monkeypatch):
