@@ -6,7 +6,7 @@
 Takes questions of the sets `ml_x_*` below DATA, in up to 25 languages, about documents in English or in another
 language, each set in one index. Prints, by the language of the question, how often the first passage holds the answer
 and recall within 1,000 characters, in %, first for English documents, then for those of other languages; then the same
-by the language of the document. Not re-ranked: the re-ranker reads English.
+by the language of the document. Not re-ranked.
 """
 
 import argparse
