@@ -17,7 +17,7 @@ DEFINITION = re.compile(
 _LONGEST = 100  # characters of a definition
 _DEEPEST = 3  # definitions that a group is read with
 
-CLOSES = re.compile(r"[)\]}]|end\b|else\b|elif\b|except\b|finally\b|catch\b|fi\b|done\b|esac\b")
+CLOSES = re.compile(r"[)\]{}]|where\b|end\b|else\b|elif\b|except\b|finally\b|catch\b|fi\b|done\b|esac\b")
 """How a line begins that belongs to the block before it, although it is not indented."""
 
 

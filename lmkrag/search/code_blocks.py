@@ -1,7 +1,12 @@
 """The function, class or section around some lines of source code, by indentation."""
 
+import re
+
 from lmkrag.corpus.code_lines import CLOSES, measure_indentation
 from lmkrag.index.view import DocumentView
+
+_ABOVE = re.compile(r"\*|//|/\*|#|--|@")
+"""How a line begins that belongs to what is below it: a comment or a decorator."""
 
 
 def enclosing_block(view: DocumentView, start: int, end: int, most: int) -> tuple[int, int]:
@@ -36,19 +41,31 @@ def enclosing_block(view: DocumentView, start: int, end: int, most: int) -> tupl
 def _block(lines: list[str], indents: list[int], first: int, stop: int, base: int) -> tuple[int, int]:
     """Lines ``[top, bottom)`` of the block that opens with indentation ``base``."""
 
+    def closes(i: int) -> bool:
+        return bool(CLOSES.match(lines[i].lstrip()))
+
     def is_inside(i: int) -> bool:
-        return lines[i].isspace() or indents[i] > base or bool(CLOSES.match(lines[i].lstrip()))
+        return lines[i].isspace() or indents[i] > base or (indents[i] == base and closes(i))
+
+    def continues(i: int) -> bool:
+        return not lines[i].isspace() and indents[i] == base
+
+    def leads(i: int) -> bool:  # a comment may have a star in each line
+        return (continues(i) and not closes(i)) or lines[i].lstrip().startswith("*")
 
     top, bottom = first, stop
     while top > 0 and is_inside(top):
         top -= 1
-    while top > 0 and not lines[top - 1].isspace() and indents[top - 1] == base:
+    while top > 0 and leads(top - 1):
         top -= 1
     while bottom < len(lines) and is_inside(bottom):
         bottom += 1
-    if bottom == stop:  # flat lines: up to a blank one
-        while bottom < len(lines) and not lines[bottom].isspace() and indents[bottom] == base:
+    is_flat = bottom == stop
+    while bottom < len(lines) and continues(bottom) and (is_flat or _ABOVE.match(lines[bottom - 1].lstrip())):
+        bottom += 1
+        while bottom < len(lines) and is_inside(bottom) and not (is_flat and lines[bottom].isspace()):
             bottom += 1
+            is_flat = False
     while bottom > stop and lines[bottom - 1].isspace():
         bottom -= 1
     return top, bottom

@@ -173,6 +173,58 @@ def test_code_comes_by_whole_functions(make_view, piece, first, last):
     assert found.endswith(last)
 
 
+JAVADOC = """class Ferry {
+    /**
+     * Returns the fare of a vehicle.
+     */
+    @Override
+    public int fare(int length) {
+        return 40 + length;
+    }
+
+    int berth() { return 2; }
+}
+"""
+ALLMAN = """int first(void)
+{
+    return 1;
+}
+// How long the crossing takes.
+int minutes(int knots)
+{
+    return 55 * 12 / knots;
+}
+int last(void) { return 3; }
+"""
+WHERE = """fn load<T>(cars: &[T]) -> usize
+where
+    T: Vehicle,
+{
+    cars.len()
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "piece", "first", "last"),
+    [
+        (JAVADOC, "return 40", "/**", "    }"),
+        (JAVADOC, "fare of a vehicle", "/**", "    }"),
+        (JAVADOC.replace("    int berth() { return 2; }\n", ""), "return 40", "/**", "    }"),
+        (ALLMAN, "return 55", "// How long", "}"),
+        (ALLMAN, "crossing takes", "// How long", "}"),
+        (WHERE, "cars.len()", "fn load", "}"),
+        (WHERE, "T: Vehicle", "fn load", "}"),
+    ],
+)
+def test_comments_and_braces_of_a_function_belong_to_it(make_view, text, piece, first, last):
+    start = text.index(piece)
+    low, high = enclosing_block(make_view(text, kind="code"), start, start + len(piece), 150)
+    lines = text[low:high].rstrip().splitlines()
+    assert (lines[0].lstrip().startswith(first), lines[-1].rstrip()) == (True, last)
+    assert "berth" not in text[low:high] and "last" not in text[low:high]
+
+
 def test_of_a_long_class_only_the_method_comes(make_view):
     methods = "".join(f"    def method_{n}(self):\n        value = {n}\n        return value\n\n" for n in range(60))
     text = f"class Long:\n{methods}"
