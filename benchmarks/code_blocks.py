@@ -1,4 +1,4 @@
-"""How often is the block of source code that a result is completed to the one that a grammar gives?
+"""How often are blocks of source code and definitions, as lmkrag finds them, those of a grammar?
 
     pip install tree-sitter tree-sitter-{python,javascript,go,rust,java,c}
     python benchmarks/code_blocks.py FOLDER... [--files 150]
@@ -6,7 +6,8 @@
 Takes files of each language below the folders and lines inside some of their functions. lmkrag completes a line to
 the largest block of at most 2,000 characters around it, by indentation; a grammar says where functions and classes,
 with the comments and decorators above them, begin and end. Prints, by language, how often both blocks are the same and
-how often ours holds at least one whole function, in %.
+how often ours holds at least one whole function, and how often the first line of the function is taken for a
+definition, in %.
 """
 
 import argparse
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 import tree_sitter
 
+from lmkrag.corpus.code_lines import DEFINITION
 from lmkrag.search.code_blocks import enclosing_block
 from lmkrag.search.weights import WEIGHTS
 
@@ -68,7 +70,7 @@ def main() -> None:
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--files", type=int, default=150, help="of each language")
     options = parser.parse_args()
-    print("| language | functions | same block | holds a function |\n|---|---|---|---|")
+    print("| language | functions | same block | holds a function | defined |\n|---|---|---|---|---|")
     for grammar in GRAMMARS:
         rng = random.Random(0)
         paths = sorted(path for folder in options.folders for path in folder.rglob(f"*.{grammar.ending}"))
@@ -76,31 +78,34 @@ def main() -> None:
         rng.shuffle(paths)
         found = [result for path in paths[: options.files] for result in compare(path, grammar, rng)]
         if found:
-            same, holds = (100 * sum(column) / len(found) for column in zip(*found, strict=True))
-            print(f"| {grammar.ending} | {len(found)} | {same:.1f} | {holds:.1f} |")
+            shares = " | ".join(f"{100 * sum(column) / len(found):.1f}" for column in zip(*found, strict=True))
+            print(f"| {grammar.ending} | {len(found)} | {shares} |")
 
 
-def compare(path: Path, grammar: Grammar, rng: random.Random) -> Iterator[tuple[bool, bool]]:
-    """Yield, of some functions of a file, whether our block is the grammar's and whether it holds a function."""
+def compare(path: Path, grammar: Grammar, rng: random.Random) -> Iterator[tuple[bool, bool, bool]]:
+    """Yield, of some functions of a file, whether our block is the grammar's, holds a function, and is defined."""
     try:
         text = path.read_text("ascii")  # bytes are characters then
     except UnicodeDecodeError:
         return
     parser = tree_sitter.Parser(tree_sitter.Language(importlib.import_module(grammar.package).language()))
+    names = {match.start("name") for match in DEFINITION.finditer(text)}
     functions = list(find_functions(parser.parse(text.encode()).root_node, text, grammar))
     rng.shuffle(functions)
-    for (start, end), blocks in functions[:FUNCTIONS]:
+    for (start, end), blocks, name in functions[:FUNCTIONS]:
         fitting = [block for block in blocks if block[1] - block[0] <= WEIGHTS.block_chars]
         lines = [line for line in split_lines(text, start, end) if text[slice(*line)].strip(" \t{}();,")]
         if not fitting or not lines:
             continue
         ours = enclosing_block(WholeText(text), *rng.choice(lines), WEIGHTS.block_chars)  # type: ignore[arg-type]
         same = text[slice(*ours)].strip() == text[slice(*fitting[0])].strip()
-        yield same, any(ours[0] <= low and high <= ours[1] for low, high in blocks)
+        yield same, any(ours[0] <= low and high <= ours[1] for low, high in blocks), name in names
 
 
-def find_functions(root: Any, text: str, grammar: Grammar) -> Iterator[tuple[tuple[int, int], list[tuple[int, int]]]]:
-    """Yield the body of each function, and the functions and classes around it, itself included, outermost first."""
+def find_functions(
+    root: Any, text: str, grammar: Grammar
+) -> Iterator[tuple[tuple[int, int], list[tuple[int, int]], int]]:
+    """Yield the body of each function, the functions and classes around it, itself included, and where its name is."""
     waiting: list[tuple[Any, list[tuple[int, int]]]] = [(root, [])]
     while waiting:
         node, around = waiting.pop()
@@ -108,7 +113,12 @@ def find_functions(root: Any, text: str, grammar: Grammar) -> Iterator[tuple[tup
             around = [*around, (start_above(node, text), node.end_byte)]
             body = node.child_by_field_name("body")
             if body is not None and node.type in grammar.functions.split():
-                yield (body.start_byte, body.end_byte), around
+                named = node
+                while (
+                    inner := named.child_by_field_name("name") or named.child_by_field_name("declarator")
+                ) is not None:
+                    named = inner
+                yield (body.start_byte, body.end_byte), around, named.start_byte
         waiting += [(child, around) for child in node.children]
 
 

@@ -6,13 +6,29 @@ from dataclasses import replace
 
 from lmkrag.specs import Sentence, Text
 
-DEFINITION = re.compile(
-    r"^(?P<indent>[ \t]*)"
-    r"(?:(?:export|default|public|private|protected|static|abstract|final|async|pub(?:\(\w+\))?)\s+)*"
-    r"(?:def|class|func|function|fn|interface|struct|enum|trait|impl|module|namespace)\s+(?P<name>\w+)[^\n{;]*",
-    re.MULTILINE,
+_STATEMENTS = (
+    "if|for|foreach|while|switch|match|catch|return|else|do|new|throw|case|await|yield|typeof|delete|in|of|and|or|not|elif"
+    "|with|assert|sizeof|using|synchronized|try|lock|go|defer|select|until|unless|when|goto|raise|super|function|func|fn"
 )
-"""The first line of a function or a class, in the languages in which a keyword begins it."""
+DEFINITION = re.compile(
+    rf"""^(?P<indent>[ \t]*)(?!\*)
+    (?:(?:export|default|public|private|protected|internal|static|abstract|final|async|unsafe|extern|const|inline|virtual
+        |override|native|synchronized|get|set|pub(?:\(\w+\))?)[ \t]+)*
+    (?:
+        # a keyword, in Go with a receiver
+        (?:def|class|func|function\*?|fn|interface|struct|enum|trait|impl|mod|module|namespace|record
+            |type(?=\s+\w+\s+(?:struct|interface)\b))[ \t]+(?:\([^()\n]*\)[ \t]*)?
+        # a variable whose value is a function
+        | (?:const|let|var)[ \t]+(?=[\w$]+[ \t]*=[ \t]*(?:async[ \t]+)?(?:function\b|\([^()\n]*\)[ \t]*=>|\w+[ \t]*=>))
+        # a type or none, then a name, parameters and a brace
+        | (?!(?:{_STATEMENTS})\b)(?:[\w$<>\[\],.?*&:@]+[ \t]+)*[*&]*
+          (?=~?[\w$]+[ \t]*\((?:[^;{{}}()]|\([^;{{}}()]*\)){{0,600}}\)[ \t]*
+             (?:(?:const|noexcept|override|final|throws|:|->)[^;{{}}()=\n]*)?\s*\{{)
+    )
+    (?P<name>~?(?!(?:if|while|for|switch)\b)[\w$]+)[^\n{{;]*""",
+    re.MULTILINE | re.VERBOSE,
+)
+"""The first line of a function or a class: ``def f(``, ``func (t *T) f(``, ``const f = (x) =>``, ``int f(int x) {``."""
 
 _LONGEST = 100  # characters of a definition
 _DEEPEST = 3  # definitions that a group is read with

@@ -5,6 +5,7 @@ import pytest
 from lmkrag import Document, Engine
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.search.code_ranking import is_secondary
+from lmkrag.search.outline import outline
 
 STORE = '''import time
 
@@ -97,3 +98,37 @@ def test_our_reranker_leaves_source_code_in_its_order_unless_it_is_asked_for(enc
         engine.add(Document("notes.md", "notes.md", "# Tokens\n\nAn expired token is refused by the store.\n"))
         prose = {"filter": "kind!=code"}
         assert scores(**prose) == scores(rerank=True, **prose) != scores(rerank=False, **prose)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("def fare(length):\n    return price(length)\n", ["def fare(length)"]),
+        (
+            "func (f *Ferry) Fare(length int) int {\n\treturn f.price(length)\n}\n",
+            ["func (f *Ferry) Fare(length int) int"],
+        ),
+        (
+            "class Ferry {\n    public int fare(int length) throws IOException {\n        if (closed(length)) {\n"
+            "            return price(length);\n        }\n    }\n}\n",
+            ["class Ferry", "public int fare(int length) throws IOException"],
+        ),
+        (
+            "const fare = async (length) => price(length);\nclass Ferry {\n  berth(number) {\n"
+            "    for (const b of all) {\n"
+            "      use(b);\n    }\n  }\n}\ndescribe('fares', () => {\n  check();\n});\n",
+            ["const fare = async (length) => price(length)", "class Ferry", "berth(number)"],
+        ),
+        (
+            "/* fare(int x) { */\nstatic int *fare(struct ferry *f,\n                 int length)\n{\n"
+            "    return price(f);\n}\n",
+            ["static int *fare(struct ferry *f,"],
+        ),
+        (
+            "pub unsafe fn fare(length: u32) -> u32 {\n    price(length)\n}\n",
+            ["pub unsafe fn fare(length: u32) -> u32"],
+        ),
+    ],
+)
+def test_definitions_of_several_languages_are_outlined(text, names):
+    assert [heading.text for heading in outline(Document("a", text=text, kind="code"))] == names
