@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache
+from operator import eq
 from typing import Any, Literal, Protocol, Unpack
 
 from lmkrag.errors import DocumentNotFound, UsageError
@@ -204,6 +205,10 @@ def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
     margin = len(ours) // 4 + _BUCKET
     best = (0.0, -1, -1)
     for bucket, _ in votes.most_common(_CANDIDATES):
+        # Word by word, where only some were exchanged: the longest blocks may be those of another sentence.
+        for start in range(max(0, bucket * _BUCKET), min((bucket + 1) * _BUCKET, len(theirs) - len(ours) + 1)):
+            same = sum(map(eq, theirs[start : start + len(ours)], ours))
+            best = max(best, (same / len(ours), spans[start][0], spans[start + len(ours) - 1][1]))
         first = max(0, bucket * _BUCKET - margin)
         window = theirs[first : (bucket + 1) * _BUCKET + len(ours) + margin]
         blocks = SequenceMatcher(None, window, ours, autojunk=False).get_matching_blocks()[:-1]

@@ -4,7 +4,7 @@ import json
 import random
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from lmkrag import Document, Engine
@@ -25,6 +25,8 @@ def sentence(rng, length=9) -> str:
 
 
 @settings(max_examples=500)
+@example(seed=7_074, edit="inside")  # the longest words in common are those of another sentence
+@example(seed=13_270, edit="inside")
 @given(seed=st.integers(0, 10**9), edit=st.sampled_from(["before", "after", "wrap", "inside", "remove", "rename"]))
 def test_it_is_right_after_any_edit(seed, edit):
     rng = random.Random(seed)

@@ -215,4 +215,4 @@ def main():
     assert text[headings[0].start : headings[0].end].endswith("pass\n\n")
     script = "export class Gate {\n  open() {}\n}\n\nfunction swing(gate) {\n}\n"
     found = [one.text for one in outline(Document(text=script, kind="code"))]
-    assert found == ["export class Gate", "function swing(gate)"]
+    assert found == ["export class Gate", "open()", "function swing(gate)"]
