@@ -70,12 +70,14 @@ def test_questions_of_other_languages_are_searched_with_their_words(tmp_path):
         "haus": "Die Häuser am Hafen wurden 1890 gebaut. Nach dem Feuer zogen die Fischer in die Oberstadt.",
         "boot": "Drei Boote liegen im Winter an Land. Im Mai werden sie gestrichen und kalfatert.",
     }
+    rest = " Der Wärter schreibt jeden Abend auf, wie hoch das Wasser steht und welche Schiffe er gesehen hat."
+    texts = {name: text + 3 * rest for name, text in texts.items()}  # enough to tell the language from
     start = texts["haus"].index("Die Häuser")
     spans = [[start, start + len("Die Häuser am Hafen wurden 1890 gebaut.")]]
     folder = tmp_path / "set"
     folder.mkdir()
     write_records(folder / "docs.jsonl.gz", ({"doc_id": k, "title": "", "text": v} for k, v in texts.items()))
-    question = "Wann hat man ein Haus gebaut?"
+    question = "Haus"
     write_records(folder / "queries.jsonl.gz", [{"query_id": "1", "query": question, "doc_id": "haus", "spans": spans}])
     settings = RerankerSettings(
         out="run", data=str(tmp_path), sets=[RerankerSet("set")], steps=1, base="landmark-multilingual", folder=tmp_path
