@@ -57,12 +57,17 @@ def find_url(span: "Span") -> str:
     if span.kind == "pdf" and span.page:
         return f"{url}#page={span.page}"
     if span.kind == "html" and span.hits:
-        hit = span.text[max(0, span.hits[0].start - span.start) : max(0, span.hits[0].end - span.start)]
-        line = _MARK.sub("", hit.strip().partition("\n")[0])
+        line = _MARK.sub("", best_sentence(span).partition("\n")[0])
         words = next(iter(wrap(line, _LONGEST, break_long_words=False, break_on_hyphens=False)), "")
         if 0 < len(words) <= _LONGEST and "|" not in words:  # the cells of a row are no running text there
             return f"{urldefrag(url).url}#:~:text={quote(words, safe='').replace('-', '%2D')}"
     return url
+
+
+def best_sentence(span: "Span") -> str:
+    """Return the sentence that led to a span; empty where it lies outside."""
+    hit = span.hits[0]
+    return span.text[max(0, hit.start - span.start) : max(0, hit.end - span.start)].strip()
 
 
 def number_paragraph(before: str, line: str, kind: str) -> int:

@@ -17,7 +17,6 @@ from click.core import ParameterSource
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.json_values import replace_surrogates
 from lmkrag.search.request import find_options, option_of
-from lmkrag.types import Span
 
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
@@ -238,12 +237,6 @@ def print_json(value: Any) -> None:
 
 def _plain(value: Any) -> Any:
     return dict(value) if hasattr(value, "keys") else str(value)
-
-
-def best_sentence(span: Span) -> str:
-    """Return the sentence of a document that led to it."""
-    hit = span.hits[0]
-    return span.text[hit.start - span.start : hit.end - span.start].strip() or span.text
 
 
 def find_lines_around(text: str, start: int, end: int, count: int) -> tuple[int, int]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from lmkrag.cli.output import best_sentence, one_line, readable
+from lmkrag.cli.output import one_line, readable
 from lmkrag.evidence import is_weak
+from lmkrag.places import best_sentence
 from lmkrag.rendering.blocks import answer_blocks, parse_blocks
 from lmkrag.rendering.terminal import to_terminal
 from lmkrag.rendering.tree import mark_nodes
@@ -26,7 +27,7 @@ _STYLES = {"found": "bold", "quoted": "bold", "short": "underline", "word": "und
 
 def print_span(number: int, span: Span, query: str, *, level: str, around: tuple[str, str] = ("", "")) -> None:
     """Print one result: where it is, what it stands under, its text, and what stands around it."""
-    text = best_sentence(span) if level == "document" else span.text
+    text = (level == "document" and best_sentence(span)) or span.text
     if not sys.stdout.isatty():
         click.secho(f"{number}. {one_line(span.place)}  {_rate(span)}", bold=True)
         for line in filter(None, (*_above(span), around[0] or span.header, text, around[1])):

@@ -187,7 +187,7 @@ class ExtractiveReader:
 
 
 def is_foreign(question: str, spans: Sequence[Span]) -> bool:
-    """Return whether neither a question nor the best passages are in English, the language of the re-ranker."""
+    """Return whether neither a question nor the best passages are in English, the language of ``landmark-reranker``."""
     if asks_in_english(question) or not spans:
         return False
     passages = " ".join(span.text for span in spans[:_TOLD])[:_TOLD_CHARACTERS]

@@ -96,7 +96,7 @@ def read_spans(question: str, spans: Sequence[Span], reranker: LandmarkReranker)
 
 
 def read_by_similarity(spans: Sequence[Span]) -> list[ReadSentence]:
-    """Return the sentences that led to spans, best first: for languages that the re-ranker does not know."""
+    """Return the sentences that led to spans, best first: for languages that ``landmark-reranker`` does not read."""
     found = [
         ReadSentence(number, hit.start, hit.end, hit.dense, 0.0, None)
         for number, span in enumerate(spans, 1)

@@ -41,7 +41,7 @@ def step_arguments(
         report_to: ``none``, ``tensorboard`` or ``wandb``.
         own: more of its arguments.
     """
-    workers = min(8, os.cpu_count() or 1) if torch.cuda.is_available() else 0  # a card waits for steps
+    workers = min(8, os.cpu_count() or 1) if torch.cuda.is_available() else 0  # so that a card does not wait
     arguments = TrainingArguments(
         output_dir=str(folder),
         per_device_train_batch_size=1,  # a step is a batch already

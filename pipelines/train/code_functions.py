@@ -23,6 +23,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
+from packaging.utils import canonicalize_name
+
 from lmkrag.evaluation.dataset import write_records
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
@@ -79,9 +81,9 @@ def packages(archives: list[Path]) -> Iterator[tuple[str, Path]]:
     """Yield the name and the folder of each package: the standard library without archives."""
     if not archives:
         yield "python", Path(sysconfig.get_path("stdlib"))
-    installed = {normalise(one.metadata["Name"]) for one in importlib.metadata.distributions()}
+    installed = {canonicalize_name(one.metadata["Name"]) for one in importlib.metadata.distributions()}
     for archive in sorted(archives):
-        name = normalise(re.split(r"-\d", archive.name)[0])
+        name = canonicalize_name(re.split(r"-\d", archive.name)[0])
         with tempfile.TemporaryDirectory() as folder:
             if name in installed:
                 continue
@@ -93,11 +95,6 @@ def packages(archives: list[Path]) -> Iterator[tuple[str, Path]]:
                     source.extractall(folder, filter="data")
             if allows_training(Path(folder)):
                 yield name, Path(folder)
-
-
-def normalise(name: str) -> str:
-    """Return the name of a package as indexes of packages compare it (PEP 503)."""
-    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def allows_training(folder: Path) -> bool:
