@@ -18,18 +18,18 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "": 2_195,  # the single files of lmkrag/
+    "": 2_230,  # the single files of lmkrag/
     "agents": 380,
     "cli": 2_516,
     "cluster": 2_110,
-    "corpus": 4_979,
+    "corpus": 4_991,
     "encoder": 1_546,
     "evaluation": 814,
     "index": 5_227,
     "ingest": 1_539,
     "integrations": 357,
     "models": 780,
-    "readers": 1_974,
+    "readers": 1_989,
     "rendering": 727,
     "reranker": 872,
     "search": 3_224,
@@ -39,9 +39,9 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 36_401,
-    "files": 288,
-    "files at the top": 17,
+    "lines": 36_462,
+    "files": 289,
+    "files at the top": 18,
     "base dependencies": 30,
     "members of Engine": 24,
     "public names": 26,
