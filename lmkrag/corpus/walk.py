@@ -18,7 +18,6 @@ _MAX_GITIGNORE = 1 << 20  # bytes
 _MAX_PATTERN = 1_000  # characters
 _MAX_WILDCARDS = 3
 _WILDCARDS = re.compile(r"\*+")
-_SHARDED = "shards.json"  # so is one with this and a folder of shards
 
 
 Rule = tuple[str, str, GitIgnoreSpec]
@@ -117,7 +116,7 @@ def _walk_directory(
             yield Skipped(printable(prefix or "."), f"can't be read ({error.strerror})")
             continue
         names = {entry.name for entry in entries}
-        if names >= _INDEX_FILES or (_SHARDED in names and any(name.startswith("shards-") for name in names)):
+        if names >= _INDEX_FILES:
             continue
         spec, problems = _read_gitignore(directory)
         yield from (Skipped(printable(f"{prefix}.gitignore"), problem) for problem in problems)
