@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -148,8 +147,8 @@ class Engine:
         """Index files, directories or documents.
 
         Args:
-            source: a path or URL (a website, ``git+https://host/project@v2``, ``s3://bucket/docs``), several, or
-                documents: ours, LangChain's or LlamaIndex's, from an iterator. A mapping gives files a ``doc_id``.
+            source: a path, several, or documents: ours, LangChain's or LlamaIndex's, from an iterator. A mapping gives
+                files a ``doc_id``.
             include: globs of ``.gitignore`` form; only files that match one.
             exclude: globs; no files that match one.
             prune: remove documents whose files are gone from a directory in ``source``.
@@ -160,8 +159,8 @@ class Engine:
             progress: called with (document, bytes done, bytes in all or 0) as documents are encoded.
 
         Raises:
-            UsageError: a path does not exist, or an option makes no sense. IndexLocked: somebody writes.
-            StorageError: writing failed.
+            UsageError: a path does not exist, is a URL or an archive, or an option makes no sense. IndexLocked:
+            somebody writes. StorageError: writing failed.
         """
         from lmkrag.cluster.parallel import encode_by_workers
         from lmkrag.cluster.processes import Workers
@@ -170,11 +169,10 @@ class Engine:
 
         by = Workers(workers, ray, gpus)
         encode = encode_by_workers(self._store, by) if by.is_parallel else None
-        made, left_out = make_source(
+        documents = make_source(
             source, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode
         )
-        report = ingest(self._store, lambda: self.encoder, made, progress=progress)
-        return replace(report, skipped=(*left_out, *report.skipped))
+        return ingest(self._store, lambda: self.encoder, documents, progress=progress)
 
     def add_texts(
         self,

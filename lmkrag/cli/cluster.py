@@ -1,7 +1,6 @@
 """``lmkrag cluster``: indexes of several machines, processes and shards."""
 
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -63,16 +62,14 @@ def encode(
     """
     from lmkrag.cluster.parallel import encode_sources
     from lmkrag.cluster.processes import Workers
-    from lmkrag.corpus.remote_files import localize
     from lmkrag.encoder.index_encoder import load_new_encoder
     from lmkrag.index.vectors.recipes import load_recipe
 
-    check_paths(paths)
+    sources = check_paths(paths)
     spec = load_new_encoder(encoder).spec
-    places, left_out = localize(paths, include=include, exclude=exclude)
     with following_progress() as progress, keeping_output():
         report = encode_sources(
-            places,
+            sources,
             out,
             spec,
             load_recipe(recipe) if recipe else None,
@@ -82,7 +79,6 @@ def encode(
             exclude=exclude,
             progress=progress,
         )
-    report = replace(report, skipped=(*left_out, *report.skipped))
     finish(report, str(out), strict=strict, as_json=as_json)
 
 

@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from lmkrag.corpus.archives import run_git
 from lmkrag.corpus.walk import Found, printable
-from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, LmkragError, StorageError
+from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, LmkragError
 from lmkrag.index.locking import lock_index
 from lmkrag.index.opening import Store, index_exists, open_store
 from lmkrag.index.words.stop_words import drop_stop_words
@@ -33,6 +32,7 @@ _FIRST = 30_000
 
 _LOOKED_AT = 300_000  # bytes of a file in which words are counted
 _IN_NAME = 3.0  # what a word in a file's name counts, against one in its text
+_GIT_SECONDS = 30  # that git may take to list worktrees
 _STEM = 4  # letters that a word keeps at least when its ending is cut off
 
 
@@ -78,11 +78,17 @@ def adopt_worktree(folder: Path, index: Path) -> None:
 
 
 def _find_worktrees(folder: Path) -> list[Path]:
-    """What a folder is called in the other worktrees of its repository, as git knows them."""
+    """The same folder in the other worktrees of its git repository."""
+
+    def git(*arguments: str) -> list[str]:
+        command = ["git", "-C", str(folder), *arguments]
+        output = subprocess.run(command, capture_output=True, timeout=_GIT_SECONDS, check=True).stdout
+        return output.decode("utf-8", "surrogateescape").splitlines()
+
     try:
-        here = Path(run_git("-C", str(folder), "rev-parse", "--show-toplevel").removesuffix("\n"))
-        lines = run_git("-C", str(folder), "worktree", "list", "--porcelain").splitlines()
-    except StorageError:  # no git, or no repository
+        here = Path(git("rev-parse", "--show-toplevel")[0])
+        lines = git("worktree", "list", "--porcelain")
+    except (OSError, subprocess.SubprocessError):  # no git, or no repository
         return []
     if not folder.is_relative_to(here):
         return []

@@ -12,8 +12,7 @@ from lmkrag.corpus.foreign_documents import from_foreign, is_foreign
 from lmkrag.corpus.isolated import IsolatedLoader
 from lmkrag.corpus.load import fingerprint, is_long
 from lmkrag.corpus.long_text import load_long_text
-from lmkrag.corpus.remote_files import localize, mirrored_url
-from lmkrag.corpus.walk import Found, find_path, printable
+from lmkrag.corpus.walk import Found, find_path, local_path, printable
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile
@@ -201,11 +200,11 @@ def make_source(
     prune: bool = False,
     follow_links: bool = False,
     encode: Encode | None = None,
-) -> tuple[Source, tuple[Skipped, ...]]:
-    """Return what :meth:`lmkrag.engine.Engine.add` was given as a source, and files that were left out of it.
+) -> Source:
+    """Return what :meth:`lmkrag.engine.Engine.add` was given as a source.
 
     Args:
-        source: paths, URLs, named paths or documents.
+        source: paths, named paths or documents.
         include: globs; only files that match.
         exclude: globs; no files that match.
         prune: remove documents whose files are gone.
@@ -213,13 +212,13 @@ def make_source(
         encode: encodes changed files in other processes.
 
     Raises:
-        UsageError: it is none, or options for files are given with something else.
+        UsageError: it is none, a URL, or options for files are given with something else.
     """
     for_files = bool(include or exclude or prune or follow_links or encode)
     if isinstance(source, Mapping):
         if for_files:
             raise UsageError("include, exclude, prune, follow_links and workers are for directories")
-        return Files(named={check_doc_id(doc_id): Path(_as_path(path)) for doc_id, path in source.items()}), ()
+        return Files(named={check_doc_id(doc_id): _as_path(path) for doc_id, path in source.items()})
     is_single = isinstance(source, str | Path | Document) or is_foreign(source)
     if not is_single and not isinstance(source, Iterable):
         raise UsageError(f"add paths, or documents of lmkrag, LangChain or LlamaIndex, not {type(source).__name__}")
@@ -229,16 +228,15 @@ def make_source(
     if first is not None and not isinstance(first, str | Path):
         if for_files:
             raise UsageError("include, exclude, prune and workers are for files: documents given as values have none")
-        return Documents(map(_as_document, items)), ()
-    paths, left_out = localize([_as_path(item) for item in items], include=include, exclude=exclude)
-    files = Files(paths, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode)
-    return files, tuple(left_out)
+        return Documents(map(_as_document, items))
+    paths = [_as_path(item) for item in items]
+    return Files(paths, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode)
 
 
-def _as_path(item: object) -> str | Path:
+def _as_path(item: object) -> Path:
     if not isinstance(item, str | Path):
         raise UsageError("add paths or documents, not both in one call")
-    return item
+    return local_path(item)
 
 
 def _as_document(item: object) -> Document:
@@ -357,8 +355,6 @@ def load_files(files: Sequence[Found], loader: IsolatedLoader, run: Run, part: I
             else:
                 inner = replace(one, path=path)
                 yield Loaded(inner, one.text, file.root, FileStamp(0, file.stamp.mtime_ns), is_attachment=True)
-        if url := mirrored_url(file.path):
-            document = replace(document, meta={**document.meta, "url": url})
         gone = () if row is None or part is None else _gone_attachments(part, row, attached)
         yield Loaded(replace(document, path=path), text, file.root, stamp, replaces=gone)
 
