@@ -49,10 +49,7 @@ def _from_json(kind: Any, record: Any) -> Any:
 
 
 def answer_to_json(question: str, answer: Answer) -> dict[str, Any]:
-    """Return an answer to a question as JSON has it: citations name their spans by number.
-
-    ``answer`` repeats ``text`` for programs that were written before version 0.1.0.
-    """
+    """Return an answer to a question as JSON has it: citations name their spans by number."""
     citations = [
         {
             "number": citation.number,
@@ -67,7 +64,7 @@ def answer_to_json(question: str, answer: Answer) -> dict[str, Any]:
         }
         for citation in answer.citations
     ]
-    return {"question": question, "answer": answer.text, **to_json(answer), "citations": citations}
+    return {"question": question, **to_json(answer), "citations": citations}
 
 
 def answer_from_json(record: Mapping[str, Any]) -> Answer:

@@ -1,8 +1,7 @@
 """The reader without a language model: the best sentences of the spans are quoted, and the words that answer marked."""
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -11,7 +10,7 @@ from lmkrag.corpus.sentences import split_sentences
 from lmkrag.corpus.structure import is_lead_in, is_navigation
 from lmkrag.evidence import best_coverage, best_similarity, weigh_evidence
 from lmkrag.index.words.exact import add_fiscal_years, asks_in_english, find_exact_words, find_keys, holds
-from lmkrag.readers.base import AnswerStream, AsyncAnswerStream
+from lmkrag.readers.base import Reader
 from lmkrag.readers.short_answers import (
     ReadSentence,
     find_short_answers,
@@ -73,7 +72,7 @@ _REFERS_BACK = re.compile(r"(?:It|They|He|She|Its|Their|His|Her|This|These|That|
 _LISTS = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
 
 
-class ExtractiveReader:
+class ExtractiveReader(Reader):
     """Quotes the sentences that answer best, each with its exact place, and marks the words that answer.
 
     Our own re-ranker reads the spans together with the question (:mod:`lmkrag.reranker.landmark`).
@@ -165,25 +164,6 @@ class ExtractiveReader:
                 quoted.setdefault((citation.number, citation.start), (citation, sentence))
         made = list(quoted.values())
         return ([one for one in made if len(one[0].quote.split()) >= _WORDS] or made)[:_QUOTES]
-
-    def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
-        """Answer in one piece."""
-        answer = self.answer(question, spans)
-        return AnswerStream(iter([answer.text]), lambda _: answer)
-
-    async def aanswer(self, question: str, spans: Sequence[Span]) -> Answer:
-        """Answer without blocking the event loop."""
-        return await asyncio.to_thread(self.answer, question, spans)
-
-    def astream(self, question: str, spans: Sequence[Span]) -> AsyncAnswerStream:
-        """Answer in one piece without blocking the event loop."""
-        said: list[Answer] = []
-
-        async def pieces() -> AsyncIterator[str]:
-            said.append(await self.aanswer(question, spans))
-            yield said[0].text
-
-        return AsyncAnswerStream(pieces(), lambda _: said[0])
 
 
 def is_foreign(question: str, spans: Sequence[Span]) -> bool:

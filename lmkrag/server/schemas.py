@@ -126,7 +126,6 @@ class AnswerReply(BaseModel):
     """An answer; ``found`` is false when the documents do not answer the question."""
 
     question: str
-    answer: str = Field(description="The same as `text`, for programs that were written before version 0.1.0.")
     text: str
     found: bool
     reader: str
