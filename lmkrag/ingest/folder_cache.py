@@ -7,6 +7,7 @@ many as a second or so allows; the rest is left to a process in the background.
 import contextlib
 import hashlib
 import math
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
@@ -79,21 +80,15 @@ def adopt_worktree(folder: Path, index: Path) -> None:
 
 def _find_worktrees(folder: Path) -> list[Path]:
     """The same folder in the other worktrees of its git repository."""
-
-    def git(*arguments: str) -> list[str]:
-        command = ["git", "-C", str(folder), *arguments]
-        output = subprocess.run(command, capture_output=True, timeout=_GIT_SECONDS, check=True).stdout
-        return output.decode("utf-8", "surrogateescape").splitlines()
-
+    command = ["git", "-C", str(folder), "worktree", "list", "--porcelain"]
     try:
-        here = Path(git("rev-parse", "--show-toplevel")[0])
-        lines = git("worktree", "list", "--porcelain")
+        output = subprocess.run(command, capture_output=True, timeout=_GIT_SECONDS, check=True).stdout
     except (OSError, subprocess.SubprocessError):  # no git, or no repository
         return []
-    if not folder.is_relative_to(here):
-        return []
-    roots = [Path(line.removeprefix("worktree ")) for line in lines if line.startswith("worktree ")]
-    return [root / folder.relative_to(here) for root in roots if root != here]
+    lines = os.fsdecode(output).splitlines()
+    roots = [Path(line.removeprefix("worktree ")).resolve() for line in lines if line.startswith("worktree ")]
+    here = max((root for root in roots if folder.is_relative_to(root)), key=lambda root: len(root.parts), default=None)
+    return [root / folder.relative_to(here) for root in roots if here is not None and root != here]
 
 
 class CaughtUp(NamedTuple):

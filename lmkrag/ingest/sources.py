@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from lmkrag.checks import check_doc_id
 from lmkrag.corpus.foreign_documents import from_foreign, is_foreign
@@ -29,6 +29,8 @@ from lmkrag.version import __version__
 
 _DOCUMENTS_AT_ONCE = 1_000  # of values that are divided among shards
 _ATTACHMENT = -1  # in the place of a size: what can't be read is no file, but in one
+_SOURCES = "add paths, or documents of lmkrag, LangChain or LlamaIndex"
+_NOT_BOTH = "add paths or documents, not both in one call"
 _RACY_NS = 2_000_000_000  # a file changed this recently may change again within its clock's tick
 
 
@@ -219,13 +221,14 @@ def make_source(
         if for_files:
             raise UsageError("include, exclude, prune, follow_links and workers are for directories")
         return Files(named={check_doc_id(doc_id): _as_path(path) for doc_id, path in source.items()})
-    is_single = isinstance(source, str | Path | Document) or is_foreign(source)
-    if not is_single and not isinstance(source, Iterable):
-        raise UsageError(f"add paths, or documents of lmkrag, LangChain or LlamaIndex, not {type(source).__name__}")
-    items: Iterator[Any] = iter([source] if is_single else source)  # type: ignore[call-overload]  # told apart above
-    first = next(items, None)
-    items = chain([] if first is None else [first], items)
-    if first is not None and not isinstance(first, str | Path):
+    if isinstance(source, str | Path | Document) or is_foreign(source):
+        source = [source]
+    if not isinstance(source, Iterable):
+        raise UsageError(f"{_SOURCES}, not {type(source).__name__}")
+    items = iter(source)
+    first = list(islice(items, 1))
+    items = chain(first, items)
+    if first and not isinstance(first[0], str | Path):
         if for_files:
             raise UsageError("include, exclude, prune and workers are for files: documents given as values have none")
         return Documents(map(_as_document, items))
@@ -235,17 +238,15 @@ def make_source(
 
 def _as_path(item: object) -> Path:
     if not isinstance(item, str | Path):
-        raise UsageError("add paths or documents, not both in one call")
+        raise UsageError(_NOT_BOTH)
     return local_path(item)
 
 
 def _as_document(item: object) -> Document:
     if isinstance(item, Document):
         return item
-    if isinstance(item, str | Path):
-        raise UsageError("add paths or documents, not both in one call")
     if not is_foreign(item):
-        raise UsageError("add paths, or documents of lmkrag, LangChain or LlamaIndex")
+        raise UsageError(_NOT_BOTH if isinstance(item, str | Path) else _SOURCES)
     return from_foreign(item)
 
 
