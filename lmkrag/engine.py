@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
@@ -143,8 +142,8 @@ class Engine:
         """Index files, directories or documents.
 
         Args:
-            source: a path or URL (a website, ``git+https://host/project@v2``, ``s3://bucket/docs``), several, or
-                documents: ours, LangChain's or LlamaIndex's, from an iterator. A mapping gives files a ``doc_id``.
+            source: a path, several, or documents: ours, LangChain's or LlamaIndex's, from an iterator. A mapping gives
+                files a ``doc_id``.
             include: globs of ``.gitignore`` form; only files that match one.
             exclude: globs; no files that match one.
             prune: remove documents whose files are gone from a directory in ``source``.
@@ -154,8 +153,8 @@ class Engine:
             progress: called with (document, bytes done, bytes in all or 0) as documents are encoded.
 
         Raises:
-            UsageError: a path does not exist, or an option makes no sense. IndexLocked: somebody writes.
-            StorageError: writing failed.
+            UsageError: a path does not exist, is a URL or an archive, or an option makes no sense. IndexLocked:
+            somebody writes. StorageError: writing failed.
         """
         from lmkrag.ingest.ingest import ingest
         from lmkrag.ingest.sources import make_source
@@ -165,11 +164,10 @@ class Engine:
             from lmkrag.ray_encoding import encode_on_ray
 
             encode = partial(encode_on_ray, self._store, ray)
-        made, left_out = make_source(
+        documents = make_source(
             source, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode
         )
-        report = ingest(self._store, lambda: self.encoder, made, progress=progress)
-        return replace(report, skipped=(*left_out, *report.skipped))
+        return ingest(self._store, lambda: self.encoder, documents, progress=progress)
 
     def add_texts(
         self,

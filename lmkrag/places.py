@@ -52,7 +52,7 @@ def find_url(span: "Span") -> str:
     a PDF at its page.
     """
     url = span.meta.get("url")
-    if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+    if not isinstance(url, str) or not url.startswith(("http://", "https://")) or not url.isprintable():
         return ""
     if span.kind == "pdf" and span.page:
         return f"{url}#page={span.page}"

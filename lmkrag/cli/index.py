@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -73,28 +73,24 @@ def index(
 ) -> None:
     """Add files and directories to an index.
 
-    Unchanged files are skipped. A PATH may also be a website (https://host/docs/), a git repository
-    (git+https://host/project@v2), a zip or tar archive, or object storage (s3://bucket/docs).
+    Unchanged files are skipped.
     """
-    from lmkrag.corpus.remote_files import localize
     from lmkrag.engine import Engine
 
-    check_paths(paths)
-    for path in paths if watch else ():
-        if not Path(path).is_dir():
+    sources = check_paths(paths)
+    for path in sources if watch else ():
+        if not path.is_dir():
             raise UsageError(f"{path}: not a directory; --watch follows directories")
     opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder}
-    local, left_out = localize(paths, include=include, exclude=exclude)
     if encoder is None:
-        opening["encoder"] = choose_encoder(local, Path(index_path), include=include, exclude=exclude)
+        opening["encoder"] = choose_encoder(sources, Path(index_path), include=include, exclude=exclude)
     adding: dict[str, Any] = {"include": include, "exclude": exclude, "ray": ray, "follow_links": follow_links}
     if watch:
         with Engine.open(index_path, create=True, **opening) as engine:
-            _follow(engine, paths, {**adding, "prune": True}, as_json=as_json)
+            _follow(engine, sources, {**adding, "prune": True}, as_json=as_json)
         return
     with Engine.open(index_path, create=True, **opening) as engine, following_progress() as progress, keeping_output():
-        report = engine.add(local, progress=progress, prune=prune, **adding)
-    report = replace(report, skipped=(*left_out, *report.skipped))
+        report = engine.add(sources, progress=progress, prune=prune, **adding)
     finish(report, index_path, strict=strict, as_json=as_json)
 
 
@@ -111,7 +107,7 @@ def choose_encoder(
     return chosen
 
 
-def _follow(engine: "Engine", paths: tuple[str, ...], options: dict[str, Any], *, as_json: bool) -> None:
+def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], *, as_json: bool) -> None:
     """Index directories, and again whenever something in them changes."""
     try:
         import watchfiles
@@ -120,18 +116,18 @@ def _follow(engine: "Engine", paths: tuple[str, ...], options: dict[str, Any], *
     index = Path(engine.status().path).resolve()
     own = (str(index), str(index.with_name(f".{index.name}.")))  # and what jobs and uploads put beside it
 
-    class Source(watchfiles.DefaultFilter):
+    class OutsideIndex(watchfiles.DefaultFilter):
         """Leaves out what indexing itself writes, where the index lies in a directory that is followed."""
 
         def __call__(self, change: watchfiles.Change, path: str) -> bool:
             return super().__call__(change, path) and not str(Path(path).resolve()).startswith(own)
 
-    seen = watchfiles.watch(*paths, watch_filter=Source(), yield_on_timeout=True, rust_timeout=_PAUSE)
+    seen = watchfiles.watch(*folders, watch_filter=OutsideIndex(), yield_on_timeout=True, rust_timeout=_PAUSE)
     try:
         for number, changes in enumerate(seen):
             if changes or number == 0:  # the first turn comes once changes are watched for
                 try:
-                    report = engine.add(list(paths), progress=_print_progress if as_json else None, **options)
+                    report = engine.add(folders, progress=_print_progress if as_json else None, **options)
                     finish(report, str(index), strict=False, as_json=as_json)
                 except LmkragError as error:  # such as another writer: the next change tries again
                     print_error(error)
@@ -152,13 +148,11 @@ def keeping_output() -> Iterator[None]:
         yield
 
 
-def check_paths(paths: tuple[str, ...]) -> None:
-    """Refuse local paths that do not exist, before anything is loaded."""
-    from lmkrag.corpus.remote_files import is_url
+def check_paths(paths: Sequence[str]) -> list[Path]:
+    """Return the files and directories to index; refuse those that can't be, before anything is loaded."""
+    from lmkrag.corpus.walk import check_source
 
-    for path in paths:
-        if not is_url(path) and not Path(path).exists():
-            raise UsageError(f"{path}: no such file or directory")
+    return [check_source(path) for path in paths]
 
 
 def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool) -> None:

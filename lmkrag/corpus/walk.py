@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,12 @@ _MAX_GITIGNORE = 1 << 20  # bytes
 _MAX_PATTERN = 1_000  # characters
 _MAX_WILDCARDS = 3
 _WILDCARDS = re.compile(r"\*+")
+_URL = re.compile(r"([a-z][a-z0-9.-]+)(?:\+[a-z]+)?:/", re.IGNORECASE)
+_ARCHIVE = re.compile(r".+\.(zip|t[bgx]z2?|tar(\.(gz|bz2|xz|zst))?)", re.IGNORECASE)
+_MIRROR = "wget --mirror --no-parent --adjust-extension --no-if-modified-since -P DIR {source}"
+_CLONE = "git clone URL DIR"
+_FETCH = {"http": _MIRROR, "https": _MIRROR, "git": _CLONE, "ssh": _CLONE, "s3": "aws s3 sync {source} DIR"}
+"""What fetches the files of a URL, by its scheme."""
 
 
 Rule = tuple[str, str, GitIgnoreSpec]
@@ -56,19 +63,17 @@ def walk(
         ``Found`` for each file, ``Skipped`` for what can't be one.
 
     Raises:
-        UsageError: ``source`` does not exist, or a glob can't be parsed.
+        UsageError: ``source`` does not exist or is an archive, or a glob can't be parsed.
     """
-    check_globs(include, exclude)
-    if not source.exists():
-        raise UsageError(f"{source}: no such file or directory")
+    included, excluded = _parse_globs("include", include), _parse_globs("exclude", exclude)
+    check_source(source)
     if not source.is_dir():
         absolute = source.absolute()
         yield examine(absolute, printable(source.name), str(absolute.parent), os.path.realpath(absolute))
         return
     root = source.resolve()
-    wanted = _parse_globs("include", include) if include else None
-    unwanted = _parse_globs("exclude", exclude)
-    yield from _walk_directory(root, wanted, [*_rules_above(root), ("", "", unwanted)], follow_links=follow_links)
+    rules = [*_rules_above(root), ("", "", excluded)]
+    yield from _walk_directory(root, included if include else None, rules, follow_links=follow_links)
 
 
 def _rules_above(root: Path) -> list[Rule]:
@@ -85,15 +90,38 @@ def _rules_above(root: Path) -> list[Rule]:
     return [rule for rule in reversed(list(rules)) if not _ignored("", [rule])]
 
 
-def check_globs(include: Sequence[str], exclude: Sequence[str]) -> None:
-    """Raise UsageError unless both are sequences of globs of ``.gitignore`` form."""
-    for name, globs in (("include", include), ("exclude", exclude)):
-        if isinstance(globs, str) or not all(isinstance(glob, str) for glob in globs):
-            raise UsageError(f"{name} must be a list of globs, such as ['*.md']")
-        _parse_globs(name, globs)
+def check_source(source: str | Path) -> Path:
+    """Return a file or directory to index as a path.
+
+    Raises:
+        UsageError: it does not exist, is a URL or is an archive; the message says what to run instead.
+    """
+    path = local_path(source)
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or directory")
+    if (archive := _ARCHIVE.fullmatch(path.name)) and path.is_file():
+        name = shlex.quote(str(path))
+        command = f"unzip {name} -d DIR" if archive[1].lower() == "zip" else f"mkdir DIR && tar -xf {name} -C DIR"
+        raise UsageError(f"{path}: is an archive; run {command}, then index DIR")
+    return path
+
+
+def local_path(source: str | Path) -> Path:
+    """Return a source as a path.
+
+    Raises:
+        UsageError: it is a URL; the message says what to run instead.
+    """
+    url = _URL.match(str(source))
+    if url is None or os.path.lexists(source):
+        return Path(source)
+    command = _FETCH.get(url[1].lower(), "rclone sync REMOTE:PATH DIR").format(source=shlex.quote(str(source)))
+    raise UsageError(f"{source}: is not a file or directory; run {command}, then index DIR")
 
 
 def _parse_globs(name: str, globs: Sequence[str]) -> GitIgnoreSpec:
+    if isinstance(globs, str) or not all(isinstance(glob, str) for glob in globs):
+        raise UsageError(f"{name} must be a list of globs, such as ['*.md']")
     for glob in globs:
         try:
             GitIgnoreSpec.from_lines([glob])
@@ -103,7 +131,7 @@ def _parse_globs(name: str, globs: Sequence[str]) -> GitIgnoreSpec:
 
 
 def _walk_directory(
-    root: Path, wanted: GitIgnoreSpec | None, ignores: list[Rule], *, follow_links: bool
+    root: Path, included: GitIgnoreSpec | None, ignores: list[Rule], *, follow_links: bool
 ) -> Iterator[Found | Skipped]:
     stack = [(root, ignores)]
     while stack:
@@ -131,7 +159,7 @@ def _walk_directory(
                 inner.append((Path(entry.path), rules))
             elif entry.is_symlink() and Path(entry.path).is_dir():
                 yield Skipped(printable(name), "link to a directory: not followed, add it by its own path")
-            elif wanted is None or wanted.match_file(name):
+            elif included is None or included.match_file(name):
                 real = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
                 if not follow_links and entry.is_symlink() and not Path(real).is_relative_to(root):
                     yield Skipped(printable(name), "link to a file outside the directory: follow_links follows it")
@@ -202,13 +230,3 @@ def find_path(name: str) -> Path:
         data = re.sub(rb"\\x([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), name.encode())
         return Path(os.fsdecode(data))
     return path
-
-
-def is_safe_name(name: str) -> bool:
-    """Return whether a name from elsewhere stays below the folder that it is put in."""
-    return "\0" not in name and all(part not in ("", ".", "..") for part in name.split("/"))
-
-
-def describe_error(error: Exception) -> str:
-    """Return the message of an error that a file or a server gave, in one line."""
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -3,17 +3,16 @@
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from lmkrag.checks import check_doc_id
 from lmkrag.corpus.foreign_documents import from_foreign, is_foreign
 from lmkrag.corpus.isolated import IsolatedLoader
 from lmkrag.corpus.load import fingerprint, is_long
 from lmkrag.corpus.long_text import load_long_text
-from lmkrag.corpus.remote_files import localize, mirrored_url
-from lmkrag.corpus.walk import Found, find_path, printable
+from lmkrag.corpus.walk import Found, find_path, local_path, printable
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile
@@ -28,6 +27,8 @@ from lmkrag.types import Document, Skipped
 from lmkrag.version import __version__
 
 _ATTACHMENT = -1  # in the place of a size: what can't be read is no file, but in one
+_SOURCES = "add paths, or documents of lmkrag, LangChain or LlamaIndex"
+_NOT_BOTH = "add paths or documents, not both in one call"
 _RACY_NS = 2_000_000_000  # a file changed this recently may change again within its clock's tick
 
 
@@ -109,6 +110,9 @@ class Documents:
 
     documents: Iterable[Document]
 
+    def finish(self, store: IndexStore, run: Run) -> None:
+        """Do nothing: there are no files."""
+
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
         """Yield the documents that are new or changed."""
         names: dict[str, str] = {}
@@ -171,11 +175,11 @@ def make_source(
     prune: bool = False,
     follow_links: bool = False,
     encode: Encode | None = None,
-) -> tuple[Source, tuple[Skipped, ...]]:
-    """Return what :meth:`lmkrag.engine.Engine.add` was given as a source, and files that were left out of it.
+) -> Source:
+    """Return what :meth:`lmkrag.engine.Engine.add` was given as a source.
 
     Args:
-        source: paths, URLs, named paths or documents.
+        source: paths, named paths or documents.
         include: globs; only files that match.
         exclude: globs; no files that match.
         prune: remove documents whose files are gone.
@@ -183,41 +187,39 @@ def make_source(
         encode: encodes changed files in other processes.
 
     Raises:
-        UsageError: it is none, or options for files are given with something else.
+        UsageError: it is none, a URL, or options for files are given with something else.
     """
     for_files = bool(include or exclude or prune or follow_links or encode)
     if isinstance(source, Mapping):
         if for_files:
             raise UsageError("include, exclude, prune, follow_links and ray are for directories")
-        return Files(named={check_doc_id(doc_id): Path(_as_path(path)) for doc_id, path in source.items()}), ()
-    is_single = isinstance(source, str | Path | Document) or is_foreign(source)
-    if not is_single and not isinstance(source, Iterable):
-        raise UsageError(f"add paths, or documents of lmkrag, LangChain or LlamaIndex, not {type(source).__name__}")
-    items: Iterator[Any] = iter([source] if is_single else source)  # type: ignore[call-overload]  # told apart above
-    first = next(items, None)
-    items = chain([] if first is None else [first], items)
-    if first is not None and not isinstance(first, str | Path):
+        return Files(named={check_doc_id(doc_id): _as_path(path) for doc_id, path in source.items()})
+    if isinstance(source, str | Path | Document) or is_foreign(source):
+        source = [source]
+    if not isinstance(source, Iterable):
+        raise UsageError(f"{_SOURCES}, not {type(source).__name__}")
+    items = iter(source)
+    first = list(islice(items, 1))
+    items = chain(first, items)
+    if first and not isinstance(first[0], str | Path):
         if for_files:
             raise UsageError("include, exclude, prune and ray are for files: documents given as values have none")
-        return Documents(map(_as_document, items)), ()
-    paths, left_out = localize([_as_path(item) for item in items], include=include, exclude=exclude)
-    files = Files(paths, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode)
-    return files, tuple(left_out)
+        return Documents(map(_as_document, items))
+    paths = [_as_path(item) for item in items]
+    return Files(paths, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode)
 
 
-def _as_path(item: object) -> str | Path:
+def _as_path(item: object) -> Path:
     if not isinstance(item, str | Path):
-        raise UsageError("add paths or documents, not both in one call")
-    return item
+        raise UsageError(_NOT_BOTH)
+    return local_path(item)
 
 
 def _as_document(item: object) -> Document:
     if isinstance(item, Document):
         return item
-    if isinstance(item, str | Path):
-        raise UsageError("add paths or documents, not both in one call")
     if not is_foreign(item):
-        raise UsageError("add paths, or documents of lmkrag, LangChain or LlamaIndex")
+        raise UsageError(_NOT_BOTH if isinstance(item, str | Path) else _SOURCES)
     return from_foreign(item)
 
 
@@ -304,8 +306,6 @@ def load_files(
             else:
                 inner = replace(one, path=path)
                 yield SourceDocument(inner, one.text, file.root, FileStamp(0, file.stamp.mtime_ns), is_attachment=True)
-        if url := mirrored_url(file.path):
-            document = replace(document, meta={**document.meta, "url": url})
         gone = () if row is None or store is None else _gone_attachments(store, row, attached)
         yield SourceDocument(replace(document, path=path), text, file.root, stamp, replaces=gone)
 

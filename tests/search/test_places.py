@@ -111,6 +111,11 @@ def test_a_web_page_is_opened_at_the_words_of_the_hit(text, fragment):
     assert span.url == expected
 
 
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "https://example.org/\x1b]8;;", 7, None])
+def test_what_is_no_address_of_a_page_is_never_a_link(url):
+    assert Span("a.html", "", 0, 1, "A", 1.0, kind="html", meta={"url": url}).url == ""
+
+
 def test_where_there_is_too_much_to_count_characters_are_told(engine, monkeypatch):
     from lmkrag.search import results
 

@@ -28,7 +28,7 @@ def read(data: bytes, name: str) -> Loaded:
         for reference in opf.xpath("//*[local-name()='itemref']/@idref"):
             path = posixpath.normpath(posixpath.join(base, unquote(hrefs.get(reference, ""))))
             try:
-                text, _ = html.extract(archive.read(path))
+                text = html.extract(archive.read(path))
             except (KeyError, zipfile.BadZipFile, RuntimeError, DocumentError):
                 continue  # a spine that names what is not in the archive: the other chapters are still good
             chapters.append(text)

@@ -14,15 +14,28 @@ _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an HTML page: its text with headings as ``#``, list items as ``-`` or numbered, cells between ``|``."""
-    text, title = extract(data)
+    """Read an HTML page: its text with headings as ``#``, list items as ``-`` or numbered, cells between ``|``.
+
+    The address that a page saved from the web gives as its own becomes ``url`` in the metadata.
+    """
+    root = _parse(data)
+    if root is None:
+        raise DocumentError("HTML page without text")
+    title = _SPACE.sub(" ", str(next(iter(root.xpath("//head/title/text()")), ""))).strip()
+    url = _find_url(root)
+    text = render(root)
     if not text:
         raise DocumentError("HTML page without text")
-    return Loaded(text, "html", title)
+    return Loaded(text, "html", title, meta={"url": url} if url else {})
 
 
-def extract(data: bytes) -> tuple[str, str]:
-    """Return the text and the title of an HTML page."""
+def extract(data: bytes) -> str:
+    """Return the text of an HTML page."""
+    root = _parse(data)
+    return "" if root is None else render(root)
+
+
+def _parse(data: bytes) -> etree._Element | None:
     encoding = None
     try:
         data.decode("utf-8")
@@ -35,11 +48,17 @@ def extract(data: bytes) -> tuple[str, str]:
         root = etree.fromstring(data, parser) if data.strip() else None
     except (etree.XMLSyntaxError, LookupError, ValueError) as error:
         raise DocumentError(f"broken HTML ({error})") from error
-    if root is None:
-        return "", ""
-    _read_styles(root)
-    title = next(iter(root.xpath("//head/title/text()")), "")
-    return render(root), _SPACE.sub(" ", str(title)).strip()
+    if root is not None:
+        _read_styles(root)
+    return root
+
+
+def _find_url(root: etree._Element) -> str:
+    """The address in a page's canonical link (RFC 6596), else in its ``og:url`` (https://ogp.me); empty without one."""
+    links = (link for link in root.iterfind("head/link") if "canonical" in link.get("rel", "").lower().split())
+    pages = (meta for meta in root.iterfind("head/meta") if meta.get("property", "").lower() == "og:url")
+    urls = [link.get("href", "").strip() for link in links] + [meta.get("content", "").strip() for meta in pages]
+    return next((url for url in urls if url.startswith(("http://", "https://"))), "")
 
 
 def _read_styles(root: etree._Element) -> None:

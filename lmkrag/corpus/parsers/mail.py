@@ -93,7 +93,7 @@ def _body(message: EmailMessage) -> str:
     if part is None:
         return ""
     text = _content(part)
-    return extract(text.encode())[0] if part.get_content_subtype() == "html" else text
+    return extract(text.encode()) if part.get_content_subtype() == "html" else text
 
 
 def _content(part: MIMEPart) -> str:
