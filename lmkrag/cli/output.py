@@ -57,7 +57,7 @@ def find_default_index() -> str:
 
 
 def server_option(command: Command) -> Command:
-    """Add ``--server``; ``--index`` goes before a server that the environment or the settings file names."""
+    """Add ``--server``; ``--index`` goes before a server that the environment names."""
 
     @functools.wraps(command)
     def with_server(*args: Any, server: str | None, **options: Any) -> Any:

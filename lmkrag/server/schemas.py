@@ -290,33 +290,6 @@ class ExamplesReply(BaseModel):
     questions: list[str]
 
 
-class FeedbackBody(_Request):
-    """A verdict on a span."""
-
-    question: Question
-    doc_id: str = Field(min_length=1, max_length=2_000)
-    start: int = Field(ge=0)
-    end: int = Field(ge=1)
-    verdict: Literal["up", "down", "none"] = Field(description='"none" takes an earlier verdict back.')
-    index: IndexName = None
-
-
-class FeedbackModel(BaseModel):
-    """A verdict that was stored."""
-
-    question: str
-    doc_id: str
-    start: int
-    end: int
-    verdict: Literal["up", "down", "none"]
-
-
-class FeedbackReply(BaseModel):
-    """Verdicts on what was found for a question."""
-
-    verdicts: list[FeedbackModel]
-
-
 class LoginBody(_Request):
     """The server's token."""
 

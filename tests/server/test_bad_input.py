@@ -151,9 +151,10 @@ def test_a_costly_request_lets_others_in_between(built_index):
                 ended.append(name)
 
             await ask("warm", "/api/search", {"query": "leave"})
+            body = {"query": "what is red?", "documents": texts}
             costly = [
-                asyncio.create_task(ask("rerank", "/v1/rerank", {"query": "what is red?", "documents": texts})),
-                asyncio.create_task(ask("embed", "/v1/embeddings", {"model": "demo", "input": texts})),
+                asyncio.create_task(ask("rerank", "/v1/rerank", body)),
+                asyncio.create_task(ask("again", "/v1/rerank", body)),
             ]
             await asyncio.sleep(0.3)
             await ask("search", "/api/search", {"query": "who approves leave?"})

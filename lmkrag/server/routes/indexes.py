@@ -1,4 +1,4 @@
-"""The indexes that are served, feedback on results, and the session of a page."""
+"""The indexes that are served, and the session of a page."""
 
 from dataclasses import asdict
 from typing import Annotated, Any
@@ -6,18 +6,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
-from lmkrag.engine import Engine
-from lmkrag.errors import UsageError
 from lmkrag.server.examples import find_examples
-from lmkrag.server.feedback import Verdict
 from lmkrag.server.guard import COOKIE
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import (
-    MAX_QUERY,
     ExamplesReply,
-    FeedbackBody,
-    FeedbackModel,
-    FeedbackReply,
     IndexesReply,
     LoginBody,
     StatusReply,
@@ -27,7 +20,6 @@ from lmkrag.server.service import TheService
 router = APIRouter(prefix="/api", tags=["indexes"])
 
 _COUNTS = ("documents", "sentences", "generation")
-_LONGEST_QUOTE = 20_000  # characters of a span that is judged
 _SESSION = 30 * 24 * 3600  # seconds
 
 
@@ -64,38 +56,6 @@ async def read_status(service: TheService, index: Annotated[str | None, Query(ma
 async def list_examples(service: TheService, index: Annotated[str | None, Query(max_length=200)] = None) -> Any:
     """Return questions to begin with, taken from the documents of an index."""
     return {"questions": await service.indexes.find(index).run(find_examples)}
-
-
-@router.post("/feedback", response_model=FeedbackModel)
-async def give_feedback(body: FeedbackBody, service: TheService) -> Any:
-    """Store a verdict on a span: whether it answers the question."""
-    if service.uploads is None:
-        raise Problem(403, "read-only", "Read-only", "feedback is not stored here: start with --writable")
-    index = service.indexes.find(body.index)
-
-    def store(engine: Engine) -> dict[str, Any]:
-        if not body.start < body.end <= body.start + _LONGEST_QUOTE:
-            raise UsageError(f"start and end must be those of a span of at most {_LONGEST_QUOTE:,} characters")
-        quote = engine.read(body.doc_id, body.start, body.end)
-        if len(quote) != body.end - body.start:
-            raise UsageError(f"{body.doc_id} ends before character {body.end}")
-        verdict = Verdict(body.question, body.doc_id, body.start, body.end, quote, body.verdict)
-        service.feedback.add(index.path, verdict)
-        return asdict(verdict)
-
-    return await index.run(store)
-
-
-@router.get("/feedback", response_model=FeedbackReply)
-async def find_feedback(
-    service: TheService,
-    question: Annotated[str, Query(min_length=1, max_length=MAX_QUERY)],
-    index: Annotated[str | None, Query(max_length=200)] = None,
-) -> Any:
-    """Return the verdicts on what was found for a question."""
-    served = service.indexes.find(index)
-    found = await served.run(lambda _: service.feedback.find(served.path, question))
-    return {"verdicts": [asdict(verdict) for verdict in found]}
 
 
 @router.post("/login", status_code=204, response_class=Response)

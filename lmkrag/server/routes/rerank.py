@@ -4,7 +4,7 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import BaseModel, Field, StrictBool
 
 from lmkrag.reranker.highlights import highlight
 from lmkrag.server.problems import Problem
@@ -21,15 +21,11 @@ _MAX_CHARACTERS = 200_000  # of all texts of a request
 class TextDocument(BaseModel):
     """A text to be ranked."""
 
-    model_config = ConfigDict(extra="ignore")
-
     text: Annotated[str, Field(max_length=_MAX_TEXT)]
 
 
 class RerankBody(BaseModel):
     """A question, and the texts to rank by how well they answer it; the model is ours, whatever it is called."""
-
-    model_config = ConfigDict(extra="ignore")
 
     model: str = Field("", max_length=200)
     query: Question
