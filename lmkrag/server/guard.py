@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.problems import Problem, RequestAborted, busy
-from lmkrag.server.settings import Limits, ServerSettings, is_loopback
+from lmkrag.server.settings import ServerLimits, ServerSettings, is_loopback
 
 COOKIE = "lmkrag_session"
 
@@ -196,7 +196,7 @@ def _too_large(limit: int) -> Problem:
 class _LimitedBody:
     """Receives a body, within limits on its bytes, on pauses and on the time that all of it takes."""
 
-    def __init__(self, receive: Receive, limit: int, limits: Limits) -> None:
+    def __init__(self, receive: Receive, limit: int, limits: ServerLimits) -> None:
         self._receive, self._limit, self._limits = receive, limit, limits
         self._read, self._whole = 0, False
         self._began = time.monotonic()

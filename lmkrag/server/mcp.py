@@ -315,11 +315,10 @@ def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes, uploads: 
             served = indexes.find(index)
             kind = "markdown" if doc_id.lower().endswith((".md", ".markdown")) else "text"
             document = Document(doc_id, doc_id, text, title or doc_id, kind)
-            job = await served.run(lambda _: uploads.add_document(served, document))
+            job = await uploads.add_document(served, document)
             deadline = time.monotonic() + _PATIENCE
             while not job.ended and time.monotonic() < deadline:
                 await asyncio.sleep(_INTERVAL)
-                job = uploads.find(job.job_id)
             if job.error:
                 raise ToolError(job.error)
             if job.report is None:

@@ -209,12 +209,6 @@ class JobReply(BaseModel):
     report: dict[str, Any] | None = None
 
 
-class JobsReply(BaseModel):
-    """Jobs, the newest first."""
-
-    jobs: list[JobReply]
-
-
 class RemovedReply(BaseModel):
     """How many documents were removed."""
 

@@ -16,7 +16,7 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """How much a server takes on.
 
     Args:
@@ -90,7 +90,7 @@ class ServerSettings:
     rerank: bool = True
     rerank_timeout_ms: float | None = 100.0
     rerank_model: str | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: ServerLimits = field(default_factory=ServerLimits)
     progress: Callable[[], IndexingProgress | None] | None = None
 
     @property

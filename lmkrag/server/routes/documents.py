@@ -33,7 +33,6 @@ from lmkrag.server.schemas import (
     TextReply,
 )
 from lmkrag.server.service import Service, TheService
-from lmkrag.server.upload_records import Job
 from lmkrag.server.uploads import Uploads
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, SentenceScore
 
@@ -219,7 +218,7 @@ async def put_document(
         if kind == "application/json":
             body = DocumentBody.model_validate_json(await _read_json(request))
             document = Document(doc_id, body.path or doc_id, body.text, body.title or doc_id, body.kind, meta=body.meta)
-            job = await served.run(lambda _: uploads.add_document(served, document))
+            job = await uploads.add_document(served, document)
         else:
             job = await uploads.receive(served, doc_id, request.stream())
     except ValidationError as error:
@@ -227,7 +226,7 @@ async def put_document(
     except LmkragError as error:
         raise served.to_problem(error) from error
     response.headers["Location"] = f"/api/jobs/{job.job_id}"
-    return job_to_json(job)
+    return asdict(job)
 
 
 @router.delete("/{doc_id:path}", response_model=RemovedReply)
@@ -245,9 +244,3 @@ async def _read_json(request: Request) -> bytes:
         if len(data) > _MOST_JSON:
             raise Problem(413, "too-large", "Too large", f"a text of more than {_MOST_JSON:,} bytes is sent as a file")
     return bytes(data)
-
-
-def job_to_json(job: Job) -> dict[str, Any]:
-    """Return a job as responses have it."""
-    record = {name: getattr(job, name) for name in ("job_id", "doc_id", "state", "done", "total", "error")}
-    return record | {"report": None if job.report is None else asdict(job.report)}
