@@ -23,8 +23,8 @@ def find_examples(engine: Engine) -> list[str]:
             continue
         text = engine.read(info.doc_id, 0, _CHARACTERS)
         headings = [_clean(match[1] or match[2]) for match in _HEADING.finditer(text)]
-        headings = [one for one in headings if len(one.split()) in _WORDS and one != info.title]
-        questions += [one for one in headings if one.endswith("?") or _ASKS.match(one)][:1]
+        headings = [heading for heading in headings if len(heading.split()) in _WORDS and heading != info.title]
+        questions += [heading for heading in headings if heading.endswith("?") or _ASKS.match(heading)][:1]
         titles += [info.title] if len(info.title.split()) in _WORDS else []
         topics += headings[:1]
     return list(dict.fromkeys([*questions, *titles, *topics]))[:_MOST]

@@ -147,18 +147,18 @@ class Guard:
         """Return whether a request carries the token, or the cookie of a session that began with it."""
         if self._settings.token is None:
             return True
-        kind, _, given = headers.get("authorization", "").partition(" ")
+        kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return self.is_token(given.strip())
+            return self.is_token(token.strip())
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
         except CookieError:
             return False
         return cookie is not None and _equal(cookie.value, self.session())
 
-    def is_token(self, given: str) -> bool:
+    def is_token(self, value: str) -> bool:
         """Return whether this is the token; takes as long for any other."""
-        return self._settings.token is not None and _equal(given, self._settings.token)
+        return self._settings.token is not None and _equal(value, self._settings.token)
 
     def session(self) -> str:
         """Return what the cookie of a session holds: proof of the token, not the token."""
@@ -178,8 +178,8 @@ def _netloc(origin: str) -> str:
         return ""
 
 
-def _equal(one: str, other: str) -> bool:
-    return secrets.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode())
+def _equal(value: str, other: str) -> bool:
+    return secrets.compare_digest(value.encode("utf-8", "surrogatepass"), other.encode())
 
 
 def _route(scope: Scope) -> str:

@@ -136,8 +136,8 @@ def name_indexes(values: tuple[str, ...]) -> dict[str, Path | str]:
     """
     named: dict[str, Path | str] = {}
     for value in values:
-        name, given, folder = value.partition("=")
-        source = folder if given and _NAME.fullmatch(name) else value
+        name, separator, folder = value.partition("=")
+        source = folder if separator and _NAME.fullmatch(name) else value
         path = source if is_url(source) else Path(source)
         if path is source:
             name = name if source is folder else source.rstrip("/").rpartition("/")[2]

@@ -77,8 +77,8 @@ async def list_documents(
 
     def read(engine: Engine) -> dict[str, Any]:
         if filter:
-            found = engine.documents(filter=filter)
-            total, page = len(found), [info for info in found if info.doc_id > after][offset : offset + limit]
+            documents = engine.documents(filter=filter)
+            total, page = len(documents), [info for info in documents if info.doc_id > after][offset : offset + limit]
         else:
             total, page = engine.status().documents, engine.documents(after=after, limit=offset + limit)[offset:]
         return {"documents": page, "total": total}
@@ -96,7 +96,7 @@ async def read_text(
 ) -> Any:
     """Return characters of a document's text, exactly as indexed: 200,000 at most."""
     read = partial(read_excerpt, doc_id=doc_id, start=start, end=end, most=_MOST_TEXT)
-    return asdict(await service.indexes.find(index).run(read))
+    return await service.indexes.find(index).run(read)
 
 
 @router.get("/{doc_id:path}/blocks", response_model=BlocksReply)

@@ -146,7 +146,7 @@ def read_conversation(messages: Sequence[Message]) -> tuple[list[Exchange], str]
 
 def _annotate(answer: Answer, index: ServedIndex, base: str) -> list[dict[str, Any]]:
     """Return an answer's citations as OpenAI's annotations: links to the page, opened at the quotation."""
-    found = []
+    annotations = []
     for citation in answer.citations:
         mark = f"[{citation.number}]"
         position = answer.text.find(mark)
@@ -156,8 +156,8 @@ def _annotate(answer: Answer, index: ServedIndex, base: str) -> list[dict[str, A
             "start_index": max(0, position),
             "end_index": max(0, position) + (len(mark) if position >= 0 else 0),
         }
-        found.append({"type": "url_citation", "url_citation": link})
-    return found
+        annotations.append({"type": "url_citation", "url_citation": link})
+    return annotations
 
 
 def _page_state(index: ServedIndex, citation: Citation) -> dict[str, Any]:

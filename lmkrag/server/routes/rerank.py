@@ -71,15 +71,15 @@ async def rerank(body: RerankBody, service: TheService) -> RerankReply:
         await service.workers.run(partial(_rank, number, body.query, text, body.return_documents))
         for number, text in enumerate(texts)
     ]
-    results = sorted(ranked, key=lambda one: -one.relevance_score)
+    results = sorted(ranked, key=lambda text: -text.relevance_score)
     return RerankReply(model="landmark-reranker", results=results[: body.top_n])
 
 
 def _rank(number: int, question: str, text: str, returned: bool) -> RankedText:
-    found = highlight(question, text)
+    highlights = highlight(question, text)
     return RankedText(
         index=number,
-        relevance_score=max((one.score for one in found), default=0.0),
-        highlights=[HighlightModel(start=s.start, end=s.end, score=score) for s, score in found],
+        relevance_score=max((sentence.score for sentence in highlights), default=0.0),
+        highlights=[HighlightModel(start=s.start, end=s.end, score=score) for s, score in highlights],
         document=TextDocument(text=text) if returned else None,
     )
