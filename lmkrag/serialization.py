@@ -1,7 +1,7 @@
 """Values as JSON: the one form that ``--json`` prints, the server sends and a remote engine reads."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -9,6 +9,21 @@ from lmkrag.evidence import is_weak
 from lmkrag.types import Answer, Citation, Quote, ShortAnswer, Span
 
 Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class CitationRecord:
+    """``[number]`` of an answer: characters of a document, quoted exactly."""
+
+    number: int
+    doc_id: str
+    path: str
+    start: int
+    end: int
+    page: int | None
+    place: str
+    url: str
+    quote: str
 
 
 def to_json(value: Any) -> Any:
@@ -54,20 +69,20 @@ def answer_to_json(question: str, answer: Answer) -> dict[str, Any]:
     ``answer`` repeats ``text`` for programs that were written before version 0.1.0.
     """
     citations = [
-        {
-            "number": citation.number,
-            "doc_id": citation.span.doc_id,
-            "path": citation.span.path,
-            "start": citation.start,
-            "end": citation.end,
-            "page": citation.span.page,
-            "place": citation.place,
-            "url": citation.span.url,
-            "quote": citation.quote,
-        }
+        CitationRecord(
+            number=citation.number,
+            doc_id=citation.span.doc_id,
+            path=citation.span.path,
+            start=citation.start,
+            end=citation.end,
+            page=citation.span.page,
+            place=citation.place,
+            url=citation.span.url,
+            quote=citation.quote,
+        )
         for citation in answer.citations
     ]
-    return {"question": question, "answer": answer.text, **to_json(answer), "citations": citations}
+    return {"question": question, "answer": answer.text, **to_json(answer), "citations": to_json(citations)}
 
 
 def answer_from_json(record: Mapping[str, Any]) -> Answer:

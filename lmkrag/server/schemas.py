@@ -7,7 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model
 
 from lmkrag.search.checking import CitationCheck
 from lmkrag.search.request import AskOptions, SearchOptions, to_pydantic
-from lmkrag.types import MAX_DOC_ID, DocumentInfo, Quote, SentenceScore, ShortAnswer, Span
+from lmkrag.serialization import CitationRecord
+from lmkrag.types import MAX_DOC_ID, Answer, DocumentInfo, SentenceScore, Span
 
 MAX_QUERY = 10_000
 """Characters of a question."""
@@ -75,18 +76,22 @@ class AskBody(AskFields):  # type: ignore[misc]
 Blocks = list[dict[str, Any]]
 """What is shown of a text: ``{"tag", "attributes", "children"}`` of an element, ``{"text", "start"}`` of text."""
 
-_SPAN_FIELDS: dict[str, Any] = {
+SpanModel: Any = create_model(
+    "Span",
     **{
-        one.name: (get_type_hints(Span)[one.name], ... if one.default is MISSING else one.default)
-        for one in fields(Span)
+        span_field.name: (
+            get_type_hints(Span)[span_field.name],
+            ... if span_field.default is MISSING else span_field.default,
+        )
+        for span_field in fields(Span)
+        if span_field.name != "meta"
     },
-    "meta": (dict[str, Any], {}),
-    "place": (str, Field(description="Where it is: `notes.md:12`, `report.pdf, page 3`.")),
-    "url": (str, Field(description="The address of the web page that it is of, or empty.")),
-    "section": (str, Field(description="The title and the headings that it stands under.")),
-    "weak": (bool, Field(description="Little speaks for an answer in it.")),
-}
-SpanModel: Any = create_model("Span", **_SPAN_FIELDS)
+    meta=(dict[str, Any], {}),
+    place=(str, Field(description="Where it is: `notes.md:12`, `report.pdf, page 3`.")),
+    url=(str, Field(description="The address of the web page that it is of, or empty.")),
+    section=(str, Field(description="The title and the headings that it stands under.")),
+    weak=(bool, Field(description="Little speaks for an answer in it.")),
+)
 
 
 class SpansReply(BaseModel):
@@ -108,36 +113,16 @@ class BatchReply(BaseModel):
     results: list[NamedSpans]
 
 
-class CitationModel(BaseModel):
-    """``[number]`` of an answer: characters of a document, quoted exactly."""
-
-    number: int
-    doc_id: str
-    path: str
-    start: int
-    end: int
-    page: int | None
-    place: str
-    url: str
-    quote: str
-
-
-class AnswerReply(BaseModel):
-    """An answer; ``found`` is false when the documents do not answer the question."""
-
-    question: str
-    answer: str = Field(description="The same as `text`, for programs that were written before version 0.1.0.")
-    text: str
-    found: bool
-    reader: str
-    citations: list[CitationModel]
-    short: list[ShortAnswer]
-    confidence: float | None
-    warnings: list[str]
-    missing: list[str]
-    quotes: list[Quote]
-    spans: list[SpanModel]
-    blocks: Blocks | None = Field(None, description="With `blocks`: what is shown of the answer.")
+AnswerReply: Any = create_model(
+    "AnswerReply",
+    __doc__="An answer; ``found`` is false when the documents do not answer the question.",
+    question=(str, ...),
+    answer=(str, Field(description="The same as `text`, for programs that were written before version 0.1.0.")),
+    **{name: (kind, ...) for name, kind in get_type_hints(Answer).items() if name not in ("citations", "spans")},
+    citations=(list[CitationRecord], ...),
+    spans=(list[SpanModel], ...),
+    blocks=(Blocks | None, Field(None, description="With `blocks`: what is shown of the answer.")),
+)
 
 
 class DocumentsReply(BaseModel):
