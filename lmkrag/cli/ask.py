@@ -40,11 +40,11 @@ _BATCH = 64  # questions answered together
 reader_options = add_options(
     click.option(
         "--reader",
-        type=click.Choice(READERS),
+        metavar=f"[{'|'.join(READERS)}]",
         default="extractive",
         show_default=True,
         envvar="LMKRAG_READER",
-        help="What answers.",
+        help="What answers; plug-ins add more.",
     ),
     click.option("--model", envvar="LMKRAG_MODEL", metavar="NAME", help="The reader's model: a name or folder."),
     click.option("--base-url", envvar="LMKRAG_BASE_URL", metavar="URL", help="OpenAI-compatible server."),

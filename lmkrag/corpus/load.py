@@ -15,6 +15,7 @@ from lmkrag.corpus.parsers.text import SAMPLE, read_mark
 from lmkrag.corpus.scans import SCANNED
 from lmkrag.corpus.walk import printable
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
+from lmkrag.plugins import FORMATS, list_plugins, load_plugin
 from lmkrag.specs import ATTACHED_TO, BYTE_ORDER_MARK
 from lmkrag.types import Document, Skipped
 
@@ -115,6 +116,8 @@ def check_file(path: Path) -> None:
 
 
 def _check_suffix(suffix: str) -> None:
+    if suffix[1:] in list_plugins(FORMATS):
+        return
     if suffix in _NOT_TEXT:
         raise DocumentError(f"unsupported format ({suffix})")
     if suffix in _PICTURES and not is_installed():
@@ -195,12 +198,14 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
         raise EmptyDocument("empty file")
     suffix = Path(name).suffix.lower()
     _check_suffix(suffix)
-    if suffix in _BY_SUFFIX:  # the text of other files is the file, its byte order mark included
+    if not _is_plain(suffix):  # the text of other files is the file, its byte order mark included
         data = data.removeprefix(codecs.BOM_UTF8)
     try:
         loaded = _reader(suffix)(data, name)
     except DocumentError:
         raise
+    except UsageError as error:  # of a plug-in that can't be imported
+        raise DocumentError(str(error), lasting=False) from error
     except MemoryError as error:
         raise DocumentError("needs more memory than it may use: skipped", lasting=False) from error
     except Exception as error:  # a parser's own bug must cost one file, not the run
@@ -209,7 +214,7 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
     if not loaded.text.removeprefix(BYTE_ORDER_MARK).strip() and not loaded.scanned:
         raise EmptyDocument("no text in it")
     allowed = min(_MAX_CHARACTERS, max(_SMALL, _MAX_EXPANSION * len(data)))
-    if suffix in _BY_SUFFIX and len(loaded.text) > allowed:
+    if not _is_plain(suffix) and len(loaded.text) > allowed:
         raise DocumentError(f"holds more than {allowed:,} characters, out of {len(data):,} bytes: refused")
     return loaded
 
@@ -237,7 +242,11 @@ def fingerprint(data: bytes) -> str:
 
 def is_plain(path: Path) -> bool:
     """Return whether a file's characters are its text, so that there is nothing to parse."""
-    return path.suffix.lower() not in _BY_SUFFIX
+    return _is_plain(path.suffix.lower())
+
+
+def _is_plain(suffix: str) -> bool:
+    return suffix not in _BY_SUFFIX and suffix[1:] not in list_plugins(FORMATS)
 
 
 def is_long(path: Path, size: int) -> bool:
@@ -246,6 +255,9 @@ def is_long(path: Path, size: int) -> bool:
 
 
 def _reader(suffix: str) -> Callable[[bytes, str], Loaded]:
+    if suffix[1:] in list_plugins(FORMATS):
+        plugin: Callable[[bytes, str], Loaded] = load_plugin(FORMATS, suffix[1:])
+        return plugin
     module, function = _BY_SUFFIX.get(suffix, ("text", "read"))
     reader: Callable[[bytes, str], Loaded] = getattr(import_module(f"lmkrag.corpus.parsers.{module}"), function)
     return reader

@@ -97,23 +97,37 @@ class AsyncAnswerStream(AsyncIterator[str]):
 
 
 class Reader(Protocol):
-    """Answers a question from spans, and cites them."""
+    """Answers a question from spans, and cites them.
+
+    A class that derives from it needs a ``name`` and :meth:`answer`; it then answers in one piece where it is streamed.
+    """
 
     @property
     def name(self) -> str:
         """What the reader is called in an answer."""
 
+    @abstractmethod
     def answer(self, question: str, spans: Sequence[Span]) -> Answer:
         """Answer ``question`` from ``spans``, best first."""
 
     def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
         """Answer piece by piece."""
+        answer = self.answer(question, spans)
+        return AnswerStream(iter([answer.text]), lambda _: answer)
 
     async def aanswer(self, question: str, spans: Sequence[Span]) -> Answer:
         """Answer without blocking the event loop."""
+        return await asyncio.to_thread(self.answer, question, spans)
 
     def astream(self, question: str, spans: Sequence[Span]) -> AsyncAnswerStream:
         """Answer piece by piece without blocking the event loop."""
+        answers: list[Answer] = []
+
+        async def pieces() -> AsyncIterator[str]:
+            answers.append(await self.aanswer(question, spans))
+            yield answers[0].text
+
+        return AsyncAnswerStream(pieces(), lambda _: answers[0])
 
 
 def answer_or_error(answer: Callable[..., Answer], *question: Any) -> Answer | ReaderError:

@@ -204,7 +204,7 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
         spans = await find_spans(served, reader, question, {"filter": filter})
         await _check_filter(served, filter, spans)
         record = answer_to_json(question, await answer(served, reader, question, spans))
-        return AnswerWithQuotations.model_validate(record)
+        return AnswerWithQuotations.model_validate({**record, "answer": record["text"]})
 
 
 def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:

@@ -117,7 +117,6 @@ AnswerReply: Any = create_model(
     "AnswerReply",
     __doc__="An answer; ``found`` is false when the documents do not answer the question.",
     question=(str, ...),
-    answer=(str, Field(description="The same as `text`, for programs that were written before version 0.1.0.")),
     **{name: (kind, ...) for name, kind in get_type_hints(Answer).items() if name not in ("citations", "spans")},
     citations=(list[CitationRecord], ...),
     spans=(list[SpanModel], ...),
