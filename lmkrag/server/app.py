@@ -22,7 +22,7 @@ from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.pages import Pages
 from lmkrag.server.problems import handle_errors
-from lmkrag.server.routes import dify, documents, health, jobs, openai, rerank, search
+from lmkrag.server.routes import dify, documents, health, openai, rerank, search
 from lmkrag.server.routes import indexes as index_routes
 from lmkrag.server.service import Service
 from lmkrag.server.settings import ServerSettings
@@ -93,10 +93,10 @@ def create_app(settings: ServerSettings, *, open_engine: Callable[[str], Engine]
     )
     app.state.service = service
     handle_errors(app)
-    for group in (search, jobs, index_routes, documents, health):
-        app.include_router(group.router, responses=_describe_errors("application/problem+json"))
-    for group in (openai, rerank, dify):
-        app.include_router(group.router, responses=_describe_errors("application/json"))
+    for router in (search.router, documents.jobs, index_routes.router, documents.router, health.router):
+        app.include_router(router, responses=_describe_errors("application/problem+json"))
+    for router in (openai.router, rerank.router, dify.router):
+        app.include_router(router, responses=_describe_errors("application/json"))
     _serve_page(app)
     app.mount("/mcp", mounted)
     service.guard = Guard(_Paths(app), settings, service.metrics)
