@@ -76,22 +76,18 @@ class AskBody(AskFields):  # type: ignore[misc]
 Blocks = list[dict[str, Any]]
 """What is shown of a text: ``{"tag", "attributes", "children"}`` of an element, ``{"text", "start"}`` of text."""
 
-SpanModel: Any = create_model(
-    "Span",
+_SPAN_FIELDS: dict[str, Any] = {
     **{
-        span_field.name: (
-            get_type_hints(Span)[span_field.name],
-            ... if span_field.default is MISSING else span_field.default,
-        )
-        for span_field in fields(Span)
-        if span_field.name != "meta"
+        each.name: (get_type_hints(Span)[each.name], ... if each.default is MISSING else each.default)
+        for each in fields(Span)
     },
-    meta=(dict[str, Any], {}),
-    place=(str, Field(description="Where it is: `notes.md:12`, `report.pdf, page 3`.")),
-    url=(str, Field(description="The address of the web page that it is of, or empty.")),
-    section=(str, Field(description="The title and the headings that it stands under.")),
-    weak=(bool, Field(description="Little speaks for an answer in it.")),
-)
+    "meta": (dict[str, Any], {}),
+    "place": (str, Field(description="Where it is: `notes.md:12`, `report.pdf, page 3`.")),
+    "url": (str, Field(description="The address of the web page that it is of, or empty.")),
+    "section": (str, Field(description="The title and the headings that it stands under.")),
+    "weak": (bool, Field(description="Little speaks for an answer in it.")),
+}
+SpanModel: Any = create_model("Span", **_SPAN_FIELDS)
 
 
 class SpansReply(BaseModel):
@@ -113,14 +109,17 @@ class BatchReply(BaseModel):
     results: list[NamedSpans]
 
 
+_ANSWER_FIELDS: dict[str, Any] = {
+    "question": (str, ...),
+    **{name: (kind, ...) for name, kind in get_type_hints(Answer).items()},
+    "citations": (list[CitationRecord], ...),
+    "spans": (list[SpanModel], ...),
+    "blocks": (Blocks | None, Field(None, description="With `blocks`: what is shown of the answer.")),
+}
 AnswerReply: Any = create_model(
     "AnswerReply",
     __doc__="An answer; ``found`` is false when the documents do not answer the question.",
-    question=(str, ...),
-    **{name: (kind, ...) for name, kind in get_type_hints(Answer).items() if name not in ("citations", "spans")},
-    citations=(list[CitationRecord], ...),
-    spans=(list[SpanModel], ...),
-    blocks=(Blocks | None, Field(None, description="With `blocks`: what is shown of the answer.")),
+    **_ANSWER_FIELDS,
 )
 
 
