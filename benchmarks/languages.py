@@ -49,7 +49,7 @@ def search(dataset: Dataset, work: Path, encoder: str, *, within: bool, rerank: 
     """Return what a search finds for each question, best first."""
     with Engine.open(work / encoder / dataset.name, create=True, encoder=encoder) as engine:
         if not engine.status().documents:
-            engine.encoder.encode(WARM_UP, list(split_sentences(WARM_UP)))
+            engine.encoders.encoder.encode(WARM_UP, list(split_sentences(WARM_UP)))
             report = engine.add(list(dataset.documents))
             print(f"{encoder}, {dataset.name}: {report.characters / report.seconds:,.0f} characters per second indexed")
         found = []

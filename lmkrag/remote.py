@@ -138,17 +138,16 @@ class RemoteEngine:
         events = _AnswerEvents()
         return AnswerStream(self._pieces(self._ask_body(question, options), events), lambda _: events.answer())
 
-    async def aask(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> Answer:
-        """Like :meth:`ask`, without blocking the event loop."""
-        async with await self.aask_stream(question, reader=reader, **options) as stream:
-            return await stream.answer()
-
-    async def aask_stream(
+    def aask_stream(
         self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]
     ) -> AsyncAnswerStream:
         """Like :meth:`ask_stream`, for ``async for``."""
         if reader is not None:
-            return reader.astream(question, await self.asearch(question, **_to_search(options)))
+
+            async def begin() -> AsyncAnswerStream:
+                return reader.astream(question, await self.asearch(question, **_to_search(options)))
+
+            return AsyncAnswerStream.begin_with(begin)
         events = _AnswerEvents()
         return AsyncAnswerStream(self._apieces(self._ask_body(question, options), events), lambda _: events.answer())
 

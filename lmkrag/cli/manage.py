@@ -163,9 +163,9 @@ class _Check(NamedTuple):
 def _check_installation(engine: Engine, index_path: str) -> Iterator[_Check]:
     """Check that the encoder of an index works, that the index is whole, and that its disk has space."""
     try:
-        vector = engine.encoder.encode_query("Is it well?")
-        model = engine.encoder.model
-        runtime = f"{type(model).__name__.removesuffix('Model')} on {engine.encoder.device} in {model.precision}"
+        encoder = engine.encoders.encoder
+        vector, model = encoder.encode_query("Is it well?"), encoder.model
+        runtime = f"{type(model).__name__.removesuffix('Model')} on {encoder.device} in {model.precision}"
         yield _Check("encoder", abs(float((vector**2).sum()) - 1) < 0.01, runtime)
     except (LmkragError, OSError, ImportError) as error:
         yield _Check("encoder", False, str(error))

@@ -146,7 +146,7 @@ def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path]:
 
     def check() -> None:
         with Engine.open(index, create=True, encoder=choose_encoder(folders, index)) as engine:
-            _ = engine.encoder  # loaded, and compared with what made the index
+            _ = engine.encoders.encoder  # loaded, and compared with what made the index
 
     use_cached(index, check)
     return {re.sub(r"[^\w.-]+", "-", folders[0].resolve().name) or "folder": index}

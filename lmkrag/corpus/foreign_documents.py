@@ -1,10 +1,9 @@
 """Plain texts, and documents that the loaders of LangChain and LlamaIndex made, as ours."""
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from lmkrag.errors import UsageError
 from lmkrag.types import Document
 
 _SOURCES = ("source", "file_path", "url", "path", "file_name")
@@ -46,24 +45,3 @@ def _text_of(value: object) -> str | None:
 
 def _plain(value: object) -> bool:
     return isinstance(value, str | int | float | bool)
-
-
-def to_documents(
-    texts: Iterable[str], ids: Iterable[str] | None, metadatas: Iterable[Mapping[str, Any]] | None
-) -> Iterator[Document]:
-    """Yield texts as documents, named by their texts where there are no ids.
-
-    Raises:
-        UsageError: there are more or fewer ids or metadata than texts, or ``texts`` is a single text.
-    """
-    if isinstance(texts, str):
-        raise UsageError("add_texts takes a list of texts; add one text as Document(text=...), a file by its path")
-    columns = {"text": texts, "doc_id": ids, "meta": metadatas}
-    given: dict[str, Iterable[Any]] = {name: values for name, values in columns.items() if values is not None}
-    try:
-        for row in zip(*given.values(), strict=True):
-            yield Document(**dict(zip(given, row, strict=True)))
-    except UsageError:  # a ValueError, too
-        raise
-    except ValueError as error:
-        raise UsageError(f"add_texts: not as many ids or metadatas as texts ({error})") from None

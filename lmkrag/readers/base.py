@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol, Self
 
@@ -66,6 +66,19 @@ class AsyncAnswerStream(AsyncIterator[str]):
         self._finish = finish
         self._parts: list[str] = []
         self._answer: Answer | None = None
+
+    @classmethod
+    def begin_with(cls, begin: "Callable[[], Awaitable[AsyncAnswerStream]]") -> "AsyncAnswerStream":
+        """Return a stream whose reader begins when the first piece is asked for."""
+        begun: list[AsyncAnswerStream] = []
+
+        async def pieces() -> AsyncIterator[str]:
+            begun.append(await begin())
+            async with begun[0] as stream:
+                async for piece in stream:
+                    yield piece
+
+        return cls(pieces(), lambda text: begun[0]._finish(text))
 
     def __aiter__(self) -> Self:
         return self

@@ -124,7 +124,7 @@ def test_the_cached_index_of_a_served_folder_is_made_again(folder, monkeypatch, 
     ((name, index),) = _open_cached_index((folder,)).items()
     assert name == "project"
     with Engine.open(index) as engine:
-        assert engine.encoder.spec.fingerprint != "0" * 64  # and it loads: it is the one that ships
+        assert engine.encoders.encoder.spec.fingerprint != "0" * 64  # and it loads: it is the one that ships
 
 
 @pytest.mark.parametrize("fault", ["another encoder", "damaged"])

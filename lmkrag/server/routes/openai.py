@@ -91,7 +91,7 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
 
 def _count_usage(engine: Engine, question: str, text: str) -> dict[str, int]:
     """Return the tokens of a question and its answer, by the tokenizer of the index's encoder."""
-    count = engine.encoder.count_tokens
+    count = engine.encoders.encoder.count_tokens
     prompt_tokens, completion_tokens = count(question), count(text)
     return {
         "prompt_tokens": prompt_tokens,
