@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from lmkrag.arrays import Vectors
     from lmkrag.encoder.landmark import LandmarkEncoder
     from lmkrag.index.catalog import DocumentRow
-    from lmkrag.index.opening import Store
     from lmkrag.index.searchable import Searchable
+    from lmkrag.index.store import IndexStore
     from lmkrag.ingest.report import Progress
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
     from lmkrag.readers.prompt import Layout
@@ -46,7 +46,7 @@ class Engine:
 
     def __init__(
         self,
-        store: "Store",
+        store: "IndexStore",
         encoder: "LandmarkEncoder | None" = None,
         *,
         reranker: "Reranker | str | None" = None,
@@ -81,7 +81,6 @@ class Engine:
         create: bool = False,
         encoder: "str | LandmarkEncoder | None" = None,
         recipe: str | None = None,
-        shards: int | None = None,
         reranker: "Reranker | str | None" = None,
         rerank: bool = True,
         rerank_timeout_ms: float | None = None,
@@ -93,8 +92,6 @@ class Engine:
             create: make it if it is not there.
             encoder: a model folder, hub name or loaded encoder. An existing index knows its own.
             recipe: how vectors are stored, a name or ``.toml`` file; only when the index is made.
-            shards: number of shards that documents are divided among, which are searched as one; only when the index is
-                made.
             reranker: a folder, a hub name or a loaded re-ranker; our own without one.
             rerank: the default of ``rerank`` in searches.
             rerank_timeout_ms: the default of ``rerank_timeout_ms`` in searches.
@@ -105,7 +102,7 @@ class Engine:
         """
         from lmkrag.ingest.opening import open_index
 
-        store, loaded = open_index(path, create=create, encoder=encoder, recipe=recipe, shards=shards)
+        store, loaded = open_index(path, create=create, encoder=encoder, recipe=recipe)
         return cls(store, loaded, reranker=reranker, rerank=rerank, rerank_timeout_ms=rerank_timeout_ms)
 
     @property
@@ -139,9 +136,7 @@ class Engine:
         exclude: Sequence[str] = (),
         prune: bool = False,
         follow_links: bool = False,
-        workers: int = 1,
         ray: str | None = None,
-        gpus: float = 0.0,
         progress: "Progress | None" = None,
     ) -> IndexReport:
         """Index files, directories or documents.
@@ -153,22 +148,22 @@ class Engine:
             exclude: globs; no files that match one.
             prune: remove documents whose files are gone from a directory in ``source``.
             follow_links: also follow links to files outside the directories in ``source``.
-            workers: number of processes that read and encode files; each loads the encoder.
-            ray: address of a Ray cluster for those processes: ``HOST:PORT``, ``auto`` or ``local``.
-            gpus: share of a card that each of them takes there.
+            ray: address of a Ray cluster whose machines read and encode files: ``HOST:PORT``, ``auto`` for the one that
+                this machine belongs to, or ``local`` to start one here.
             progress: called with (document, bytes done, bytes in all or 0) as documents are encoded.
 
         Raises:
             UsageError: a path does not exist, is a URL or an archive, or an option makes no sense. IndexLocked:
             somebody writes. StorageError: writing failed.
         """
-        from lmkrag.cluster.parallel import encode_by_workers
-        from lmkrag.cluster.processes import Workers
         from lmkrag.ingest.ingest import ingest
         from lmkrag.ingest.sources import make_source
 
-        by = Workers(workers, ray, gpus)
-        encode = encode_by_workers(self._store, by) if by.is_parallel else None
+        encode = None
+        if ray is not None:
+            from lmkrag.ray_encoding import encode_on_ray
+
+            encode = partial(encode_on_ray, self._store, ray)
         documents = make_source(
             source, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode
         )

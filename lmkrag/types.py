@@ -374,8 +374,7 @@ class IndexStatus:
     """What an index holds. ``bytes`` is its size on disk, ``dead`` the sentences deleted but not compacted.
 
     ``generation`` counts commits, ``skipped`` files that could not be indexed; ``skipped_files`` has the first 200.
-    ``changed`` is the time of the last write (ISO 8601), ``roots`` counts documents by directory, ``shards`` is 0 where
-    documents are not divided.
+    ``changed`` is the time of the last write (ISO 8601), ``roots`` counts documents by directory.
     """
 
     path: str
@@ -395,5 +394,4 @@ class IndexStatus:
     changed: str = ""
     kinds: Mapping[str, int] = field(default_factory=dict)
     roots: Mapping[str, int] = field(default_factory=dict)
-    shards: int = 0
     skipped_files: tuple[Skipped, ...] = ()

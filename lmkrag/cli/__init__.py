@@ -8,7 +8,6 @@ from click.shell_completion import get_completion_class
 from lmkrag.cli.ask import ask, chat
 from lmkrag.cli.backup import backup
 from lmkrag.cli.check import check
-from lmkrag.cli.cluster import cluster
 from lmkrag.cli.doctor import doctor
 from lmkrag.cli.evaluate import evaluate
 from lmkrag.cli.grep import grep
@@ -84,5 +83,5 @@ for command in (
     train,
 ):
     main.add_command(command)
-for group in (questions, index_tools, cluster, backup):
+for group in (questions, index_tools, backup):
     main.add_command(group)

@@ -2,8 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -74,16 +73,11 @@ reader_options = add_options(
 
 def take_reader(options: dict[str, Any]) -> "Reader":
     """Make the reader that the options of :func:`reader_options` name, and take them out of ``options``."""
-    return choose_reader(options)()
-
-
-def choose_reader(options: dict[str, Any]) -> "Callable[[], Reader]":
-    """Return what makes the reader that :func:`take_reader` makes; it can be sent to another process."""
     from lmkrag.readers.choose import load_reader
 
     names = ("model", "base_url", "timeout", "max_tokens", "temperature", "prompts")
     given = {name: options.pop(name) for name in names}
-    return partial(load_reader, options.pop("reader"), **given)
+    return load_reader(options.pop("reader"), **given)
 
 
 def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Reader | None":

@@ -50,7 +50,7 @@ def doctor(index_path: str, as_json: bool) -> None:
 
 
 def _checks(index: Path) -> Iterator[Check]:
-    from lmkrag.index.opening import index_exists
+    from lmkrag.index.store import IndexStore
 
     yield "lmkrag", True, f"{__version__}, Python {platform.python_version()} on {platform.system()}"
     for name in _PACKAGES:
@@ -60,7 +60,7 @@ def _checks(index: Path) -> Iterator[Check]:
     yield "extras", True, ", ".join(installed) or "none"
     yield "processors", True, f"{os.cpu_count()}"
     yield _try("encoder", _check_encoder)
-    if index_exists(index):
+    if IndexStore.exists(index):
         yield _try("index", lambda: _check_index(index))
         free = shutil.disk_usage(index).free
         yield "disk", free >= _LEAST_SPACE, f"{free >> 20:,} MiB free beside the index"

@@ -114,20 +114,19 @@ def _search_index(
 ) -> list[Span]:
     """Bring an index up to date as far as that is quick, and search it."""
     from lmkrag.engine import Engine
-    from lmkrag.index.opening import index_exists
+    from lmkrag.index.store import IndexStore
     from lmkrag.ingest.folder_cache import adopt_worktree, catch_up, index_in_background
     from lmkrag.ingest.ingest import encode_files
     from lmkrag.ingest.opening import open_index
     from lmkrag.search.filters import quote
 
     index.parent.mkdir(parents=True, exist_ok=True)
-    if not index_exists(index):
+    if not IndexStore.exists(index):
         adopt_worktree(folder, index)
     wanted = f"path={quote(str(path.resolve()))}" if path.is_file() else None
     narrowed = bool(include or exclude)
     top = _CANDIDATES if narrowed else top
-    new: dict[str, Any] = {"create": True, "encoder": None, "recipe": None, "shards": None}
-    store, loaded = open_index(index, **new)
+    store, loaded = open_index(index, create=True)
     with Engine(store, loaded) as engine:
         remaining, unindexed = catch_up(
             store, lambda: engine.encoder, folder, meaning, include=include, exclude=exclude
@@ -136,9 +135,9 @@ def _search_index(
         spans = engine.search(meaning, **options)
         if unindexed:
             with tempfile.TemporaryDirectory() as scratch:
-                temporary, _ = open_index(f"{scratch}/index", **new | {"encoder": engine.encoder})
+                temporary, _ = open_index(f"{scratch}/index", create=True, encoder=engine.encoder)
                 with Engine(temporary, engine.encoder) as more:
-                    encode_files(temporary.parts[0], lambda: engine.encoder, unindexed)
+                    encode_files(temporary, lambda: engine.encoder, unindexed)
                     spans += more.search(meaning, **options)
             spans = sorted(spans, key=lambda span: -span.score)[:top]
     if remaining:

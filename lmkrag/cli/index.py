@@ -40,37 +40,14 @@ def model_options(command: Command, *, existing: bool) -> Command:
     )(command)
 
 
-worker_options = add_options(
-    click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        metavar="N",
-        envvar="LMKRAG_WORKERS",
-        help="Number of processes that parse and encode; they share the cores.",
-    ),
-    click.option(
-        "--ray", metavar="ADDRESS|local", help="A Ray cluster for the workers; all machines must see the same paths."
-    ),
-    click.option(
-        "--gpus", type=click.FloatRange(0), default=0.0, metavar="SHARE", help="Share of a GPU per worker on Ray."
-    ),
-)
-
-
 @click.command(epilog="Example: lmkrag index docs/ notes.pdf --exclude 'drafts/' --index indexes/handbook")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @partial(index_option, existing=False)
 @partial(model_options, existing=True)
-@click.option(
-    "--shards",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Divide the documents among N indexes that are searched as one; new indexes only.",
-)
 @glob_options
-@worker_options
+@click.option(
+    "--ray", metavar="ADDRESS|local", help="Encode on the machines of a Ray cluster, which all see the same paths."
+)
 @click.option("--follow-links", is_flag=True, help="Also follow links to files outside the directories.")
 @click.option("--prune", is_flag=True, help="Remove documents whose files are gone from the directories given.")
 @click.option(
@@ -85,12 +62,9 @@ def index(
     index_path: str,
     recipe: str | None,
     encoder: str | None,
-    shards: int | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
-    workers: int,
     ray: str | None,
-    gpus: float,
     follow_links: bool,
     prune: bool,
     watch: bool,
@@ -107,11 +81,10 @@ def index(
     for path in sources if watch else ():
         if not path.is_dir():
             raise UsageError(f"{path}: not a directory; --watch follows directories")
-    opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder, "shards": shards}
+    opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder}
     if encoder is None:
         opening["encoder"] = choose_encoder(sources, Path(index_path), include=include, exclude=exclude)
-    adding: dict[str, Any] = {"include": include, "exclude": exclude, "workers": workers, "ray": ray, "gpus": gpus}
-    adding["follow_links"] = follow_links
+    adding: dict[str, Any] = {"include": include, "exclude": exclude, "ray": ray, "follow_links": follow_links}
     if watch:
         with Engine.open(index_path, create=True, **opening) as engine:
             _follow(engine, sources, {**adding, "prune": True}, as_json=as_json)
@@ -125,10 +98,10 @@ def choose_encoder(
     paths: Sequence[Path], index: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = ()
 ) -> str | None:
     """Return the encoder of a new index, by the languages of its files, and say so; None for the default one."""
-    from lmkrag.index.opening import index_exists
+    from lmkrag.index.store import IndexStore
     from lmkrag.ingest.languages import choose_encoder as choose
 
-    chosen = None if index_exists(index) else choose(paths, include=include, exclude=exclude)
+    chosen = None if IndexStore.exists(index) else choose(paths, include=include, exclude=exclude)
     if chosen is not None:
         click.echo(f"not all in English: encoder {chosen}", err=True)
     return chosen

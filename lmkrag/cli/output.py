@@ -51,7 +51,7 @@ def find_default_index() -> str:
     """Return the default index of the working directory, else of the nearest folder above it that has one."""
     here = Path().resolve()
     for folder in (here, *here.parents):
-        if any((folder / DEFAULT_INDEX / name).is_file() for name in ("catalog.sqlite", "shards.json")):
+        if (folder / DEFAULT_INDEX / "catalog.sqlite").is_file():
             return DEFAULT_INDEX if folder == here else str(folder / DEFAULT_INDEX)
     return DEFAULT_INDEX
 

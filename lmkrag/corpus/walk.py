@@ -19,7 +19,6 @@ _MAX_GITIGNORE = 1 << 20  # bytes
 _MAX_PATTERN = 1_000  # characters
 _MAX_WILDCARDS = 3
 _WILDCARDS = re.compile(r"\*+")
-_SHARDED = "shards.json"  # so is one with this and a folder of shards
 _URL = re.compile(r"([a-z][a-z0-9.-]+)(?:\+[a-z]+)?:/", re.IGNORECASE)
 _ARCHIVE = re.compile(r".+\.(zip|t[bgx]z2?|tar(\.(gz|bz2|xz|zst))?)", re.IGNORECASE)
 _MIRROR = "wget --mirror --no-parent --adjust-extension --no-if-modified-since -P DIR {source}"
@@ -145,7 +144,7 @@ def _walk_directory(
             yield Skipped(printable(prefix or "."), f"can't be read ({error.strerror})")
             continue
         names = {entry.name for entry in entries}
-        if names >= _INDEX_FILES or (_SHARDED in names and any(name.startswith("shards-") for name in names)):
+        if names >= _INDEX_FILES:
             continue
         spec, problems = _read_gitignore(directory)
         yield from (Skipped(printable(f"{prefix}.gitignore"), problem) for problem in problems)

@@ -17,7 +17,7 @@ from typing import NamedTuple, TypeVar
 from lmkrag.corpus.walk import Found, printable
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, LmkragError
 from lmkrag.index.locking import lock_index
-from lmkrag.index.opening import Store, index_exists, open_store
+from lmkrag.index.store import IndexStore
 from lmkrag.index.words.stop_words import drop_stop_words
 from lmkrag.index.words.terms import split_words
 from lmkrag.ingest.changes import find_changes
@@ -63,14 +63,14 @@ def adopt_worktree(folder: Path, index: Path) -> None:
     """
     for other in _find_worktrees(folder.resolve()):
         known = cached_index([other])
-        if not index_exists(known):
+        if not IndexStore.exists(known):
             continue
         partial = index.with_name(f"{index.name}.part")
         try:
             with lock_index(known):
                 shutil.copytree(known, partial, ignore=shutil.ignore_patterns("write.lock"))
-            with contextlib.closing(open_store(partial)) as store:
-                store.parts[0].move_files(printable(str(other)), printable(str(folder.resolve())))
+            with contextlib.closing(IndexStore.open(partial)) as store:
+                store.move_files(printable(str(other)), printable(str(folder.resolve())))
             partial.rename(index)
         except (LmkragError, OSError):  # somebody writes to it, or it is of another version
             shutil.rmtree(partial, ignore_errors=True)
@@ -102,7 +102,7 @@ class CaughtUp(NamedTuple):
 
 
 def catch_up(
-    store: Store, encoder: GetEncoder, folder: Path, query: str, *, include: Sequence[str], exclude: Sequence[str]
+    store: IndexStore, encoder: GetEncoder, folder: Path, query: str, *, include: Sequence[str], exclude: Sequence[str]
 ) -> CaughtUp:
     """Bring the index of a folder up to date as far as that is quick.
 

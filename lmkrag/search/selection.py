@@ -44,7 +44,9 @@ class FilterCache:
             known = self._selections.get(expression)
         if known is not None and known.documents is snapshot.documents:  # the same state of the same index
             return known
-        selection = Selection(snapshot.documents, snapshot.select_documents(_Filter(expression)))
+        matches = parse_filter(expression)
+        keys = [row.id for row in snapshot.all_documents() if matches(fields_of(row))]
+        selection = Selection(snapshot.documents, keys)
         with self._guard:
             self._selections.pop(expression, None)
             while len(self._selections) >= _REMEMBERED:
@@ -66,21 +68,9 @@ def list_documents(
     expression = to_expression(wanted)
     if expression is None:
         return [describe_row(row) for row in snapshot.all_documents(after, limit)]
-    kept = filter(_Filter(expression), snapshot.all_documents(after))
+    matches = parse_filter(expression)
+    kept = (row for row in snapshot.all_documents(after) if matches(fields_of(row)))
     return [describe_row(row) for row in islice(kept, limit)]
-
-
-class _Filter:
-    """A test of a document's row, which can be sent to another process."""
-
-    def __init__(self, expression: str) -> None:
-        self._expression, self._test = expression, parse_filter(expression)
-
-    def __call__(self, row: DocumentRow) -> bool:
-        return bool(self._test(fields_of(row)))
-
-    def __reduce__(self) -> tuple[type["_Filter"], tuple[str]]:
-        return _Filter, (self._expression,)
 
 
 def find_document(snapshot: Searchable, doc_id: str, index: Path) -> DocumentRow:

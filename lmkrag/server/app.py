@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -38,12 +38,11 @@ _STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"
 """Kinds of the files of the page."""
 
 
-def create_app(settings: ServerSettings, *, open_engine: Callable[[str], Engine] | None = None) -> ASGIApp:
+def create_app(settings: ServerSettings) -> ASGIApp:
     """Open the indexes and return the application.
 
     Args:
         settings: how to serve.
-        open_engine: opens the index of a name; without it, the directory that the settings have for the name.
 
     Raises:
         IndexNotFound: an index is not there. StorageError: one can't be used.
@@ -53,7 +52,7 @@ def create_app(settings: ServerSettings, *, open_engine: Callable[[str], Engine]
     def open_directory(name: str) -> Engine:
         return Engine.open(settings.indexes[name], **settings.reranking)
 
-    indexes = ServedIndexes(settings.indexes, workers, open_engine or open_directory)
+    indexes = ServedIndexes(settings.indexes, workers, open_directory)
     service = Service(
         settings=settings,
         reader=settings.reader or ExtractiveReader(),

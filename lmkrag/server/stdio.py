@@ -11,7 +11,7 @@ from lmkrag.server.uploads import Uploads
 from lmkrag.server.workers import Workers
 
 
-def serve_stdio(paths: Mapping[str, Path | str], *, reader: Reader, writable: bool, limits: Limits) -> None:
+def serve_stdio(paths: Mapping[str, Path], *, reader: Reader, writable: bool, limits: Limits) -> None:
     """Serve until standard input ends. The indexes are open before the first word is read.
 
     Raises:

@@ -29,7 +29,7 @@ LINES = {
     "ingest": 1_539,
     "integrations": 357,
     "models": 780,
-    "readers": 1_989,
+    "readers": 2_029,
     "rendering": 727,
     "reranker": 872,
     "search": 3_224,
@@ -39,8 +39,8 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 36_462,
-    "files": 289,
+    "lines": 36_471,
+    "files": 290,
     "files at the top": 18,
     "base dependencies": 30,
     "members of Engine": 24,
