@@ -16,13 +16,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from lmkrag.index.opening import open_store
 from sets import WITHIN
 
 from lmkrag import Engine
 from lmkrag.evaluation.dataset import choose_queries, load_dataset
 from lmkrag.evaluation.metrics import overlap_at
 from lmkrag.evaluation.significance import macro_interval, paired_interval
-from lmkrag.index.opening import open_store
 from lmkrag.reranker.base import PassageScores, RerankPassage, ScoredSentences
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.search.filters import quote

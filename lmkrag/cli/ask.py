@@ -50,7 +50,6 @@ reader_options = add_options(
     click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
-        envvar="LMKRAG_TIMEOUT",
         metavar="SECONDS",
         help="Maximum time to wait for the next piece of the reader's answer.",
     ),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _PAUSE = 1_000  # milliseconds in which changes are gathered
 _LISTED = 20  # skipped files shown one by one; more are counted by reason
-_TOLD = 60.0  # seconds between two lines of progress where there is no terminal
+_INTERVAL = 60.0  # seconds between two lines of progress where there is no terminal
 
 
 glob_options = add_options(
@@ -114,13 +114,13 @@ def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], 
     except ImportError:
         raise MissingExtra("watch", "watchfiles") from None
     index = Path(engine.status().path).resolve()
-    own = (str(index), str(index.with_name(f".{index.name}.")))  # and what jobs and uploads put beside it
+    written = (str(index), str(index.with_name(f".{index.name}.")))  # and what jobs and uploads put beside it
 
     class OutsideIndex(watchfiles.DefaultFilter):
         """Leaves out what indexing itself writes, where the index lies in a directory that is followed."""
 
         def __call__(self, change: watchfiles.Change, path: str) -> bool:
-            return super().__call__(change, path) and not str(Path(path).resolve()).startswith(own)
+            return super().__call__(change, path) and not str(Path(path).resolve()).startswith(written)
 
     seen = watchfiles.watch(*folders, watch_filter=OutsideIndex(), yield_on_timeout=True, rust_timeout=_PAUSE)
     try:
@@ -176,7 +176,7 @@ def following_progress() -> "Iterator[Progress]":
 
         def progress(name: str, done: int, total: int) -> None:
             nonlocal reported
-            if bar.disable and time.monotonic() - reported >= _TOLD:
+            if bar.disable and time.monotonic() - reported >= _INTERVAL:
                 reported = time.monotonic()
                 share = f"{done / total:.0%}" if total else f"{done / 1e6:,.1f} MB"
                 click.echo(f"{share} indexed, now {one_line(name)}", err=True)
@@ -215,5 +215,5 @@ def explain_report(report: IndexReport, index_path: str) -> None:
         if number
     ]
     rate = f", {report.characters / max(report.seconds, 1e-9):,.0f} characters a second" if report.characters else ""
-    found = ", ".join(counts) or "nothing to index"
-    click.echo(f"{index_path}: {found}; {report.sentences:,} sentences in {report.seconds:.1f} s{rate}", err=True)
+    summary = ", ".join(counts) or "nothing to index"
+    click.echo(f"{index_path}: {summary}; {report.sentences:,} sentences in {report.seconds:.1f} s{rate}", err=True)

@@ -94,8 +94,8 @@ def _find_words(span: Span, query: str) -> list[tuple[int, int]]:
     """The words of a span that are, by their stems, among those of a question, as characters of its document."""
     from lmkrag.index.words.terms import find_words, query_words
 
-    found = find_words(span.text, query_words(query).tolist())
-    return [(span.start + start, span.start + end) for start, end in found]
+    words = find_words(span.text, query_words(query).tolist())
+    return [(span.start + start, span.start + end) for start, end in words]
 
 
 def _link(span: Span) -> str | None:
@@ -158,9 +158,9 @@ def _in_its_span(citation: Citation, short: Sequence[ShortAnswer]) -> str:
 def _with_answers(citation: Citation, short: Sequence[ShortAnswer]) -> str:
     """The quotation, the short answers in it bold where the terminal can."""
     shown, done = "", 0
-    for one in sorted(short, key=lambda one: one.start):
-        start, end = one.start - citation.start, one.end - citation.start
-        if one.number == citation.number and done <= start < end <= len(citation.quote):
+    for answer in sorted(short, key=lambda answer: answer.start):
+        start, end = answer.start - citation.start, answer.end - citation.start
+        if answer.number == citation.number and done <= start < end <= len(citation.quote):
             shown += readable_inline(citation.quote[done:start])
             shown += click.style(readable_inline(citation.quote[start:end]), bold=True)
             done = end

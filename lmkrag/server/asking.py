@@ -20,8 +20,8 @@ async def find_spans(index: ServedIndex, reader: Reader, question: str, options:
     Raises:
         Problem: the search failed, or the server is busy.
     """
-    found = await index.run(lambda engine: engine.searcher.search_for(reader, [question], SearchRequest(**options)))
-    return found[0]
+    (spans,) = await index.run(lambda engine: engine.searcher.search_for(reader, [question], SearchRequest(**options)))
+    return spans
 
 
 async def answer(index: ServedIndex, reader: Reader, question: str, spans: Sequence[Span]) -> Answer:
@@ -56,9 +56,9 @@ async def answer_events(
         await stream.aclose()
 
 
-def answer_reply(question: str, said: Answer, *, blocks: bool) -> dict[str, Any]:
+def answer_reply(question: str, answer: Answer, *, blocks: bool) -> dict[str, Any]:
     """Return an answer as JSON, with ``blocks`` also what is shown of it."""
-    return answer_to_json(question, said) | ({"blocks": answer_blocks(said)} if blocks else {})
+    return answer_to_json(question, answer) | ({"blocks": answer_blocks(answer)} if blocks else {})
 
 
 async def make_standalone(

@@ -10,15 +10,15 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import httpx
 import pytest
 import s3fs
+from lmkrag.cluster.resharding import reshard_index
+from lmkrag.index.opening import open_store
 
 from lmkrag import Document, Engine
 from lmkrag.cluster import backups as snapshots
 from lmkrag.cluster.backups import Remote
 from lmkrag.cluster.manifests import checksum_of
-from lmkrag.cluster.resharding import reshard_index
 from lmkrag.corpus import remote_files as mirror
 from lmkrag.errors import IndexCorrupt, IndexMismatch, StorageError, UsageError
-from lmkrag.index.opening import open_store
 
 
 def answers(path) -> list:

@@ -6,11 +6,11 @@ from contextlib import closing
 
 import numpy as np
 import pytest
+from lmkrag.index.shards import ShardedStore
 
 from lmkrag import Document, Engine
 from lmkrag.errors import IndexCorrupt, StorageError
 from lmkrag.index import catalog, codec
-from lmkrag.index.shards import ShardedStore
 from lmkrag.search.selection import FilterCache
 
 

@@ -32,10 +32,10 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"  # its threads do not outlive a f
 
 import faiss
 import numpy as np
-
-from lmkrag import Engine, LandmarkEncoder
 from lmkrag.cluster.batches import encode_batch, plan_batches
 from lmkrag.cluster.parallel import adopt_batches
+
+from lmkrag import Engine, LandmarkEncoder
 from lmkrag.corpus import load
 from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import StorageError
