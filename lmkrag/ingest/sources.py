@@ -1,4 +1,4 @@
-"""Where documents come from: files, values, the texts of another index."""
+"""Where documents come from: files and directories, or documents given as values."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -17,7 +17,6 @@ from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile
 from lmkrag.index.store import IndexStore
-from lmkrag.index.stored import read_stored
 from lmkrag.ingest.changes import KEPT, find_changes, find_gone, find_named_changes
 from lmkrag.ingest.pipeline import SourceDocument
 from lmkrag.ingest.report import Run
@@ -115,56 +114,24 @@ class Documents:
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
         """Yield the documents that are new or changed."""
-        names: dict[str, str] = {}
+        digests: dict[str, str] = {}
         for document in self.documents:
-            own = document.fingerprint or _fingerprint(document)
+            digest = document.fingerprint or _fingerprint(document)
             row = run.known.get(document.doc_id)
-            if document.doc_id in names:
-                if names[document.doc_id] == own:
+            if document.doc_id in digests:
+                if digests[document.doc_id] == digest:
                     run.unchanged += 1
                 else:
                     run.skip(document.doc_id, "another document of this run has this doc_id")
                 continue
-            names[document.doc_id] = own
+            digests[document.doc_id] = digest
             if not document.text.removeprefix(BYTE_ORDER_MARK).strip():
                 run.skip(document.doc_id, "no text in it" + (KEPT if row is not None else ""))
-            elif row is not None and row.fingerprint == own:
+            elif row is not None and row.fingerprint == digest:
                 run.unchanged += 1
             else:
                 stamp = FileStamp(len(document.text), 0)
-                yield SourceDocument(replace(document, fingerprint=own), document.text, "", stamp)
-
-
-@dataclass(slots=True)
-class StoredTexts:
-    """The documents of another index as they are stored there; documents that it does not have are removed.
-
-    Raises:
-        IndexCorrupt: a document is damaged.
-    """
-
-    source: IndexStore
-
-    def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
-        """Yield the documents that the store does not have."""
-        rows = read_known(self.source)
-        run.total = sum(row.size for row in rows.values())
-        gone = [doc_id for doc_id in run.known if doc_id not in rows]
-        if gone:
-            store.commit_removed(gone)
-        with self.source.reader.snapshot(segments=False) as snapshot:
-            for row in snapshot.all_documents():
-                known = run.known.get(row.doc_id)
-                if known is not None and known.fingerprint == row.fingerprint:
-                    run.unchanged += 1
-                    run.advance(row.doc_id, row.size)
-                    continue
-                staged = read_stored(snapshot.connection, row)
-                yield SourceDocument(staged.document, staged.text, staged.root, staged.stamp)
-
-    def finish(self, store: IndexStore, run: Run) -> None:
-        """Record which files the source has skipped."""
-        store.note_files(skipped=read_skipped(self.source).values())
+                yield SourceDocument(replace(document, fingerprint=digest), document.text, "", stamp)
 
 
 def make_source(
@@ -237,7 +204,7 @@ def find_known(store: IndexStore, doc_ids: Sequence[str]) -> dict[str, DocumentR
             row = snapshot.find_document(doc_id)
             if row is not None:
                 rows = (row, *catalog.find_attachments(snapshot.connection, row))
-                known.update({one.doc_id: one for one in rows})
+                known.update({row.doc_id: row for row in rows})
     return known
 
 
@@ -299,23 +266,23 @@ def load_files(
             run.advance(file.doc_id, file.stamp.size)
             continue
         # Attachments come before the document that they are attached to: once that is whole, so are they.
-        for one in attached:
-            known = run.known.get(one.doc_id)
-            if known is not None and known.fingerprint == one.fingerprint and known.path == path:
+        for inner in attached:
+            known = run.known.get(inner.doc_id)
+            if known is not None and known.fingerprint == inner.fingerprint and known.path == path:
                 run.unchanged += 1
             else:
-                inner = replace(one, path=path)
-                yield SourceDocument(inner, one.text, file.root, FileStamp(0, file.stamp.mtime_ns), is_attachment=True)
-        gone = () if row is None or store is None else _gone_attachments(store, row, attached)
-        yield SourceDocument(replace(document, path=path), text, file.root, stamp, replaces=gone)
+                moment = FileStamp(0, file.stamp.mtime_ns)
+                yield SourceDocument(replace(inner, path=path), inner.text, file.root, moment, is_attachment=True)
+        removed = () if row is None or store is None else _removed_attachments(store, row, attached)
+        yield SourceDocument(replace(document, path=path), text, file.root, stamp, replaces=removed)
 
 
-def _gone_attachments(store: IndexStore, row: DocumentRow, attached: Sequence[Document]) -> tuple[str, ...]:
+def _removed_attachments(store: IndexStore, row: DocumentRow, attached: Sequence[Document]) -> tuple[str, ...]:
     """The attachments that a document of the index has and its new version has not."""
     with store.reader.snapshot(segments=False) as snapshot:
         before = catalog.find_attachments(snapshot.connection, row)
     names = {document.doc_id for document in attached}
-    return tuple(one.doc_id for one in before if one.doc_id not in names)
+    return tuple(row.doc_id for row in before if row.doc_id not in names)
 
 
 def _safe_stamp(stamp: FileStamp) -> FileStamp:
