@@ -75,6 +75,7 @@ for command in (
     status,
     remove,
     verify,
+    backup,
     check,
     install,
     doctor,
@@ -84,5 +85,5 @@ for command in (
     train,
 ):
     main.add_command(command)
-for group in (questions, index_tools, cluster, backup):
+for group in (questions, index_tools, cluster):
     main.add_command(group)
