@@ -111,7 +111,8 @@ def test_progress_on_a_terminal_and_none_in_a_pipe(lmkrag, corpus, tmp_path):
         while data := os.read(terminal, 4096):
             shown += data
     assert process.wait(60) == 0
-    assert b"B/s]" in shown
+    assert b"looking for changes" in shown and b".txt" in shown and b"B/s" in shown
+    assert b"\x1b[2K" in shown.rpartition(b"B/s")[2]  # the line is erased
     piped = lmkrag("index", docs, "--index", tmp_path / "b")
     assert piped.stderr.count("\n") == 1
     assert "12 added" in piped.stderr
@@ -203,10 +204,10 @@ def test_settings_come_from_flags_then_variables_then_the_file(lmkrag, index, tm
         ("colour = 1", "no command has an option 'colour'"),
         ("[search]\ncolour = 1", "lmkrag search has no option 'colour'"),
         ("[fly]\ntop = 1", "[fly] is not a command"),
-        ("[backup]\ntag = 'x'", "[backup.tag] is not a command"),
-        ("[backup]\npush = 'x'", "backup.push is not a table"),
-        ("[backup.push]\ncolour = 1", "lmkrag backup push has no option 'colour'"),
-        ("[push]", "[push] is not a command"),
+        ("[index-tools]\ntag = 'x'", "[index-tools.tag] is not a command"),
+        ("[index-tools]\ncompact = 'x'", "index-tools.compact is not a table"),
+        ("[index-tools.compact]\ncolour = 1", "lmkrag index-tools compact has no option 'colour'"),
+        ("[compact]", "[compact] is not a command"),
         ("index_path = 'x'", "no command has an option 'index_path'"),
     ],
 )

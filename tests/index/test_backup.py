@@ -148,7 +148,7 @@ def test_what_an_interrupted_run_left_is_used_if_it_is_whole(engine, tmp_path):
     work.claim()
     (work.new / "segments").mkdir(parents=True)
     (work.new / "catalog.sqlite-wal").write_bytes(b"half")
-    vectors, words, structure = sorted((engine._store.path / "segments").iterdir())
+    vectors, words, _ = sorted((engine._store.path / "segments").iterdir())
     shutil.copyfile(vectors, work.new / "segments" / vectors.name)
     (work.new / "segments" / words.name).write_bytes(words.read_bytes()[:-7])
     (work.new / "segments" / "other.words").write_bytes(b"of another state")

@@ -319,7 +319,7 @@ def backups(job: Job, work: Path, every: int) -> str:
     assert job.run(tested)[1] == "fine"
     shutil.copytree(job.index, elsewhere / "index")
     try:
-        for index in (job.index, elsewhere / "index"):
+        for index in (job.index, elsewhere / "index"):  # noqa: B007  # the functions above use it
             for begun in (None, earlier):
                 call, calls = 0, 0
                 while call <= calls:
