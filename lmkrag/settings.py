@@ -15,7 +15,7 @@ def read_defaults(path: Path, commands: click.Group) -> dict[str, Any]:
     """Return the option values in a settings file as click's ``default_map``; empty if there is no file.
 
     A top-level key is a default for all commands that have the option, a key in a table named like a command, such as
-    ``[search]`` or ``[index-tools.compact]``, for that command only. Keys are the names of the flags, such as ``top_k``.
+    ``[search]`` or ``[index-tools.compact]``, for that command only. Keys are the names of the flags: ``top_k``.
 
     Args:
         path: of the file.

@@ -156,7 +156,7 @@ def search_options(*names: str) -> Callable[[Command], Command]:
 
 
 def progress_bar(*columns: "ProgressColumn") -> "ProgressBar":
-    """Return a progress bar for a terminal, which shows some columns after its description; it is not there elsewhere."""
+    """Return a progress bar with some columns; where standard error is no terminal, it shows nothing."""
     from rich.console import Console
     from rich.progress import BarColumn, TextColumn
     from rich.progress import Progress as ProgressBar

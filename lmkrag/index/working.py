@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lmkrag.errors import UsageError
 from lmkrag.index.files import sync
+from lmkrag.index.locking import LOCK
 
 _MARKER = "working-folder"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
@@ -59,6 +60,7 @@ class WorkingFolder:
         """Remove ``old`` and forget the exchange that made it, so that a job may go on with what is in ``new``."""
         shutil.rmtree(self.old, ignore_errors=True)
         (self.path / _MARKER).write_text("", "utf-8")
+        sync(self.path / _MARKER)
 
     def take_place(self) -> None:
         """Put ``new`` in the place of the index, in one step where the system can; the index becomes ``old``."""
@@ -78,7 +80,7 @@ class WorkingFolder:
         if (self.path / _MARKER).is_file():
             for part in (self.new, self.old):  # the marker last: killed here, the folder is still ours
                 shutil.rmtree(part, ignore_errors=True)
-            (self.path / "write.lock").unlink(missing_ok=True)
+            (self.path / LOCK).unlink(missing_ok=True)
             shutil.rmtree(self.path, ignore_errors=True)
 
 

@@ -183,7 +183,7 @@ def read_body(folder: Path, base: Path, layers: int) -> tuple[dict[str, Any], di
 
 
 def read_head(folder: Path) -> tuple[dict[str, Vectors], Vectors]:
-    """Return the weights of the head's linear layers, as the graph multiplies by them, and those of late interaction."""
+    """Return the weights of the head's layers, as the graph multiplies by them, and those of late interaction."""
     with safe_open(folder / "model.safetensors", "np") as file:
         head = {}
         for module in _LINEAR:

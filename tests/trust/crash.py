@@ -26,6 +26,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -307,9 +308,9 @@ def backups(job: Job, work: Path, every: int) -> str:
                 assert engine.verify() == (), engine.verify()
         tell("states", {"copy": read_state(copy), "index": read_state(index)})
 
-    def look(right: Callable[[State, State], bool], what: str) -> None:
+    def look(what: str, *earlier_states: State) -> None:
         told, end = fork(states)
-        if end != "fine" or not right(told[-1][1]["copy"], told[-1][1]["index"]):
+        if end != "fine" or told[-1][1]["copy"] not in (told[-1][1]["index"], *earlier_states):
             sys.exit(f"WRONG: {what}: {told}")
 
     index, trials = job.index, 0
@@ -329,13 +330,13 @@ def backups(job: Job, work: Path, every: int) -> str:
                         shutil.copytree(begun, copy)
                     before = read_state_in_child(copy)
                     arm = (CRASH, call, 0, EVERY_CALL) if call else (COUNT, 0, 0, EVERY_CALL)
-                    told, end = fork(lambda tell, arm=arm: back_up(tell, arm))
+                    told, end = fork(partial(back_up, arm=arm))
                     calls = told[-1][1]["count"] if end == "fine" and not call else calls
                     assert end == ("killed" if call else "fine"), told
-                    look(lambda copied, now, before=before: copied in (before, now), f"after call {call}")
+                    look(f"after call {call}", before)
                     told, end = fork(back_up)
                     assert end == "fine", told
-                    look(lambda copied, now: copied == now, f"run again after call {call}")
+                    look(f"run again after call {call}")
                     assert [path.name for path in copy.parent.iterdir()] == [copy.name]
                     trials, call = trials + 1, call + (every if call else 1)
     finally:
