@@ -10,7 +10,6 @@ from filelock import FileLock, Timeout
 
 from lmkrag.errors import IndexLocked, StorageError
 
-
 LOCK = "write.lock"
 """The file whose lock the writer of a directory holds."""
 
