@@ -67,6 +67,7 @@ for command in (
     status,
     remove,
     verify,
+    backup,
     check,
     install,
     serve,
@@ -75,5 +76,5 @@ for command in (
     train,
 ):
     main.add_command(command)
-for group in (questions, index_tools, backup):
+for group in (questions, index_tools):
     main.add_command(group)

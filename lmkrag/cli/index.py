@@ -12,7 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lmkrag.cli.output import Command, add_options, index_option, json_option, one_line, print_error, print_json
+from lmkrag.cli.output import (
+    Command,
+    add_options,
+    index_option,
+    json_option,
+    one_line,
+    print_error,
+    print_json,
+    progress_bar,
+)
 from lmkrag.errors import LmkragError, MissingExtra, UsageError
 from lmkrag.types import IndexReport
 
@@ -167,11 +176,10 @@ def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool)
 @contextmanager
 def following_progress() -> "Iterator[Progress]":
     """Show on a terminal how far encoding is; an interruption says how to go on, and exits."""
-    from tqdm import tqdm
+    from rich.progress import DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    with tqdm(unit="B", unit_scale=True, disable=None, file=sys.stderr, leave=False) as bar:
-        bar.set_description("looking for changes")
-
+    with progress_bar(DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as bar:
+        task = bar.add_task("looking for changes", total=None)
         reported = time.monotonic()
 
         def progress(name: str, done: int, total: int) -> None:
@@ -180,14 +188,12 @@ def following_progress() -> "Iterator[Progress]":
                 reported = time.monotonic()
                 share = f"{done / total:.0%}" if total else f"{done / 1e6:,.1f} MB"
                 click.echo(f"{share} indexed, now {one_line(name)}", err=True)
-            bar.total = total or None
-            bar.set_description(one_line(name)[-30:], refresh=False)
-            bar.update(done - bar.n)
+            bar.update(task, description=one_line(name)[-30:], completed=done, total=total or None)
 
         try:
             yield progress
         except KeyboardInterrupt:
-            bar.close()
+            bar.stop()
             click.echo(
                 "lmkrag: interrupted; documents that were whole are indexed, run the same again to go on", err=True
             )

@@ -1,13 +1,12 @@
 """``lmkrag questions``: labelled questions for ``lmkrag eval`` and ``lmkrag train``."""
 
-import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
 from lmkrag.cli.ask import reader_options, take_reader
-from lmkrag.cli.output import ErrorHandlingGroup, one_line
+from lmkrag.cli.output import ErrorHandlingGroup, one_line, progress_bar
 from lmkrag.errors import DocumentError, UsageError
 from lmkrag.types import Document
 
@@ -40,7 +39,7 @@ def generate(paths: tuple[str, ...], out: Path, count: int, seed: int, **options
 
     lmkrag train and lmkrag eval read them.
     """
-    from tqdm import tqdm
+    from rich.progress import MofNCompleteColumn, TimeRemainingColumn
 
     from lmkrag.readers.base import LanguageModelReader
     from lmkrag.training.synthetic import synthesise
@@ -49,10 +48,11 @@ def generate(paths: tuple[str, ...], out: Path, count: int, seed: int, **options
     if not isinstance(reader, LanguageModelReader):
         raise UsageError("questions are written by a language model: choose --reader openai, vllm or transformers")
     documents = _load(paths)
-    with tqdm(total=count, unit="question", disable=None, file=sys.stderr, leave=False) as bar:
+    with progress_bar(MofNCompleteColumn(), TimeRemainingColumn()) as bar:
+        task = bar.add_task("questions", total=count)
 
         def progress(done: int) -> None:
-            bar.update(done - bar.n)
+            bar.update(task, completed=done)
 
         written = synthesise(documents, reader, out, count=count, seed=seed, progress=progress)
     click.echo(f"{out}: {written} questions about {len(documents)} documents", err=True)

@@ -3,6 +3,9 @@
 A graph reads texts of one length: without padding there is no mask, and ONNX Runtime's attention works in blocks that
 stay in the cache (Dao et al., "FlashAttention", arXiv 2205.14135). The graph holds no weights: they are handed over
 beside it.
+
+The graphs of our models are files beside their weights. Only models that come without one, and training, need this
+module and the package ``onnx``.
 """
 
 from typing import Any, Protocol
@@ -11,6 +14,7 @@ import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from lmkrag.arrays import Vectors
+from lmkrag.models.bert import AFTER, BEFORE
 from lmkrag.models.quantization import SMOOTHED, has_outliers
 
 _FUSED = "com.microsoft"  # ONNX Runtime's own operators
@@ -18,9 +22,6 @@ _VERSIONS = (("", 18), (_FUSED, 1))
 _FORMAT = 9  # of the file, which the oldest ONNX Runtime that lmkrag allows reads
 
 _PARTS = ("query", "key", "value")
-BEFORE, AFTER = "before", "after"
-"""States before the first layer and after the last, ``[texts * length, dimensions]`` float32."""
-
 Inputs = dict[str, tuple[int, list[str]]]
 """The type and the shape of each input of a graph."""
 
@@ -29,6 +30,11 @@ BERT_INPUTS: Inputs = {
     "types": (TensorProto.INT64, ["texts", "length"]),
 }
 """Tokens of texts, and which half of a pair each is of: 0 or 1."""
+
+
+def build_bert(config: dict[str, Any], weights: dict[str, Vectors], *, int8: bool) -> bytes:
+    """Return the graph of a BERT that computes :data:`AFTER`: see :func:`bert_nodes` and :func:`build_model`."""
+    return build_model(bert_nodes(config, int8=int8), BERT_INPUTS, [AFTER], weights)
 
 
 def build_model(nodes: list[NodeProto], inputs: Inputs, outputs: list[str], weights: dict[str, Vectors]) -> bytes:

@@ -109,7 +109,8 @@ def test_progress_on_a_terminal_and_none_in_a_pipe(lmkrag, corpus, tmp_path):
         while data := os.read(terminal, 4096):
             shown += data
     assert process.wait(60) == 0
-    assert b"B/s]" in shown
+    assert b"looking for changes" in shown and b".txt" in shown and b"B/s" in shown
+    assert b"\x1b[2K" in shown.rpartition(b"B/s")[2]  # the line is erased
     piped = lmkrag("index", docs, "--index", tmp_path / "b")
     assert piped.stderr.count("\n") == 1
     assert "12 added" in piped.stderr

@@ -9,9 +9,9 @@ import time
 from pathlib import Path
 
 import pytest
+from lmkrag.cluster import parallel
 
 from lmkrag import Engine
-from lmkrag.cluster import parallel
 from lmkrag.corpus.isolated import IsolatedLoader
 from lmkrag.ingest.folder_cache import cached_index
 from lmkrag.server.following import FolderFollower

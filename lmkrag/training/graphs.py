@@ -1,38 +1,64 @@
-"""What a re-ranker has beside BERT, as ONNX graphs: the head of ``landmark-reranker``, and its listwise model."""
+"""Write the ONNX graphs of a model beside its weights, so that it runs where ``onnx`` is not installed."""
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from onnx import NodeProto, TensorProto, helper, numpy_helper
 
 from lmkrag.arrays import Ids, Scores
-from lmkrag.models.graph import AFTER, BEFORE, Inputs, layer_nodes, shape_nodes
+from lmkrag.encoder.loading import read_config
+from lmkrag.encoder.spec import find_model
+from lmkrag.models.bert import AFTER, BEFORE, fuse_weights, read_weights
+from lmkrag.models.graph import BERT_INPUTS, Inputs, bert_nodes, build_bert, build_model, layer_nodes, shape_nodes
+from lmkrag.models.quantization import quantize, read_ranges
+from lmkrag.reranker.landmark import ANSWER_BOUNDS, OUTPUTS, TOKEN_SIMILARITY, WEIGHTS, read_body, read_head
+from lmkrag.reranker.listwise import FEATURES, GRAPH, LOGITS, read_members
 
-LOGITS, WEIGHTS, ANSWER_BOUNDS = "logits", "weights", "bounds"
-TOKEN_SIMILARITY = {AFTER: "similarity.after", BEFORE: "similarity.before"}
-OUTPUTS = [LOGITS, WEIGHTS, ANSWER_BOUNDS, *TOKEN_SIMILARITY.values()]
-"""``logits`` ``[sentences, 2]``: how sentences rank and the log-odds that they answer, without late interaction.
-``weights`` ``[question]`` of the question's tokens. ``ends`` ``[length, 2]`` of short answers. For late interaction,
-the similarity of the question's tokens to all: ``[question, length]``, after and before."""
-
-INPUTS: Inputs = {
+_RERANKER_INPUTS: Inputs = {
+    **BERT_INPUTS,
     "members": (TensorProto.FLOAT, ["sentences", "length"]),
     "question": (TensorProto.INT64, ["one"]),
 }
 """``members``: the share of each token in its sentence's mean. ``question``: where it ends; it begins at 1."""
 
-LINEAR = ("dense", "out", "weigh", "ends")
-"""The head's linear layers."""
-
-FEATURES = "features"
-LISTWISE_INPUTS: Inputs = {FEATURES: (TensorProto.FLOAT, ["lists", "sentences", "features"])}
-"""What the listwise model sees of sentences; its output is :data:`LOGITS` ``[lists * sentences, 1]``."""
+_LISTWISE_INPUTS: Inputs = {FEATURES: (TensorProto.FLOAT, ["lists", "sentences", "features"])}
 
 _CONTRAST = 4.0  # times the product of a sentence's mean and the question's
 
 
-def head_nodes() -> list[NodeProto]:
-    """Return what computes :data:`OUTPUTS` of one text. Linear layers are named ``head.*``, as ``[in, out]``."""
+def write_encoder_graphs(folder: Path) -> None:
+    """Write the graph of an encoder folder, and where it has ranges that for int8."""
+    config, layers = read_config(folder), read_config(folder)["num_hidden_layers"]
+    weights, ranges = fuse_weights(read_weights(folder / "model.safetensors"), layers), read_ranges(folder)
+    (folder / "float32.onnx").write_bytes(build_bert(config, weights, int8=False))
+    if ranges is not None:
+        (folder / "int8.onnx").write_bytes(build_bert(config, quantize(weights, ranges, layers), int8=True))
+
+
+def write_reranker_graphs(folder: Path) -> None:
+    """Write the graph of a re-ranker folder, and where it has ranges that for int8."""
+    settings = json.loads((folder / "reranker.json").read_text("utf-8"))
+    layers = int(settings["layers"])
+    config, weights = read_body(folder, find_model(settings["base"]), layers)
+    head, ranges = read_head(folder)[0], read_ranges(folder)
+    bodies = {"float32": weights} if ranges is None else {"float32": weights, "int8": quantize(weights, ranges, layers)}
+    for precision, body in bodies.items():
+        nodes = [*bert_nodes(config, int8=precision == "int8"), *_head_nodes()]
+        graph = build_model(nodes, _RERANKER_INPUTS, OUTPUTS, body | head)
+        (folder / f"{precision}.onnx").write_bytes(graph)
+
+
+def write_listwise_graph(folder: Path) -> None:
+    """Write the graph of a re-ranker's listwise model."""
+    config, members, _, _ = read_members(folder)
+    graph = build_model(_listwise_nodes(config), _LISTWISE_INPUTS, [LOGITS], members[0])
+    (folder / GRAPH).write_bytes(graph)
+
+
+def _head_nodes() -> list[NodeProto]:
+    """What computes :data:`OUTPUTS` of one text. Linear layers are named ``head.*``, as ``[in, out]``."""
     return [
         _constant("head.zero", np.array([0], np.int64)),
         _constant("head.one", np.array([1], np.int64)),
@@ -55,12 +81,8 @@ def head_nodes() -> list[NodeProto]:
     ]
 
 
-def listwise_nodes(config: dict[str, Any]) -> list[NodeProto]:
-    """Return what computes the log-odds of sentences from :data:`LISTWISE_INPUTS`.
-
-    Args:
-        config: what ``config.json`` of a BERT says of its layers.
-    """
+def _listwise_nodes(config: dict[str, Any]) -> list[NodeProto]:
+    """What computes the log-odds of sentences from their features."""
     norm = ["flattened", "norm.weight", "norm.bias"]
     return [
         *shape_nodes(config, FEATURES),
