@@ -24,8 +24,8 @@ from scipy.stats import mannwhitneyu
 from lmkrag import Answer, Engine
 from lmkrag.evaluation.dataset import draw_sample, load_dataset
 from lmkrag.evaluation.significance import paired_interval
-from lmkrag.evidence import FOUND, weigh_evidence
 from lmkrag.readers.weights import ANSWERS
+from lmkrag.results import FOUND, weigh_evidence
 from lmkrag.search.filters import quote
 
 ANSWERED, UNANSWERABLE = "squad", "squad_unanswerable"

@@ -7,10 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from lmkrag.checks import check_doc_id, check_range
 from lmkrag.errors import ReaderError, UsageError
+from lmkrag.results import Answer, Context, Span
 from lmkrag.search.request import AskOptions, SearchOptions, SearchRequest, check_queries
-from lmkrag.types import Answer, Context, Document, DocumentInfo, IndexReport, IndexStatus, SentenceScore, Span
+from lmkrag.types import Document, DocumentInfo, IndexReport, IndexStatus, SentenceScore, check_doc_id, check_range
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder

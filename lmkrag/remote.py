@@ -13,6 +13,7 @@ import httpx
 
 from lmkrag.errors import DocumentNotFound, LmkragError, ReaderError, ServerError, UsageError, make_error
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader, answer_or_error
+from lmkrag.results import Answer, Span
 from lmkrag.search.checking import CitationCheck, Source, check_citations
 from lmkrag.search.filters import Filter, to_expression
 from lmkrag.search.request import (
@@ -24,7 +25,7 @@ from lmkrag.search.request import (
     check_query,
 )
 from lmkrag.serialization import answer_from_json, from_json
-from lmkrag.types import Answer, Document, DocumentInfo, IndexStatus, SentenceScore, Span
+from lmkrag.types import Document, DocumentInfo, IndexStatus, SentenceScore
 
 _PIECE = 200_000  # characters of a text that are asked for at a time
 _LISTED = 1_000  # documents that are asked for at a time

@@ -5,8 +5,7 @@ from dataclasses import dataclass, fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from lmkrag.evidence import is_weak
-from lmkrag.types import Answer, Citation, Span
+from lmkrag.results import Answer, Citation, Span
 
 Value = TypeVar("Value")
 
@@ -34,7 +33,7 @@ def to_json(value: Any) -> Any:
     if is_dataclass(value):
         made = {one.name: to_json(getattr(value, one.name)) for one in fields(value)}
         if isinstance(value, Span):
-            made |= {"place": value.place, "url": value.url, "section": value.section, "weak": is_weak(value)}
+            made |= {"place": value.place, "url": value.url, "section": value.section, "weak": value.weak}
         return made
     if isinstance(value, Mapping):
         return {key: to_json(item) for key, item in value.items()}

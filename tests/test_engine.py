@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import IndexMismatch, IndexNotFound, ReaderError, UsageError
 from lmkrag.readers.extractive import ExtractiveReader
+from lmkrag.sentences.split import split_sentences
 
 QUESTIONS = {
     "How long must the lamp burn before the wick is trimmed?": ("lighthouse-handbook.md", "burned for four hours"),

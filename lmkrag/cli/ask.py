@@ -25,8 +25,8 @@ from lmkrag.cli.output import (
 from lmkrag.cli.printing import print_citations, print_span, print_text
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers import READERS
+from lmkrag.results import Answer
 from lmkrag.serialization import answer_to_json
-from lmkrag.types import Answer
 
 if TYPE_CHECKING:
     from lmkrag.conversation import Conversation

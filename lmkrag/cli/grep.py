@@ -14,7 +14,7 @@ from pathspec import GitIgnoreSpec
 from lmkrag.cli.index import glob_options
 from lmkrag.cli.output import json_option, one_line, print_json
 from lmkrag.errors import UsageError
-from lmkrag.types import Span
+from lmkrag.results import Span
 
 _LONGEST_LINE = 500  # characters that are printed
 _DEFINES = re.compile(

@@ -159,7 +159,7 @@ def keeping_output() -> Iterator[None]:
 
 def check_paths(paths: Sequence[str]) -> list[Path]:
     """Return the files and directories to index; refuse those that can't be, before anything is loaded."""
-    from lmkrag.corpus.walk import check_source
+    from lmkrag.ingest.walk import check_source
 
     return [check_source(path) for path in paths]
 

@@ -59,8 +59,8 @@ def generate(paths: tuple[str, ...], out: Path, count: int, seed: int, **options
 
 
 def _load(paths: tuple[str, ...]) -> list[Document]:
-    from lmkrag.corpus.isolated import IsolatedLoader
-    from lmkrag.corpus.walk import Found, walk
+    from lmkrag.formats.isolated import IsolatedLoader
+    from lmkrag.ingest.walk import Found, walk
 
     documents = []
     with IsolatedLoader() as loader:

@@ -25,7 +25,7 @@ from lmkrag.serialization import to_json
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
     from lmkrag.remote import RemoteEngine
-    from lmkrag.types import Span
+    from lmkrag.results import Span
 
 _BATCH = 256  # queries encoded together
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from lmkrag.corpus.walk import Found, printable
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, LmkragError
 from lmkrag.index.locking import lock_index
 from lmkrag.index.store import IndexStore
@@ -24,7 +23,8 @@ from lmkrag.ingest.changes import find_changes
 from lmkrag.ingest.ingest import GetEncoder, ingest
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.sources import Files, read_known, read_skipped
-from lmkrag.system import PYTHON
+from lmkrag.ingest.walk import Found
+from lmkrag.system import PYTHON, printable
 
 Result = TypeVar("Result")
 

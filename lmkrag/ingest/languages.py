@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from lmkrag.corpus.isolated import IsolatedLoader
-from lmkrag.corpus.languages import document_language
-from lmkrag.corpus.walk import Found, walk
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.errors import DocumentError
+from lmkrag.formats.isolated import IsolatedLoader
+from lmkrag.ingest.walk import Found, walk
+from lmkrag.sentences.languages import document_language
 from lmkrag.specs import ENGLISH
 
 MIN_FOREIGN = 0.2

@@ -7,22 +7,21 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Protocol
 
-from lmkrag.checks import check_doc_id
-from lmkrag.corpus.foreign_documents import from_foreign, is_foreign
-from lmkrag.corpus.isolated import IsolatedLoader
-from lmkrag.corpus.load import fingerprint, is_long
-from lmkrag.corpus.long_text import load_long_text
-from lmkrag.corpus.walk import Found, find_path, local_path, printable
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
+from lmkrag.formats.isolated import IsolatedLoader
+from lmkrag.formats.load import fingerprint, is_long
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import KEPT, find_changes, find_gone, find_named_changes
+from lmkrag.ingest.foreign_documents import from_foreign, is_foreign
+from lmkrag.ingest.long_text import load_long_text
 from lmkrag.ingest.pipeline import SourceDocument
 from lmkrag.ingest.report import Run
+from lmkrag.ingest.walk import Found, find_path, local_path
 from lmkrag.specs import BYTE_ORDER_MARK, Text
-from lmkrag.system import FileStamp
-from lmkrag.types import Document, Skipped
+from lmkrag.system import FileStamp, printable
+from lmkrag.types import Document, Skipped, check_doc_id
 from lmkrag.version import __version__
 
 _ATTACHMENT = -1  # in the place of a size: what can't be read is no file, but in one

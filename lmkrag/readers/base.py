@@ -11,7 +11,7 @@ from typing import Any, Protocol, Self
 from lmkrag.errors import ReaderError
 from lmkrag.readers.citations import check_answer
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, EchoGuard, Messages, Prompts
-from lmkrag.types import Answer, Span
+from lmkrag.results import Answer, Span
 
 Exchange = tuple[str, str]
 """A question of a conversation and what was answered."""

@@ -5,10 +5,6 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from lmkrag.corpus.languages import detect_language
-from lmkrag.corpus.sentences import split_sentences
-from lmkrag.corpus.structure import is_lead_in, is_navigation
-from lmkrag.evidence import best_coverage, best_similarity, weigh_evidence
 from lmkrag.index.words.exact import add_fiscal_years, asks_in_english, find_exact_words, find_keys, holds
 from lmkrag.readers.base import Reader
 from lmkrag.readers.short_answers import (
@@ -22,8 +18,11 @@ from lmkrag.readers.tables import find_cell
 from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.reranker.loading import load_landmark_reranker
+from lmkrag.results import Answer, Citation, Quote, ShortAnswer, Span, best_coverage, best_similarity, weigh_evidence
+from lmkrag.sentences.languages import detect_language
+from lmkrag.sentences.split import split_sentences
+from lmkrag.sentences.structure import is_lead_in, is_navigation
 from lmkrag.specs import ENGLISH
-from lmkrag.types import Answer, Citation, Quote, ShortAnswer, Span
 
 NOT_FOUND = "Nothing in these documents answers this question."
 

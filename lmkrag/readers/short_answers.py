@@ -10,8 +10,8 @@ from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.base import PassageScores, RerankPassage
 from lmkrag.reranker.highlights import split_passages
 from lmkrag.reranker.landmark import LandmarkReranker
+from lmkrag.results import ShortAnswer, Span
 from lmkrag.specs import Sentence
-from lmkrag.types import ShortAnswer, Span
 
 _ASKS_NUMBER = re.compile(
     r"\bhow (?:many|much|long|old|far|often|tall|high|deep|wide|large|heavy|fast)\b|\bwhat (?:percent|share)"

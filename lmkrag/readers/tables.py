@@ -8,14 +8,14 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from lmkrag.corpus.table_rows import is_header, is_row, is_rule, is_tabbed, read_record, split_row
 from lmkrag.index.words.exact import find_exact_words, find_keys, holds
 from lmkrag.index.words.stop_words import drop_stop_words
 from lmkrag.index.words.terms import hash_words, split_words
 from lmkrag.places import is_record
 from lmkrag.readers.short_answers import has_short_answer
 from lmkrag.readers.weights import ANSWERS
-from lmkrag.types import Citation, ShortAnswer, Span
+from lmkrag.results import Citation, ShortAnswer, Span
+from lmkrag.sentences.table_rows import is_header, is_row, is_rule, is_tabbed, read_record, split_row
 
 _LINE = re.compile(r"[^\n]+")
 _ASKED = {

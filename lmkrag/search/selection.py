@@ -5,7 +5,6 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
-from lmkrag.checks import check_doc_id
 from lmkrag.errors import DocumentNotFound, UsageError
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
@@ -13,7 +12,7 @@ from lmkrag.index.searchable import Searchable
 from lmkrag.json_values import replace_surrogates
 from lmkrag.search.filters import Filter, fields_of, parse_filter, to_expression
 from lmkrag.system import renew_in_forks
-from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo
+from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id
 
 _REMEMBERED = 32
 

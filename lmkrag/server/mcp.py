@@ -17,6 +17,7 @@ from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers.base import Reader
 from lmkrag.readers.extractive import match_keys
+from lmkrag.results import Span
 from lmkrag.search.filters import explain_filter
 from lmkrag.search.outline import outline
 from lmkrag.search.request import DEFAULT_CONTEXT, SearchOptions, find_options, option_of, to_pydantic
@@ -38,7 +39,7 @@ from lmkrag.server.mcp_replies import (
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_QUERY
 from lmkrag.server.uploads import Uploads
-from lmkrag.types import Document, Span
+from lmkrag.types import Document
 from lmkrag.version import __version__
 
 _READ = 20_000  # characters of a document in one reply

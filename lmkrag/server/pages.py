@@ -4,9 +4,9 @@ import threading
 from itertools import pairwise
 from pathlib import Path
 
-from lmkrag.corpus.isolated import IsolatedLoader
-from lmkrag.corpus.scans import SCANNED
 from lmkrag.errors import DocumentError, UsageError
+from lmkrag.formats.isolated import IsolatedLoader
+from lmkrag.formats.scans import SCANNED
 from lmkrag.specs import ATTACHED_TO
 from lmkrag.types import DocumentInfo
 

@@ -5,10 +5,11 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model
 
+from lmkrag.results import Answer, Span
 from lmkrag.search.checking import CitationCheck
 from lmkrag.search.request import AskOptions, SearchOptions, to_pydantic
 from lmkrag.serialization import CitationRecord
-from lmkrag.types import MAX_DOC_ID, Answer, DocumentInfo, SentenceScore, Span
+from lmkrag.types import MAX_DOC_ID, DocumentInfo, SentenceScore
 
 MAX_QUERY = 10_000
 """Characters of a question."""

@@ -225,7 +225,7 @@ def test_debug_tells_what_failed_where(lmkrag, tmp_path):
     assert "skipped bad.ipynb: broken notebook" in plain.stderr
     assert "Traceback" not in plain.stderr
     told = lmkrag("index", tmp_path / "bad.ipynb", "--index", tmp_path / "b", "--debug")
-    assert "lmkrag.corpus.isolated: " in told.stderr
+    assert "lmkrag.formats.isolated: " in told.stderr
     assert "Traceback" in told.stderr
     failed = lmkrag("search", "x", "--index", tmp_path / "none", "--debug")
     assert "IndexNotFound" in failed.stderr

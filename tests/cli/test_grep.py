@@ -9,8 +9,8 @@ import pytest
 
 from lmkrag import Engine, LandmarkEncoder
 from lmkrag.cli.serve import _open_cached_index
-from lmkrag.corpus.walk import walk
 from lmkrag.ingest.folder_cache import adopt_worktree, cached_index, rank_files
+from lmkrag.ingest.walk import walk
 
 SESSION = '''"""Sessions."""
 

@@ -6,8 +6,8 @@ import pptx
 import pytest
 
 from lmkrag import Engine
-from lmkrag.places import find_place
-from lmkrag.types import Hit, Span
+from lmkrag.results import Span
+from lmkrag.types import Hit
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_a_row_in_a_span_that_begins_before_the_heading_of_the_sheet(engine):
     text = engine.document("prices.xlsx").text
     row = text.index("Part: Valve")
     sheet = Span("prices.xlsx", "", 0, len(text), text, 1.0, kind="xlsx", paragraph=1, headings=("Prices",))
-    assert find_place(sheet, row, len(text)) == "prices.xlsx, Prices, row 3"
+    assert sheet.locate(row) == "prices.xlsx, Prices, row 3"
 
 
 @pytest.mark.parametrize(

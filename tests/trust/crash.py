@@ -38,14 +38,14 @@ from lmkrag.cluster.batches import encode_batch, plan_batches
 from lmkrag.cluster.parallel import adopt_batches
 
 from lmkrag import Engine, LandmarkEncoder
-from lmkrag.corpus import load
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import StorageError
+from lmkrag.formats import load
 from lmkrag.index import catalog, catalog_texts
 from lmkrag.index.backup import back_up_index
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest import pipeline as encoding
 from lmkrag.ingest.changes import find_changes
+from lmkrag.sentences.split import split_sentences
 
 CRASH, FAIL, COUNT = 2, 3, 1
 EVERY_CALL, SYNCS = 15, 2

@@ -12,7 +12,7 @@ import pytest
 from lmkrag.cluster import parallel
 
 from lmkrag import Engine
-from lmkrag.corpus.isolated import IsolatedLoader
+from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.ingest.folder_cache import cached_index
 from lmkrag.server.following import FolderFollower
 

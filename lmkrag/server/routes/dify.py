@@ -9,10 +9,10 @@ from pydantic import BaseModel, Field
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.integrations.metadata import describe_span
+from lmkrag.results import Span
 from lmkrag.search.filters import quote
 from lmkrag.server.schemas import Question
 from lmkrag.server.service import TheService
-from lmkrag.types import Span
 
 router = APIRouter(tags=["Dify"])
 

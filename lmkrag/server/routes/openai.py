@@ -13,13 +13,13 @@ from pydantic import BaseModel, Field, StrictBool
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import Exchange, Reader
+from lmkrag.results import Answer, Citation
 from lmkrag.server.asking import answer, find_spans, make_standalone
 from lmkrag.server.indexes import ServedIndex
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_QUERY
 from lmkrag.server.service import TheService
 from lmkrag.server.streams import Event, stream_events
-from lmkrag.types import Answer, Citation
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
 

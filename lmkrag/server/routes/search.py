@@ -5,7 +5,6 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from lmkrag.rendering.blocks import span_blocks
 from lmkrag.serialization import to_json
 from lmkrag.server.asking import answer, answer_events, answer_reply, find_spans, make_standalone
 from lmkrag.server.schemas import (
@@ -30,7 +29,7 @@ async def search(body: SearchBody, service: TheService) -> Any:
     """Find the passages that answer a question, best first."""
     index = service.indexes.find(body.index)
     spans = await index.run(lambda engine: engine.search(body.query, **body.options()))
-    return {"spans": to_json(spans), "blocks": [span_blocks(span) for span in spans] if body.blocks else None}
+    return {"spans": to_json(spans), "blocks": [span.to_blocks() for span in spans] if body.blocks else None}
 
 
 @router.post("/search/batch", response_model=BatchReply)

@@ -3,8 +3,8 @@
 import base64
 import binascii
 
-from lmkrag.corpus.parsers.base import Loaded
 from lmkrag.errors import DocumentError
+from lmkrag.formats.base import Loaded
 
 
 def read(data: bytes, name: str) -> Loaded:
