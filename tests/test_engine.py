@@ -546,10 +546,9 @@ def test_texts_are_added_as_people_begin(tmp_path, encoder):
             engine.add_texts("The ferry leaves at nine.")
 
 
-@pytest.mark.parametrize("shards", [None, 2])
-def test_vectors_of_a_document(tmp_path, encoder, shards):
+def test_vectors_of_a_document(tmp_path, encoder):
     text = "The ferry leaves at nine. It holds six people."
-    with Engine.open(tmp_path / "index", create=True, encoder=encoder, shards=shards) as engine:
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
         engine.add_texts([text, "A pump."], ids=["a", "b"])
         vectors = engine.vectors("a")
         assert vectors.shape == (2, engine.encoder.spec.dimensions)

@@ -130,6 +130,9 @@ class Documents:
                 stamp = FileStamp(len(document.text), 0)
                 yield SourceDocument(replace(document, fingerprint=own), document.text, "", stamp)
 
+    def finish(self, store: IndexStore, run: Run) -> None:
+        """Do nothing: there are no files."""
+
 
 @dataclass(slots=True)
 class StoredTexts:

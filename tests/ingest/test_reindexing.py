@@ -79,15 +79,6 @@ def test_an_index_that_was_read_thoroughly_is_searched_and_made_anew(index, enco
         assert engine.add(Document(doc_id="a.txt", path="a.txt", text="A pump.")).added == 1
 
 
-def test_into_shards_and_back(index, before):
-    reindex(index, shards=3)
-    with Engine.open(index) as engine:
-        assert (engine.status().shards, contents(engine)) == (3, before[0])
-    reindex(index)
-    with Engine.open(index) as engine:
-        assert (engine.status().shards, contents(engine)) == (3, before[0])
-
-
 def test_unchanged_files_are_not_read_again(index, corpus):
     reindex(index)
     with Engine.open(index) as engine:
@@ -122,12 +113,12 @@ from lmkrag.ingest import pipeline as encoding
 from lmkrag import LandmarkEncoder
 from lmkrag.ingest.reindex import reindex
 encoding._COMMIT_SENTENCES = 1
-done = encoding._Batch.finish
+done = encoding._PendingCommit.finish
 def finish(self, item):
     done(self, item)
     if item.document.doc_id.startswith("glass"):
         os.kill(os.getpid(), signal.SIGKILL)
-encoding._Batch.finish = finish
+encoding._PendingCommit.finish = finish
 reindex(Path({str(index)!r}), encoder=LandmarkEncoder.load(overlap=0.25))
 """
     killed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ})
@@ -209,7 +200,7 @@ def test_a_neighbour_of_the_index_is_left_alone(index, name):
     flip_words(index)
     with Engine.open(index) as engine:
         repair_index(engine._store.path)
-        engine.add(mine, workers=2)
+        engine.add(mine)
     reindex(index)
     assert (mine / "thesis.txt").read_text() == "years of work"
 
