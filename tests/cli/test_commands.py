@@ -420,9 +420,7 @@ def test_operators_of_the_command_line(lmkrag, index):
     assert not any("harbour master" in span["text"] for span in json.loads(without.stdout)["spans"])
 
 
-def test_an_index_in_the_environment_may_be_a_url(lmkrag, index, tmp_path):
-    refused = lmkrag("serve", "--port", "0", env={"LMKRAG_INDEX": "s3://bucket/x"})
-    assert "s3://bucket/x: only served on Ray (--ray); else pull it first" in refused.stderr
+def test_several_indexes_in_the_environment(lmkrag, index, tmp_path):
     two = lmkrag("mcp", env={"LMKRAG_INDEX": f"{index}{os.pathsep}{tmp_path / 'none'}"}, stdin="")
     assert f"{tmp_path / 'none'}: no index here" in two.stderr
 

@@ -96,12 +96,12 @@ from lmkrag.ingest import pipeline as encoding
 from lmkrag import LandmarkEncoder
 from lmkrag.ingest.reindex import reindex
 encoding._COMMIT_SENTENCES = 1
-done = encoding._Batch.finish
+done = encoding._PendingCommit.finish
 def finish(self, item):
     done(self, item)
     if item.document.doc_id.startswith("glass"):
         os.kill(os.getpid(), signal.SIGKILL)
-encoding._Batch.finish = finish
+encoding._PendingCommit.finish = finish
 reindex(Path({str(index)!r}), encoder=LandmarkEncoder.load(overlap=0.25))
 """
     killed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ})
@@ -183,7 +183,7 @@ def test_a_neighbour_of_the_index_is_left_alone(index, name):
     flip_words(index)
     with Engine.open(index) as engine:
         repair_index(engine._store.path)
-        engine.add(mine, workers=2)
+        engine.add(mine)
     reindex(index)
     assert (mine / "thesis.txt").read_text() == "years of work"
 

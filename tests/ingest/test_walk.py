@@ -75,15 +75,14 @@ def test_a_name_that_is_not_utf8(tmp_path):
 def test_indexes_are_no_corpus_but_files_that_are_called_alike_are(tmp_path):
     for folder, entries in {
         "index": ("catalog.sqlite", "segments/a.faiss"),
-        "sharded": ("shards.json", "shards-2/000/catalog.sqlite", "shards-2/000/segments/a.faiss"),
-        "block": ("block.json", "catalog.sqlite", "segments/a.faiss"),
-        "notes": ("shards.json", "segments/a.txt"),
+        "batch": ("batch.json", "catalog.sqlite", "segments/a.faiss"),
+        "notes": ("catalog.txt", "segments/a.txt"),
     }.items():
         for entry in entries:
             path = tmp_path / folder / entry
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text("{}")
-    assert sorted(names(tmp_path)) == ["notes/segments/a.txt", "notes/shards.json"]
+    assert sorted(names(tmp_path)) == ["notes/catalog.txt", "notes/segments/a.txt"]
 
 
 @pytest.mark.parametrize("where", ["root", "below"])
