@@ -13,7 +13,7 @@ from lmkrag.encoder.onnx_model import OnnxModel
 from lmkrag.encoder.spec import find_model
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.models.bert import AFTER, Bert, bert_inputs, read_weights
-from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_model
+from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_model, parse_nodes
 from lmkrag.models.quantization import product_names, write_ranges
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import RerankPassage
@@ -86,8 +86,9 @@ class RangeMeter:
         """Take the weights, as :func:`lmkrag.models.bert.fuse_weights` returns them, and the configuration."""
         self.ranges: dict[str, Vectors] = {}
         nodes = bert_nodes(config)
+        parsed = parse_nodes(nodes, BERT_INPUTS, [AFTER]).graph.node
         self._given = {
-            name: next(node.input[0] for node in nodes if f"{name}weight" in node.input)
+            name: next(node.input[0] for node in parsed if f"{name}weight" in node.input)
             for name in product_names(config["num_hidden_layers"])
         }
         outputs = [AFTER, *dict.fromkeys(self._given.values())]
