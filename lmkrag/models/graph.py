@@ -93,7 +93,9 @@ def layer_nodes(config: dict[str, Any], *, int8: bool = False) -> str:
     """Return BERT's layers, from :data:`BEFORE` to :data:`AFTER`: see :func:`bert_nodes`."""
     last = config["num_hidden_layers"]
     names = [BEFORE, *(f"{layer}.states" for layer in range(last - 1)), AFTER]
-    return "".join(_layer(config, f"encoder.layer.{layer}.", *names[layer : layer + 2], int8) for layer in range(last))
+    return "".join(
+        _layer(config, f"encoder.layer.{layer}.", names[layer], names[layer + 1], int8) for layer in range(last)
+    )
 
 
 def normalize(config: dict[str, Any], given: str, name: str, out: str) -> str:

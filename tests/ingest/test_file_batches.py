@@ -121,6 +121,6 @@ def test_a_damaged_batch_is_not_adopted(engine, store, encoder, corpus, out):
 def test_a_batch_of_another_encoder_is_not_adopted(store, encoder, corpus, out, tmp_path):
     with Engine.open(tmp_path / "other", create=True, encoder="all-MiniLM-L6-v2") as other:
         (batch,) = plan_batches(list(walk(corpus / "glass-river.txt")), {}, other._store, size=1)
-        encode_batch(batch, out, lambda: other.encoder, other._store)
+        encode_batch(batch, out, lambda: other.encoders.encoder, other._store)
     with pytest.raises(IndexMismatch, match="made with encoder"), store.writing():
         adopt_batch(store, out / batch.name, Run({}))

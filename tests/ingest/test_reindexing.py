@@ -54,15 +54,6 @@ def test_another_encoder_and_recipe(index, before):
     assert leftovers(index) == []
 
 
-def test_into_shards_and_back(index, before):
-    reindex(index, shards=3)
-    with Engine.open(index) as engine:
-        assert (engine.status().shards, contents(engine)) == (3, before[0])
-    reindex(index)
-    with Engine.open(index) as engine:
-        assert (engine.status().shards, contents(engine)) == (3, before[0])
-
-
 def test_unchanged_files_are_not_read_again(index, corpus):
     reindex(index)
     with Engine.open(index) as engine:
