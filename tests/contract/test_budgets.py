@@ -18,36 +18,36 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "": 2_230,  # the single files of lmkrag/
-    "agents": 380,
-    "cli": 2_516,
-    "cluster": 2_110,
-    "corpus": 4_991,
-    "encoder": 1_546,
+    "": 2_336,  # the single files of lmkrag/
+    "agents": 75,
+    "cli": 2_182,
+    "encoder": 1_527,
     "evaluation": 814,
-    "index": 5_227,
-    "ingest": 1_539,
-    "integrations": 357,
-    "models": 780,
-    "readers": 2_029,
-    "rendering": 727,
-    "reranker": 872,
-    "search": 3_224,
-    "server": 4_109,
-    "training": 3_052,
+    "formats": 3_002,
+    "index": 4_213,
+    "ingest": 1_942,
+    "integrations": 358,
+    "models": 761,
+    "readers": 2_041,
+    "rendering": 674,
+    "reranker": 790,
+    "search": 3_207,
+    "sentences": 940,
+    "server": 3_271,
+    "training": 3_157,
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 36_471,
-    "files": 290,
-    "files at the top": 18,
-    "base dependencies": 30,
-    "members of Engine": 24,
-    "public names": 26,
-    "commands": 21,
-    "options": 248,
-    "environment variables": 12,
+    "lines": 31_290,
+    "files": 257,
+    "files at the top": 17,
+    "base dependencies": 27,
+    "members of Engine": 20,
+    "public names": 28,
+    "commands": 19,
+    "options": 201,
+    "environment variables": 10,
 }
 
 
