@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from lmkrag.corpus.walk import Found
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import IndexCorrupt, MissingExtra, StorageError, UsageError
 from lmkrag.index.store import IndexStore
 from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.file_batches import FileBatch, adopt_batch, encode_batch, is_batch, plan_batches
 from lmkrag.ingest.report import Run
+from lmkrag.ingest.walk import Found
 
 _BATCH = 1 << 20  # bytes of files
 _CORES = 4  # of a worker without a GPU

@@ -25,8 +25,8 @@ from lmkrag.cli.output import (
 from lmkrag.cli.printing import print_citations, print_span, print_text
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers import READERS
+from lmkrag.results import Answer
 from lmkrag.serialization import answer_to_json
-from lmkrag.types import Answer
 
 if TYPE_CHECKING:
     from lmkrag.conversation import Conversation
@@ -39,18 +39,17 @@ _BATCH = 64  # questions answered together
 reader_options = add_options(
     click.option(
         "--reader",
-        type=click.Choice(READERS),
+        metavar=f"[{'|'.join(READERS)}]",
         default="extractive",
         show_default=True,
         envvar="LMKRAG_READER",
-        help="What answers.",
+        help="What answers; plug-ins add more.",
     ),
     click.option("--model", envvar="LMKRAG_MODEL", metavar="NAME", help="The reader's model: a name or folder."),
     click.option("--base-url", envvar="LMKRAG_BASE_URL", metavar="URL", help="OpenAI-compatible server."),
     click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
-        envvar="LMKRAG_TIMEOUT",
         metavar="SECONDS",
         help="Maximum time to wait for the next piece of the reader's answer.",
     ),

@@ -5,14 +5,23 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from lmkrag.cli.output import Command, add_options, index_option, json_option, one_line, print_error, print_json
+from lmkrag.cli.output import (
+    Command,
+    add_options,
+    index_option,
+    json_option,
+    one_line,
+    print_error,
+    print_json,
+    progress_bar,
+)
 from lmkrag.errors import LmkragError, MissingExtra, UsageError
 from lmkrag.types import IndexReport
 
@@ -22,7 +31,7 @@ if TYPE_CHECKING:
 
 _PAUSE = 1_000  # milliseconds in which changes are gathered
 _LISTED = 20  # skipped files shown one by one; more are counted by reason
-_TOLD = 60.0  # seconds between two lines of progress where there is no terminal
+_INTERVAL = 60.0  # seconds between two lines of progress where there is no terminal
 
 
 glob_options = add_options(
@@ -73,28 +82,24 @@ def index(
 ) -> None:
     """Add files and directories to an index.
 
-    Unchanged files are skipped. A PATH may also be a website (https://host/docs/), a git repository
-    (git+https://host/project@v2), a zip or tar archive, or object storage (s3://bucket/docs).
+    Unchanged files are skipped.
     """
-    from lmkrag.corpus.remote_files import localize
     from lmkrag.engine import Engine
 
-    check_paths(paths)
-    for path in paths if watch else ():
-        if not Path(path).is_dir():
+    sources = check_paths(paths)
+    for path in sources if watch else ():
+        if not path.is_dir():
             raise UsageError(f"{path}: not a directory; --watch follows directories")
     opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder}
-    local, left_out = localize(paths, include=include, exclude=exclude)
     if encoder is None:
-        opening["encoder"] = choose_encoder(local, Path(index_path), include=include, exclude=exclude)
+        opening["encoder"] = choose_encoder(sources, Path(index_path), include=include, exclude=exclude)
     adding: dict[str, Any] = {"include": include, "exclude": exclude, "ray": ray, "follow_links": follow_links}
     if watch:
         with Engine.open(index_path, create=True, **opening) as engine:
-            _follow(engine, paths, {**adding, "prune": True}, as_json=as_json)
+            _follow(engine, sources, {**adding, "prune": True}, as_json=as_json)
         return
     with Engine.open(index_path, create=True, **opening) as engine, following_progress() as progress, keeping_output():
-        report = engine.add(local, progress=progress, prune=prune, **adding)
-    report = replace(report, skipped=(*left_out, *report.skipped))
+        report = engine.add(sources, progress=progress, prune=prune, **adding)
     finish(report, index_path, strict=strict, as_json=as_json)
 
 
@@ -111,27 +116,27 @@ def choose_encoder(
     return chosen
 
 
-def _follow(engine: "Engine", paths: tuple[str, ...], options: dict[str, Any], *, as_json: bool) -> None:
+def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], *, as_json: bool) -> None:
     """Index directories, and again whenever something in them changes."""
     try:
         import watchfiles
     except ImportError:
         raise MissingExtra("watch", "watchfiles") from None
     index = Path(engine.status().path).resolve()
-    own = (str(index), str(index.with_name(f".{index.name}.")))  # and what jobs and uploads put beside it
+    written = (str(index), str(index.with_name(f".{index.name}.")))  # and what jobs and uploads put beside it
 
-    class Source(watchfiles.DefaultFilter):
+    class OutsideIndex(watchfiles.DefaultFilter):
         """Leaves out what indexing itself writes, where the index lies in a directory that is followed."""
 
         def __call__(self, change: watchfiles.Change, path: str) -> bool:
-            return super().__call__(change, path) and not str(Path(path).resolve()).startswith(own)
+            return super().__call__(change, path) and not str(Path(path).resolve()).startswith(written)
 
-    seen = watchfiles.watch(*paths, watch_filter=Source(), yield_on_timeout=True, rust_timeout=_PAUSE)
+    seen = watchfiles.watch(*folders, watch_filter=OutsideIndex(), yield_on_timeout=True, rust_timeout=_PAUSE)
     try:
         for number, changes in enumerate(seen):
             if changes or number == 0:  # the first turn comes once changes are watched for
                 try:
-                    report = engine.add(list(paths), progress=_print_progress if as_json else None, **options)
+                    report = engine.add(folders, progress=_print_progress if as_json else None, **options)
                     finish(report, str(index), strict=False, as_json=as_json)
                 except LmkragError as error:  # such as another writer: the next change tries again
                     print_error(error)
@@ -152,13 +157,11 @@ def keeping_output() -> Iterator[None]:
         yield
 
 
-def check_paths(paths: tuple[str, ...]) -> None:
-    """Refuse local paths that do not exist, before anything is loaded."""
-    from lmkrag.corpus.remote_files import is_url
+def check_paths(paths: Sequence[str]) -> list[Path]:
+    """Return the files and directories to index; refuse those that can't be, before anything is loaded."""
+    from lmkrag.ingest.walk import check_source
 
-    for path in paths:
-        if not is_url(path) and not Path(path).exists():
-            raise UsageError(f"{path}: no such file or directory")
+    return [check_source(path) for path in paths]
 
 
 def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool) -> None:
@@ -173,27 +176,24 @@ def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool)
 @contextmanager
 def following_progress() -> "Iterator[Progress]":
     """Show on a terminal how far encoding is; an interruption says how to go on, and exits."""
-    from tqdm import tqdm
+    from rich.progress import DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 
-    with tqdm(unit="B", unit_scale=True, disable=None, file=sys.stderr, leave=False) as bar:
-        bar.set_description("looking for changes")
-
+    with progress_bar(DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as bar:
+        task = bar.add_task("looking for changes", total=None)
         reported = time.monotonic()
 
         def progress(name: str, done: int, total: int) -> None:
             nonlocal reported
-            if bar.disable and time.monotonic() - reported >= _TOLD:
+            if bar.disable and time.monotonic() - reported >= _INTERVAL:
                 reported = time.monotonic()
                 share = f"{done / total:.0%}" if total else f"{done / 1e6:,.1f} MB"
                 click.echo(f"{share} indexed, now {one_line(name)}", err=True)
-            bar.total = total or None
-            bar.set_description(one_line(name)[-30:], refresh=False)
-            bar.update(done - bar.n)
+            bar.update(task, description=one_line(name)[-30:], completed=done, total=total or None)
 
         try:
             yield progress
         except KeyboardInterrupt:
-            bar.close()
+            bar.stop()
             click.echo(
                 "lmkrag: interrupted; documents that were whole are indexed, run the same again to go on", err=True
             )
@@ -221,5 +221,5 @@ def explain_report(report: IndexReport, index_path: str) -> None:
         if number
     ]
     rate = f", {report.characters / max(report.seconds, 1e-9):,.0f} characters a second" if report.characters else ""
-    found = ", ".join(counts) or "nothing to index"
-    click.echo(f"{index_path}: {found}; {report.sentences:,} sentences in {report.seconds:.1f} s{rate}", err=True)
+    summary = ", ".join(counts) or "nothing to index"
+    click.echo(f"{index_path}: {summary}; {report.sentences:,} sentences in {report.seconds:.1f} s{rate}", err=True)

@@ -110,9 +110,9 @@ def recipes(as_json: bool) -> None:
     """List the ways to store vectors."""
     from lmkrag.index.vectors.recipes import list_recipes
 
-    found = list_recipes()
+    available = list_recipes()
     if as_json:
-        print_json([asdict(recipe) for recipe in found])
+        print_json([asdict(recipe) for recipe in available])
         return
-    for recipe in found:
+    for recipe in available:
         click.echo(f"{recipe.name:12} {recipe.description}")

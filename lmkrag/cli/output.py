@@ -19,6 +19,9 @@ from lmkrag.json_values import replace_surrogates
 from lmkrag.search.request import find_options, option_of
 
 if TYPE_CHECKING:
+    from rich.progress import Progress as ProgressBar
+    from rich.progress import ProgressColumn
+
     from lmkrag.engine import Engine
     from lmkrag.remote import RemoteEngine
 
@@ -31,7 +34,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def add_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Return a decorator that adds several options, in their order."""
-    return lambda command: functools.reduce(lambda made, option: option(made), reversed(options), command)
+    return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
 
 def index_option(command: Command, *, existing: bool = True) -> Command:
@@ -57,7 +60,7 @@ def find_default_index() -> str:
 
 
 def server_option(command: Command) -> Command:
-    """Add ``--server``; ``--index`` goes before a server that the environment or the settings file names."""
+    """Add ``--server``; ``--index`` goes before a server that the environment names."""
 
     @functools.wraps(command)
     def with_server(*args: Any, server: str | None, **options: Any) -> Any:
@@ -152,6 +155,24 @@ def search_options(*names: str) -> Callable[[Command], Command]:
     return lambda command: add(rerank_model_option(command))
 
 
+def progress_bar(*columns: "ProgressColumn") -> "ProgressBar":
+    """Return a progress bar with some columns; where standard error is no terminal, it shows nothing."""
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn
+    from rich.progress import Progress as ProgressBar
+
+    return ProgressBar(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        *columns,
+        console=Console(stderr=True),
+        transient=True,
+        redirect_stdout=False,
+        redirect_stderr=False,
+        disable=not sys.stderr.isatty(),
+    )
+
+
 def join_words(words: tuple[str, ...]) -> str:
     """Return a question given as words of the command line, or read from standard input where it is ``-``."""
     return replace_surrogates(sys.stdin.read().strip() if words == ("-",) else " ".join(words))
@@ -180,8 +201,8 @@ def logging_options(command: click.Command) -> None:
     """Add ``--verbose`` and ``--debug``."""
 
     def set_level(level: int) -> Callable[[click.Context, click.Parameter, bool], None]:
-        def callback(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-            if wanted and _logger.getEffectiveLevel() > level:
+        def callback(context: click.Context, parameter: click.Parameter, enabled: bool) -> None:
+            if enabled and _logger.getEffectiveLevel() > level:
                 logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
                 _logger.setLevel(level)
 

@@ -1,19 +1,17 @@
 """``lmkrag questions``: labelled questions for ``lmkrag eval`` and ``lmkrag train``."""
 
-import sys
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
 from lmkrag.cli.ask import reader_options, take_reader
-from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, one_line, print_json
+from lmkrag.cli.output import ErrorHandlingGroup, one_line, progress_bar
 from lmkrag.errors import DocumentError, UsageError
 from lmkrag.types import Document
 
 
-@click.group(cls=ErrorHandlingGroup, epilog="Example: lmkrag questions export --out sets/handbook")
+@click.group(cls=ErrorHandlingGroup, epilog="Example: lmkrag questions generate docs/ --out data/mine --reader openai")
 def questions() -> None:
     """Make labelled questions for eval and train."""
 
@@ -41,7 +39,7 @@ def generate(paths: tuple[str, ...], out: Path, count: int, seed: int, **options
 
     lmkrag train and lmkrag eval read them.
     """
-    from tqdm import tqdm
+    from rich.progress import MofNCompleteColumn, TimeRemainingColumn
 
     from lmkrag.readers.base import LanguageModelReader
     from lmkrag.training.synthetic import synthesise
@@ -50,18 +48,19 @@ def generate(paths: tuple[str, ...], out: Path, count: int, seed: int, **options
     if not isinstance(reader, LanguageModelReader):
         raise UsageError("questions are written by a language model: choose --reader openai, vllm or transformers")
     documents = _load(paths)
-    with tqdm(total=count, unit="question", disable=None, file=sys.stderr, leave=False) as bar:
+    with progress_bar(MofNCompleteColumn(), TimeRemainingColumn()) as bar:
+        task = bar.add_task("questions", total=count)
 
         def progress(done: int) -> None:
-            bar.update(done - bar.n)
+            bar.update(task, completed=done)
 
-        found = synthesise(documents, reader, out, count=count, seed=seed, progress=progress)
-    click.echo(f"{out}: {found} questions about {len(documents)} documents", err=True)
+        written = synthesise(documents, reader, out, count=count, seed=seed, progress=progress)
+    click.echo(f"{out}: {written} questions about {len(documents)} documents", err=True)
 
 
 def _load(paths: tuple[str, ...]) -> list[Document]:
-    from lmkrag.corpus.isolated import IsolatedLoader
-    from lmkrag.corpus.walk import Found, walk
+    from lmkrag.formats.isolated import IsolatedLoader
+    from lmkrag.ingest.walk import Found, walk
 
     documents = []
     with IsolatedLoader() as loader:
@@ -74,27 +73,3 @@ def _load(paths: tuple[str, ...]) -> list[Document]:
                 name = item.doc_id if isinstance(item, Found) else item.path
                 click.echo(f"skipped {one_line(name)}: {one_line(str(error))}", err=True)
     return documents
-
-
-@questions.command(epilog="Example: lmkrag questions export --out sets/handbook && lmkrag eval sets/handbook")
-@index_option
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Directory of the set to write."
-)
-@json_option
-def export(index_path: str, out: Path, as_json: bool) -> None:
-    """Write feedback from the page as a labelled set.
-
-    It holds the questions and the spans that people marked as good. lmkrag eval and lmkrag train read it.
-    """
-    from lmkrag.engine import Engine
-    from lmkrag.server.export import export_feedback
-
-    with Engine.open(index_path) as engine:
-        report = export_feedback(engine, out)
-    if as_json:
-        print_json(asdict(report))
-        return
-    lost = f", {report.lost} left out: their documents have changed or are gone" if report.lost else ""
-    rejected = f", {report.rejected} found bad" if report.rejected else ""
-    click.echo(f"{out}: {report.queries} questions with {report.spans} spans{rejected}{lost}", err=True)

@@ -146,7 +146,7 @@ def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path]:
 
     def check() -> None:
         with Engine.open(index, create=True, encoder=choose_encoder(folders, index)) as engine:
-            _ = engine.encoder  # loaded, and compared with what made the index
+            _ = engine.encoders.encoder  # loaded, and compared with what made the index
 
     use_cached(index, check)
     return {re.sub(r"[^\w.-]+", "-", folders[0].resolve().name) or "folder": index}
@@ -163,11 +163,11 @@ def mcp(indexes: tuple[str, ...], writable: bool, **options: Any) -> None:
     """
     _use_one_thread_each()
     try:
-        from lmkrag.server.settings import Limits, name_indexes
+        from lmkrag.server.settings import ServerLimits, name_indexes
         from lmkrag.server.stdio import serve_stdio
     except ImportError as error:
         raise MissingExtra("serve", error.name or "a package") from None
-    serve_stdio(name_indexes(indexes), reader=take_reader(options), writable=writable, limits=Limits())
+    serve_stdio(name_indexes(indexes), reader=take_reader(options), writable=writable, limits=ServerLimits())
 
 
 def _use_one_thread_each() -> None:

@@ -114,12 +114,15 @@ def load_parts(
 
 
 def runs_without_torch(folder: Path, pooling: str) -> bool:
-    """Return whether ONNX Runtime can run a model folder: a BERT in one file, read by a pooling without weights."""
+    """Return whether ONNX Runtime can run a model folder: a BERT in one file, read by a pooling without weights.
+
+    Its graph is in the folder, or the package ``onnx`` is installed to build it.
+    """
     weights = folder / "model.safetensors"
     if pooling not in POOLINGS or not weights.is_file() or not (folder / "tokenizer.json").is_file():
         return False
     config = read_config(folder)
-    if not is_plain_bert(config):
+    if not is_plain_bert(config) or not ((folder / "float32.onnx").is_file() or importlib.util.find_spec("onnx")):
         return False
     try:
         with safe_open(weights, "np") as file:
@@ -178,7 +181,7 @@ def _load_onnx(folder: Path, pooling: str, precision: Precision) -> _Loaded:
         tokenizer=tokenizer,
         pad=0,
         build=lambda tokens: OnnxModel(
-            Bert(read_weights(folder / "model.safetensors"), config, ranges), pooling, tokens
+            Bert(read_weights(folder / "model.safetensors"), config, ranges, folder), pooling, tokens
         ),
     )
 

@@ -70,7 +70,7 @@ def _download(name: str) -> Path:
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
-    patterns = ["*.json", "*.txt", "*.model", "*.safetensors"]
+    patterns = ["*.json", "*.txt", "*.model", "*.safetensors", "float32.onnx", "int8.onnx"]
     offline = os.environ.get("HF_HUB_OFFLINE", "") not in ("", "0")
     try:
         return Path(snapshot_download(name, allow_patterns=patterns, local_files_only=offline))

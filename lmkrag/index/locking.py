@@ -10,6 +10,9 @@ from filelock import FileLock, Timeout
 
 from lmkrag.errors import IndexLocked, StorageError
 
+LOCK = "write.lock"
+"""The file whose lock the writer of a directory holds."""
+
 
 def _has_locks(path: Path) -> bool:
     """Return whether the file system of an existing file knows flock, without which filelock's file is the lock."""
@@ -28,11 +31,11 @@ def lock_index(path: Path) -> Iterator[None]:
     Raises:
         IndexLocked: somebody else holds it. StorageError: the directory can't be written to.
     """
-    lock = FileLock(str(path / "write.lock"), timeout=0, is_singleton=False)  # a forked child needs one of its own
+    lock = FileLock(str(path / LOCK), timeout=0, is_singleton=False)  # a forked child needs one of its own
     try:
         lock.acquire()
     except Timeout:
-        if not _has_locks(path / "write.lock"):
+        if not _has_locks(path / LOCK):
             raise StorageError(
                 f"{path}: this file system has no locks (flock), and write.lock is there, which an interrupted writer "
                 "may have left; keep the index on a local disk, or remove that file if nobody is writing"

@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Self
 
@@ -331,7 +331,7 @@ def read_recorded(path: Path, meta: dict[str, str], recipe: Recipe | None = None
         recipe: takes the place of the recorded one.
 
     Raises:
-        IndexMismatch: another version of lmkrag made it, or its vectors are in a database.
+        IndexMismatch: another version of lmkrag made it.
     """
     version = int(meta["format"])
     if version > catalog.FORMAT_VERSION:
@@ -340,9 +340,6 @@ def read_recorded(path: Path, meta: dict[str, str], recipe: Recipe | None = None
         )
     if version < catalog.FORMAT_VERSION:
         raise IndexMismatch(f"{path}: format {version} of an older lmkrag: index the sources again, elsewhere")
-    if recipe is None and json.loads(meta["recipe"]).get("store", "faiss") != "faiss":
-        raise IndexMismatch(
-            f"{path}: its vectors are in a database, which lmkrag no longer reads; "
-            "run lmkrag index-tools reindex --recipe auto"
-        )
-    return EncoderSpec(**json.loads(meta["encoder"])), recipe or recipe_from_json(meta["recipe"])
+    recorded = json.loads(meta["encoder"])
+    encoder = EncoderSpec(**{field.name: recorded[field.name] for field in fields(EncoderSpec)})
+    return encoder, recipe or recipe_from_json(meta["recipe"])

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from lmkrag.errors import UsageError
 from lmkrag.index.files import sync
+from lmkrag.index.locking import LOCK
 
 _MARKER = "working-folder"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2
@@ -37,7 +38,8 @@ class WorkingFolder:
             UsageError: a folder or file of this name is not ours. OSError: it can't be made.
         """
         marker = self.path / _MARKER
-        if os.path.lexists(self.path) and not marker.is_file():
+        empty = self.path.is_dir() and not any(self.path.iterdir())  # as a job leaves it that is killed right here
+        if os.path.lexists(self.path) and not marker.is_file() and not empty:
             raise UsageError(f"{self.path}: is in the way and was not made by lmkrag; move it elsewhere")
         self.path.mkdir(exist_ok=True)
         marker.touch()
@@ -53,6 +55,12 @@ class WorkingFolder:
         if not self.index.exists() and self.old.exists():
             (self.new if self.new.exists() else self.old).rename(self.index)
         sync(self.path.parent)
+
+    def keep_new(self) -> None:
+        """Remove ``old`` and forget the exchange that made it, so that a job may go on with what is in ``new``."""
+        shutil.rmtree(self.old, ignore_errors=True)
+        (self.path / _MARKER).write_text("", "utf-8")
+        sync(self.path / _MARKER)
 
     def take_place(self) -> None:
         """Put ``new`` in the place of the index, in one step where the system can; the index becomes ``old``."""
@@ -72,6 +80,7 @@ class WorkingFolder:
         if (self.path / _MARKER).is_file():
             for part in (self.new, self.old):  # the marker last: killed here, the folder is still ours
                 shutil.rmtree(part, ignore_errors=True)
+            (self.path / LOCK).unlink(missing_ok=True)
             shutil.rmtree(self.path, ignore_errors=True)
 
 

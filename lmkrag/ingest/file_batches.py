@@ -16,7 +16,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
 
-from lmkrag.corpus.walk import Found, printable
 from lmkrag.errors import StorageError
 from lmkrag.index import catalog
 from lmkrag.index.adopting import adopt_index
@@ -26,7 +25,8 @@ from lmkrag.index.pool import CATALOG
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.ingest import GetEncoder, encode_files
 from lmkrag.ingest.report import Run
-from lmkrag.system import FileStamp
+from lmkrag.ingest.walk import Found
+from lmkrag.system import FileStamp, printable
 from lmkrag.types import Skipped
 
 _RECORD = "batch.json"

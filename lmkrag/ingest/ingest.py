@@ -5,15 +5,15 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from lmkrag.corpus.isolated import IsolatedLoader
-from lmkrag.corpus.walk import Found
 from lmkrag.encoder.spec import DEFAULT_ENCODER, MULTILINGUAL_ENCODER
+from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.languages import MIN_FOREIGN
 from lmkrag.ingest.pipeline import SourceDocument, encode_documents
 from lmkrag.ingest.report import Progress, Run
 from lmkrag.ingest.sources import Source, find_known, find_lost_files, load_files, read_known
+from lmkrag.ingest.walk import Found
 from lmkrag.types import IndexReport
 
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it

@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lmkrag.arrays import Vectors
-from lmkrag.corpus.languages import document_language
-from lmkrag.corpus.sentences import iter_sentences
-from lmkrag.corpus.structure import ParagraphTracker, StructureTable
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index import catalog_texts
 from lmkrag.index.catalog import DocumentRow
@@ -21,6 +18,9 @@ from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.index.store import IndexStore
 from lmkrag.index.words.postings import PostingsBuilder
+from lmkrag.sentences.languages import document_language
+from lmkrag.sentences.split import iter_sentences
+from lmkrag.sentences.structure import ParagraphTracker, StructureTable
 from lmkrag.specs import Text
 from lmkrag.system import FileStamp
 from lmkrag.types import Document

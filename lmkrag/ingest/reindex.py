@@ -2,17 +2,21 @@
 
 import contextlib
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmkrag.encoder.index_encoder import load_new_encoder
 from lmkrag.errors import IndexNotFound
 from lmkrag.index.store import IndexStore
+from lmkrag.index.stored import read_stored
 from lmkrag.index.vectors.recipes import load_recipe
 from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.ingest import ingest
-from lmkrag.ingest.report import Progress
-from lmkrag.ingest.sources import StoredTexts
+from lmkrag.ingest.pipeline import SourceDocument
+from lmkrag.ingest.report import Progress, Run
+from lmkrag.ingest.sources import read_known, read_skipped
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.types import IndexReport
 
@@ -20,6 +24,38 @@ if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
 
 _RECORD = "made-with.json"
+
+
+@dataclass(slots=True)
+class StoredTexts:
+    """The documents of another index as they are stored there; documents that it does not have are removed.
+
+    Raises:
+        IndexCorrupt: a document is damaged.
+    """
+
+    source: IndexStore
+
+    def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
+        """Yield the documents that the store does not have."""
+        rows = read_known(self.source)
+        run.total = sum(row.size for row in rows.values())
+        gone = [doc_id for doc_id in run.known if doc_id not in rows]
+        if gone:
+            store.commit_removed(gone)
+        with self.source.reader.snapshot(segments=False) as snapshot:
+            for row in snapshot.all_documents():
+                known = run.known.get(row.doc_id)
+                if known is not None and known.fingerprint == row.fingerprint:
+                    run.unchanged += 1
+                    run.advance(row.doc_id, row.size)
+                    continue
+                staged = read_stored(snapshot.connection, row)
+                yield SourceDocument(staged.document, staged.text, staged.root, staged.stamp)
+
+    def finish(self, store: IndexStore, run: Run) -> None:
+        """Record which files the source has skipped."""
+        store.note_files(skipped=read_skipped(self.source).values())
 
 
 def reindex(

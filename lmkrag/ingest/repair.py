@@ -6,9 +6,6 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmkrag.corpus.languages import document_language
-from lmkrag.corpus.sentences import with_contexts
-from lmkrag.corpus.structure import ParagraphTracker, StructureTable
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import Tables
@@ -20,6 +17,9 @@ from lmkrag.index.verify import find_problems
 from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.ingest import restore_files
+from lmkrag.sentences.languages import document_language
+from lmkrag.sentences.split import with_contexts
+from lmkrag.sentences.structure import ParagraphTracker, StructureTable
 from lmkrag.specs import SENTENCE_KINDS, RepairReport, Sentence
 
 if TYPE_CHECKING:

@@ -1,33 +1,32 @@
-"""Where documents come from: files, values, the texts of another index."""
+"""Where documents come from: files and directories, or documents given as values."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from lmkrag.checks import check_doc_id
-from lmkrag.corpus.foreign_documents import from_foreign, is_foreign
-from lmkrag.corpus.isolated import IsolatedLoader
-from lmkrag.corpus.load import fingerprint, is_long
-from lmkrag.corpus.long_text import load_long_text
-from lmkrag.corpus.remote_files import localize, mirrored_url
-from lmkrag.corpus.walk import Found, find_path, printable
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
+from lmkrag.formats.isolated import IsolatedLoader
+from lmkrag.formats.load import fingerprint, is_long
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile
 from lmkrag.index.store import IndexStore
-from lmkrag.index.stored import read_stored
 from lmkrag.ingest.changes import KEPT, find_changes, find_gone, find_named_changes
+from lmkrag.ingest.foreign_documents import from_foreign, is_foreign
+from lmkrag.ingest.long_text import load_long_text
 from lmkrag.ingest.pipeline import SourceDocument
 from lmkrag.ingest.report import Run
+from lmkrag.ingest.walk import Found, find_path, local_path
 from lmkrag.specs import BYTE_ORDER_MARK, Text
-from lmkrag.system import FileStamp
-from lmkrag.types import Document, Skipped
+from lmkrag.system import FileStamp, printable
+from lmkrag.types import Document, Skipped, check_doc_id
 from lmkrag.version import __version__
 
 _ATTACHMENT = -1  # in the place of a size: what can't be read is no file, but in one
+_SOURCES = "add paths, or documents of lmkrag, LangChain or LlamaIndex"
+_NOT_BOTH = "add paths or documents, not both in one call"
 _RACY_NS = 2_000_000_000  # a file changed this recently may change again within its clock's tick
 
 
@@ -109,61 +108,29 @@ class Documents:
 
     documents: Iterable[Document]
 
+    def finish(self, store: IndexStore, run: Run) -> None:
+        """Do nothing: there are no files."""
+
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
         """Yield the documents that are new or changed."""
-        names: dict[str, str] = {}
+        digests: dict[str, str] = {}
         for document in self.documents:
-            own = document.fingerprint or _fingerprint(document)
+            digest = document.fingerprint or _fingerprint(document)
             row = run.known.get(document.doc_id)
-            if document.doc_id in names:
-                if names[document.doc_id] == own:
+            if document.doc_id in digests:
+                if digests[document.doc_id] == digest:
                     run.unchanged += 1
                 else:
                     run.skip(document.doc_id, "another document of this run has this doc_id")
                 continue
-            names[document.doc_id] = own
+            digests[document.doc_id] = digest
             if not document.text.removeprefix(BYTE_ORDER_MARK).strip():
                 run.skip(document.doc_id, "no text in it" + (KEPT if row is not None else ""))
-            elif row is not None and row.fingerprint == own:
+            elif row is not None and row.fingerprint == digest:
                 run.unchanged += 1
             else:
                 stamp = FileStamp(len(document.text), 0)
-                yield SourceDocument(replace(document, fingerprint=own), document.text, "", stamp)
-
-    def finish(self, store: IndexStore, run: Run) -> None:
-        """Do nothing: there are no files."""
-
-
-@dataclass(slots=True)
-class StoredTexts:
-    """The documents of another index as they are stored there; documents that it does not have are removed.
-
-    Raises:
-        IndexCorrupt: a document is damaged.
-    """
-
-    source: IndexStore
-
-    def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
-        """Yield the documents that the store does not have."""
-        rows = read_known(self.source)
-        run.total = sum(row.size for row in rows.values())
-        gone = [doc_id for doc_id in run.known if doc_id not in rows]
-        if gone:
-            store.commit_removed(gone)
-        with self.source.reader.snapshot(segments=False) as snapshot:
-            for row in snapshot.all_documents():
-                known = run.known.get(row.doc_id)
-                if known is not None and known.fingerprint == row.fingerprint:
-                    run.unchanged += 1
-                    run.advance(row.doc_id, row.size)
-                    continue
-                staged = read_stored(snapshot.connection, row)
-                yield SourceDocument(staged.document, staged.text, staged.root, staged.stamp)
-
-    def finish(self, store: IndexStore, run: Run) -> None:
-        """Record which files the source has skipped."""
-        store.note_files(skipped=read_skipped(self.source).values())
+                yield SourceDocument(replace(document, fingerprint=digest), document.text, "", stamp)
 
 
 def make_source(
@@ -174,11 +141,11 @@ def make_source(
     prune: bool = False,
     follow_links: bool = False,
     encode: Encode | None = None,
-) -> tuple[Source, tuple[Skipped, ...]]:
-    """Return what :meth:`lmkrag.engine.Engine.add` was given as a source, and files that were left out of it.
+) -> Source:
+    """Return what :meth:`lmkrag.engine.Engine.add` was given as a source.
 
     Args:
-        source: paths, URLs, named paths or documents.
+        source: paths, named paths or documents.
         include: globs; only files that match.
         exclude: globs; no files that match.
         prune: remove documents whose files are gone.
@@ -186,41 +153,39 @@ def make_source(
         encode: encodes changed files in other processes.
 
     Raises:
-        UsageError: it is none, or options for files are given with something else.
+        UsageError: it is none, a URL, or options for files are given with something else.
     """
     for_files = bool(include or exclude or prune or follow_links or encode)
     if isinstance(source, Mapping):
         if for_files:
             raise UsageError("include, exclude, prune, follow_links and ray are for directories")
-        return Files(named={check_doc_id(doc_id): Path(_as_path(path)) for doc_id, path in source.items()}), ()
-    is_single = isinstance(source, str | Path | Document) or is_foreign(source)
-    if not is_single and not isinstance(source, Iterable):
-        raise UsageError(f"add paths, or documents of lmkrag, LangChain or LlamaIndex, not {type(source).__name__}")
-    items: Iterator[Any] = iter([source] if is_single else source)  # type: ignore[call-overload]  # told apart above
-    first = next(items, None)
-    items = chain([] if first is None else [first], items)
-    if first is not None and not isinstance(first, str | Path):
+        return Files(named={check_doc_id(doc_id): _as_path(path) for doc_id, path in source.items()})
+    if isinstance(source, str | Path | Document) or is_foreign(source):
+        source = [source]
+    if not isinstance(source, Iterable):
+        raise UsageError(f"{_SOURCES}, not {type(source).__name__}")
+    items = iter(source)
+    first = list(islice(items, 1))
+    items = chain(first, items)
+    if first and not isinstance(first[0], str | Path):
         if for_files:
             raise UsageError("include, exclude, prune and ray are for files: documents given as values have none")
-        return Documents(map(_as_document, items)), ()
-    paths, left_out = localize([_as_path(item) for item in items], include=include, exclude=exclude)
-    files = Files(paths, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode)
-    return files, tuple(left_out)
+        return Documents(map(_as_document, items))
+    paths = [_as_path(item) for item in items]
+    return Files(paths, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode)
 
 
-def _as_path(item: object) -> str | Path:
+def _as_path(item: object) -> Path:
     if not isinstance(item, str | Path):
-        raise UsageError("add paths or documents, not both in one call")
-    return item
+        raise UsageError(_NOT_BOTH)
+    return local_path(item)
 
 
 def _as_document(item: object) -> Document:
     if isinstance(item, Document):
         return item
-    if isinstance(item, str | Path):
-        raise UsageError("add paths or documents, not both in one call")
     if not is_foreign(item):
-        raise UsageError("add paths, or documents of lmkrag, LangChain or LlamaIndex")
+        raise UsageError(_NOT_BOTH if isinstance(item, str | Path) else _SOURCES)
     return from_foreign(item)
 
 
@@ -238,7 +203,7 @@ def find_known(store: IndexStore, doc_ids: Sequence[str]) -> dict[str, DocumentR
             row = snapshot.find_document(doc_id)
             if row is not None:
                 rows = (row, *catalog.find_attachments(snapshot.connection, row))
-                known.update({one.doc_id: one for one in rows})
+                known.update({row.doc_id: row for row in rows})
     return known
 
 
@@ -300,25 +265,23 @@ def load_files(
             run.advance(file.doc_id, file.stamp.size)
             continue
         # Attachments come before the document that they are attached to: once that is whole, so are they.
-        for one in attached:
-            known = run.known.get(one.doc_id)
-            if known is not None and known.fingerprint == one.fingerprint and known.path == path:
+        for inner in attached:
+            known = run.known.get(inner.doc_id)
+            if known is not None and known.fingerprint == inner.fingerprint and known.path == path:
                 run.unchanged += 1
             else:
-                inner = replace(one, path=path)
-                yield SourceDocument(inner, one.text, file.root, FileStamp(0, file.stamp.mtime_ns), is_attachment=True)
-        if url := mirrored_url(file.path):
-            document = replace(document, meta={**document.meta, "url": url})
-        gone = () if row is None or store is None else _gone_attachments(store, row, attached)
-        yield SourceDocument(replace(document, path=path), text, file.root, stamp, replaces=gone)
+                moment = FileStamp(0, file.stamp.mtime_ns)
+                yield SourceDocument(replace(inner, path=path), inner.text, file.root, moment, is_attachment=True)
+        removed = () if row is None or store is None else _removed_attachments(store, row, attached)
+        yield SourceDocument(replace(document, path=path), text, file.root, stamp, replaces=removed)
 
 
-def _gone_attachments(store: IndexStore, row: DocumentRow, attached: Sequence[Document]) -> tuple[str, ...]:
+def _removed_attachments(store: IndexStore, row: DocumentRow, attached: Sequence[Document]) -> tuple[str, ...]:
     """The attachments that a document of the index has and its new version has not."""
     with store.reader.snapshot(segments=False) as snapshot:
         before = catalog.find_attachments(snapshot.connection, row)
     names = {document.doc_id for document in attached}
-    return tuple(one.doc_id for one in before if one.doc_id not in names)
+    return tuple(row.doc_id for row in before if row.doc_id not in names)
 
 
 def _safe_stamp(stamp: FileStamp) -> FileStamp:

@@ -8,11 +8,13 @@ import numpy as np
 from safetensors import safe_open
 
 from lmkrag.arrays import Ids, Vectors
-from lmkrag.models.graph import AFTER, BERT_INPUTS, bert_nodes, build_model
 from lmkrag.models.packing import CODES, WORDS, unpack_weights
 from lmkrag.models.quantization import Ranges, check_ranges, quantize
 from lmkrag.models.session import Session
 from lmkrag.system import computed_once
+
+BEFORE, AFTER = "before", "after"
+"""Outputs of a graph: states before the first layer and after the last, ``[texts * length, dimensions]`` float32."""
 
 _PROJECTIONS = ("query", "key", "value")
 _RUN_TOKENS = 256  # of short texts that are read in one run; what they need in between then fits the cache
@@ -26,18 +28,25 @@ _EMBEDDINGS = (
 class Bert:
     """A model that reads texts. State: its sessions, made when they are needed. May be shared by threads."""
 
-    def __init__(self, weights: dict[str, Vectors], config: dict[str, Any], ranges: Ranges | None = None) -> None:
+    def __init__(
+        self,
+        weights: dict[str, Vectors],
+        config: dict[str, Any],
+        ranges: Ranges | None = None,
+        folder: Path | None = None,
+    ) -> None:
         """Take the model's configuration.
 
         Args:
             weights: by the names that transformers gives them.
             config: ``config.json`` of the model.
             ranges: to multiply in int8 what need not be exact; without, all is float32.
+            folder: of the model; a graph that is not in it is built, which takes the package ``onnx``.
 
         Raises:
             EncoderError: the ranges are not this model's.
         """
-        self._config = config
+        self._config, self._folder = config, folder
         self._fused = fuse_weights(weights, config["num_hidden_layers"])
         self._ranges = ranges
         if ranges is not None:
@@ -70,13 +79,20 @@ class Bert:
 
     @computed_once
     def _exact(self) -> Session:
-        return Session(build_model(bert_nodes(self._config), BERT_INPUTS, [AFTER], self._fused), self._fused)
+        return self._start("float32", self._fused)
 
     @computed_once
     def _fast(self) -> Session:
         assert self._ranges is not None
         weights = quantize(self._fused, self._ranges, self._config["num_hidden_layers"])
-        return Session(build_model(bert_nodes(self._config, int8=True), BERT_INPUTS, [AFTER], weights), weights)
+        return self._start("int8", weights)
+
+    def _start(self, precision: str, weights: dict[str, Vectors]) -> Session:
+        if self._folder is not None and (graph := self._folder / f"{precision}.onnx").is_file():
+            return Session(graph, weights)
+        from lmkrag.models.graph import build_bert
+
+        return Session(build_bert(self._config, weights, int8=precision == "int8"), weights)
 
 
 def bert_inputs(ids: Ids, types: Ids | None = None) -> dict[str, Ids]:

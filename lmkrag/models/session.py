@@ -5,9 +5,11 @@ import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import py_object, pythonapi
+from pathlib import Path
 from typing import Any
 
 from lmkrag.arrays import Vectors
+from lmkrag.errors import EncoderError
 from lmkrag.system import count_cpus
 
 
@@ -18,9 +20,15 @@ class Session:
     each works on stays in its processor's cache. A process that was forked starts a session of its own.
     """
 
-    def __init__(self, graph: bytes, weights: dict[str, Vectors]) -> None:
-        """Take a graph that :func:`lmkrag.models.graph.build_model` built, and its weights."""
-        self._graph, self._weights = graph, weights
+    def __init__(self, graph: bytes | Path, weights: dict[str, Vectors]) -> None:
+        """Take a graph or its file, in which weights are named but left out, and the weights by their names.
+
+        Raises:
+            OSError: the file can't be read. EncoderError: the graph is damaged, or that of other weights.
+        """
+        self._source = graph
+        self._graph = graph.read_bytes() if isinstance(graph, Path) else graph
+        self._weights = weights
         self._start()
 
     def run(self, outputs: Sequence[str], inputs: dict[str, Any]) -> list[Vectors]:
@@ -51,7 +59,13 @@ class Session:
         options.log_severity_level = 3
         values = [onnxruntime.OrtValue.ortvalue_from_numpy(tensor) for tensor in self._weights.values()]
         options.add_external_initializers(list(self._weights), values)
-        self._session: Any = onnxruntime.InferenceSession(self._graph, options, providers=["CPUExecutionProvider"])
+        try:
+            self._session: Any = onnxruntime.InferenceSession(self._graph, options, providers=["CPUExecutionProvider"])
+        except Exception as error:  # each kind of damage has its own
+            if not isinstance(self._source, Path):
+                raise
+            reason = str(error).splitlines()[0]
+            raise EncoderError(f"{self._source}: not the graph of the weights beside it ({reason})") from error
         self._process = os.getpid()
 
 

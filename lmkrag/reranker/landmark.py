@@ -20,8 +20,7 @@ from lmkrag.arrays import Ids, Scores, Vectors
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError, UsageError
-from lmkrag.models.bert import bert_inputs, expected_names, fuse_weights, read_weights
-from lmkrag.models.graph import AFTER, BEFORE, BERT_INPUTS, bert_nodes, build_model
+from lmkrag.models.bert import AFTER, BEFORE, bert_inputs, expected_names, fuse_weights, read_weights
 from lmkrag.models.packing import WORDS
 from lmkrag.models.precision import choose_ranges, find_precision
 from lmkrag.models.quantization import check_ranges, quantize
@@ -34,13 +33,20 @@ from lmkrag.reranker.base import (
     ScoredSentences,
     unread_scores,
 )
-from lmkrag.reranker.graph import ANSWER_BOUNDS, INPUTS, LINEAR, LOGITS, OUTPUTS, TOKEN_SIMILARITY, WEIGHTS, head_nodes
 from lmkrag.reranker.inputs import PASSAGE_TOKENS, PairTokenizer, PairTokens
-from lmkrag.reranker.listwise import SHARE, ListwiseModel
+from lmkrag.reranker.listwise import LOGITS, SHARE, ListwiseModel
 
 FORMAT = 1
 """Of ``reranker.json``."""
 
+WEIGHTS, ANSWER_BOUNDS = "weights", "bounds"
+TOKEN_SIMILARITY = {AFTER: "similarity.after", BEFORE: "similarity.before"}
+OUTPUTS = [LOGITS, WEIGHTS, ANSWER_BOUNDS, *TOKEN_SIMILARITY.values()]
+"""Of the graph. ``logits`` ``[sentences, 2]``: how sentences rank and the log-odds that they answer, without late
+interaction. ``weights`` ``[question]`` of the question's tokens. ``bounds`` ``[length, 2]`` of short answers. For late
+interaction, the similarity of the question's tokens to all: ``[question, length]``, after and before."""
+
+_LINEAR = ("dense", "out", "weigh", "ends")  # layers of the head
 _LONGEST_ANSWER = 24  # tokens of a short answer
 
 
@@ -88,16 +94,14 @@ class LandmarkReranker:
             if ranges is not None:
                 check_ranges(ranges, fused, config["num_hidden_layers"])
                 fused = quantize(fused, ranges, config["num_hidden_layers"])
-            head, match = _read_head(folder / "model.safetensors")
-            nodes = [*bert_nodes(config, int8=ranges is not None), *head_nodes()]
-            fused |= head
-            graph = build_model(nodes, {**BERT_INPUTS, **INPUTS}, OUTPUTS, fused)
+            head, match = read_head(folder)
+            graph = folder / ("float32.onnx" if ranges is None else "int8.onnx")
             tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
             passage_tokens = int(settings.get("passage_tokens", PASSAGE_TOKENS))
             tokens = PairTokenizer(tokenizer, settings["landmark"], passage_tokens)
             return cls(
                 name or DEFAULT_RERANKER,
-                Session(graph, fused),
+                Session(graph, fused | head),
                 match,
                 tokens,
                 ListwiseModel.load(folder),
@@ -128,7 +132,7 @@ class LandmarkReranker:
         return found
 
     def _judge(self, pair: PairTokens, found: dict[str, Vectors], reading: PassageScores) -> None:
-        """Fill in what the head says of one passage, if it is finite: see :data:`lmkrag.reranker.graph.OUTPUTS`."""
+        """Fill in what the head says of one passage, if it is finite: see :data:`OUTPUTS`."""
         inside = np.flatnonzero(pair.owners >= 0)
         block = slice(inside[0], inside[-1] + 1)
         starts = np.flatnonzero(np.diff(pair.owners[block], prepend=-1))
@@ -178,11 +182,11 @@ def read_body(folder: Path, base: Path, layers: int) -> tuple[dict[str, Any], di
     return config, fuse_weights(weights, layers)
 
 
-def _read_head(path: Path) -> tuple[dict[str, Vectors], Vectors]:
-    """The weights of the head's linear layers, as the graph multiplies by them, and those of late interaction."""
-    with safe_open(path, "np") as file:
+def read_head(folder: Path) -> tuple[dict[str, Vectors], Vectors]:
+    """Return the weights of the head's layers, as the graph multiplies by them, and those of late interaction."""
+    with safe_open(folder / "model.safetensors", "np") as file:
         head = {}
-        for module in LINEAR:
+        for module in _LINEAR:
             weight = file.get_tensor(f"head.{module}.weight").astype(np.float32)
             head[f"head.{module}.weight"] = np.ascontiguousarray(weight.T)
             head[f"head.{module}.bias"] = file.get_tensor(f"head.{module}.bias").astype(np.float32)

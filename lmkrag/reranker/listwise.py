@@ -17,13 +17,17 @@ from safetensors import safe_open
 
 from lmkrag.arrays import Ids, Mask, Scores, Vectors
 from lmkrag.models.bert import fuse_layers
-from lmkrag.models.graph import build_model
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import ScoredSentences
-from lmkrag.reranker.graph import FEATURES, LISTWISE_INPUTS, LOGITS, listwise_nodes
 
 WEIGHTS = "listwise.safetensors"
 """The file in a re-ranker's folder; a re-ranker without it adds its ranks to the search's scores."""
+
+GRAPH = "listwise.onnx"
+"""The file with the graph of its members."""
+
+FEATURES, LOGITS = "features", "logits"
+"""The input of the graph, ``[lists, sentences, features]``, and its output, ``[lists * sentences, 1]``."""
 
 CONFIG = ("hidden_size", "num_hidden_layers", "num_attention_heads", "layer_norm_eps")
 """What the file says of the model, by the names that transformers gives it."""
@@ -115,15 +119,8 @@ class ListwiseModel:
         """
         if not (folder / WEIGHTS).is_file():
             return None
-        with safe_open(folder / WEIGHTS, "np") as file:
-            config = json.loads(file.metadata()["config"])
-            weights = {name: file.get_tensor(name).astype(np.float32) for name in file.keys()}  # noqa: SIM118
-        mean, deviation = weights.pop("mean"), weights.pop("deviation")
-        members = {name.split(".")[1] for name in weights if name.startswith("members.")}
-        if not members:
-            raise ValueError(f"{WEIGHTS} has no members")
-        sessions = [_load_member(config, weights, f"members.{member}.") for member in sorted(members, key=int)]
-        return cls(sessions, mean, deviation)
+        _, members, mean, deviation = read_members(folder)
+        return cls([Session(folder / GRAPH, member) for member in members], mean, deviation)
 
     def score(self, read: ScoredSentences) -> Scores:
         """Return the log-odds that each sentence is evidence, ``[n]``, all of them looked at together."""
@@ -133,13 +130,25 @@ class ListwiseModel:
         return found
 
 
-def _load_member(config: dict[str, Any], weights: Mapping[str, Vectors], prefix: str) -> Session:
-    """The session of one member, whose weights' names begin with ``prefix``."""
+def read_members(folder: Path) -> tuple[dict[str, Any], list[dict[str, Vectors]], Vectors, Vectors]:
+    """Return the model's configuration, each member's weights as the graph multiplies by them, means and deviations."""
+    with safe_open(folder / WEIGHTS, "np") as file:
+        config: dict[str, Any] = json.loads(file.metadata()["config"])
+        weights = {name: file.get_tensor(name).astype(np.float32) for name in file.keys()}  # noqa: SIM118
+    mean, deviation = weights.pop("mean"), weights.pop("deviation")
+    members = {name.split(".")[1] for name in weights if name.startswith("members.")}
+    if not members:
+        raise ValueError(f"{WEIGHTS} has no members")
+    fused = [_fuse_member(config, weights, f"members.{member}.") for member in sorted(members, key=int)]
+    return config, fused, mean, deviation
+
+
+def _fuse_member(config: dict[str, Any], weights: Mapping[str, Vectors], prefix: str) -> dict[str, Vectors]:
+    """The weights of one member, whose names begin with ``prefix``."""
     own = {name.removeprefix(prefix): values for name, values in weights.items() if name.startswith(prefix)}
     fused = {name: own[name] for name in ("norm.weight", "norm.bias", "input.bias", "output.bias")}
     fused |= {name: np.ascontiguousarray(own[name].T) for name in ("input.weight", "output.weight")}
-    fused |= fuse_layers(own, config["num_hidden_layers"])
-    return Session(build_model(listwise_nodes(config), LISTWISE_INPUTS, [LOGITS], fused), fused)
+    return fused | fuse_layers(own, config["num_hidden_layers"])
 
 
 def normalize_features(features: Vectors, mean: Vectors, deviation: Vectors) -> Vectors:

@@ -5,10 +5,6 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-
-from lmkrag.arrays import Vectors
-from lmkrag.checks import check_doc_id
 from lmkrag.errors import DocumentNotFound, UsageError
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
@@ -16,7 +12,7 @@ from lmkrag.index.searchable import Searchable
 from lmkrag.json_values import replace_surrogates
 from lmkrag.search.filters import Filter, fields_of, parse_filter, to_expression
 from lmkrag.system import renew_in_forks
-from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo
+from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id
 
 _REMEMBERED = 32
 
@@ -84,11 +80,6 @@ def find_document(snapshot: Searchable, doc_id: str, index: Path) -> DocumentRow
         near = get_close_matches(doc_id[:MAX_DOC_ID], snapshot.nearby_ids(doc_id), 1)
         raise DocumentNotFound(doc_id, str(index), *near)
     return row
-
-
-def read_vectors(snapshot: Searchable, row: DocumentRow) -> Vectors:
-    """Return the vectors ``[sentences, dimensions]`` of a document's sentences."""
-    return snapshot.read_vectors(np.arange(row.first_sentence, row.first_sentence + row.sentences))
 
 
 def describe_row(row: DocumentRow) -> DocumentInfo:

@@ -16,14 +16,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lmkrag.engine import Engine
 from lmkrag.readers.extractive import ExtractiveReader
-from lmkrag.server.feedback import FeedbackFiles
 from lmkrag.server.guard import Guard
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.pages import Pages
 from lmkrag.server.problems import handle_errors
-from lmkrag.server.routes import dify, documents, health, jobs, openai, rerank, responses, search
+from lmkrag.server.routes import dify, documents, health, openai, rerank, search
 from lmkrag.server.routes import indexes as index_routes
 from lmkrag.server.service import Service
 from lmkrag.server.settings import ServerSettings
@@ -60,7 +59,6 @@ def create_app(settings: ServerSettings) -> ASGIApp:
         indexes=indexes,
         metrics=Metrics(indexes, workers),
         pages=Pages(),
-        feedback=FeedbackFiles(),
         uploads=Uploads(indexes, settings.limits) if settings.writable else None,
     )
     mcp = create_mcp_server(indexes, service.reader, service.uploads)
@@ -94,10 +92,10 @@ def create_app(settings: ServerSettings) -> ASGIApp:
     )
     app.state.service = service
     handle_errors(app)
-    for group in (search, jobs, index_routes, documents, health):
-        app.include_router(group.router, responses=_describe_errors("application/problem+json"))
-    for group in (openai, responses, rerank, dify):
-        app.include_router(group.router, responses=_describe_errors("application/json"))
+    for router in (search.router, documents.jobs, index_routes.router, documents.router, health.router):
+        app.include_router(router, responses=_describe_errors("application/problem+json"))
+    for router in (openai.router, rerank.router, dify.router):
+        app.include_router(router, responses=_describe_errors("application/json"))
     _serve_page(app)
     app.mount("/mcp", mounted)
     service.guard = Guard(_Paths(app), settings, service.metrics)

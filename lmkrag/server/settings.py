@@ -15,7 +15,7 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """How much a server takes on.
 
     Args:
@@ -89,7 +89,7 @@ class ServerSettings:
     rerank: bool = True
     rerank_timeout_ms: float | None = 100.0
     rerank_model: str | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: ServerLimits = field(default_factory=ServerLimits)
     progress: Callable[[], IndexingProgress | None] | None = None
 
     @property
@@ -135,8 +135,8 @@ def name_indexes(values: tuple[str, ...]) -> dict[str, Path]:
     """
     named: dict[str, Path] = {}
     for value in values:
-        name, given, folder = value.partition("=")
-        if not (given and _NAME.fullmatch(name)):
+        name, separator, folder = value.partition("=")
+        if not (separator and _NAME.fullmatch(name)):
             name, folder = Path(value).resolve().name, value
         if name in named:
             raise UsageError(f"two indexes are called {name!r}: name them with --index NAME=DIR")

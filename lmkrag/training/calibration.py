@@ -7,19 +7,20 @@ from typing import Any
 import numpy as np
 
 from lmkrag.arrays import Ids, Vectors
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.loading import load_parts, read_config
 from lmkrag.encoder.onnx_model import OnnxModel
 from lmkrag.encoder.spec import find_model
 from lmkrag.evaluation.dataset import load_dataset
-from lmkrag.models.bert import Bert, bert_inputs, read_weights
-from lmkrag.models.graph import AFTER, BERT_INPUTS, bert_nodes, build_model
+from lmkrag.models.bert import AFTER, Bert, bert_inputs, read_weights
+from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_model, parse_nodes
 from lmkrag.models.quantization import product_names, write_ranges
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.inputs import PairTokenizer
 from lmkrag.reranker.landmark import read_body
+from lmkrag.sentences.split import split_sentences
+from lmkrag.training.graphs import write_encoder_graphs, write_reranker_graphs
 from lmkrag.training.mining import MinedQuestion
 
 _DOCUMENTS, _CHARACTERS = 6, 4_000  # of each set
@@ -36,7 +37,7 @@ def sample_texts(sets: Iterable[Path], seed: int = 0) -> Iterator[str]:
 
 
 def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
-    """Measure the ranges of an encoder folder and write them into it.
+    """Measure the ranges of an encoder folder, and write them and its graphs into it.
 
     Args:
         folder: an encoder that ONNX Runtime can run.
@@ -51,12 +52,13 @@ def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
     for text in texts:
         encoder.encode(text, split_sentences(text))
     write_ranges(folder, model.meter.ranges)
+    write_encoder_graphs(folder)
 
 
 def calibrate_reranker(
     folder: Path, base: str, layers: int, tokens: PairTokenizer, mined: Iterable[Sequence[MinedQuestion]]
 ) -> None:
-    """Measure the ranges of a re-ranker folder and write them into it.
+    """Measure the ranges of a re-ranker folder, and write them and its graphs into it.
 
     Args:
         folder: of the re-ranker.
@@ -74,6 +76,7 @@ def calibrate_reranker(
             ):
                 meter.read(bert_inputs(pair.ids[None], pair.types[None]))
     write_ranges(folder, meter.ranges)
+    write_reranker_graphs(folder)
 
 
 class RangeMeter:
@@ -83,8 +86,9 @@ class RangeMeter:
         """Take the weights, as :func:`lmkrag.models.bert.fuse_weights` returns them, and the configuration."""
         self.ranges: dict[str, Vectors] = {}
         nodes = bert_nodes(config)
+        parsed = parse_nodes(nodes, BERT_INPUTS, [AFTER]).graph.node
         self._given = {
-            name: next(node.input[0] for node in nodes if f"{name}weight" in node.input)
+            name: next(node.input[0] for node in parsed if f"{name}weight" in node.input)
             for name in product_names(config["num_hidden_layers"])
         }
         outputs = [AFTER, *dict.fromkeys(self._given.values())]

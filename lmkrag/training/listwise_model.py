@@ -12,6 +12,7 @@ from transformers.models.bert.modeling_bert import BertEncoder
 from lmkrag.arrays import Vectors
 from lmkrag.models.files import make_readable
 from lmkrag.reranker.listwise import CONFIG, WEIGHTS
+from lmkrag.training.graphs import write_listwise_graph
 from lmkrag.training.listwise_steps import ListwiseStep
 from lmkrag.training.mining import ANSWERS, UNKNOWN
 from lmkrag.training.weights import save_half
@@ -110,3 +111,4 @@ class ListwiseTrainee(nn.Module):
         config = json.dumps({name: getattr(self._config, name) for name in CONFIG})
         save_half(self.state_dict(), folder / WEIGHTS, exact=exact, config=config)
         make_readable(folder)
+        write_listwise_graph(folder)

@@ -13,7 +13,9 @@ from lmkrag.encoder.torch_model import load_backbone
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.bert import is_packed
 from lmkrag.models.files import make_readable, write_json
+from lmkrag.models.quantization import RANGES
 from lmkrag.reranker.landmark import FORMAT
+from lmkrag.training.graphs import write_reranker_graphs
 from lmkrag.training.mining import ANSWERS, UNKNOWN
 from lmkrag.training.reranker_settings import RerankerSettings
 from lmkrag.training.reranker_steps import PlaceBatch, PlaceStep
@@ -194,3 +196,5 @@ def save_reranker(model: RerankerModel, settings: RerankerSettings, folder: Path
     }
     write_json(folder / "reranker.json", described)
     make_readable(folder)
+    (folder / RANGES).unlink(missing_ok=True)  # of earlier weights
+    write_reranker_graphs(folder)

@@ -11,8 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lmkrag import Engine
-from lmkrag.corpus.sentences import split_sentences
-from lmkrag.corpus.structure import LEAD_IN, NO_CONTENT, ParagraphTracker, StructureTable
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog, catalog_texts, merging
 from lmkrag.index.staged import SentenceTable, Staged
@@ -23,6 +21,8 @@ from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.index.words.terms import query_words, split_words
 from lmkrag.search.candidates import SearchQuery
 from lmkrag.search.searcher import find_spans
+from lmkrag.sentences.split import split_sentences
+from lmkrag.sentences.structure import LEAD_IN, NO_CONTENT, ParagraphTracker, StructureTable
 from lmkrag.specs import EncoderSpec
 from lmkrag.types import Document
 

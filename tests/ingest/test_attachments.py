@@ -7,7 +7,7 @@ from email.message import EmailMessage
 import pytest
 
 from lmkrag import Engine
-from lmkrag.corpus.load import load_with_attachments
+from lmkrag.formats.load import load_with_attachments
 from lmkrag.ingest import pipeline as encoding
 
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmkrag import Engine
-from lmkrag.corpus.walk import Found, walk
 from lmkrag.errors import IndexCorrupt, IndexMismatch, StorageError
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.ingest.file_batches import adopt_batch, encode_batch, is_batch, plan_batches
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.sources import read_known
+from lmkrag.ingest.walk import Found, walk
 from lmkrag.system import FileStamp
 
 
@@ -121,6 +121,6 @@ def test_a_damaged_batch_is_not_adopted(engine, store, encoder, corpus, out):
 def test_a_batch_of_another_encoder_is_not_adopted(store, encoder, corpus, out, tmp_path):
     with Engine.open(tmp_path / "other", create=True, encoder="all-MiniLM-L6-v2") as other:
         (batch,) = plan_batches(list(walk(corpus / "glass-river.txt")), {}, other._store, size=1)
-        encode_batch(batch, out, lambda: other.encoder, other._store)
+        encode_batch(batch, out, lambda: other.encoders.encoder, other._store)
     with pytest.raises(IndexMismatch, match="made with encoder"), store.writing():
         adopt_batch(store, out / batch.name, Run({}))

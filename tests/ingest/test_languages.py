@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.corpus.languages import document_language
 from lmkrag.index.files import write_tables
 from lmkrag.index.words.postings import Postings
+from lmkrag.sentences.languages import document_language
 
 GERMAN = """Die alten Häuser am Hafen wurden im Winter neu gedeckt. Der Hafenmeister prüft die Dächer jedes Jahr und
 schreibt auf, was fehlt. Für die Boote gibt es einen Schuppen, der im Winter voll ist."""

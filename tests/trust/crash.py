@@ -4,6 +4,7 @@
     python tests/trust/crash.py faults                  a crash (with loss of power) at every write, sync, rename ...
     python tests/trust/crash.py faults --every 7        ... at every seventh
     python tests/trust/crash.py errors --every 1        the disk is full, can't sync or is read-only from some call on
+    python tests/trust/crash.py backups                 a crash at every such call while a backup is made or replaced
 
 A writer adds, changes, adopts, removes and compacts, and says when each step is done. After each death: the index
 opens, `verify` is clean, every acknowledged document is whole and found, one whose step was not acknowledged is as it
@@ -35,17 +36,18 @@ import faiss
 import numpy as np
 
 from lmkrag import Engine, LandmarkEncoder
-from lmkrag.corpus import load
-from lmkrag.corpus.sentences import split_sentences
-from lmkrag.corpus.walk import Found
 from lmkrag.errors import StorageError
+from lmkrag.formats import load
 from lmkrag.index import catalog, catalog_texts
+from lmkrag.index.backup import back_up_index
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest import pipeline as encoding
 from lmkrag.ingest.file_batches import adopt_batch, encode_batch, plan_batches
 from lmkrag.ingest.ingest import ingest
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.sources import Files
+from lmkrag.ingest.walk import Found
+from lmkrag.sentences.split import split_sentences
 
 CRASH, FAIL, COUNT = 2, 3, 1
 EVERY_CALL, SYNCS = 15, 2
@@ -274,7 +276,7 @@ def faults(job: Job, work: Path, every: int, error: tuple[int, int] | None) -> s
     died = refused = trials = 0
     for prepared in ([], base):
         reset(job, work, prepared)
-        before = read_state_in_child(job)
+        before = read_state_in_child(job.index)
         which = SYNCS if error and error[1] == SYNCS else EVERY_CALL
         told, end = job.run(tested, arm=(COUNT, 0, 0, which))
         assert end == "fine", told
@@ -295,6 +297,60 @@ def faults(job: Job, work: Path, every: int, error: tuple[int, int] | None) -> s
     return f"{trials} calls, {how}"
 
 
+def backups(job: Job, work: Path, every: int) -> str:
+    """A crash at each call of a backup, the first or beside one of an earlier state, of links and of copies."""
+    base, tested = plan()
+    assert job.run(base)[1] == "fine"
+    copy, earlier, elsewhere = work / "copies" / "copy", work / "earlier", Path(tempfile.mkdtemp(dir="/dev/shm"))
+
+    def back_up(tell: Callable[[str, dict], None], arm: tuple = ()) -> None:
+        if arm:
+            ctypes.CDLL(None).faults_arm(str(copy.parent).encode(), *map(ctypes.c_long, arm))
+        back_up_index(index, copy)
+        tell("calls", {"count": ctypes.CDLL(None).faults_seen()})
+
+    def states(tell: Callable[[str, dict], None]) -> None:
+        if copy.exists():
+            with Engine.open(copy, encoder=job.encoder) as engine:
+                assert engine.verify() == (), engine.verify()
+        tell("states", {"copy": read_state(copy), "index": read_state(index)})
+
+    def look(what: str, *earlier_states: State) -> None:
+        told, end = fork(states)
+        if end != "fine" or told[-1][1]["copy"] not in (told[-1][1]["index"], *earlier_states):
+            sys.exit(f"WRONG: {what}: {told}")
+
+    index, trials = job.index, 0
+    told, end = fork(back_up)
+    assert end == "fine", told
+    shutil.copytree(copy, earlier)
+    assert job.run(tested)[1] == "fine"
+    shutil.copytree(job.index, elsewhere / "index")
+    try:
+        for index in (job.index, elsewhere / "index"):  # noqa: B007  # the functions above use it
+            for begun in (None, earlier):
+                call, calls = 0, 0
+                while call <= calls:
+                    shutil.rmtree(copy.parent, ignore_errors=True)
+                    copy.parent.mkdir()
+                    if begun:
+                        shutil.copytree(begun, copy)
+                    before = read_state_in_child(copy)
+                    arm = (CRASH, call, 0, EVERY_CALL) if call else (COUNT, 0, 0, EVERY_CALL)
+                    told, end = fork(partial(back_up, arm=arm))
+                    calls = told[-1][1]["count"] if end == "fine" and not call else calls
+                    assert end == ("killed" if call else "fine"), told
+                    look(f"after call {call}", before)
+                    told, end = fork(back_up)
+                    assert end == "fine", told
+                    look(f"run again after call {call}")
+                    assert [path.name for path in copy.parent.iterdir()] == [copy.name]
+                    trials, call = trials + 1, call + (every if call else 1)
+    finally:
+        shutil.rmtree(elsewhere)
+    return f"{trials} backups, all but 4 of them crashed"
+
+
 def reset(job: Job, work: Path, prepared: list[dict]) -> None:
     """Put the index and the files back to where the steps under test begin."""
     kept = work / f"kept-{len(prepared)}"
@@ -313,9 +369,9 @@ def reset(job: Job, work: Path, prepared: list[dict]) -> None:
             shutil.copytree(kept / path.name, path)
 
 
-def read_state_in_child(job: Job) -> State:
+def read_state_in_child(index: Path) -> State:
     """What the index holds; the parent itself never opens it."""
-    told, _ = fork(lambda tell: tell("state", read_state(job.index)))
+    told, _ = fork(lambda tell: tell("state", read_state(index)))
     return told[-1][1]
 
 
@@ -331,7 +387,7 @@ def preload(work: Path) -> None:
 def main() -> None:
     """Run the trials asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["kills", "faults", "errors"])
+    parser.add_argument("what", choices=["kills", "faults", "errors", "backups"])
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--seed", type=int, default=0)
@@ -351,6 +407,8 @@ def main() -> None:
             lines = [kills(job, work, options.count, random.Random(options.seed))]
         elif options.what == "faults":
             lines = [faults(job, work, options.every, None)]
+        elif options.what == "backups":
+            lines = [backups(job, work, options.every)]
         else:
             kinds = {"disk full": (errno.ENOSPC, 15), "read-only": (errno.EROFS, 15), "no sync": (errno.EIO, SYNCS)}
             lines = [f"{name}: {faults(job, work, options.every, kind)}" for name, kind in kinds.items()]

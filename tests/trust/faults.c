@@ -1,5 +1,5 @@
-/* Preloaded into a process, fails or ends it at a chosen write, sync, rename, unlink, truncation or creation of a file
- * under one directory. When it ends the process, what was never synced is lost too, as when the power fails: appended
+/* Preloaded into a process, fails or ends it at a chosen write, sync, rename, unlink, truncation, creation of a file
+ * or link under one directory. When it ends the process, what was never synced is lost too, as when the power fails: appended
  * bytes are cut off, new files of a directory that was not synced disappear.
  *
  *     cc -shared -fPIC -O1 -o faults.so faults.c -ldl
@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -166,16 +167,61 @@ int ftruncate64(int fd, off64_t size) {
     return real(fd, size);
 }
 
+ssize_t sendfile64(int out, int in, off64_t *offset, size_t size) {
+    REAL(sendfile64);
+    char path[LENGTH];
+    if (path_of(out, path)) {
+        if (step(WRITE)) return -1;
+        wrote(out, path);
+    }
+    return real(out, in, offset, size);
+}
+
+ssize_t sendfile(int out, int in, off_t *offset, size_t size) { return sendfile64(out, in, offset, size); }
+
+static int move(char *path, const char *from, const char *to) {
+    char rest[LENGTH];
+    size_t length = strlen(from);
+    if (strncmp(path, from, length) || (path[length] && path[length] != '/')) return 0;
+    snprintf(rest, sizeof rest, "%s", path + length);
+    return snprintf(path, LENGTH, "%s%s", to, rest) > 0;
+}
+
+/* What is not synced goes with the directory it is in. */
+static void moved(const char *from, const char *to) {
+    for (int i = 0; i < PATHS; i++) {
+        if (dirty[i].used && !move(dirty[i].path, from, to)) move(dirty[i].path, to, from);
+        if (created[i].used && !move(created[i].path, from, to)) move(created[i].path, to, from);
+    }
+}
+
 int rename(const char *from, const char *to) {
     REAL(rename);
     if (inside(to) && step(NAME)) return -1;
-    return real(from, to);
+    int failed = real(from, to);
+    if (!failed && inside(to)) moved(from, to);
+    return failed;
+}
+
+int renameat2(int from_folder, const char *from, int to_folder, const char *to, unsigned flags) {
+    REAL(renameat2);
+    if (inside(to) && step(NAME)) return -1;
+    int failed = real(from_folder, from, to_folder, to, flags);
+    if (!failed && inside(to)) moved(from, to);
+    return failed;
 }
 
 int unlink(const char *path) {
     REAL(unlink);
     if (inside(path) && step(NAME)) return -1;
     return real(path);
+}
+
+int unlinkat(int folder, const char *name, int flags) {
+    REAL(unlinkat);
+    char path[LENGTH];
+    if (path_of(folder, path) && step(NAME)) return -1;
+    return real(folder, name, flags);
 }
 
 static int creates(const char *path, int flags) {
@@ -188,6 +234,11 @@ static int creates(const char *path, int flags) {
             break;
         }
     return 0;
+}
+
+int link(const char *from, const char *to) {
+    REAL(link);
+    return creates(to, O_CREAT) ? -1 : real(from, to);
 }
 
 #define OPEN(name, type) \

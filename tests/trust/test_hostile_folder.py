@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from lmkrag import Engine, ray_encoding
-from lmkrag.corpus.isolated import IsolatedLoader
+from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.ingest.folder_cache import cached_index
 from lmkrag.server.following import FolderFollower
 

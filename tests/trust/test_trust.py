@@ -54,6 +54,11 @@ def test_a_disk_that_is_full_or_read_only_or_can_not_sync():
     assert "nothing lost, nothing wrong" in command("crash.py", "errors", "--every", "433")
 
 
+@needs_cc
+def test_power_lost_while_a_backup_is_made():
+    assert "nothing lost, nothing wrong" in command("crash.py", "backups", "--every", "19")
+
+
 def test_readers_beside_a_writer_see_whole_states():
     assert "none wrong" in command("concurrency.py", "--seconds", "3", "--processes", "2", "--threads", "2")
 

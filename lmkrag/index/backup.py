@@ -1,0 +1,137 @@
+"""A copy of an index, made while others read and write it: one committed state, and itself an ordinary index.
+
+SQLite's backup copies the catalog. Segments never change: they become hard links where the file system allows that,
+else copies. The copy is built beside its place, verified, and takes its place in one step.
+"""
+
+import contextlib
+import json
+import shutil
+import sqlite3
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmkrag.errors import IndexCorrupt, StorageError, UsageError
+from lmkrag.index import catalog, catalog_segments
+from lmkrag.index.files import File, read_file, sync
+from lmkrag.index.locking import lock_index
+from lmkrag.index.pool import CATALOG
+from lmkrag.index.segments import SegmentFile
+from lmkrag.index.store import IndexStore
+from lmkrag.index.verify import find_problems
+from lmkrag.index.working import WorkingFolder
+
+_MARKER = "backup.json"  # in a copy: where it was made, so that an index restored elsewhere is never taken for one
+_TRIES = 20  # of a copy whose segments a writer replaces meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """What a copy holds, and the segment files that the one before it did not have, with their bytes."""
+
+    documents: int
+    sentences: int
+    new_files: int
+    new_bytes: int
+
+
+def back_up_index(index: Path, copy: Path) -> Backup:
+    """Copy the state that an index has now to the directory ``copy``; a copy that is there is replaced.
+
+    Killed at any instant, the earlier copy is whole, and the next call uses the files that were copied.
+
+    Raises:
+        UsageError: ``copy`` holds something else, or one directory is inside the other. IndexNotFound: there is no
+            index. IndexLocked: another process makes this copy, or writes to it. IndexCorrupt: the index is damaged;
+            the earlier copy stays. StorageError: the copy can't be written.
+    """
+    work = WorkingFolder(copy, "backup")
+    source = index.resolve()
+    if source == work.index or source in work.index.parents or work.index in source.parents:
+        raise UsageError(f"{copy}: choose a directory outside of the index")
+    _check_place(work.index)
+    with contextlib.closing(IndexStore.open(source)) as store:
+        try:
+            work.index.parent.mkdir(parents=True, exist_ok=True)
+            work.claim()
+            with lock_index(work.path):
+                work.finish_interrupted()
+                work.keep_new()
+                made = _copy_state(store, work)
+                _check_copy(work.new, source)
+                with lock_index(work.index) if IndexStore.exists(work.index) else contextlib.nullcontext():
+                    work.take_place()
+                work.remove()
+        except (OSError, sqlite3.Error) as error:
+            raise StorageError(f"{copy}: can't be written ({error}); an earlier copy is unchanged") from error
+    return made
+
+
+def _check_place(copy: Path) -> None:
+    """Refuse to replace anything but an earlier copy or an empty directory."""
+    if not copy.exists() or (copy.is_dir() and not any(copy.iterdir())):
+        return
+    try:
+        made_at = json.loads((copy / _MARKER).read_text("utf-8"))["path"]
+    except (OSError, ValueError, KeyError, TypeError):
+        made_at = None
+    if made_at != str(copy):
+        raise UsageError(f"{copy}: exists and was not made by lmkrag backup; choose another directory")
+
+
+def _copy_state(store: IndexStore, work: WorkingFolder) -> Backup:
+    """Copy the catalog and its segments to ``work.new``; a newer state if a writer replaces segments meanwhile."""
+    segments = work.new / "segments"
+    segments.mkdir(parents=True, exist_ok=True)
+    for attempt in range(_TRIES):
+        for path in work.new.glob(f"{CATALOG}*"):
+            path.unlink()
+        with store.reader.snapshot(segments=False) as snapshot:
+            generation = catalog.generation(snapshot.connection)
+            documents = catalog.read_ranges(snapshot.connection)
+            named = [file for file, _ in catalog_segments.read_segments(snapshot.connection)]
+            with contextlib.closing(sqlite3.connect(work.new / CATALOG)) as target:
+                snapshot.connection.backup(target)
+        try:
+            new = _place_segments(named, store.path / "segments", work.index / "segments", segments)
+            break
+        except (FileNotFoundError, IndexCorrupt):
+            with store.reader.snapshot(segments=False) as snapshot:
+                if catalog.generation(snapshot.connection) == generation or attempt + 1 == _TRIES:
+                    raise
+    (work.new / _MARKER).write_text(json.dumps({"path": str(work.index)}) + "\n", "utf-8")
+    return Backup(len(documents.keys), documents.sentences, len(new), sum(file.bytes for file in new))
+
+
+def _place_segments(named: list[SegmentFile], index: Path, earlier: Path, target: Path) -> list[File]:
+    """Make ``target`` hold the files of segments and no others; return those that only the index had."""
+    files = {name: file for segment in named for name, file in segment.files.items()}
+    for path in target.iterdir():
+        if path.name not in files or File.of(path) != files[path.name]:  # of an interrupted run
+            path.unlink()
+    new = []
+    for name, file in files.items():
+        path = target / name
+        if path.exists():
+            continue
+        if (earlier / name).is_file() and File.of(earlier / name) == file:
+            source = earlier / name
+        else:
+            source = index / name
+            read_file(source, file)
+            new.append(file)
+        try:
+            path.hardlink_to(source)
+        except OSError:  # another file system, or one without links
+            shutil.copyfile(source, path)
+            sync(path)
+    return new
+
+
+def _check_copy(copy: Path, index: Path) -> None:
+    """Verify a copy and make it durable."""
+    with contextlib.closing(IndexStore.open(copy)) as store:
+        if problems := find_problems(store):
+            raise IndexCorrupt(f"{index}: {problems[0]}; an earlier copy is unchanged")
+    for path in (copy / CATALOG, copy / _MARKER, copy / "segments", copy):
+        sync(path)
