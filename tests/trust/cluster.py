@@ -33,11 +33,10 @@ KINDS = ("worker", "disk", "machine", "driver")
 DOCUMENTS = 24
 _SCRIPT = """
 import sys
-from lmkrag import Engine
-from lmkrag.cluster import parallel as indexing
-indexing._LEAST = 1  # many small batches
-with Engine.open(sys.argv[2], create=True, shards=2) as engine:
-    report = engine.add(sys.argv[1], workers=4, ray=sys.argv[3])
+from lmkrag import Engine, ray_encoding
+ray_encoding._BATCH = 1  # a file each
+with Engine.open(sys.argv[2], create=True) as engine:
+    report = engine.add(sys.argv[1], ray=sys.argv[3])
 print(report.added + report.unchanged, len(report.skipped))
 """
 
@@ -61,7 +60,7 @@ def main() -> None:
             shutil.rmtree(index, ignore_errors=True)
             command = [sys.executable, "-c", _SCRIPT, str(texts), str(index), cluster.address]
             run = start(command)
-            while run.poll() is None and len(find("BatchEncoder.encode")) < 2:
+            while run.poll() is None and len(find("MapWorker")) < 2:
                 time.sleep(0.02)
             time.sleep(rng.random() * 3)
             if run.poll() is not None:
@@ -74,7 +73,7 @@ def main() -> None:
                 doomed = machines.pop(rng.randrange(len(machines)))
                 cluster.remove_node(doomed, allow_graceful=False)
                 machines.append(cluster.add_node(num_cpus=2))
-            elif victims := find("BatchEncoder"):
+            elif victims := find("MapWorker"):
                 victim = rng.choice(victims)
                 if kind == "worker":
                     os.kill(victim, signal.SIGKILL)
