@@ -11,7 +11,9 @@ export TOKENIZERS_PARALLELISM := true
 # Threads that wait for each other sleep: spinning, two jobs on one machine are many times slower.
 export OMP_WAIT_POLICY ?= PASSIVE
 
-.PHONY: demo test lint check-types unit docs audit clean
+T :=
+
+.PHONY: demo test lint check-types budgets unit docs audit clean
 
 $(BIN)/activate:
 	$(PYTHON) -m venv $(VENV)
@@ -30,7 +32,7 @@ demo: $(VENV)/.installed
 	$(BIN)/lmkrag index tests/data/corpus --index $(DEMO)
 	$(BIN)/lmkrag ask "$(QUESTION)" --index $(DEMO)
 
-test: lint check-types unit
+test: $(if $(T),,lint check-types budgets) unit
 
 lint: $(VENV)/.installed-dev
 	$(BIN)/ruff format --check .
@@ -41,8 +43,13 @@ lint: $(VENV)/.installed-dev
 check-types: $(VENV)/.installed-dev
 	$(BIN)/mypy
 
+# The size of each room of the package beside its limit.
+budgets: $(VENV)/.installed-dev
+	$(BIN)/python tests/contract/test_budgets.py
+
+# All tests with coverage; make test T=search runs those of tests/search only.
 unit: $(VENV)/.installed-dev
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --cov --cov-report=term:skip-covered
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(if $(T),tests/$(T),--cov --cov-report=term:skip-covered)
 
 # The documentation, in build/docs. A broken link is an error.
 docs: $(VENV)/.installed-dev

@@ -24,8 +24,8 @@ from scipy.stats import mannwhitneyu
 from lmkrag import Answer, Engine
 from lmkrag.evaluation.dataset import draw_sample, load_dataset
 from lmkrag.evaluation.significance import paired_interval
-from lmkrag.evidence import FOUND, weigh_evidence
-from lmkrag.readers.extractive import MIN_CONFIDENCE
+from lmkrag.readers.weights import ANSWERS
+from lmkrag.results import FOUND, weigh_evidence
 from lmkrag.search.filters import quote
 
 ANSWERED, UNANSWERABLE = "squad", "squad_unanswerable"
@@ -95,7 +95,7 @@ def print_refusals(answered: Sequence[Asked], unanswerable: Sequence[Asked]) -> 
     """Print how well answered questions are told from unanswerable ones."""
     ways: dict[str, tuple[Callable[[Answer], float], float]] = {
         "evidence of the search": (lambda said: weigh_evidence(said.spans), FOUND),
-        "confidence": (lambda said: said.confidence or 0.0, MIN_CONFIDENCE),
+        "confidence": (lambda said: said.confidence or 0.0, ANSWERS.min_confidence),
     }
     print(f"\n{'told by':24s} AUROC  refused though answered  refused rightly  refused rightly at 5 % wrongly")
     for name, (value, least) in ways.items():

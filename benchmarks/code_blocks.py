@@ -19,9 +19,9 @@ from typing import Any, NamedTuple
 
 import tree_sitter
 
-from lmkrag.corpus.code_lines import DEFINITION
 from lmkrag.search.code_blocks import enclosing_block
 from lmkrag.search.weights import WEIGHTS
+from lmkrag.sentences.code_lines import DEFINITION
 
 FUNCTIONS = 5  # of a file
 LEAST_BYTES, MOST_BYTES = 2_000, 120_000  # of a file

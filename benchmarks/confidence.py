@@ -31,6 +31,7 @@ from lmkrag.evaluation.dataset import Query, choose_queries, draw_sample, load_d
 from lmkrag.readers import extractive
 from lmkrag.readers.short_answers import read_spans
 from lmkrag.readers.tables import find_cell
+from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.loading import load_landmark_reranker
 from lmkrag.search.filters import quote
 
@@ -118,7 +119,7 @@ def report(asked: Sequence[Asked]) -> None:
     fitted = np.arange(len(asked)) % 2 == 0
     weights = np.array([WEIGHTS[kind] / (kinds[fitted] == kind).sum() for kind in kinds[fitted]])
     model = LogisticRegression(C=1e6).fit(features[fitted], np.isin(kinds[fitted], ANSWERED), weights * fitted.sum())
-    in_use = np.array([extractive._BIAS, *extractive._CONFIDENCE])
+    in_use = np.array([ANSWERS.bias, *ANSWERS.features])
     constants = {"in use": in_use, "fitted": np.array([*model.intercept_, *model.coef_[0]])}
     judged = {kind: features[~fitted & (kinds == kind)] for kind in KINDS}
     print(", ".join(f"{len(values)} {kind}" for kind, values in judged.items()), "are judged\n")
@@ -128,7 +129,7 @@ def report(asked: Sequence[Asked]) -> None:
         for answered, kind in ((OWN, OTHER), (OWN, NEAR), (FILES, NOTHING)):
             print(f"  AUROC, {answered} against {kind}: {auroc(values[answered], values[kind]):.3f}")
         borders = [float(np.quantile(values[OWN], share)) for share in (0.02, 0.03, 0.05)]
-        for least in ([extractive.MIN_CONFIDENCE] if name == "in use" else []) + borders:
+        for least in ([ANSWERS.min_confidence] if name == "in use" else []) + borders:
             refused = (f"{100 * (values[kind] < least).mean():.1f} % {kind}" for kind in KINDS)
             print(f"  refused below {least:.3f}: {', '.join(refused)}")
 

@@ -16,10 +16,10 @@ import numpy as np
 
 from lmkrag import LandmarkEncoder
 from lmkrag.arrays import Ids, Scores
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.evaluation.metrics import rank_queries
 from lmkrag.evaluation.significance import macro_interval
+from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
 from lmkrag.training.settings import ModelSettings, SetSettings, StageSettings, TrainSettings
 from lmkrag.training.trainer import train

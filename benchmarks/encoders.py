@@ -20,11 +20,11 @@ import numpy as np
 from sets import WITHIN
 
 from lmkrag import Engine, LandmarkEncoder
-from lmkrag.corpus.sentences import Sentence
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import overlap_at
 from lmkrag.evaluation.significance import macro_interval, paired_interval
 from lmkrag.search.filters import quote
+from lmkrag.sentences.split import Sentence
 from lmkrag.training.validation import sample_dataset
 
 BUDGETS = (500, 1_000, 2_000, 4_000)

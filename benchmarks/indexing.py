@@ -115,8 +115,8 @@ def run_lmkrag(
 ) -> dict:
     """Index, and count what the model computes."""
     from lmkrag import Engine, LandmarkEncoder
-    from lmkrag.corpus.sentences import split_sentences
     from lmkrag.encoder.spec import find_model
+    from lmkrag.sentences.split import split_sentences
 
     encoder = LandmarkEncoder.load(name, overlap=overlap, runtime=runtime, precision=precision)
     encoder.encode("Warm up.", split_sentences("Warm up."))

@@ -20,12 +20,12 @@ from sets import WITHIN
 
 from lmkrag import Engine
 from lmkrag.arrays import Floats
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.evaluation.baselines import Baseline
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import Piece, overlap_at
 from lmkrag.evaluation.significance import macro_interval, paired_interval
 from lmkrag.search.filters import quote
+from lmkrag.sentences.split import split_sentences
 from lmkrag.training.validation import sample_dataset
 
 BUDGETS = (500, 1_000)
@@ -49,7 +49,7 @@ def search(dataset: Dataset, work: Path, encoder: str, *, within: bool, rerank: 
     """Return what a search finds for each question, best first."""
     with Engine.open(work / encoder / dataset.name, create=True, encoder=encoder) as engine:
         if not engine.status().documents:
-            engine.encoder.encode(WARM_UP, list(split_sentences(WARM_UP)))
+            engine.encoders.encoder.encode(WARM_UP, list(split_sentences(WARM_UP)))
             report = engine.add(list(dataset.documents))
             print(f"{encoder}, {dataset.name}: {report.characters / report.seconds:,.0f} characters per second indexed")
         found = []

@@ -20,7 +20,7 @@ import numpy as np
 from PIL import Image, ImageDraw, ImageFilter, ImageFont
 
 from lmkrag import Document, Engine
-from lmkrag.corpus.parsers.ocr import read_image
+from lmkrag.formats.ocr import read_image
 
 FACES = Path(matplotlib.get_data_path()) / "fonts" / "ttf"
 WIDTH, HEIGHT, MARGIN = 1_654, 1_100, 140

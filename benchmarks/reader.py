@@ -109,7 +109,7 @@ def fill(bounds: Sequence[tuple[int, int]], document: Document, tokens: int, eng
     """Return the first chunks that fit the tokens, at least one."""
     taken: list[Span] = []
     for start, end in bounds:
-        tokens -= engine.encoder.count_tokens(document.text[start:end])
+        tokens -= engine.encoders.encoder.count_tokens(document.text[start:end])
         if tokens < 0 and taken:
             break
         taken.append(make_span(document, start, end))
@@ -119,7 +119,7 @@ def fill(bounds: Sequence[tuple[int, int]], document: Document, tokens: int, eng
 def cut(text: str, tokens: int, engine: Engine) -> int:
     """Return how many characters from the beginning of a text fit the tokens."""
     end = min(len(text), 5 * tokens)
-    while end and engine.encoder.count_tokens(text[:end]) > tokens:
+    while end and engine.encoders.encoder.count_tokens(text[:end]) > tokens:
         end -= max(1, end // 20)
     return end
 

@@ -22,6 +22,7 @@ from sklearn.linear_model import LogisticRegression
 from lmkrag import Engine
 from lmkrag.evaluation.dataset import Dataset, Query, load_dataset
 from lmkrag.readers import extractive
+from lmkrag.readers.weights import ANSWERS
 from lmkrag.training.validation import sample_dataset
 
 
@@ -72,10 +73,10 @@ def report(rows: list[tuple[str, bool, tuple[float, ...]]]) -> None:
     features = np.array([found for _, _, found in rows])
     model = LogisticRegression(C=1e6).fit(features, answered)
     print(f"{answered.sum()} questions of the documents, {(~answered).sum()} of others")
-    in_use = np.array([extractive._FOREIGN_BIAS, *extractive._FOREIGN_CONFIDENCE])
+    in_use = np.array([ANSWERS.foreign_bias, *ANSWERS.foreign_features])
     for what, (bias, *by) in {"in use": in_use, "fitted": [*model.intercept_, *model.coef_[0]]}.items():
         sure = expit(bias + features @ np.array(by))
-        refused = sure < extractive.MIN_CONFIDENCE
+        refused = sure < ANSWERS.min_confidence
         print(
             f"{what}: bias {bias:.2f}, features {np.round(by, 2)}, AUROC {auroc(sure[answered], sure[~answered]):.3f}"
         )
@@ -86,7 +87,7 @@ def report(rows: list[tuple[str, bool, tuple[float, ...]]]) -> None:
     sure = expit(in_use[0] + features @ in_use[1:])
     print("\n| language | questions of the documents refused | of others |\n|---|---|---|")
     for language, numbers in by_language.items():
-        chosen, refused = answered[numbers], sure[numbers] < extractive.MIN_CONFIDENCE
+        chosen, refused = answered[numbers], sure[numbers] < ANSWERS.min_confidence
         print(f"| {language} | {100 * refused[chosen].mean():.0f} % | {100 * refused[~chosen].mean():.0f} % |")
 
 

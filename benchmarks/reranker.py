@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from lmkrag import Engine
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.reranker.base import PASSAGE_CHARS, RerankPassage
 from lmkrag.reranker.landmark import LandmarkReranker
+from lmkrag.sentences.split import split_sentences
 
 DEPTHS = (1, 2, 4, 8, 12, 16)
 

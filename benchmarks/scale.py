@@ -111,7 +111,7 @@ def measure(sources: Path, index: Path, encoder: Path) -> tuple[float, float, fl
 def run(sources: Path, index: Path, encoder: Path) -> None:
     """Index, in this process."""
     from lmkrag import Engine, LandmarkEncoder
-    from lmkrag.corpus.sentences import split_sentences
+    from lmkrag.sentences.split import split_sentences
 
     loaded = LandmarkEncoder.load(str(encoder))
     loaded.encode("Warm.", split_sentences("Warm."))  # imports, whose time start.py tells

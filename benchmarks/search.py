@@ -17,7 +17,6 @@ from pathlib import Path
 import numpy as np
 
 from lmkrag import Engine
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.evaluation.dataset import iter_documents, load_dataset
 from lmkrag.index.snapshot import Snapshot
@@ -26,6 +25,7 @@ from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.vector_set import VectorFile
 from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.ingest.repair import read_structure
+from lmkrag.sentences.split import split_sentences
 from lmkrag.types import Document
 
 BATCH = 65_536

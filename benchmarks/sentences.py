@@ -10,8 +10,8 @@ import argparse
 import time
 from pathlib import Path
 
-from lmkrag.corpus import sentences as splitting
 from lmkrag.evaluation.dataset import Dataset, load_dataset
+from lmkrag.sentences import split as splitting
 
 
 def sentencex_ends(text: str) -> list[int]:

@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 
 from lmkrag import LandmarkEncoder
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.evaluation.baselines import Baseline
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import rank_queries
 from lmkrag.evaluation.significance import macro_interval
+from lmkrag.sentences.split import split_sentences
 from lmkrag.types import Document
 
 SETS = ("squad", "clapnq", "covidqa", "fairytaleqa_sent", "medquad", "hotpot_small", "rustbook")

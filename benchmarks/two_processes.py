@@ -18,7 +18,7 @@ CODE = """
 import sys, time
 from pathlib import Path
 from lmkrag import LandmarkEncoder
-from lmkrag.corpus.sentences import split_sentences
+from lmkrag.sentences.split import split_sentences
 from lmkrag.evaluation.dataset import iter_documents
 encoder = LandmarkEncoder.load()
 text = "".join(document.text for document in iter_documents(Path(sys.argv[1])))[: int(sys.argv[2])]

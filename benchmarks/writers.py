@@ -24,9 +24,9 @@ import fpdf
 import openpyxl
 import pptx
 
-from lmkrag.corpus.load import load_document
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import DocumentError
+from lmkrag.formats.load import load_document
+from lmkrag.sentences.split import split_sentences
 
 HEADINGS = ("Harbour handbook", "Moorings", "Fees")
 PROSE = (

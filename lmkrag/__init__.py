@@ -20,21 +20,23 @@ if TYPE_CHECKING:
     from lmkrag.errors import IndexMismatch as IndexMismatch
     from lmkrag.errors import IndexNotFound as IndexNotFound
     from lmkrag.errors import LmkragError as LmkragError
+    from lmkrag.errors import MissingExtra as MissingExtra
     from lmkrag.errors import ReaderError as ReaderError
+    from lmkrag.errors import ServerError as ServerError
     from lmkrag.errors import StorageError as StorageError
     from lmkrag.errors import UsageError as UsageError
     from lmkrag.readers.base import AnswerStream as AnswerStream
     from lmkrag.remote import RemoteEngine as RemoteEngine
     from lmkrag.reranker.base import Reranker as Reranker
-    from lmkrag.types import Answer as Answer
-    from lmkrag.types import Citation as Citation
-    from lmkrag.types import Context as Context
+    from lmkrag.results import Answer as Answer
+    from lmkrag.results import Citation as Citation
+    from lmkrag.results import Context as Context
+    from lmkrag.results import Span as Span
     from lmkrag.types import Document as Document
     from lmkrag.types import DocumentInfo as DocumentInfo
     from lmkrag.types import Hit as Hit
     from lmkrag.types import IndexReport as IndexReport
     from lmkrag.types import IndexStatus as IndexStatus
-    from lmkrag.types import Span as Span
 
 _HOMES = {
     "Engine": "lmkrag.engine",
@@ -53,26 +55,16 @@ _HOMES = {
             "IndexMismatch",
             "IndexNotFound",
             "LmkragError",
+            "MissingExtra",
             "ReaderError",
+            "ServerError",
             "StorageError",
             "UsageError",
         ),
         "lmkrag.errors",
     ),
-    **dict.fromkeys(
-        (
-            "Answer",
-            "Citation",
-            "Context",
-            "Document",
-            "DocumentInfo",
-            "Hit",
-            "IndexReport",
-            "IndexStatus",
-            "Span",
-        ),
-        "lmkrag.types",
-    ),
+    **dict.fromkeys(("Answer", "Citation", "Context", "Span"), "lmkrag.results"),
+    **dict.fromkeys(("Document", "DocumentInfo", "Hit", "IndexReport", "IndexStatus"), "lmkrag.types"),
 }
 
 __all__ = sorted(_HOMES)

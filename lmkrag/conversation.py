@@ -5,13 +5,12 @@ from collections.abc import Sequence
 from typing import Any, Unpack
 
 from lmkrag.engine import Engine
-from lmkrag.evidence import weigh_evidence
 from lmkrag.index.words.exact import find_keys
 from lmkrag.readers.base import AnswerStream, Exchange, LanguageModelReader, Reader
 from lmkrag.readers.extractive import ExtractiveReader, is_greeting
 from lmkrag.remote import RemoteEngine
+from lmkrag.results import Answer, weigh_evidence
 from lmkrag.search.request import DEFAULT_CONTEXT, AskOptions, SearchRequest
-from lmkrag.types import Answer
 
 _REMEMBERED = 6  # exchanges a follow-up is rewritten from
 

@@ -3,22 +3,20 @@
 import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from lmkrag.checks import check_doc_id, check_range
 from lmkrag.errors import ReaderError, UsageError
+from lmkrag.results import Answer, Context, Span
 from lmkrag.search.request import AskOptions, SearchOptions, SearchRequest, check_queries
-from lmkrag.types import Answer, Context, Document, DocumentInfo, IndexReport, IndexStatus, SentenceScore, Span
+from lmkrag.types import Document, DocumentInfo, IndexReport, IndexStatus, SentenceScore, check_doc_id, check_range
 
 if TYPE_CHECKING:
-    from lmkrag.arrays import Vectors
     from lmkrag.encoder.landmark import LandmarkEncoder
     from lmkrag.index.catalog import DocumentRow
-    from lmkrag.index.opening import Store
     from lmkrag.index.searchable import Searchable
+    from lmkrag.index.store import IndexStore
     from lmkrag.ingest.report import Progress
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
     from lmkrag.readers.prompt import Layout
@@ -30,10 +28,10 @@ if TYPE_CHECKING:
 
 
 class Engine:
-    """An index and the encoder that made it.
+    """An index and the encoder that made it: ``engine.encoders.encoder``.
 
-    Reading methods may be called from any thread and after a fork; one process at a time may write. A closed engine
-    refuses further calls; those that are running end as if it were open.
+    Reading methods may be called from any thread and after a fork; one process at a time may write. After ``close()``,
+    new calls raise ``IndexClosed``; running calls finish.
 
     >>> from tempfile import mkdtemp
     >>> engine = Engine.open(f"{mkdtemp()}/orchard", create=True)
@@ -47,7 +45,7 @@ class Engine:
 
     def __init__(
         self,
-        store: "Store",
+        store: "IndexStore",
         encoder: "LandmarkEncoder | None" = None,
         *,
         reranker: "Reranker | str | None" = None,
@@ -64,10 +62,10 @@ class Engine:
             raise UsageError(f"an engine is opened from a directory by Engine.open({str(store)!r})")
         SearchRequest(rerank=rerank, rerank_timeout_ms=rerank_timeout_ms)
         self._store = store
-        self._encoders = IndexEncoders(store.path, store.encoder, encoder)
+        self.encoders = IndexEncoders(store.path, store.encoder, encoder)
         self.searcher = Searcher(
             store.reader.snapshot,
-            self._encoders,
+            self.encoders,
             reranker,
             rerank=rerank,
             rerank_timeout_ms=rerank_timeout_ms,
@@ -82,7 +80,6 @@ class Engine:
         create: bool = False,
         encoder: "str | LandmarkEncoder | None" = None,
         recipe: str | None = None,
-        shards: int | None = None,
         reranker: "Reranker | str | None" = None,
         rerank: bool = True,
         rerank_timeout_ms: float | None = None,
@@ -94,8 +91,6 @@ class Engine:
             create: make it if it is not there.
             encoder: a model folder, hub name or loaded encoder. An existing index knows its own.
             recipe: how vectors are stored, a name or ``.toml`` file; only when the index is made.
-            shards: number of shards that documents are divided among, which are searched as one; only when the index is
-                made.
             reranker: a folder, a hub name or a loaded re-ranker; our own without one.
             rerank: the default of ``rerank`` in searches.
             rerank_timeout_ms: the default of ``rerank_timeout_ms`` in searches.
@@ -106,13 +101,8 @@ class Engine:
         """
         from lmkrag.ingest.opening import open_index
 
-        store, loaded = open_index(path, create=create, encoder=encoder, recipe=recipe, shards=shards)
+        store, loaded = open_index(path, create=create, encoder=encoder, recipe=recipe)
         return cls(store, loaded, reranker=reranker, rerank=rerank, rerank_timeout_ms=rerank_timeout_ms)
-
-    @property
-    def encoder(self) -> "LandmarkEncoder":
-        """The encoder that made the index, loaded at first use."""
-        return self._encoders.encoder
 
     def close(self) -> None:
         """Close the index's files, once nobody reads them any more; further calls are refused."""
@@ -140,56 +130,38 @@ class Engine:
         exclude: Sequence[str] = (),
         prune: bool = False,
         follow_links: bool = False,
-        workers: int = 1,
         ray: str | None = None,
-        gpus: float = 0.0,
         progress: "Progress | None" = None,
     ) -> IndexReport:
         """Index files, directories or documents.
 
         Args:
-            source: a path or URL (a website, ``git+https://host/project@v2``, ``s3://bucket/docs``), several, or
-                documents: ours, LangChain's or LlamaIndex's, from an iterator. A mapping gives files a ``doc_id``.
+            source: a path, several, or documents: ours, LangChain's or LlamaIndex's, from an iterator. A mapping gives
+                files a ``doc_id``.
             include: globs of ``.gitignore`` form; only files that match one.
             exclude: globs; no files that match one.
             prune: remove documents whose files are gone from a directory in ``source``.
             follow_links: also follow links to files outside the directories in ``source``.
-            workers: number of processes that read and encode files; each loads the encoder.
-            ray: address of a Ray cluster for those processes: ``HOST:PORT``, ``auto`` or ``local``.
-            gpus: share of a card that each of them takes there.
+            ray: address of a Ray cluster whose machines read and encode files: ``HOST:PORT``, ``auto`` for the one that
+                this machine belongs to, or ``local`` to start one here.
             progress: called with (document, bytes done, bytes in all or 0) as documents are encoded.
 
         Raises:
-            UsageError: a path does not exist, or an option makes no sense. IndexLocked: somebody writes.
-            StorageError: writing failed.
+            UsageError: a path does not exist, is a URL or an archive, or an option makes no sense. IndexLocked:
+            somebody writes. StorageError: writing failed.
         """
-        from lmkrag.cluster.parallel import encode_by_workers
-        from lmkrag.cluster.processes import Workers
         from lmkrag.ingest.ingest import ingest
         from lmkrag.ingest.sources import make_source
 
-        by = Workers(workers, ray, gpus)
-        encode = encode_by_workers(self._store, by) if by.is_parallel else None
-        made, left_out = make_source(
+        encode = None
+        if ray is not None:
+            from lmkrag.ray_encoding import encode_on_ray
+
+            encode = partial(encode_on_ray, self._store, ray)
+        documents = make_source(
             source, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode
         )
-        report = ingest(self._store, lambda: self.encoder, made, progress=progress)
-        return replace(report, skipped=(*left_out, *report.skipped))
-
-    def add_texts(
-        self,
-        texts: Iterable[str],
-        ids: Iterable[str] | None = None,
-        metadatas: Iterable[Mapping[str, Any]] | None = None,
-    ) -> IndexReport:
-        """Index texts, with an id and metadata for each if you have them; without ids, equal texts are one document.
-
-        Raises:
-            UsageError: there are more or fewer ids or metadata than texts.
-        """
-        from lmkrag.corpus.foreign_documents import to_documents
-
-        return self.add(to_documents(texts, ids, metadatas))
+        return ingest(self._store, lambda: self.encoders.encoder, documents, progress=progress)
 
     def remove(self, doc_ids: str | Iterable[str] | None = None, *, filter: "Filter | None" = None) -> int:
         """Remove documents by their ids or by a filter, with what is attached to them; return how many.
@@ -295,20 +267,20 @@ class Engine:
         (spans,) = self.searcher.search_for(reader, [question], SearchRequest(**options))
         return reader.stream(question, spans)
 
-    async def aask(self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]) -> Answer:
-        """Like :meth:`ask`, without blocking the event loop."""
-        async with await self.aask_stream(question, reader=reader, **options) as stream:
-            return await stream.answer()
-
-    async def aask_stream(
+    def aask_stream(
         self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
     ) -> "AsyncAnswerStream":
-        """Like :meth:`ask_stream`, for ``async for``."""
+        """Like :meth:`ask_stream`, for ``async for``; ``await stream.answer()`` is the answer."""
+        from lmkrag.readers.base import AsyncAnswerStream
         from lmkrag.readers.choose import load_reader
 
-        reader = reader or load_reader()
-        (spans,) = await asyncio.to_thread(self.searcher.search_for, reader, [question], SearchRequest(**options))
-        return reader.astream(question, spans)
+        reader, request = reader or load_reader(), SearchRequest(**options)
+
+        async def begin() -> AsyncAnswerStream:
+            (spans,) = await asyncio.to_thread(self.searcher.search_for, reader, [question], request)
+            return reader.astream(question, spans)
+
+        return AsyncAnswerStream.begin_with(begin)
 
     def build_context(self, question: str, *, layout: "Layout" = "fenced", **options: Unpack[AskOptions]) -> Context:
         """Return the spans for a question for a prompt of your own: numbered, fenced or ``plain``, with sources."""
@@ -375,17 +347,6 @@ class Engine:
         check_range(start, end)
         with self._reading() as snapshot:
             return snapshot.read_text(self._find(snapshot, doc_id), start, end)
-
-    def vectors(self, doc_id: str) -> "Vectors":
-        """Return the vectors ``[sentences, dimensions]`` of a document's sentences: float32, of length one.
-
-        Raises:
-            DocumentNotFound: it is not in the index.
-        """
-        from lmkrag.search.selection import read_vectors
-
-        with self._reading(segments=True) as snapshot:
-            return read_vectors(snapshot, self._find(snapshot, doc_id))
 
     def status(self) -> IndexStatus:
         """Return what the index holds."""

@@ -11,7 +11,6 @@ LmkragError
     IndexLocked                         another process is writing
     IndexMismatch                       made by another encoder or a newer lmkrag
     IndexCorrupt                        a file is damaged or gone
-    ShardUnreachable                    the process that holds a shard does not answer
     SnapshotExpired                     a state of the index that was read is not kept any more
   EncoderError                          a model folder that can't be used
   TrainingError                         a training run that can't go on
@@ -79,10 +78,6 @@ class IndexMismatch(StorageError):
 
 class IndexCorrupt(StorageError):
     """A file of the index is damaged or gone."""
-
-
-class ShardUnreachable(StorageError):
-    """The process that holds a shard does not answer."""
 
 
 class SnapshotExpired(StorageError):

@@ -13,6 +13,7 @@ import httpx
 
 from lmkrag.errors import DocumentNotFound, LmkragError, ReaderError, ServerError, UsageError, make_error
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader, answer_or_error
+from lmkrag.results import Answer, Span
 from lmkrag.search.checking import CitationCheck, Source, check_citations
 from lmkrag.search.filters import Filter, to_expression
 from lmkrag.search.request import (
@@ -24,7 +25,7 @@ from lmkrag.search.request import (
     check_query,
 )
 from lmkrag.serialization import answer_from_json, from_json
-from lmkrag.types import Answer, Document, DocumentInfo, IndexStatus, SentenceScore, Span
+from lmkrag.types import Document, DocumentInfo, IndexStatus, SentenceScore
 
 _PIECE = 200_000  # characters of a text that are asked for at a time
 _LISTED = 1_000  # documents that are asked for at a time
@@ -138,17 +139,16 @@ class RemoteEngine:
         events = _AnswerEvents()
         return AnswerStream(self._pieces(self._ask_body(question, options), events), lambda _: events.answer())
 
-    async def aask(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> Answer:
-        """Like :meth:`ask`, without blocking the event loop."""
-        async with await self.aask_stream(question, reader=reader, **options) as stream:
-            return await stream.answer()
-
-    async def aask_stream(
+    def aask_stream(
         self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]
     ) -> AsyncAnswerStream:
         """Like :meth:`ask_stream`, for ``async for``."""
         if reader is not None:
-            return reader.astream(question, await self.asearch(question, **_to_search(options)))
+
+            async def begin() -> AsyncAnswerStream:
+                return reader.astream(question, await self.asearch(question, **_to_search(options)))
+
+            return AsyncAnswerStream.begin_with(begin)
         events = _AnswerEvents()
         return AsyncAnswerStream(self._apieces(self._ask_body(question, options), events), lambda _: events.answer())
 

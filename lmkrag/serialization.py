@@ -1,14 +1,28 @@
 """Values as JSON: the one form that ``--json`` prints, the server sends and a remote engine reads."""
 
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from lmkrag.evidence import is_weak
-from lmkrag.types import Answer, Citation, Quote, ShortAnswer, Span
+from lmkrag.results import Answer, Citation, Span
 
 Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class CitationRecord:
+    """``[number]`` of an answer: characters of a document, quoted exactly."""
+
+    number: int
+    doc_id: str
+    path: str
+    start: int
+    end: int
+    page: int | None
+    place: str
+    url: str
+    quote: str
 
 
 def to_json(value: Any) -> Any:
@@ -19,7 +33,7 @@ def to_json(value: Any) -> Any:
     if is_dataclass(value):
         made = {one.name: to_json(getattr(value, one.name)) for one in fields(value)}
         if isinstance(value, Span):
-            made |= {"place": value.place, "url": value.url, "section": value.section, "weak": is_weak(value)}
+            made |= {"place": value.place, "url": value.url, "section": value.section, "weak": value.weak}
         return made
     if isinstance(value, Mapping):
         return {key: to_json(item) for key, item in value.items()}
@@ -49,43 +63,32 @@ def _from_json(kind: Any, record: Any) -> Any:
 
 
 def answer_to_json(question: str, answer: Answer) -> dict[str, Any]:
-    """Return an answer to a question as JSON has it: citations name their spans by number.
-
-    ``answer`` repeats ``text`` for programs that were written before version 0.1.0.
-    """
+    """Return an answer to a question as JSON has it: citations name their spans by number."""
     citations = [
-        {
-            "number": citation.number,
-            "doc_id": citation.span.doc_id,
-            "path": citation.span.path,
-            "start": citation.start,
-            "end": citation.end,
-            "page": citation.span.page,
-            "place": citation.place,
-            "url": citation.span.url,
-            "quote": citation.quote,
-        }
+        CitationRecord(
+            number=citation.number,
+            doc_id=citation.span.doc_id,
+            path=citation.span.path,
+            start=citation.start,
+            end=citation.end,
+            page=citation.span.page,
+            place=citation.place,
+            url=citation.span.url,
+            quote=citation.quote,
+        )
         for citation in answer.citations
     ]
-    return {"question": question, "answer": answer.text, **to_json(answer), "citations": citations}
+    return {"question": question, **to_json(answer), "citations": to_json(citations)}
 
 
 def answer_from_json(record: Mapping[str, Any]) -> Answer:
     """Return the answer that JSON describes."""
-    spans = tuple(from_json(Span, span) for span in record["spans"])
-    citations = tuple(
-        Citation(one["number"], spans[one["number"] - 1], one["quote"], one["start"], one["end"])
-        for one in record["citations"]
-    )
-    return Answer(
-        text=record["text"],
-        citations=citations,
-        spans=spans,
-        reader=record["reader"],
-        found=record["found"],
-        warnings=tuple(record["warnings"]),
-        short=tuple(ShortAnswer(**short) for short in record["short"]),
-        confidence=record["confidence"],
-        missing=tuple(record.get("missing", ())),
-        quotes=tuple(from_json(Quote, quote) for quote in record.get("quotes", ())),
+    answer = from_json(Answer, {**record, "citations": ()})
+    citations = (from_json(CitationRecord, citation) for citation in record["citations"])
+    return replace(
+        answer,
+        citations=tuple(
+            Citation(cited.number, answer.spans[cited.number - 1], cited.quote, cited.start, cited.end)
+            for cited in citations
+        ),
     )

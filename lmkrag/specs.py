@@ -74,8 +74,7 @@ class EncoderSpec:
 
     ``window`` and ``overlap`` are in tokens and as a share of the window. ``pooling`` is what makes a sentence's
     vector of its token states. ``landmark`` is the token inserted after each sentence, empty for none.
-    ``title_tokens``: how much of a document's title each of its windows begins with, 0 for none. ``reading`` is
-    ``thorough`` in indexes of earlier versions that read each window also in halves and quarters.
+    ``title_tokens``: how much of a document's title each of its windows begins with, 0 for none.
     """
 
     name: str
@@ -87,7 +86,6 @@ class EncoderSpec:
     landmark: str = ""
     query_prefix: str = ""
     title_tokens: int = 0
-    reading: str = "plain"
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,11 @@ def set_wait_policy() -> None:
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 
+def printable(name: str) -> str:
+    """Return a file name as text that can be stored: bytes that are not UTF-8 are written out."""
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
 def count_cpus() -> int:
     """Return how many processors this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

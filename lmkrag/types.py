@@ -12,7 +12,6 @@ from typing import Any, Literal
 
 from lmkrag.errors import UsageError
 from lmkrag.json_values import replace_surrogates, to_json_value
-from lmkrag.places import find_place, find_url
 
 Mode = Literal["hybrid", "dense", "lexical"]
 Level = Literal["passage", "span", "sentence", "document"]
@@ -200,154 +199,6 @@ class SentenceScore:
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
-    """An exact piece of a document: ``document.text[start:end] == text``.
-
-    ``page``, ``line``, ``last_line`` and ``paragraph`` count from 1: pages where the document has any, lines where its
-    text is the file itself, else paragraphs under the nearest heading, or rows of a table. ``hits`` are the sentences
-    that led here, best first; ``title``, ``kind`` and ``meta`` the document's; ``headings`` those that the best hit
-    stands under, outermost first; ``also_in`` documents with the same words; ``header`` the first row of the table that
-    it begins in the midst of; ``coverage`` the share of the question's words, by weight, that any of these has;
-    ``explanation`` why it was found, if that was asked for.
-    """
-
-    doc_id: str
-    path: str
-    start: int
-    end: int
-    text: str
-    score: float
-    page: int | None = None
-    hits: tuple[Hit, ...] = ()
-    title: str = ""
-    kind: str = ""
-    meta: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
-    line: int | None = None
-    last_line: int | None = None
-    paragraph: int | None = None
-    headings: tuple[str, ...] = ()
-    also_in: tuple[str, ...] = ()
-    header: str = ""
-    coverage: float = 0.0
-    explanation: Explanation | None = field(default=None, compare=False, repr=False)
-
-    def explain(self) -> str:
-        """Return in lines why it was found.
-
-        Raises:
-            UsageError: it was searched for without ``explain=True``.
-        """
-        if self.explanation is None:
-            raise UsageError("nothing is known of why this was found: search with explain=True")
-        return str(self.explanation)
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        from lmkrag.rendering.notebook import span_html
-
-        return span_html(self)
-
-    @property
-    def place(self) -> str:
-        """Where it is: see :func:`lmkrag.places.find_place`."""
-        return find_place(self, self.start, self.end)
-
-    @property
-    def url(self) -> str:
-        """The address of its page on the web: see :func:`lmkrag.places.find_url`."""
-        return find_url(self)
-
-    @property
-    def section(self) -> str:
-        """The title and the headings that it stands under: ``Flask 3.1 > Changes``."""
-        return " > ".join(dict.fromkeys(part for part in (self.title, *self.headings) if part))
-
-
-@dataclass(frozen=True, slots=True)
-class Context:
-    """Spans packed to a budget: ``text`` is what a reader sees; ``tokens`` is its cost."""
-
-    text: str
-    spans: tuple[Span, ...]
-    tokens: int
-
-
-@dataclass(frozen=True, slots=True)
-class Citation:
-    """``[number]`` of an answer: characters ``[start, end)`` of ``span``'s document, quoted exactly."""
-
-    number: int
-    span: Span
-    quote: str
-    start: int
-    end: int
-
-    @property
-    def place(self) -> str:
-        """Where the quotation is: see :func:`lmkrag.places.find_place`."""
-        return find_place(self.span, self.start, self.end)
-
-
-@dataclass(frozen=True, slots=True)
-class ShortAnswer:
-    """The words that answer, ``text``: characters ``[start, end)`` of the document of citation ``[number]``."""
-
-    number: int
-    text: str
-    start: int
-    end: int
-
-
-@dataclass(frozen=True, slots=True)
-class Quote:
-    """Characters ``[start, end)`` of the document of citation ``[number]``, as an answer shows them.
-
-    ``heading`` is what they stand under, ``header`` the first row of their table, where they lack it.
-    """
-
-    number: int
-    start: int
-    end: int
-    heading: str = ""
-    header: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What a reader said. ``found`` is false when the documents do not answer the question.
-
-    ``warnings`` tell what did not hold when it was checked, such as a citation of a span that is not there. ``short``
-    are the fewest words that answer, best first; none where a sentence is the answer. ``confidence`` is the probability
-    that the documents answer the question; None where nobody can tell. ``missing`` are exact words of the question
-    (codes, numbers, names) that no passage has. An answer that is not ``found`` but has citations tells the nearest
-    passages. ``quotes`` are the passages that ``text`` shows; none where a language model answered. Citation
-    ``[number]`` is of ``spans[number - 1]``.
-    """
-
-    text: str
-    citations: tuple[Citation, ...]
-    spans: tuple[Span, ...]
-    reader: str
-    found: bool
-    warnings: tuple[str, ...] = ()
-    short: tuple[ShortAnswer, ...] = ()
-    confidence: float | None = None
-    missing: tuple[str, ...] = ()
-    quotes: tuple[Quote, ...] = ()
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        from lmkrag.rendering.notebook import answer_html
-
-        return answer_html(self)
-
-    def __str__(self) -> str:
-        """Return the text and where each citation stands."""
-        places = dict.fromkeys(f"[{cited.number}] {cited.place}" for cited in self.citations)
-        return "\n".join([self.text, *([""] if places else []), *places])
-
-
-@dataclass(frozen=True, slots=True)
 class Skipped:
     """A file that was not indexed, and why, in one line."""
 
@@ -374,8 +225,7 @@ class IndexStatus:
     """What an index holds. ``bytes`` is its size on disk, ``dead`` the sentences deleted but not compacted.
 
     ``generation`` counts commits, ``skipped`` files that could not be indexed; ``skipped_files`` has the first 200.
-    ``changed`` is the time of the last write (ISO 8601), ``roots`` counts documents by directory, ``shards`` is 0 where
-    documents are not divided.
+    ``changed`` is the time of the last write (ISO 8601), ``roots`` counts documents by directory.
     """
 
     path: str
@@ -395,5 +245,23 @@ class IndexStatus:
     changed: str = ""
     kinds: Mapping[str, int] = field(default_factory=dict)
     roots: Mapping[str, int] = field(default_factory=dict)
-    shards: int = 0
     skipped_files: tuple[Skipped, ...] = ()
+
+
+def check_doc_id(doc_id: object) -> str:
+    """Return a ``doc_id`` if it is a string.
+
+    Raises:
+        UsageError: it is not.
+    """
+    if not isinstance(doc_id, str):
+        raise UsageError(f"a doc_id is a string, not {doc_id!r}")
+    return doc_id
+
+
+def check_range(start: object, end: object) -> None:
+    """Raise UsageError unless characters ``[start, end)`` may be asked for; ``end`` may be None."""
+    if type(start) is not int or type(end) not in (int, type(None)):
+        raise UsageError(f"start and end must be whole numbers, not {start!r} and {end!r}")
+    if start < 0:
+        raise UsageError(f"start must be at least 0, not {start}")

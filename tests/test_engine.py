@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.corpus.sentences import split_sentences
-from lmkrag.errors import DocumentNotFound, IndexMismatch, IndexNotFound, ReaderError, UsageError
+from lmkrag.errors import IndexMismatch, IndexNotFound, ReaderError, UsageError
 from lmkrag.readers.extractive import ExtractiveReader
+from lmkrag.sentences.split import split_sentences
 
 QUESTIONS = {
     "How long must the lamp burn before the wick is trimmed?": ("lighthouse-handbook.md", "burned for four hours"),
@@ -61,7 +61,7 @@ def test_top_is_the_number_of_spans_after_merging(engine):
 def test_a_budget_is_kept_and_used(engine):
     for budget in (5, 50, 500, 2_000):
         spans = engine.search("the water of the river", max_tokens=budget)
-        used = sum(engine.encoder.count_tokens(span.text) for span in spans)
+        used = sum(engine.encoders.encoder.count_tokens(span.text) for span in spans)
         assert budget * (0.5 if budget < 500 else 0.9) <= used <= budget
 
 
@@ -74,7 +74,7 @@ def test_a_budget_alone_means_as_many_spans_as_fit(engine):
 
 def test_a_reader_gets_what_the_budget_holds(engine):
     few, many = (engine.ask("Who keeps the lamp?", context_tokens=budget).spans for budget in (300, 1_500))
-    count = engine.encoder.count_tokens
+    count = engine.encoders.encoder.count_tokens
     assert 250 <= sum(count(span.text) for span in few) <= 300
     assert 1_350 <= sum(count(span.text) for span in many) <= 1_500
     assert sum(count(span.text) for span in engine.ask("Who keeps the lamp?").spans) > 1_800  # 2,000 without a budget
@@ -84,7 +84,7 @@ def test_a_reader_gets_what_the_budget_holds(engine):
 @pytest.mark.parametrize("budget", [150, 200, 1_000, 2_000, 4_000])
 def test_a_context_counts_the_frames_of_its_spans(engine, budget):
     context = engine.build_context("Who keeps the lamp?", context_tokens=budget)
-    assert context.tokens == engine.encoder.count_tokens(context.text)
+    assert context.tokens == engine.encoders.encoder.count_tokens(context.text)
     assert (0.8 if budget > 500 else 0.3) * budget < context.tokens <= budget
     assert len(context.spans) == context.text.count("<<<SPAN ")
 
@@ -187,8 +187,8 @@ def answer_not_found() -> str:
 def test_words_alone_need_no_encoder_but_an_answer_does(index):
     with Engine.open(index) as engine:
         spans = engine.search("lamp wick", mode="lexical")
-        assert engine._encoders._encoder is None
-        assert engine._encoders._light is None
+        assert engine.encoders._encoder is None
+        assert engine.encoders._light is None
         assert all(hit.lexical > 0 == hit.dense for hit in spans[0].hits)
         assert engine.ask("How long must the lamp burn before the wick is trimmed?", mode="lexical").found
         assert not engine.ask("Who won the league of the burning lamp in basketball?", mode="lexical").found
@@ -407,19 +407,19 @@ def test_a_new_index_of_the_shipped_encoder_reads_each_token_once(tmp_path, enco
     path = tmp_path / "index"
     with Engine.open(path, create=True) as engine:
         engine.add(Document("a", "a", text))
-        single = engine.encoder
+        single = engine.encoders.encoder
     windows = [list(one.windows(text, split_sentences(text))) for one in (single, encoder)]
     assert len(windows[0]) < 0.7 * len(windows[1])
     assert all(window.first == window.own_first for window, _ in windows[0])
     for how in ({}, {"encoder": "landmark-mini"}, {"encoder": single}):
         with Engine.open(path, **how) as engine:
-            assert engine.encoder.spec.overlap == 0.0
+            assert engine.encoders.encoder.spec.overlap == 0.0
             engine.add(Document("b", "b", "The heron waits."))
             assert engine.search("Who waits?", top_k=1)[0].doc_id == "b"
     with Engine.open(tmp_path / "half", create=True, encoder=encoder) as engine:
         engine.add(Document("a", "a", text))
     with Engine.open(tmp_path / "half") as engine:
-        assert engine.encoder.spec.overlap == 0.5
+        assert engine.encoders.encoder.spec.overlap == 0.5
 
 
 def test_threads_search_at_once(engine):
@@ -525,9 +525,14 @@ def test_an_edit_encodes_only_the_windows_near_it(encoder, corpus, tmp_path, mon
 def test_texts_are_added_as_people_begin(tmp_path, encoder):
     texts = ["The ferry leaves at nine.", "The museum opens at ten.", "The ferry leaves at nine."]
     with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
-        assert engine.add_texts(texts).added == 2
+        assert engine.add(Document(text=text) for text in texts).added == 2
         assert engine.add(Document(text=texts[0])).unchanged == 1
-        engine.add_texts(texts[:2], ids=["a", "b"], metadatas=[{"year": 2023}, {"year": 2024, "place": "Bergen"}])
+        engine.add(
+            [
+                Document("a", text=texts[0], meta={"year": 2023}),
+                Document("b", text=texts[1], meta={"year": 2024, "place": "Bergen"}),
+            ]
+        )
         assert [info.doc_id for info in engine.documents(filter={"year": [2023, 2024]})] == ["a", "b"]
         assert [span.doc_id for span in engine.search("ferry", filter={"year": 2023})] == ["a"]
         assert not engine.search("ferry", filter={"year": 2024, "place": "Oslo"})
@@ -540,20 +545,3 @@ def test_texts_are_added_as_people_begin(tmp_path, encoder):
         for both_or_neither in ({}, {"doc_ids": "a", "filter": "year=2023"}):
             with pytest.raises(UsageError, match="by their ids, or by a filter"):
                 engine.remove(**both_or_neither)
-        with pytest.raises(UsageError, match="not as many ids"):
-            engine.add_texts(texts, ids=["a"])
-        with pytest.raises(UsageError, match="Document"):
-            engine.add_texts("The ferry leaves at nine.")
-
-
-@pytest.mark.parametrize("shards", [None, 2])
-def test_vectors_of_a_document(tmp_path, encoder, shards):
-    text = "The ferry leaves at nine. It holds six people."
-    with Engine.open(tmp_path / "index", create=True, encoder=encoder, shards=shards) as engine:
-        engine.add_texts([text, "A pump."], ids=["a", "b"])
-        vectors = engine.vectors("a")
-        assert vectors.shape == (2, engine.encoder.spec.dimensions)
-        assert vectors.dtype == np.float32
-        np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=0.01)
-        with pytest.raises(DocumentNotFound):
-            engine.vectors("c")

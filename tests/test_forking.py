@@ -40,7 +40,7 @@ def test_forked_while_another_thread_encodes_a_question(index, encoder, lock):
         held, leave = threading.Event(), threading.Event()
 
         def hold():
-            with getattr(engine._encoders, lock):
+            with getattr(engine.encoders, lock):
                 held.set()
                 leave.wait()
 

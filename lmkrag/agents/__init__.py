@@ -1,1 +1,1 @@
-"""Tell coding agents and assistants of an index: entries in their own settings, which can be taken back."""
+"""Coding agents and assistants: how each of them is told of an MCP server."""

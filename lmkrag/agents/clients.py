@@ -1,70 +1,74 @@
-"""The clients that lmkrag installs itself into, and where and how each keeps its MCP servers.
+"""The clients that ``lmkrag install`` knows: their own commands, or the entries for their settings files."""
 
-Each form is that of the client's own documentation, as of November 2026.
-"""
-
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
+
+NAME = "lmkrag"
+"""What the server is called in the settings of a client."""
+
+SKILL = """---
+name: lmkrag
+description: Find exact passages in the user's documents and in code by meaning, and check quotations against them.
+---
+
+To find something in the user's documents or in this code by meaning, use lmkrag before plain grep:
+`lmkrag grep "what it does" FOLDER` prints FILE:LINE:TEXT and needs no index; the MCP server `lmkrag` has `search`,
+`ask`, `read_document` and `check`. Quote passages exactly, name their places, and check your quotations with `check`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A client: its settings file, the object in it that holds MCP servers, and the form of an entry.
+    """A program that starts MCP servers.
 
-    ``notes`` is a file of instructions that gets a paragraph, ``skill`` one of its own.
+    Args:
+        title: its name for people.
+        add: its own command that adds a server, without the server; empty if it has none.
+        add_json: the command takes the server as one JSON argument, not as a command line.
+        settings: the file that an entry belongs into, if there is no command.
+        servers: the object of that file that holds the servers.
+        fields: what an entry has beside ``command`` and ``args``.
     """
 
-    name: str
     title: str
-    settings: Path
-    servers: str
-    form: Literal["plain", "stdio", "array", "zed", "toml"] = "plain"
-    notes: Path | None = None
-    skill: Path | None = None
+    add: tuple[str, ...] = ()
+    add_json: bool = False
+    settings: str = ""
+    servers: str = "mcpServers"
+    fields: tuple[tuple[str, str], ...] = ()
 
-    @property
-    def is_there(self) -> bool:
-        """Whether the client has settings on this machine."""
-        return self.settings.exists() or (self.settings.parent.is_dir() and self.settings.parent != Path.home())
+    def command(self, server: Sequence[str]) -> list[str]:
+        """Return the client's own command line that adds a server, which is started by ``server``."""
+        if self.add_json:
+            return [*self.add, json.dumps({"name": NAME, **self._describe(server)}, ensure_ascii=False)]
+        return [*self.add, *server]
 
-    def entry(self, command: Sequence[str]) -> dict[str, Any]:
-        """Return what the client wants to know of a server that is started by a command."""
-        program, *arguments = command
-        if self.form == "array":
-            return {"type": "local", "command": list(command), "enabled": True}
-        kind = {"stdio": {"type": "stdio"}, "zed": {"source": "custom"}}.get(self.form, {})
-        return {**kind, "command": program, "args": arguments}
+    def entry(self, server: Sequence[str]) -> str:
+        """Return the entry for the settings file, as JSON."""
+        return json.dumps({self.servers: {NAME: self._describe(server)}}, indent=2, ensure_ascii=False)
+
+    def _describe(self, server: Sequence[str]) -> dict[str, Any]:
+        program, *arguments = server
+        return {**dict(self.fields), "command": program, "args": arguments}
 
 
-def find_clients() -> dict[str, Client]:
-    """Return the clients by name."""
-    from platformdirs import user_config_path
-
-    home, config = Path.home(), user_config_path(roaming=True)
-    dot_config = home / ".config"
-    claude, opencode = home / ".claude", dot_config / "opencode"
-    clients = [
-        Client(
-            "claude-code", "Claude Code", home / ".claude.json", "mcpServers",
-            form="stdio", skill=claude / "skills" / "lmkrag" / "SKILL.md",
-        ),
-        Client("claude-desktop", "Claude Desktop", config / "Claude" / "claude_desktop_config.json", "mcpServers"),
-        Client(
-            "codex", "Codex", home / ".codex" / "config.toml", "mcp_servers",
-            form="toml", notes=home / ".codex" / "AGENTS.md",
-        ),
-        Client("cursor", "Cursor", home / ".cursor" / "mcp.json", "mcpServers"),
-        Client("vscode", "VS Code", config / "Code" / "User" / "mcp.json", "servers", form="stdio"),
-        Client(
-            "opencode", "OpenCode", opencode / "opencode.json", "mcp", form="array", notes=opencode / "AGENTS.md"
-        ),
-        Client(
-            "gemini", "Gemini CLI", home / ".gemini" / "settings.json", "mcpServers",
-            notes=home / ".gemini" / "GEMINI.md",
-        ),
-        Client("zed", "Zed", dot_config / "zed" / "settings.json", "context_servers", form="zed"),
-        Client("windsurf", "Windsurf", home / ".codeium" / "windsurf" / "mcp_config.json", "mcpServers"),
-    ]  # fmt: skip
-    return {client.name: client for client in clients}
+CLIENTS = {
+    "claude-code": Client("Claude Code", ("claude", "mcp", "add", "--scope", "user", NAME, "--")),
+    "codex": Client("Codex", ("codex", "mcp", "add", NAME, "--")),
+    "gemini": Client("Gemini CLI", ("gemini", "mcp", "add", "--scope", "user", NAME)),
+    "opencode": Client("OpenCode", ("opencode", "mcp", "add", NAME, "--")),
+    "vscode": Client("VS Code", ("code", "--add-mcp"), add_json=True),
+    "claude-desktop": Client(
+        "Claude Desktop", settings="Claude/claude_desktop_config.json in your configuration folder"
+    ),
+    "cursor": Client("Cursor", settings="~/.cursor/mcp.json"),
+    "windsurf": Client("Windsurf", settings="~/.codeium/windsurf/mcp_config.json"),
+    "zed": Client(
+        "Zed",
+        settings="~/.config/zed/settings.json",
+        servers="context_servers",
+        fields=(("source", "custom"),),
+    ),
+}

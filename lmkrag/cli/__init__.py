@@ -1,15 +1,11 @@
 """The ``lmkrag`` command: parse, call the engine, print. Nothing heavy is imported to show help."""
 
-from pathlib import Path
-
 import click
 from click.shell_completion import get_completion_class
 
 from lmkrag.cli.ask import ask, chat
 from lmkrag.cli.backup import backup
 from lmkrag.cli.check import check
-from lmkrag.cli.cluster import cluster
-from lmkrag.cli.doctor import doctor
 from lmkrag.cli.evaluate import evaluate
 from lmkrag.cli.grep import grep
 from lmkrag.cli.index import index
@@ -21,7 +17,6 @@ from lmkrag.cli.questions import questions
 from lmkrag.cli.search import search
 from lmkrag.cli.serve import mcp, serve
 from lmkrag.cli.train import train
-from lmkrag.settings import FILE, read_defaults
 from lmkrag.system import set_wait_policy
 from lmkrag.version import __version__
 
@@ -44,8 +39,7 @@ def _print_completion(context: click.Context, parameter: click.Parameter, shell:
     callback=_print_completion,
     help="Print the completion script of a shell and exit.",
 )
-@click.pass_context
-def main(context: click.Context) -> None:
+def main() -> None:
     """Find exact evidence in your documents, without chunks.
 
     \b
@@ -56,11 +50,9 @@ def main(context: click.Context) -> None:
     lmkrag grep "retry limit" src/      search a folder by meaning, without indexing it first
     lmkrag serve                        serve a page, an API and MCP
 
-    Settings come from flags, else LMKRAG_INDEX and other LMKRAG_* variables, else lmkrag.toml in your configuration
-    folder, else the defaults shown.
+    Settings come from flags, else LMKRAG_INDEX and other LMKRAG_* variables, else the defaults shown.
     """  # noqa: D301  # click wants the character itself
     set_wait_policy()
-    context.default_map = read_defaults(Path(click.get_app_dir("lmkrag")) / FILE, main)
 
 
 logging_options(main)
@@ -78,12 +70,11 @@ for command in (
     backup,
     check,
     install,
-    doctor,
     serve,
     mcp,
     evaluate,
     train,
 ):
     main.add_command(command)
-for group in (questions, index_tools, cluster):
+for group in (questions, index_tools):
     main.add_command(group)

@@ -2,8 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Callable, Iterator
-from functools import partial
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +25,8 @@ from lmkrag.cli.output import (
 from lmkrag.cli.printing import print_citations, print_span, print_text
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers import READERS
+from lmkrag.results import Answer
 from lmkrag.serialization import answer_to_json
-from lmkrag.types import Answer
 
 if TYPE_CHECKING:
     from lmkrag.conversation import Conversation
@@ -40,18 +39,17 @@ _BATCH = 64  # questions answered together
 reader_options = add_options(
     click.option(
         "--reader",
-        type=click.Choice(READERS),
+        metavar=f"[{'|'.join(READERS)}]",
         default="extractive",
         show_default=True,
         envvar="LMKRAG_READER",
-        help="What answers.",
+        help="What answers; plug-ins add more.",
     ),
     click.option("--model", envvar="LMKRAG_MODEL", metavar="NAME", help="The reader's model: a name or folder."),
     click.option("--base-url", envvar="LMKRAG_BASE_URL", metavar="URL", help="OpenAI-compatible server."),
     click.option(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
-        envvar="LMKRAG_TIMEOUT",
         metavar="SECONDS",
         help="Maximum time to wait for the next piece of the reader's answer.",
     ),
@@ -74,16 +72,11 @@ reader_options = add_options(
 
 def take_reader(options: dict[str, Any]) -> "Reader":
     """Make the reader that the options of :func:`reader_options` name, and take them out of ``options``."""
-    return choose_reader(options)()
-
-
-def choose_reader(options: dict[str, Any]) -> "Callable[[], Reader]":
-    """Return what makes the reader that :func:`take_reader` makes; it can be sent to another process."""
     from lmkrag.readers.choose import load_reader
 
     names = ("model", "base_url", "timeout", "max_tokens", "temperature", "prompts")
     given = {name: options.pop(name) for name in names}
-    return partial(load_reader, options.pop("reader"), **given)
+    return load_reader(options.pop("reader"), **given)
 
 
 def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Reader | None":

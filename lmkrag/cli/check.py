@@ -25,17 +25,17 @@ def check(source: Any, index_path: str, server: str | None, as_json: bool) -> No
     Exits with 1 where one is reworded or gone.
     """
     with open_engine(index_path, server) as engine:
-        found = engine.check(source.read())
+        checks = engine.check(source.read())
     if as_json:
-        print_json([asdict(one) for one in found])
+        print_json([asdict(item) for item in checks])
     else:
-        for one in found:
-            quote = one_line(" ".join(one.quote.split()))
+        for item in checks:
+            quote = one_line(" ".join(item.quote.split()))
             quote = quote if len(quote) <= _SHOWN else f"{quote[: _SHOWN - 1]}…"
-            words = f" ({100 * one.similarity:.0f} % of the words)" if one.state == "reworded" else ""
-            where = f" in {one_line(one.place)}" if one.place else ""
-            click.echo(f"{click.style(f'{one.state:9}', fg=_COLOURS[one.state])} {quote}{where}{words}")
-        if not found:
+            words = f" ({100 * item.similarity:.0f} % of the words)" if item.state == "reworded" else ""
+            where = f" in {one_line(item.place)}" if item.place else ""
+            click.echo(f"{click.style(f'{item.state:9}', fg=_COLOURS[item.state])} {quote}{where}{words}")
+        if not checks:
             click.echo("no citation and no quotation found", err=True)
-    if any(one.state in ("reworded", "gone") for one in found):
+    if any(item.state in ("reworded", "gone") for item in checks):
         sys.exit(1)

@@ -56,12 +56,12 @@ def evaluate(
 
     options = Options(against=_names(against), within=_names(within), queries=queries or 0, **settings)
     comparison = compare(datasets, out, options, progress)
-    found = differences(comparison)
-    written = write_report(comparison, found, out)
+    gains = differences(comparison)
+    written = write_report(comparison, gains, out)
     if as_json:
-        print_json(to_json(comparison, found))
+        print_json(to_json(comparison, gains))
         return
-    click.echo(to_text(comparison, found))
+    click.echo(to_text(comparison, gains))
     click.echo("written: " + ", ".join(map(str, written)), err=True)
 
 

@@ -14,7 +14,7 @@ from pathspec import GitIgnoreSpec
 from lmkrag.cli.index import glob_options
 from lmkrag.cli.output import json_option, one_line, print_json
 from lmkrag.errors import UsageError
-from lmkrag.types import Span
+from lmkrag.results import Span
 
 _LONGEST_LINE = 500  # characters that are printed
 _DEFINES = re.compile(
@@ -114,32 +114,31 @@ def _search_index(
 ) -> list[Span]:
     """Bring an index up to date as far as that is quick, and search it."""
     from lmkrag.engine import Engine
-    from lmkrag.index.opening import index_exists
+    from lmkrag.index.store import IndexStore
     from lmkrag.ingest.folder_cache import adopt_worktree, catch_up, index_in_background
     from lmkrag.ingest.ingest import encode_files
     from lmkrag.ingest.opening import open_index
     from lmkrag.search.filters import quote
 
     index.parent.mkdir(parents=True, exist_ok=True)
-    if not index_exists(index):
+    if not IndexStore.exists(index):
         adopt_worktree(folder, index)
-    wanted = f"path={quote(str(path.resolve()))}" if path.is_file() else None
+    only_file = f"path={quote(str(path.resolve()))}" if path.is_file() else None
     narrowed = bool(include or exclude)
     top = _CANDIDATES if narrowed else top
-    new: dict[str, Any] = {"create": True, "encoder": None, "recipe": None, "shards": None}
-    store, loaded = open_index(index, **new)
+    store, loaded = open_index(index, create=True)
     with Engine(store, loaded) as engine:
         remaining, unindexed = catch_up(
-            store, lambda: engine.encoder, folder, meaning, include=include, exclude=exclude
+            store, lambda: engine.encoders.encoder, folder, meaning, include=include, exclude=exclude
         )
-        options: dict[str, Any] = {"top_k": top, "filter": wanted}
+        options: dict[str, Any] = {"top_k": top, "filter": only_file}
         spans = engine.search(meaning, **options)
         if unindexed:
             with tempfile.TemporaryDirectory() as scratch:
-                temporary, _ = open_index(f"{scratch}/index", **new | {"encoder": engine.encoder})
-                with Engine(temporary, engine.encoder) as more:
-                    encode_files(temporary.parts[0], lambda: engine.encoder, unindexed)
-                    spans += more.search(meaning, **options)
+                temporary, _ = open_index(f"{scratch}/index", create=True, encoder=engine.encoders.encoder)
+                with Engine(temporary, engine.encoders.encoder) as scratch_engine:
+                    encode_files(temporary, lambda: engine.encoders.encoder, unindexed)
+                    spans += scratch_engine.search(meaning, **options)
             spans = sorted(spans, key=lambda span: -span.score)[:top]
     if remaining:
         if not unindexed:  # else another process indexes them
@@ -147,7 +146,7 @@ def _search_index(
         click.echo("lmkrag: the other files are being indexed; run it again for more", err=True)
     if narrowed:
         taken, left_out = GitIgnoreSpec.from_lines(include or ["*"]), GitIgnoreSpec.from_lines(exclude)
-        spans = [one for one in spans if taken.match_file(one.doc_id) and not left_out.match_file(one.doc_id)]
+        spans = [span for span in spans if taken.match_file(span.doc_id) and not left_out.match_file(span.doc_id)]
     return spans
 
 

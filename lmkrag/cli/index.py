@@ -5,7 +5,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 _PAUSE = 1_000  # milliseconds in which changes are gathered
 _LISTED = 20  # skipped files shown one by one; more are counted by reason
-_TOLD = 60.0  # seconds between two lines of progress where there is no terminal
+_INTERVAL = 60.0  # seconds between two lines of progress where there is no terminal
 
 
 glob_options = add_options(
@@ -49,37 +49,14 @@ def model_options(command: Command, *, existing: bool) -> Command:
     )(command)
 
 
-worker_options = add_options(
-    click.option(
-        "--workers",
-        type=click.IntRange(min=1),
-        default=1,
-        show_default=True,
-        metavar="N",
-        envvar="LMKRAG_WORKERS",
-        help="Number of processes that parse and encode; they share the cores.",
-    ),
-    click.option(
-        "--ray", metavar="ADDRESS|local", help="A Ray cluster for the workers; all machines must see the same paths."
-    ),
-    click.option(
-        "--gpus", type=click.FloatRange(0), default=0.0, metavar="SHARE", help="Share of a GPU per worker on Ray."
-    ),
-)
-
-
 @click.command(epilog="Example: lmkrag index docs/ notes.pdf --exclude 'drafts/' --index indexes/handbook")
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @partial(index_option, existing=False)
 @partial(model_options, existing=True)
-@click.option(
-    "--shards",
-    type=click.IntRange(min=1),
-    metavar="N",
-    help="Divide the documents among N indexes that are searched as one; new indexes only.",
-)
 @glob_options
-@worker_options
+@click.option(
+    "--ray", metavar="ADDRESS|local", help="Encode on the machines of a Ray cluster, which all see the same paths."
+)
 @click.option("--follow-links", is_flag=True, help="Also follow links to files outside the directories.")
 @click.option("--prune", is_flag=True, help="Remove documents whose files are gone from the directories given.")
 @click.option(
@@ -94,12 +71,9 @@ def index(
     index_path: str,
     recipe: str | None,
     encoder: str | None,
-    shards: int | None,
     include: tuple[str, ...],
     exclude: tuple[str, ...],
-    workers: int,
     ray: str | None,
-    gpus: float,
     follow_links: bool,
     prune: bool,
     watch: bool,
@@ -108,29 +82,24 @@ def index(
 ) -> None:
     """Add files and directories to an index.
 
-    Unchanged files are skipped. A PATH may also be a website (https://host/docs/), a git repository
-    (git+https://host/project@v2), a zip or tar archive, or object storage (s3://bucket/docs).
+    Unchanged files are skipped.
     """
-    from lmkrag.corpus.remote_files import localize
     from lmkrag.engine import Engine
 
-    check_paths(paths)
-    for path in paths if watch else ():
-        if not Path(path).is_dir():
+    sources = check_paths(paths)
+    for path in sources if watch else ():
+        if not path.is_dir():
             raise UsageError(f"{path}: not a directory; --watch follows directories")
-    opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder, "shards": shards}
-    local, left_out = localize(paths, include=include, exclude=exclude)
+    opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder}
     if encoder is None:
-        opening["encoder"] = choose_encoder(local, Path(index_path), include=include, exclude=exclude)
-    adding: dict[str, Any] = {"include": include, "exclude": exclude, "workers": workers, "ray": ray, "gpus": gpus}
-    adding["follow_links"] = follow_links
+        opening["encoder"] = choose_encoder(sources, Path(index_path), include=include, exclude=exclude)
+    adding: dict[str, Any] = {"include": include, "exclude": exclude, "ray": ray, "follow_links": follow_links}
     if watch:
         with Engine.open(index_path, create=True, **opening) as engine:
-            _follow(engine, paths, {**adding, "prune": True}, as_json=as_json)
+            _follow(engine, sources, {**adding, "prune": True}, as_json=as_json)
         return
     with Engine.open(index_path, create=True, **opening) as engine, following_progress() as progress, keeping_output():
-        report = engine.add(local, progress=progress, prune=prune, **adding)
-    report = replace(report, skipped=(*left_out, *report.skipped))
+        report = engine.add(sources, progress=progress, prune=prune, **adding)
     finish(report, index_path, strict=strict, as_json=as_json)
 
 
@@ -138,36 +107,36 @@ def choose_encoder(
     paths: Sequence[Path], index: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = ()
 ) -> str | None:
     """Return the encoder of a new index, by the languages of its files, and say so; None for the default one."""
-    from lmkrag.index.opening import index_exists
+    from lmkrag.index.store import IndexStore
     from lmkrag.ingest.languages import choose_encoder as choose
 
-    chosen = None if index_exists(index) else choose(paths, include=include, exclude=exclude)
+    chosen = None if IndexStore.exists(index) else choose(paths, include=include, exclude=exclude)
     if chosen is not None:
         click.echo(f"not all in English: encoder {chosen}", err=True)
     return chosen
 
 
-def _follow(engine: "Engine", paths: tuple[str, ...], options: dict[str, Any], *, as_json: bool) -> None:
+def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], *, as_json: bool) -> None:
     """Index directories, and again whenever something in them changes."""
     try:
         import watchfiles
     except ImportError:
         raise MissingExtra("watch", "watchfiles") from None
     index = Path(engine.status().path).resolve()
-    own = (str(index), str(index.with_name(f".{index.name}.")))  # and what jobs and uploads put beside it
+    written = (str(index), str(index.with_name(f".{index.name}.")))  # and what jobs and uploads put beside it
 
-    class Source(watchfiles.DefaultFilter):
+    class OutsideIndex(watchfiles.DefaultFilter):
         """Leaves out what indexing itself writes, where the index lies in a directory that is followed."""
 
         def __call__(self, change: watchfiles.Change, path: str) -> bool:
-            return super().__call__(change, path) and not str(Path(path).resolve()).startswith(own)
+            return super().__call__(change, path) and not str(Path(path).resolve()).startswith(written)
 
-    seen = watchfiles.watch(*paths, watch_filter=Source(), yield_on_timeout=True, rust_timeout=_PAUSE)
+    seen = watchfiles.watch(*folders, watch_filter=OutsideIndex(), yield_on_timeout=True, rust_timeout=_PAUSE)
     try:
         for number, changes in enumerate(seen):
             if changes or number == 0:  # the first turn comes once changes are watched for
                 try:
-                    report = engine.add(list(paths), progress=_print_progress if as_json else None, **options)
+                    report = engine.add(folders, progress=_print_progress if as_json else None, **options)
                     finish(report, str(index), strict=False, as_json=as_json)
                 except LmkragError as error:  # such as another writer: the next change tries again
                     print_error(error)
@@ -188,13 +157,11 @@ def keeping_output() -> Iterator[None]:
         yield
 
 
-def check_paths(paths: tuple[str, ...]) -> None:
-    """Refuse local paths that do not exist, before anything is loaded."""
-    from lmkrag.corpus.remote_files import is_url
+def check_paths(paths: Sequence[str]) -> list[Path]:
+    """Return the files and directories to index; refuse those that can't be, before anything is loaded."""
+    from lmkrag.ingest.walk import check_source
 
-    for path in paths:
-        if not is_url(path) and not Path(path).exists():
-            raise UsageError(f"{path}: no such file or directory")
+    return [check_source(path) for path in paths]
 
 
 def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool) -> None:
@@ -217,7 +184,7 @@ def following_progress() -> "Iterator[Progress]":
 
         def progress(name: str, done: int, total: int) -> None:
             nonlocal reported
-            if bar.disable and time.monotonic() - reported >= _TOLD:
+            if bar.disable and time.monotonic() - reported >= _INTERVAL:
                 reported = time.monotonic()
                 share = f"{done / total:.0%}" if total else f"{done / 1e6:,.1f} MB"
                 click.echo(f"{share} indexed, now {one_line(name)}", err=True)
@@ -254,5 +221,5 @@ def explain_report(report: IndexReport, index_path: str) -> None:
         if number
     ]
     rate = f", {report.characters / max(report.seconds, 1e-9):,.0f} characters a second" if report.characters else ""
-    found = ", ".join(counts) or "nothing to index"
-    click.echo(f"{index_path}: {found}; {report.sentences:,} sentences in {report.seconds:.1f} s{rate}", err=True)
+    summary = ", ".join(counts) or "nothing to index"
+    click.echo(f"{index_path}: {summary}; {report.sentences:,} sentences in {report.seconds:.1f} s{rate}", err=True)

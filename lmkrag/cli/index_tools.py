@@ -42,15 +42,11 @@ def compact(index_path: str, as_json: bool) -> None:
 @index_tools.command(epilog="Example: lmkrag index-tools reindex --index indexes/notes --encoder landmark-multilingual")
 @index_option
 @partial(model_options, existing=False)
-@click.option(
-    "--shards", type=click.IntRange(min=1), metavar="N", help="Number of shards; defaults to the current number."
-)
 @json_option
 def reindex(
     index_path: str,
     recipe: str | None,
     encoder: str | None,
-    shards: int | None,
     as_json: bool,
 ) -> None:
     """Re-encode an index from its own texts.
@@ -65,7 +61,6 @@ def reindex(
             Path(index_path),
             encoder=encoder,
             recipe=recipe,
-            shards=shards,
             progress=progress,
         )
     finish(report, index_path, strict=False, as_json=as_json)
@@ -115,9 +110,9 @@ def recipes(as_json: bool) -> None:
     """List the ways to store vectors."""
     from lmkrag.index.vectors.recipes import list_recipes
 
-    found = list_recipes()
+    available = list_recipes()
     if as_json:
-        print_json([asdict(recipe) for recipe in found])
+        print_json([asdict(recipe) for recipe in available])
         return
-    for recipe in found:
+    for recipe in available:
         click.echo(f"{recipe.name:12} {recipe.description}")

@@ -1,73 +1,74 @@
 """``lmkrag install``: tell coding agents and assistants of an index."""
 
-import difflib
+import shlex
 import shutil
+import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from lmkrag.cli.output import index_option, one_line
-from lmkrag.errors import LmkragError, UsageError
+from lmkrag.cli.output import index_option
+from lmkrag.errors import StorageError, UsageError
 from lmkrag.system import PYTHON
 
 if TYPE_CHECKING:
-    from lmkrag.agents.installing import Change
+    from lmkrag.agents.clients import Client
 
 
 @click.command(epilog="Example: lmkrag install claude-code cursor --index indexes/handbook")
 @click.argument("names", nargs=-1, metavar="[CLIENT]...")
 @index_option
-@click.option("--dry-run", is_flag=True, help="Show the changes and make none.")
-@click.option("--uninstall", is_flag=True, help="Take back what was written.")
-def install(names: tuple[str, ...], index_path: str, dry_run: bool, uninstall: bool) -> None:
+@click.option("--dry-run", is_flag=True, help="Show what would be run or written, and do nothing.")
+@click.option(
+    "--skill", type=click.Path(path_type=Path), metavar="DIR", help="Write a skill for agents to DIR/lmkrag/SKILL.md."
+)
+def install(names: tuple[str, ...], index_path: str, dry_run: bool, skill: Path | None) -> None:
     """Connect coding agents and assistants to an index, over MCP.
 
-    CLIENT is claude-code, claude-desktop, codex, cursor, vscode, opencode, gemini, zed or windsurf; without one, all
-    that are found here. Their other settings stay as they are, comments included. A file that can't be parsed is left
-    alone.
+    CLIENT is claude-code, codex, gemini, opencode or vscode, whose own commands are shown and run, or claude-desktop,
+    cursor, windsurf or zed, for which the entry and its file are printed. Without one, all whose commands are found.
     """
-    from lmkrag.agents.clients import find_clients
-    from lmkrag.agents.installing import apply, plan_install, plan_uninstall, read_memory, write_memory
+    from lmkrag.agents.clients import CLIENTS, SKILL
 
-    clients = find_clients()
-    if unknown := [name for name in names if name not in clients]:
-        raise UsageError(f"no client {unknown[0]!r}: use {', '.join(clients)}")
-    chosen = [clients[name] for name in names] or [client for client in clients.values() if client.is_there]
-    if not chosen:
-        raise UsageError(f"no client was found; name one: {', '.join(clients)}")
+    if unknown := [name for name in names if name not in CLIENTS]:
+        raise UsageError(f"no client {unknown[0]!r}: use {', '.join(CLIENTS)}")
+    clients = [CLIENTS[name] for name in names]
+    if not clients and skill is None:
+        clients = [client for client in CLIENTS.values() if client.add and shutil.which(client.add[0])]
+        if not clients:
+            raise UsageError(f"no client was found; name one: {', '.join(CLIENTS)}")
     program = shutil.which("lmkrag")
     start = [str(Path(program).resolve())] if program else [*PYTHON, "-m", "lmkrag"]
-    command = [*start, "mcp", "--index", str(Path(index_path).resolve())]
-    remembered = read_memory()
-    failed = False
-    for client in chosen:
+    server = [*start, "mcp", "--index", str(Path(index_path).resolve())]
+    connected = [_connect(client, server, dry_run=dry_run) for client in clients]
+    if skill is not None:
+        path = skill / "lmkrag" / "SKILL.md"
+        click.echo(f"# {path}" + (f"\n{SKILL}" if dry_run else ""))
         try:
-            plan = plan_uninstall(client, remembered) if uninstall else plan_install(client, command)
-            changes = list(plan)
-            for change in changes:
-                if dry_run:
-                    _show(change)
-                else:
-                    apply(change)
-                    remembered[str(change.path)] = change.added
-        except LmkragError as error:
-            click.echo(f"lmkrag: {client.title}: {one_line(str(error))}", err=True)
-            failed = True
-            continue
-        done = "nothing to take back" if uninstall else "already connected"
-        if changes:
-            done = ("would change " if dry_run else "") + ", ".join(str(change.path) for change in changes)
-        click.echo(f"{client.title}: {done}", err=dry_run)
-    if not dry_run:
-        write_memory({path: added for path, added in remembered.items() if added})
-    if failed:
+            if not dry_run:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(SKILL, "utf-8")
+        except OSError as error:
+            raise StorageError(f"{path}: can't be written ({error.strerror or error})") from error
+    if not all(connected):
         sys.exit(1)
 
 
-def _show(change: "Change") -> None:
-    """Print a change as a unified diff."""
-    before, after = ((text or "").splitlines(keepends=True) for text in (change.before, change.after))
-    for line in difflib.unified_diff(before, after, str(change.path), str(change.path)):
-        click.echo(line.rstrip("\n"))
+def _connect(client: "Client", server: list[str], *, dry_run: bool) -> bool:
+    """Run a client's own command, or print the entry for its settings file; return whether nothing failed."""
+    if not client.add:
+        click.echo(f"# {client.title}: add this to {client.settings}\n{client.entry(server)}")
+        return True
+    command = client.command(server)
+    click.echo(f"# {client.title}\n{shlex.join(command)}")
+    if dry_run:
+        return True
+    if shutil.which(command[0]) is None:
+        click.echo(f"lmkrag: {command[0]} is not on PATH; run this command where it is", err=True)
+        return False
+    status = subprocess.run(command, stdin=subprocess.DEVNULL, check=False).returncode
+    if status:
+        click.echo(f"lmkrag: {command[0]} failed with exit status {status}", err=True)
+    return status == 0

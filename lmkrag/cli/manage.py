@@ -1,8 +1,12 @@
 """``lmkrag list``, ``show``, ``status``, ``remove`` and ``verify``."""
 
 import logging
+import shutil
 import sys
+from collections.abc import Iterator
 from dataclasses import asdict
+from importlib.util import find_spec
+from typing import Any, NamedTuple
 
 import click
 
@@ -16,12 +20,25 @@ from lmkrag.cli.output import (
     server_option,
 )
 from lmkrag.engine import Engine
-from lmkrag.errors import UsageError
+from lmkrag.errors import LmkragError, UsageError
 from lmkrag.search.filters import explain_filter
 from lmkrag.serialization import to_json
 from lmkrag.types import Document, DocumentInfo
 
 _LINES_AROUND = 10
+_LEAST_SPACE = 1 << 30  # bytes
+_EXTRAS = {
+    "torch": "torch",
+    "serve": "fastapi",
+    "openai": "openai",
+    "langchain": "langchain_core",
+    "llamaindex": "llama_index",
+    "ocr": "rapidocr",
+    "eval": "ir_measures",
+    "train": "accelerate",
+    "watch": "watchfiles",
+}
+"""A package of each extra, by which the extra is known to be installed."""
 
 
 @click.command("list", epilog="Example: lmkrag list --filter 'kind=pdf'")
@@ -102,25 +119,63 @@ def _part_to_show(document: Document, around: int | None, page: int | None) -> t
 @click.command(epilog="Example: lmkrag status --index indexes/handbook --json")
 @index_option
 @server_option
+@click.option("--check", is_flag=True, help="Also check the encoder, every file of the index, the disk and the extras.")
 @json_option
-def status(index_path: str, server: str | None, as_json: bool) -> None:
+def status(index_path: str, server: str | None, check: bool, as_json: bool) -> None:
     """Show the size and the settings of an index.
 
-    -v also lists the files that were skipped.
+    -v also lists the files that were skipped. With --check, exits with 1 when something is wrong.
     """
+    checks: list[_Check] = []
     with open_engine(index_path, server) as engine:
-        found = asdict(engine.status())
+        record = asdict(engine.status())
+        if check:
+            if not isinstance(engine, Engine):
+                raise UsageError("--check is for an index on this machine")
+            checks = list(_check_installation(engine, index_path))
     if as_json:
-        print_json(found)
-        return
-    kinds, roots, skipped = found.pop("kinds"), found.pop("roots"), found.pop("skipped_files")
-    for name, value in found.items():
+        print_json(record | ({"checks": [item._asdict() for item in checks]} if check else {}))
+    else:
+        _print_status(record)
+        for name, ok, detail in checks:
+            click.echo(f"{name:12} {'ok' if ok else 'WRONG'}: {one_line(detail)}")
+    if not all(item.ok for item in checks):
+        sys.exit(1)
+
+
+def _print_status(record: dict[str, Any]) -> None:
+    kinds, roots, skipped = record.pop("kinds"), record.pop("roots"), record.pop("skipped_files")
+    for name, value in record.items():
         click.echo(f"{name:12} {value:,}" if isinstance(value, int) else f"{name:12} {value}")
     click.echo(f"{'kinds':12} {', '.join(f'{count} {kind}' for kind, count in kinds.items())}")
     for root, count in roots.items():
         click.echo(f"{'root':12} {one_line(root)} ({count} documents)")
     for file in skipped if logging.getLogger("lmkrag").isEnabledFor(logging.INFO) else ():
         click.echo(f"{'skipped':12} {one_line(file['path'])}: {one_line(file['reason'])}")
+
+
+class _Check(NamedTuple):
+    check: str
+    ok: bool
+    detail: str
+
+
+def _check_installation(engine: Engine, index_path: str) -> Iterator[_Check]:
+    """Check that the encoder of an index works, that the index is whole, and that its disk has space."""
+    try:
+        encoder = engine.encoders.encoder
+        vector, model = encoder.encode_query("Is it well?"), encoder.model
+        runtime = f"{type(model).__name__.removesuffix('Model')} on {encoder.device} in {model.precision}"
+        yield _Check("encoder", abs(float((vector**2).sum()) - 1) < 0.01, runtime)
+    except (LmkragError, OSError, ImportError) as error:
+        yield _Check("encoder", False, str(error))
+    problems = engine.verify()
+    more = f"{len(problems)} problems: lmkrag verify lists them, lmkrag index-tools repair fixes them"
+    yield _Check("files", not problems, f"{problems[0]} ({more})" if problems else "whole")
+    free = shutil.disk_usage(index_path).free
+    yield _Check("disk", free >= _LEAST_SPACE, f"{free >> 20:,} MiB free")
+    missing = [name for name, package in _EXTRAS.items() if not find_spec(package)]
+    yield _Check("extras", True, f"not installed: {', '.join(missing)}" if missing else "all installed")
 
 
 @click.command(epilog="Example: lmkrag remove docs/old.md docs/older.md")

@@ -34,7 +34,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 def add_options(*options: Callable[[Command], Command]) -> Callable[[Command], Command]:
     """Return a decorator that adds several options, in their order."""
-    return lambda command: functools.reduce(lambda made, option: option(made), reversed(options), command)
+    return lambda command: functools.reduce(lambda wrapped, option: option(wrapped), reversed(options), command)
 
 
 def index_option(command: Command, *, existing: bool = True) -> Command:
@@ -54,13 +54,13 @@ def find_default_index() -> str:
     """Return the default index of the working directory, else of the nearest folder above it that has one."""
     here = Path().resolve()
     for folder in (here, *here.parents):
-        if any((folder / DEFAULT_INDEX / name).is_file() for name in ("catalog.sqlite", "shards.json")):
+        if (folder / DEFAULT_INDEX / "catalog.sqlite").is_file():
             return DEFAULT_INDEX if folder == here else str(folder / DEFAULT_INDEX)
     return DEFAULT_INDEX
 
 
 def server_option(command: Command) -> Command:
-    """Add ``--server``; ``--index`` goes before a server that the environment or the settings file names."""
+    """Add ``--server``; ``--index`` goes before a server that the environment names."""
 
     @functools.wraps(command)
     def with_server(*args: Any, server: str | None, **options: Any) -> Any:
@@ -201,8 +201,8 @@ def logging_options(command: click.Command) -> None:
     """Add ``--verbose`` and ``--debug``."""
 
     def set_level(level: int) -> Callable[[click.Context, click.Parameter, bool], None]:
-        def callback(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
-            if wanted and _logger.getEffectiveLevel() > level:
+        def callback(context: click.Context, parameter: click.Parameter, enabled: bool) -> None:
+            if enabled and _logger.getEffectiveLevel() > level:
                 logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
                 _logger.setLevel(level)
 

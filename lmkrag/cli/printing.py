@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 import click
 
 from lmkrag.cli.output import one_line, readable
-from lmkrag.evidence import is_weak
-from lmkrag.places import best_sentence
-from lmkrag.rendering.blocks import answer_blocks, parse_blocks
+from lmkrag.rendering.blocks import parse_blocks
 from lmkrag.rendering.terminal import to_terminal
 from lmkrag.rendering.tree import mark_nodes
-from lmkrag.types import Answer, Citation, ShortAnswer, Span
+from lmkrag.results import Answer, Citation, ShortAnswer, Span
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -27,7 +25,7 @@ _STYLES = {"found": "bold", "quoted": "bold", "short": "underline", "word": "und
 
 def print_span(number: int, span: Span, query: str, *, level: str, around: tuple[str, str] = ("", "")) -> None:
     """Print one result: where it is, what it stands under, its text, and what stands around it."""
-    text = (level == "document" and best_sentence(span)) or span.text
+    text = (level == "document" and span.best_sentence) or span.text
     if not sys.stdout.isatty():
         click.secho(f"{number}. {one_line(span.place)}  {_rate(span)}", bold=True)
         for line in filter(None, (*_above(span), around[0] or span.header, text, around[1])):
@@ -65,7 +63,7 @@ def _rate(span: Span) -> str:
     """The score of a span, and whether much speaks for it."""
     if not any(hit.dense for hit in span.hits):
         return f"{span.score:.3f}"
-    return f"{span.score:.3f} {'weak' if is_weak(span) else 'good'}"
+    return f"{span.score:.3f} {'weak' if span.weak else 'good'}"
 
 
 def _above(span: Span) -> list[str]:
@@ -94,8 +92,8 @@ def _find_words(span: Span, query: str) -> list[tuple[int, int]]:
     """The words of a span that are, by their stems, among those of a question, as characters of its document."""
     from lmkrag.index.words.terms import find_words, query_words
 
-    found = find_words(span.text, query_words(query).tolist())
-    return [(span.start + start, span.start + end) for start, end in found]
+    words = find_words(span.text, query_words(query).tolist())
+    return [(span.start + start, span.start + end) for start, end in words]
 
 
 def _link(span: Span) -> str | None:
@@ -117,7 +115,7 @@ def print_text(answer: Answer) -> None:
     if not sys.stdout.isatty():
         click.echo(readable(answer.text))
         return
-    for part in to_terminal(answer_blocks(answer), _STYLES, one_line):
+    for part in to_terminal(answer.to_blocks(), _STYLES, one_line):
         _console().print(part)
 
 
@@ -158,9 +156,9 @@ def _in_its_span(citation: Citation, short: Sequence[ShortAnswer]) -> str:
 def _with_answers(citation: Citation, short: Sequence[ShortAnswer]) -> str:
     """The quotation, the short answers in it bold where the terminal can."""
     shown, done = "", 0
-    for one in sorted(short, key=lambda one: one.start):
-        start, end = one.start - citation.start, one.end - citation.start
-        if one.number == citation.number and done <= start < end <= len(citation.quote):
+    for answer in sorted(short, key=lambda answer: answer.start):
+        start, end = answer.start - citation.start, answer.end - citation.start
+        if answer.number == citation.number and done <= start < end <= len(citation.quote):
             shown += readable_inline(citation.quote[done:start])
             shown += click.style(readable_inline(citation.quote[start:end]), bold=True)
             done = end

@@ -1,18 +1,17 @@
 """``lmkrag questions``: labelled questions for ``lmkrag eval`` and ``lmkrag train``."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import click
 
 from lmkrag.cli.ask import reader_options, take_reader
-from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, one_line, print_json, progress_bar
+from lmkrag.cli.output import ErrorHandlingGroup, one_line, progress_bar
 from lmkrag.errors import DocumentError, UsageError
 from lmkrag.types import Document
 
 
-@click.group(cls=ErrorHandlingGroup, epilog="Example: lmkrag questions export --out sets/handbook")
+@click.group(cls=ErrorHandlingGroup, epilog="Example: lmkrag questions generate docs/ --out data/mine --reader openai")
 def questions() -> None:
     """Make labelled questions for eval and train."""
 
@@ -55,13 +54,13 @@ def generate(paths: tuple[str, ...], out: Path, count: int, seed: int, **options
         def progress(done: int) -> None:
             bar.update(task, completed=done)
 
-        found = synthesise(documents, reader, out, count=count, seed=seed, progress=progress)
-    click.echo(f"{out}: {found} questions about {len(documents)} documents", err=True)
+        written = synthesise(documents, reader, out, count=count, seed=seed, progress=progress)
+    click.echo(f"{out}: {written} questions about {len(documents)} documents", err=True)
 
 
 def _load(paths: tuple[str, ...]) -> list[Document]:
-    from lmkrag.corpus.isolated import IsolatedLoader
-    from lmkrag.corpus.walk import Found, walk
+    from lmkrag.formats.isolated import IsolatedLoader
+    from lmkrag.ingest.walk import Found, walk
 
     documents = []
     with IsolatedLoader() as loader:
@@ -74,27 +73,3 @@ def _load(paths: tuple[str, ...]) -> list[Document]:
                 name = item.doc_id if isinstance(item, Found) else item.path
                 click.echo(f"skipped {one_line(name)}: {one_line(str(error))}", err=True)
     return documents
-
-
-@questions.command(epilog="Example: lmkrag questions export --out sets/handbook && lmkrag eval sets/handbook")
-@index_option
-@click.option(
-    "--out", type=click.Path(path_type=Path), required=True, metavar="DIR", help="Directory of the set to write."
-)
-@json_option
-def export(index_path: str, out: Path, as_json: bool) -> None:
-    """Write feedback from the page as a labelled set.
-
-    It holds the questions and the spans that people marked as good. lmkrag eval and lmkrag train read it.
-    """
-    from lmkrag.engine import Engine
-    from lmkrag.server.export import export_feedback
-
-    with Engine.open(index_path) as engine:
-        report = export_feedback(engine, out)
-    if as_json:
-        print_json(asdict(report))
-        return
-    lost = f", {report.lost} left out: their documents have changed or are gone" if report.lost else ""
-    rejected = f", {report.rejected} found bad" if report.rejected else ""
-    click.echo(f"{out}: {report.queries} questions with {report.spans} spans{rejected}{lost}", err=True)

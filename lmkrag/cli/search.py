@@ -25,7 +25,7 @@ from lmkrag.serialization import to_json
 if TYPE_CHECKING:
     from lmkrag.engine import Engine
     from lmkrag.remote import RemoteEngine
-    from lmkrag.types import Span
+    from lmkrag.results import Span
 
 _BATCH = 256  # queries encoded together
 
@@ -75,8 +75,8 @@ def search(
     with open_engine(index_path, server, rerank_model=rerank_model) as engine:
         if queries is not None:
             for batch in batches_of_questions(queries, _BATCH):
-                found = engine.search_many([text for _, text in batch], **options)
-                for (query_id, _), spans in zip(batch, found, strict=True):
+                results = engine.search_many([text for _, text in batch], **options)
+                for (query_id, _), spans in zip(batch, results, strict=True):
                     print_json({"query_id": query_id, "spans": to_json(spans)})
             return
         spans = engine.search(query, **options)

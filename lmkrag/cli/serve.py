@@ -5,7 +5,6 @@ import os
 import re
 import sys
 import webbrowser
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,18 +12,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from lmkrag.cli.ask import choose_reader, reader_options, take_reader
+from lmkrag.cli.ask import reader_options, take_reader
 from lmkrag.cli.index import choose_encoder
 from lmkrag.cli.output import DEFAULT_INDEX, Switch, find_default_index, rerank_model_option
 from lmkrag.errors import MissingExtra, UsageError
-
-
-class _Places(click.Path):
-    """Directories and URLs; several in a variable are separated as those of PATH are, and URLs stay whole."""
-
-    def split_envvar_value(self, rv: str) -> list[str]:
-        """Divide the value of a variable."""
-        return re.split(rf"{os.pathsep}(?!//)", rv)
 
 
 def _indexes_option(command: Any) -> Any:
@@ -32,7 +23,7 @@ def _indexes_option(command: Any) -> Any:
         "--index",
         "indexes",
         multiple=True,
-        type=_Places(),
+        type=click.Path(),
         envvar="LMKRAG_INDEX",
         default=lambda: (find_default_index(),),
         show_default=f"{DEFAULT_INDEX}, here or in a folder above",
@@ -83,17 +74,6 @@ def _indexes_option(command: Any) -> Any:
     help="Default of searches: maximum time for re-ranking, in milliseconds.",
 )
 @rerank_model_option
-@click.option(
-    "--ray", metavar="ADDRESS|local", help="Serve on a Ray cluster: each shard in processes of its own, on any machine."
-)
-@click.option(
-    "--replicas",
-    type=click.IntRange(min=1),
-    default=1,
-    show_default=True,
-    metavar="N",
-    help="On Ray, processes for each shard, and for the server itself.",
-)
 @reader_options
 def serve(
     folders: tuple[Path, ...],
@@ -108,8 +88,6 @@ def serve(
     rerank: bool,
     rerank_timeout_ms: float,
     rerank_model: str | None,
-    ray: str | None,
-    replicas: int,
     **options: Any,
 ) -> None:
     """Serve a web page, an HTTP API and MCP.
@@ -130,7 +108,6 @@ def serve(
     except ImportError as error:
         raise MissingExtra("serve", error.name or "a package") from None
     served = _open_cached_index(folders) if folders else name_indexes(indexes)
-    load_reader = choose_reader(options)
     settings = ServerSettings(
         indexes=served,
         host=host,
@@ -139,7 +116,7 @@ def serve(
         token=_read_token(token_file),
         authenticated=not no_auth,
         allowed_hosts=frozenset(name.lower() for name in allowed_hosts),
-        reader=load_reader() if ray is None else None,
+        reader=take_reader(options),
         rerank=rerank,
         rerank_timeout_ms=rerank_timeout_ms,
         rerank_model=rerank_model,
@@ -155,18 +132,12 @@ def serve(
     with contextlib.ExitStack() as stack:
         progress = None
         if folders:
-            (index,) = map(Path, served.values())
+            (index,) = served.values()
             progress = stack.enter_context(FolderFollower(folders, index, environment)).progress
-        if ray is None:
-            _refuse_urls(settings.indexes)
-            run(replace(settings, progress=progress), announce=announce)
-        else:
-            from lmkrag.server.ray_serving import RaySettings, serve_on_ray
-
-            serve_on_ray(settings, RaySettings(ray, replicas), load_reader, announce=announce)
+        run(replace(settings, progress=progress), announce=announce)
 
 
-def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path | str]:
+def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path]:
     """Make the index of folders in the user's cache directory; return it by the name of the first folder."""
     from lmkrag.engine import Engine
     from lmkrag.ingest.folder_cache import cached_index, use_cached
@@ -175,18 +146,10 @@ def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path | str]:
 
     def check() -> None:
         with Engine.open(index, create=True, encoder=choose_encoder(folders, index)) as engine:
-            _ = engine.encoder  # loaded, and compared with what made the index
+            _ = engine.encoders.encoder  # loaded, and compared with what made the index
 
     use_cached(index, check)
     return {re.sub(r"[^\w.-]+", "-", folders[0].resolve().name) or "folder": index}
-
-
-def _refuse_urls(indexes: Mapping[str, Path | str]) -> None:
-    for source in indexes.values():
-        if isinstance(source, str):
-            raise UsageError(
-                f"{source}: only served on Ray (--ray); else pull it first: lmkrag backup pull {source} --index DIR"
-            )
 
 
 @click.command(epilog="Example: lmkrag mcp --index indexes/handbook")
@@ -200,13 +163,11 @@ def mcp(indexes: tuple[str, ...], writable: bool, **options: Any) -> None:
     """
     _use_one_thread_each()
     try:
-        from lmkrag.server.settings import Limits, name_indexes
+        from lmkrag.server.settings import ServerLimits, name_indexes
         from lmkrag.server.stdio import serve_stdio
     except ImportError as error:
         raise MissingExtra("serve", error.name or "a package") from None
-    named = name_indexes(indexes)
-    _refuse_urls(named)
-    serve_stdio(named, reader=take_reader(options), writable=writable, limits=Limits())
+    serve_stdio(name_indexes(indexes), reader=take_reader(options), writable=writable, limits=ServerLimits())
 
 
 def _use_one_thread_each() -> None:

@@ -64,18 +64,9 @@ class IndexEncoders:
 
     @property
     def encoder(self) -> "LandmarkEncoder":
-        """The encoder that made the index.
-
-        Raises:
-            IndexMismatch: it read the documents in a way that is gone, so no further ones can be read like them.
-        """
+        """The encoder that made the index."""
         from lmkrag.encoder.loading import prefers_torch
 
-        if self._spec.reading == "thorough":
-            raise IndexMismatch(
-                f"{self._path}: made by reading thoroughly, which lmkrag no longer does; it can be searched, and "
-                "written to after lmkrag index-tools reindex"
-            )
         with self._guard:
             if self._encoder is None:
                 self._encoder = self._load() if self._light is None or prefers_torch() else self._light
@@ -142,25 +133,12 @@ class IndexEncoders:
             item.vectors.set_result(vectors[start : start + len(item.questions)])
             start += len(item.questions)
 
-    def _reads_thoroughly(self, encoder: "LandmarkEncoder") -> bool:
-        """Whether an earlier version made the index with this encoder, reading each window three times.
-
-        Questions are encoded as ever.
-        """
-        from lmkrag.encoder.spec import find_model, fingerprint_model
-
-        spec = self._spec
-        if spec.reading != "thorough":
-            return False
-        reading = f"{spec.window} {spec.overlap} {spec.pooling} thorough"
-        return fingerprint_model(find_model(encoder.spec.name), reading) == spec.fingerprint
-
     def count_tokens(self, text: str) -> int:
         """Return how many tokens ``text`` is, special tokens not counted."""
         return self._for_questions.count_tokens(text)
 
     def _check(self, encoder: "LandmarkEncoder") -> None:
-        if encoder.spec.fingerprint != self._spec.fingerprint and not self._reads_thoroughly(encoder):
+        if encoder.spec.fingerprint != self._spec.fingerprint:
             raise IndexMismatch(
                 f"{self._path}: made with encoder {self._spec.name!r} ({self._spec.fingerprint[:8]}), not with "
                 f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:8]}); run lmkrag index-tools reindex, or open "
@@ -171,7 +149,7 @@ class IndexEncoders:
 def load_new_encoder(encoder: "str | LandmarkEncoder | None") -> "LandmarkEncoder":
     """Return the encoder of a new index.
 
-    Shipped ones read each token once, others as they were made for; one that is loaded is taken as it is.
+    Shipped ones read each token once, others as they were made for; loaded encoders are returned unchanged.
     """
     from lmkrag.encoder.spec import SHIPPED
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from lmkrag.arrays import Vectors
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.spec import BASE_ENCODER, find_model
 from lmkrag.errors import MissingExtra, UsageError
 from lmkrag.models.device import choose_device, choose_dtype
+from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
 from lmkrag.types import Document
 

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from lmkrag.arrays import Floats
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.spec import find_model, fingerprint_model
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
@@ -18,6 +17,7 @@ from lmkrag.evaluation.metrics import BUDGETS, Overlap, Piece, Ranks, is_relevan
 from lmkrag.ingest.opening import open_index
 from lmkrag.search.filters import quote
 from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
 from lmkrag.types import Document, Level, Mode
 

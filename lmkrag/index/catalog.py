@@ -2,7 +2,7 @@
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
@@ -231,13 +231,6 @@ def insert_document(connection: sqlite3.Connection, staged: Staged) -> int:
     return first
 
 
-def reserve_sentences(connection: sqlite3.Connection, count: int) -> int:
-    """Give away sentence ids that no document will have, inside a transaction; return the first."""
-    first = _number(connection, "next_sentence")
-    connection.execute("UPDATE meta SET value = ? WHERE key = 'next_sentence'", (str(first + count),))
-    return first
-
-
 def _set_checksum(connection: sqlite3.Connection, values: tuple[Any, ...]) -> None:
     connection.execute("UPDATE document SET row_checksum = ? WHERE id = ?", (_checksum_row(values), values[0]))
 
@@ -286,15 +279,10 @@ def find_attachments(connection: sqlite3.Connection, row: DocumentRow) -> list[D
 
 def owner_of(row: DocumentRow) -> str | None:
     """Return the document whose file a document is attached to, if it is an attachment."""
-    owner = named_owner(row.doc_id, row.meta)
-    # where the file is called otherwise, it is front matter
-    return owner if owner is not None and Path(row.path).name == Path(owner).name else None
-
-
-def named_owner(doc_id: str, meta: Mapping[str, Any]) -> str | None:
-    """Return the document that metadata say one is attached to, where its name says so, too."""
-    owner = meta.get(ATTACHED_TO)
-    return owner if isinstance(owner, str) and doc_id.startswith(owner + "/") else None
+    owner = row.meta.get(ATTACHED_TO)
+    if not isinstance(owner, str) or not row.doc_id.startswith(owner + "/"):
+        return None
+    return owner if Path(row.path).name == Path(owner).name else None  # else it is front matter
 
 
 def nearby_ids(connection: sqlite3.Connection, doc_id: str) -> list[str]:

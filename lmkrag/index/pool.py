@@ -95,26 +95,15 @@ class IndexReader:
             except sqlite3.DatabaseError as error:
                 raise wrap_error(self.path, error) from error
             return
-        with fork_gate.enter(), self.hold(segments=segments) as snapshot:
-            self._held.connection = snapshot.connection
-            try:
-                yield snapshot
-            finally:
-                self._held.connection = None
-
-    @contextlib.contextmanager
-    def hold(self, *, segments: bool = True) -> Iterator[Snapshot]:
-        """Hold one committed state that belongs to no thread: what a thread reads meanwhile may be a newer one.
-
-        Raises:
-            IndexClosed: the reader is closed. StorageError: the catalog can't be used. IndexCorrupt: it is damaged.
-        """
         try:
-            with self.connection() as connection:
+            with fork_gate.enter(), self.connection() as connection:
                 try:
                     connection.execute("BEGIN")
-                    yield self._take(connection, segments, nested=False)
+                    snapshot = self._take(connection, segments, nested=False)
+                    self._held.connection = connection
+                    yield snapshot
                 finally:
+                    self._held.connection = None
                     if connection.in_transaction:
                         connection.execute("ROLLBACK")
         except sqlite3.DatabaseError as error:
@@ -130,8 +119,8 @@ class IndexReader:
                 self._guard.wait()
 
     def _take(self, connection: sqlite3.Connection, segments: bool, *, nested: bool) -> Snapshot:
-        state = self._load_state(connection, nested=nested) if segments else _State(0, NO_DOCUMENTS, ())
-        return Snapshot(connection, *state, self._titles)
+        state = self._load_state(connection, nested=nested) if segments else _UNREAD
+        return Snapshot(connection, state.documents, state.segments, self._titles)
 
     # Connections
 

@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import Callable, Iterable
-from contextlib import AbstractContextManager
 from typing import NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -86,11 +85,10 @@ class Description(NamedTuple):
 
 
 class Searchable(Protocol):
-    """One committed state of an index, wherever it is: what a search asks of it. See :class:`Snapshot`."""
+    """One committed state of an index, wherever it is: what a search asks of it.
 
-    @property
-    def generation(self) -> int:
-        """The number of the state: of one index, how many commits there were."""
+    See :class:`lmkrag.index.snapshot.Snapshot`.
+    """
 
     @property
     def documents(self) -> DocumentRanges:
@@ -118,9 +116,6 @@ class Searchable(Protocol):
     def find_terms(self, words: Hashes) -> Terms:
         """Look up some words."""
 
-    def search_lexical(self, terms: Terms, top_k: int, allowed: Selection | None = None) -> tuple[Ids, Scores]:
-        """Find sentences by BM25 over any of some words."""
-
     def find_first(self, terms: Terms) -> list[tuple[Ids, Ids]]:
         """Return where each word first stands in each document."""
 
@@ -142,18 +137,8 @@ class Searchable(Protocol):
     def all_documents(self, after: str = "", limit: int | None = None) -> Iterable[DocumentRow]:
         """Yield the rows of documents, by ``doc_id``: all, or at most ``limit`` after one."""
 
-    def select_documents(self, keep: Callable[[DocumentRow], bool]) -> list[int]:
-        """Return the row ids of the documents that ``keep`` is true of; it has to be picklable."""
-
     def view_document(self, key: int) -> DocumentView:
         """Return a document by its row id, to be read piece by piece."""
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
         """Return characters ``[start, end)`` of a document."""
-
-
-class SnapshotReader(Protocol):
-    """What gives snapshots of an index."""
-
-    def snapshot(self, *, segments: bool = True) -> AbstractContextManager[Searchable]:
-        """Hold one committed state: see :meth:`lmkrag.index.pool.IndexReader.snapshot`."""

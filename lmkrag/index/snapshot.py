@@ -1,7 +1,7 @@
 """One committed state of an index, and what a search asks of it."""
 
 import sqlite3
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -40,7 +40,6 @@ class Snapshot:
     """One committed state of the index, for as long as the reader holds it."""
 
     connection: sqlite3.Connection
-    generation: int
     documents: DocumentRanges
     segments: tuple[LiveSegment, ...]
     titles: dict[int, frozenset[int]]
@@ -124,10 +123,6 @@ class Snapshot:
         """Yield the catalog's rows of documents, by ``doc_id``: all, or at most ``limit`` after one."""
         return catalog.all_documents(self.connection, after, limit)
 
-    def select_documents(self, keep: Callable[[DocumentRow], bool]) -> list[int]:
-        """Return the row ids of the documents that ``keep`` is true of."""
-        return [row.id for row in self.all_documents() if keep(row)]
-
     def view_document(self, key: int) -> DocumentView:
         """Return a document by its row id, to be read piece by piece.
 
@@ -201,7 +196,7 @@ class Snapshot:
 
     def find_first(self, terms: Terms) -> list[tuple[Ids, Ids]]:
         """Return where each word first stands in each document: see :func:`lmkrag.index.words.lexical.find_first`."""
-        return find_first(self.segments, terms.postings)
+        return find_first(self.segments, terms)
 
     def count_document_words(self) -> Ids:
         """Return how many words each document has: ``[documents]``."""

@@ -1,8 +1,5 @@
 """What an index holds, as its catalog and files say."""
 
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from sqlite3 import Connection
@@ -59,20 +56,3 @@ def _count(connection: Connection, column: str) -> dict[str, int]:
     """How many documents there are of each value of a column."""
     rows = connection.execute(f"SELECT {column}, COUNT(*) FROM document GROUP BY {column} ORDER BY {column}")
     return {value: count for value, count in rows if value}
-
-
-def combine_status(path: Path, parts: Sequence[IndexStatus]) -> IndexStatus:
-    """Return what the shards of the index at ``path`` hold together."""
-    numbers = ("documents", "sentences", "characters", "dead", "segments", "bytes", "skipped", "generation")
-    kinds = sum((Counter(part.kinds) for part in parts), Counter())
-    roots = sum((Counter(part.roots) for part in parts), Counter())
-    return replace(
-        parts[0],
-        **{name: sum(getattr(part, name) for part in parts) for name in numbers},
-        path=str(path),
-        changed=max(part.changed for part in parts),
-        kinds=dict(sorted(kinds.items())),
-        roots=dict(sorted(roots.items())),
-        shards=len(parts),
-        skipped_files=tuple(one for part in parts for one in part.skipped_files)[:_LISTED],
-    )

@@ -13,8 +13,8 @@ import json
 import sqlite3
 import threading
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Self
 
@@ -37,13 +37,12 @@ from lmkrag.system import FileStamp, renew_in_forks
 from lmkrag.types import IndexStatus
 
 _NEW_CATALOG = "catalog.new"
+_SHARDS = "shards.json"  # of an index that a development version divided into several
 _LEFTOVERS = {"segments", "write.lock", *(_NEW_CATALOG + end for end in ("", "-wal", "-shm", "-journal"))}
 
 
 class IndexStore:
     """An index directory. One process writes, inside :meth:`writing`; ``reader`` gives snapshots to any number."""
-
-    shards = 0
 
     def __init__(self, path: Path, encoder: EncoderSpec, recipe: Recipe) -> None:
         """Take what :meth:`open` or :meth:`create` found."""
@@ -92,10 +91,15 @@ class IndexStore:
         """Open an existing index, with another recipe than the one it has recorded if one is given.
 
         Raises:
-            IndexNotFound: there is none. IndexMismatch: a newer lmkrag made it. IndexCorrupt: its catalog is damaged.
+            IndexNotFound: there is none. IndexMismatch: another version of lmkrag made it. IndexCorrupt: its catalog is
+                damaged.
         """
         if not cls.exists(path):
             raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
+        if (path / _SHARDS).is_file():
+            raise IndexMismatch(
+                f"{path}: an index with shards, which lmkrag no longer reads: index the sources again, elsewhere"
+            )
         # the encoder is what is to be read: a reader compares it only when another index takes this one's place
         reader = IndexReader(path, EncoderSpec(name="", fingerprint="", dimensions=0))
         try:
@@ -109,23 +113,6 @@ class IndexStore:
         finally:
             reader.close()
 
-    @property
-    def parts(self) -> "tuple[IndexStore, ...]":
-        """The index itself: see :class:`lmkrag.index.opening.Store`."""
-        return (self,)
-
-    def number_of(self, doc_id: str, meta: Mapping[str, object] | None = None) -> int:
-        """Return 0: the index has one part."""
-        return 0
-
-    def to_local(self, key: int) -> tuple[int, int]:
-        """Return 0 and the row id: the index has one part."""
-        return 0, key
-
-    def to_global(self, part: int, key: int) -> int:
-        """Return the row id: the index has one part."""
-        return key
-
     def status(self) -> IndexStatus:
         """Return what the index holds."""
         with self.reader.snapshot(segments=False) as snapshot:
@@ -133,8 +120,8 @@ class IndexStore:
 
     @staticmethod
     def exists(path: Path) -> bool:
-        """Return whether there is an index at ``path``."""
-        return (path / CATALOG).is_file()
+        """Return whether there is an index at ``path``, also one with shards, which :meth:`open` refuses."""
+        return (path / CATALOG).is_file() or (path / _SHARDS).is_file()
 
     def close(self) -> None:
         """Close the reader; snapshots that are held stay good."""
@@ -264,13 +251,6 @@ class IndexStore:
             for group in choose_groups(snapshot.segments):
                 self._merge(group, snapshot.documents.sentences)
 
-    def drop_dead(self) -> None:
-        """Rewrite the segments of which less than half is alive."""
-        with self.reader.snapshot() as snapshot:
-            merged = [live for live in snapshot.segments if live.alive < live.segment.file.rows / 2]
-            if merged:
-                self._merge(merged, snapshot.documents.sentences)
-
     def _merge(self, merged: Sequence[LiveSegment], sentences: int) -> None:
         """Replace several segments by one."""
         total = sum(live.alive for live in merged)
@@ -351,7 +331,7 @@ def read_recorded(path: Path, meta: dict[str, str], recipe: Recipe | None = None
         recipe: takes the place of the recorded one.
 
     Raises:
-        IndexMismatch: another version of lmkrag made it, or its vectors are in a database.
+        IndexMismatch: another version of lmkrag made it.
     """
     version = int(meta["format"])
     if version > catalog.FORMAT_VERSION:
@@ -360,9 +340,6 @@ def read_recorded(path: Path, meta: dict[str, str], recipe: Recipe | None = None
         )
     if version < catalog.FORMAT_VERSION:
         raise IndexMismatch(f"{path}: format {version} of an older lmkrag: index the sources again, elsewhere")
-    if recipe is None and json.loads(meta["recipe"]).get("store", "faiss") != "faiss":
-        raise IndexMismatch(
-            f"{path}: its vectors are in a database, which lmkrag no longer reads; "
-            "run lmkrag index-tools reindex --recipe auto"
-        )
-    return EncoderSpec(**json.loads(meta["encoder"])), recipe or recipe_from_json(meta["recipe"])
+    recorded = json.loads(meta["encoder"])
+    encoder = EncoderSpec(**{field.name: recorded[field.name] for field in fields(EncoderSpec)})
+    return encoder, recipe or recipe_from_json(meta["recipe"])

@@ -9,7 +9,6 @@ from lmkrag.errors import IndexCorrupt, StorageError
 from lmkrag.index import catalog, catalog_segments, catalog_texts
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.codec import checksum_content
-from lmkrag.index.opening import Store
 from lmkrag.index.segments import Segment
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.store import IndexStore
@@ -17,20 +16,14 @@ from lmkrag.index.store import IndexStore
 _TRIES = 20  # beside a writer that never rests
 
 
-def find_problems(store: Store) -> tuple[str, ...]:
+def find_problems(store: IndexStore) -> tuple[str, ...]:
     """Check the catalog, each document against its checksum, each segment file, and that each sentence has a vector.
+
+    What a writer has changed meanwhile is checked again.
 
     Returns:
         One line per problem; empty when the index is whole.
     """
-    if store.shards:
-        parts = enumerate(map(_find_stable_problems, store.parts))
-        return tuple(f"shard {number}: {problem}" for number, problems in parts for problem in problems)
-    return _find_stable_problems(store.parts[0])
-
-
-def _find_stable_problems(store: IndexStore) -> tuple[str, ...]:
-    """The problems of one index, checked again where a writer has removed files meanwhile."""
     for _ in range(_TRIES):
         before, problems = _find_problems(store)
         if not problems or before == _generation(store):

@@ -35,10 +35,6 @@ class DocumentView:
         self._headings: dict[int, list[int]] = {}  # of each block of sentences that was looked at, the last one first
         self._lines = [0]  # line ends before each block of the text, as far as they were counted
 
-    def renumbered(self, row: DocumentRow) -> "DocumentView":
-        """Return the same document with the ids that a larger snapshot gives it."""
-        return DocumentView(row, self._read_sentences, self._read_text)
-
     def _block(self, ordinal: int) -> tuple[Ids, Bytes]:
         first = ordinal - ordinal % SENTENCES_PER_BLOCK
         if first not in self._sentences:

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from lmkrag.corpus.walk import Found, examine, find_path, printable, walk
 from lmkrag.index.catalog import DocumentRow, SkippedFile, owner_of
+from lmkrag.ingest.walk import Found, examine, find_path, walk
+from lmkrag.system import printable
 from lmkrag.types import Skipped
 from lmkrag.version import __version__
 

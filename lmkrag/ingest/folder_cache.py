@@ -7,24 +7,24 @@ many as a second or so allows; the rest is left to a process in the background.
 import contextlib
 import hashlib
 import math
+import os
 import shutil
 import subprocess
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from lmkrag.corpus.archives import run_git
-from lmkrag.corpus.walk import Found, printable
-from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, LmkragError, StorageError
+from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, LmkragError
 from lmkrag.index.locking import lock_index
-from lmkrag.index.opening import Store, index_exists, open_store
+from lmkrag.index.store import IndexStore
 from lmkrag.index.words.stop_words import drop_stop_words
 from lmkrag.index.words.terms import split_words
 from lmkrag.ingest.changes import find_changes
 from lmkrag.ingest.ingest import GetEncoder, ingest
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.sources import Files, read_known, read_skipped
-from lmkrag.system import PYTHON
+from lmkrag.ingest.walk import Found
+from lmkrag.system import PYTHON, printable
 
 Result = TypeVar("Result")
 
@@ -33,6 +33,7 @@ _FIRST = 30_000
 
 _LOOKED_AT = 300_000  # bytes of a file in which words are counted
 _IN_NAME = 3.0  # what a word in a file's name counts, against one in its text
+_GIT_SECONDS = 30  # that git may take to list worktrees
 _STEM = 4  # letters that a word keeps at least when its ending is cut off
 
 
@@ -62,14 +63,14 @@ def adopt_worktree(folder: Path, index: Path) -> None:
     """
     for other in _find_worktrees(folder.resolve()):
         known = cached_index([other])
-        if not index_exists(known):
+        if not IndexStore.exists(known):
             continue
         partial = index.with_name(f"{index.name}.part")
         try:
             with lock_index(known):
                 shutil.copytree(known, partial, ignore=shutil.ignore_patterns("write.lock"))
-            with contextlib.closing(open_store(partial)) as store:
-                store.parts[0].move_files(printable(str(other)), printable(str(folder.resolve())))
+            with contextlib.closing(IndexStore.open(partial)) as store:
+                store.move_files(printable(str(other)), printable(str(folder.resolve())))
             partial.rename(index)
         except (LmkragError, OSError):  # somebody writes to it, or it is of another version
             shutil.rmtree(partial, ignore_errors=True)
@@ -78,16 +79,16 @@ def adopt_worktree(folder: Path, index: Path) -> None:
 
 
 def _find_worktrees(folder: Path) -> list[Path]:
-    """What a folder is called in the other worktrees of its repository, as git knows them."""
+    """The same folder in the other worktrees of its git repository."""
+    command = ["git", "-C", str(folder), "worktree", "list", "--porcelain"]
     try:
-        here = Path(run_git("-C", str(folder), "rev-parse", "--show-toplevel").removesuffix("\n"))
-        lines = run_git("-C", str(folder), "worktree", "list", "--porcelain").splitlines()
-    except StorageError:  # no git, or no repository
+        output = subprocess.run(command, capture_output=True, timeout=_GIT_SECONDS, check=True).stdout
+    except (OSError, subprocess.SubprocessError):  # no git, or no repository
         return []
-    if not folder.is_relative_to(here):
-        return []
-    roots = [Path(line.removeprefix("worktree ")) for line in lines if line.startswith("worktree ")]
-    return [root / folder.relative_to(here) for root in roots if root != here]
+    lines = os.fsdecode(output).splitlines()
+    roots = [Path(line.removeprefix("worktree ")).resolve() for line in lines if line.startswith("worktree ")]
+    here = max((root for root in roots if folder.is_relative_to(root)), key=lambda root: len(root.parts), default=None)
+    return [root / folder.relative_to(here) for root in roots if here is not None and root != here]
 
 
 class CaughtUp(NamedTuple):
@@ -101,7 +102,7 @@ class CaughtUp(NamedTuple):
 
 
 def catch_up(
-    store: Store, encoder: GetEncoder, folder: Path, query: str, *, include: Sequence[str], exclude: Sequence[str]
+    store: IndexStore, encoder: GetEncoder, folder: Path, query: str, *, include: Sequence[str], exclude: Sequence[str]
 ) -> CaughtUp:
     """Bring the index of a folder up to date as far as that is quick.
 

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-from lmkrag.corpus.isolated import IsolatedLoader
-from lmkrag.corpus.languages import document_language
-from lmkrag.corpus.walk import Found, walk
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.errors import DocumentError
+from lmkrag.formats.isolated import IsolatedLoader
+from lmkrag.ingest.walk import Found, walk
+from lmkrag.sentences.languages import document_language
 from lmkrag.specs import ENGLISH
 
 MIN_FOREIGN = 0.2
@@ -38,11 +38,11 @@ def choose_encoder(sources: Sequence[Path], *, include: Sequence[str] = (), excl
     Raises:
         UsageError: a source does not exist, or a glob can't be parsed.
     """
-    found = (one for source in sources for one in walk(source, include=include, exclude=exclude))
+    items = (item for source in sources for item in walk(source, include=include, exclude=exclude))
     files = [
-        one
-        for one in islice(found, _LISTED)
-        if isinstance(one, Found) and one.path.suffix.lower() in _PROSE and one.stamp.size <= _MAX_BYTES
+        item
+        for item in islice(items, _LISTED)
+        if isinstance(item, Found) and item.path.suffix.lower() in _PROSE and item.stamp.size <= _MAX_BYTES
     ]
     counts = {True: 0, False: 0}
     with IsolatedLoader() as loader:

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from lmkrag.encoder.index_encoder import load_encoder, load_new_encoder
 from lmkrag.errors import IndexNotFound, UsageError
-from lmkrag.index.opening import Store, create_store, index_exists, open_store
-from lmkrag.index.shards import check_shards
+from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import DEFAULT_RECIPE, load_recipe
 from lmkrag.system import check_platform, set_wait_policy
 
@@ -20,8 +19,7 @@ def open_index(
     create: bool = False,
     encoder: "str | LandmarkEncoder | None" = None,
     recipe: str | None = None,
-    shards: int | None = None,
-) -> "tuple[Store, LandmarkEncoder | None]":
+) -> "tuple[IndexStore, LandmarkEncoder | None]":
     """Open an index, and the encoder if one is given or the index is made: see :meth:`lmkrag.engine.Engine.open`."""
     check_platform()
     set_wait_policy()
@@ -31,13 +29,9 @@ def open_index(
         raise UsageError(f"an encoder is a folder, a name or a loaded encoder, not {encoder!r}")
     if not isinstance(create, bool):
         raise UsageError(f"create must be true or false, not {create!r}")
-    if shards is not None:
-        check_shards(shards)
     path = Path(path)
-    if index_exists(path):
-        store = open_store(path)
-        if shards is not None and shards != len(store.parts):
-            raise UsageError(f"{path}: has {len(store.parts)} shards; run lmkrag cluster reshard --shards {shards}")
+    if IndexStore.exists(path):
+        store = IndexStore.open(path)
         if recipe is not None and recipe != store.recipe.name and load_recipe(recipe) != store.recipe:
             raise UsageError(
                 f"{path}: made with recipe {store.recipe.name!r}; run lmkrag index-tools reindex --recipe {recipe}"
@@ -47,4 +41,4 @@ def open_index(
     if not create:
         raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
     chosen, loaded = load_recipe(recipe or DEFAULT_RECIPE), load_new_encoder(encoder)
-    return create_store(path, encoder=loaded.spec, recipe=chosen, shards=shards), loaded
+    return IndexStore.create(path, encoder=loaded.spec, recipe=chosen), loaded

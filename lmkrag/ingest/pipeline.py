@@ -11,9 +11,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lmkrag.arrays import Vectors
-from lmkrag.corpus.languages import document_language
-from lmkrag.corpus.sentences import iter_sentences
-from lmkrag.corpus.structure import ParagraphTracker, StructureTable
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index import catalog_texts
 from lmkrag.index.catalog import DocumentRow
@@ -21,6 +18,9 @@ from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.index.store import IndexStore
 from lmkrag.index.words.postings import PostingsBuilder
+from lmkrag.sentences.languages import document_language
+from lmkrag.sentences.split import iter_sentences
+from lmkrag.sentences.structure import ParagraphTracker, StructureTable
 from lmkrag.specs import Text
 from lmkrag.system import FileStamp
 from lmkrag.types import Document
@@ -37,7 +37,7 @@ _SEGMENT_ROWS = 16_384  # a document larger than this spreads over several segme
 
 
 @dataclass(slots=True)
-class Loaded:
+class SourceDocument:
     """A document on its way through the encoder; ``text`` is its own, or on disk.
 
     ``replaces`` are the attachments of its earlier version that it no longer has. ``is_attachment``: what it is
@@ -68,11 +68,11 @@ class Loaded:
 def encode_documents(
     store: IndexStore,
     encoder: "LandmarkEncoder",
-    documents: Iterable[Loaded],
+    documents: Iterable[SourceDocument],
     known: Mapping[str, DocumentRow],
     *,
-    on_progress: Callable[[Loaded], None],
-    on_finish: Callable[[Loaded], None],
+    on_progress: Callable[[SourceDocument], None],
+    on_finish: Callable[[SourceDocument], None],
     on_commit: Callable[[list[Staged]], None],
     recall_from: IndexStore | None = None,
 ) -> None:
@@ -89,7 +89,7 @@ def encode_documents(
         on_commit: called with the documents of each batch once they are durable.
         recall_from: the index that ``known`` is of, if it is another.
     """
-    open_documents: dict[int, Loaded] = {}
+    open_documents: dict[int, SourceDocument] = {}
 
     def feed() -> "Iterator[EncoderInput]":
         from lmkrag.encoder.landmark import EncoderInput
@@ -104,11 +104,11 @@ def encode_documents(
     def recall(key: int, window_hash: int, count: int) -> Vectors | None:
         return memory.recall(open_documents[key].document.doc_id, window_hash, count)
 
-    batch = _Batch(store, on_commit)
+    pending = _PendingCommit(store, on_commit)
 
     def finish(key: int) -> None:
         item = open_documents.pop(key)
-        batch.finish(item)
+        pending.finish(item)
         on_finish(item)
 
     current: int | None = None
@@ -118,14 +118,14 @@ def encode_documents(
                 finish(current)
             current = part.key
             memory.keep(part.window_hash, part.vectors)
-            batch.extend(open_documents[current], part)
+            pending.extend(open_documents[current], part)
             on_progress(open_documents[current])
         if current is not None:
             finish(current)
     except KeyboardInterrupt:
-        batch.commit()
+        pending.commit()
         raise
-    batch.commit()
+    pending.commit()
 
 
 _Windows = dict[int, tuple[int, int]]
@@ -194,8 +194,8 @@ class _WindowMemory:
         return found
 
 
-class _Batch:
-    """Documents and vectors on their way to one commit; rows of what is still open come last.
+class _PendingCommit:
+    """Documents and vectors that are committed together next; rows of what is still open come last.
 
     Open is the document that is being encoded, and with it the attachments of the document that is to follow them.
     """
@@ -210,7 +210,7 @@ class _Batch:
         self._complete_rows = 0  # rows in memory that are theirs
         self._began = time.monotonic()
 
-    def extend(self, item: Loaded, part: "Encoded") -> None:
+    def extend(self, item: SourceDocument, part: "Encoded") -> None:
         """Take the next sentences of the open document."""
         item.windows.append(part.window_hash, len(item.sentences))
         item.sentences.extend(part.sentences)
@@ -222,7 +222,7 @@ class _Batch:
             self.commit()
             self._segments.append(self._stage(len(self._words)))
 
-    def finish(self, item: Loaded) -> None:
+    def finish(self, item: SourceDocument) -> None:
         """The open document is whole."""
         self._staged.append(
             Staged(item.document, item.text, item.sentences, item.root, item.stamp, item.windows, item.replaces)

@@ -2,17 +2,21 @@
 
 import contextlib
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lmkrag.encoder.index_encoder import load_new_encoder
 from lmkrag.errors import IndexNotFound
-from lmkrag.index.opening import Store, create_store, index_exists, open_store
+from lmkrag.index.store import IndexStore
+from lmkrag.index.stored import read_stored
 from lmkrag.index.vectors.recipes import load_recipe
 from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.ingest import ingest
-from lmkrag.ingest.report import Progress
-from lmkrag.ingest.sources import StoredTexts
+from lmkrag.ingest.pipeline import SourceDocument
+from lmkrag.ingest.report import Progress, Run
+from lmkrag.ingest.sources import read_known, read_skipped
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.types import IndexReport
 
@@ -22,12 +26,43 @@ if TYPE_CHECKING:
 _RECORD = "made-with.json"
 
 
+@dataclass(slots=True)
+class StoredTexts:
+    """The documents of another index as they are stored there; documents that it does not have are removed.
+
+    Raises:
+        IndexCorrupt: a document is damaged.
+    """
+
+    source: IndexStore
+
+    def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
+        """Yield the documents that the store does not have."""
+        rows = read_known(self.source)
+        run.total = sum(row.size for row in rows.values())
+        gone = [doc_id for doc_id in run.known if doc_id not in rows]
+        if gone:
+            store.commit_removed(gone)
+        with self.source.reader.snapshot(segments=False) as snapshot:
+            for row in snapshot.all_documents():
+                known = run.known.get(row.doc_id)
+                if known is not None and known.fingerprint == row.fingerprint:
+                    run.unchanged += 1
+                    run.advance(row.doc_id, row.size)
+                    continue
+                staged = read_stored(snapshot.connection, row)
+                yield SourceDocument(staged.document, staged.text, staged.root, staged.stamp)
+
+    def finish(self, store: IndexStore, run: Run) -> None:
+        """Record which files the source has skipped."""
+        store.note_files(skipped=read_skipped(self.source).values())
+
+
 def reindex(
     path: Path,
     *,
     encoder: "str | LandmarkEncoder | None" = None,
     recipe: str | None = None,
-    shards: int | None = None,
     progress: Progress | None = None,
 ) -> IndexReport:
     """Encode the texts of an index again, by another encoder or under another recipe; no source file is read.
@@ -40,7 +75,6 @@ def reindex(
         path: the index directory.
         encoder: a model folder, hub name or loaded encoder; defaults to the index's own.
         recipe: how vectors are stored; by default as before.
-        shards: number of shards; by default as many as before.
         progress: called as documents are encoded.
 
     Raises:
@@ -49,12 +83,12 @@ def reindex(
     """
     work = WorkingFolder(path, "reindex")
     work.finish_interrupted()
-    if not index_exists(path):
+    if not IndexStore.exists(path):
         raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
     stored = load_recipe(recipe) if recipe else None
-    with contextlib.closing(open_store(path, recipe=stored)) as old, old.writing():
+    with contextlib.closing(IndexStore.open(path, recipe=stored)) as old, old.writing():
         loaded = load_new_encoder(encoder or old.encoder.name)
-        with contextlib.closing(_open_new(work, loaded.spec, old.recipe, shards or old.shards or None)) as new:
+        with contextlib.closing(_open_new(work, loaded.spec, old.recipe)) as new:
             report = ingest(new, lambda: loaded, StoredTexts(old), progress=progress)
         (work.path / _RECORD).unlink()  # what is in the working folder from now on is not to be continued
         work.take_place()
@@ -62,13 +96,13 @@ def reindex(
     return report
 
 
-def _open_new(work: WorkingFolder, spec: EncoderSpec, recipe: Recipe, shards: int | None) -> Store:
+def _open_new(work: WorkingFolder, spec: EncoderSpec, recipe: Recipe) -> IndexStore:
     """Make the new index, or open what a killed run has made of the same one."""
-    wanted = json.dumps([spec.fingerprint, repr(recipe), shards])
+    wanted = json.dumps([spec.fingerprint, repr(recipe)])
     record = work.path / _RECORD
-    if record.is_file() and record.read_text("utf-8") == wanted and index_exists(work.new):
-        return open_store(work.new)
+    if record.is_file() and record.read_text("utf-8") == wanted and IndexStore.exists(work.new):
+        return IndexStore.open(work.new)
     work.remove()
     work.claim()
     record.write_text(wanted, "utf-8")
-    return create_store(work.new, encoder=spec, recipe=recipe, shards=shards)
+    return IndexStore.create(work.new, encoder=spec, recipe=recipe)

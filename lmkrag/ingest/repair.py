@@ -6,21 +6,20 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lmkrag.corpus.languages import document_language
-from lmkrag.corpus.sentences import with_contexts
-from lmkrag.corpus.structure import ParagraphTracker, StructureTable
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import Tables
 from lmkrag.index.locking import lock_index
 from lmkrag.index.salvage import keep_damaged, salvage_index
-from lmkrag.index.shards import ShardedStore, shard_folders
 from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems
 from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.ingest import restore_files
+from lmkrag.sentences.languages import document_language
+from lmkrag.sentences.split import with_contexts
+from lmkrag.sentences.structure import ParagraphTracker, StructureTable
 from lmkrag.specs import SENTENCE_KINDS, RepairReport, Sentence
 
 if TYPE_CHECKING:
@@ -47,8 +46,6 @@ def repair_index(
         IndexCorrupt: not even the encoder can be read. StorageError: there is no room for a second copy, or somebody
         writes.
     """
-    if ShardedStore.exists(path):
-        return _repair_shards(path, encoder, recipe)
     work = WorkingFolder(path, "repair")
     work.finish_interrupted()
     keep_damaged(work)
@@ -64,22 +61,6 @@ def repair_index(
         restored = restore_files(store, encoder or (lambda: IndexEncoders(path, store.encoder).encoder), salvage.lost)
     lost = tuple(item.path for item in restored.skipped)
     return RepairReport(salvage.kept, restored.added, lost, salvage.unknown, str(damaged))
-
-
-def _repair_shards(
-    path: Path,
-    encoder: "Callable[[], LandmarkEncoder] | None",
-    recipe: str | None,
-) -> RepairReport:
-    """Repair one shard after the other."""
-    reports = [repair_index(place, encoder=encoder, recipe=recipe) for place in shard_folders(path)]
-    return RepairReport(
-        kept=sum(report.kept for report in reports),
-        restored=sum(report.restored for report in reports),
-        lost=tuple(doc_id for report in reports for doc_id in report.lost),
-        unknown=sum(report.unknown for report in reports),
-        damaged=", ".join(report.damaged for report in reports if report.damaged),
-    )
 
 
 def read_tables(documents: Sequence[Staged]) -> tuple[Tables, Tables]:

@@ -3,12 +3,10 @@
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 
-from lmkrag.index.adopting import Adopted
 from lmkrag.index.catalog import DocumentRow, SkippedFile
 from lmkrag.index.staged import Staged
-from lmkrag.ingest.pipeline import Loaded
+from lmkrag.ingest.pipeline import SourceDocument
 from lmkrag.specs import CODE, ENGLISH
 from lmkrag.system import FileStamp
 from lmkrag.types import IndexReport, Skipped
@@ -17,19 +15,6 @@ Progress = Callable[[str, int, int], None]
 """Called with the name of the document that is being encoded, bytes done, and bytes in all, 0 if that is unknown."""
 
 _logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedFiles:
-    """What became of files that were encoded for another index.
-
-    ``touched`` are its document rows whose files only look changed, with their stamps, ``removed`` its documents whose
-    files are empty now.
-    """
-
-    report: IndexReport
-    touched: list[tuple[int, FileStamp]]
-    removed: list[str]
 
 
 class Run:
@@ -60,12 +45,12 @@ class Run:
         self._done += size
         self._report(doc_id)
 
-    def encoded(self, item: Loaded) -> None:
+    def encoded(self, item: SourceDocument) -> None:
         """A part of a document is encoded."""
         self._inside = int(item.share * item.stamp.size)
         self._report(item.document.doc_id)
 
-    def finished(self, item: Loaded) -> None:
+    def finished(self, item: SourceDocument) -> None:
         """A document is whole."""
         self._inside = 0
         self.foreign += item.language not in (ENGLISH, CODE)
@@ -80,25 +65,6 @@ class Run:
             self.sentences += len(item.sentences)
             self.characters += len(item.text)
             self.removed_already += len(item.replaces)
-
-    def adopted(self, done: EncodedFiles, adopted: Adopted, size: int) -> None:
-        """Files of ``size`` bytes were encoded by another process and are committed."""
-        self.added += adopted.added
-        self.updated += adopted.updated
-        self.unchanged += adopted.unchanged + done.report.unchanged
-        self.sentences += adopted.sentences
-        self.characters += adopted.characters
-        self.removed_already += adopted.removed
-        self.removed += done.removed
-        self.touched += done.touched
-        self.skipped += [*done.report.skipped, *(Skipped(*refused) for refused in adopted.refused)]
-        self._done += size
-        self._inside = 0
-
-    def inside(self, doc_id: str, done: int) -> None:
-        """Another process has encoded ``done`` bytes that are not committed yet."""
-        self._inside = done
-        self._report(doc_id)
 
     def _report(self, doc_id: str) -> None:
         if self._progress is not None:

@@ -1,54 +1,42 @@
-"""Where documents come from: files, values, the texts of another index."""
+"""Where documents come from: files and directories, or documents given as values."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
-from lmkrag.checks import check_doc_id
-from lmkrag.corpus.foreign_documents import from_foreign, is_foreign
-from lmkrag.corpus.isolated import IsolatedLoader
-from lmkrag.corpus.load import fingerprint, is_long
-from lmkrag.corpus.long_text import load_long_text
-from lmkrag.corpus.remote_files import localize, mirrored_url
-from lmkrag.corpus.walk import Found, find_path, printable
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
+from lmkrag.formats.isolated import IsolatedLoader
+from lmkrag.formats.load import fingerprint, is_long
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile
-from lmkrag.index.opening import Store
 from lmkrag.index.store import IndexStore
-from lmkrag.index.stored import read_stored
 from lmkrag.ingest.changes import KEPT, find_changes, find_gone, find_named_changes
-from lmkrag.ingest.pipeline import Loaded
+from lmkrag.ingest.foreign_documents import from_foreign, is_foreign
+from lmkrag.ingest.long_text import load_long_text
+from lmkrag.ingest.pipeline import SourceDocument
 from lmkrag.ingest.report import Run
+from lmkrag.ingest.walk import Found, find_path, local_path
 from lmkrag.specs import BYTE_ORDER_MARK, Text
-from lmkrag.system import FileStamp
-from lmkrag.types import Document, Skipped
+from lmkrag.system import FileStamp, printable
+from lmkrag.types import Document, Skipped, check_doc_id
 from lmkrag.version import __version__
 
-_DOCUMENTS_AT_ONCE = 1_000  # of values that are divided among shards
 _ATTACHMENT = -1  # in the place of a size: what can't be read is no file, but in one
+_SOURCES = "add paths, or documents of lmkrag, LangChain or LlamaIndex"
+_NOT_BOTH = "add paths or documents, not both in one call"
 _RACY_NS = 2_000_000_000  # a file changed this recently may change again within its clock's tick
-
-
-@dataclass(slots=True)
-class Batch:
-    """Documents for one part of a store, read as they are needed, and those that it has of their names."""
-
-    part: IndexStore
-    documents: Iterator[Loaded]
-    known: Mapping[str, DocumentRow]
 
 
 class Source(Protocol):
     """Where documents come from."""
 
-    def batches(self, store: Store, run: Run) -> Iterator[Batch]:
+    def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
         """Yield what has to be encoded; note in ``run`` what is unchanged, skipped or removed."""
 
-    def finish(self, store: Store, run: Run) -> None:
+    def finish(self, store: IndexStore, run: Run) -> None:
         """Record what was seen, also after an error or an interruption."""
 
 
@@ -77,11 +65,11 @@ class Files:
     prune: bool = False
     follow_links: bool = False
     encode: Encode | None = None
-    _read: bool = False
+    _has_read: bool = False
     _forgotten: list[str] = field(default_factory=list)
 
-    def batches(self, store: Store, run: Run) -> Iterator[Batch]:
-        """Yield the changed files of each part of the store.
+    def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
+        """Yield the changed files.
 
         Raises:
             UsageError: a source does not exist, or a glob can't be parsed.
@@ -100,28 +88,18 @@ class Files:
             )
         run.unchanged, run.skipped = changes.unchanged, changes.skipped
         run.total = sum(file.stamp.size for file in changes.to_read)
-        self._read, self._forgotten = bool(changes.to_read), changes.forgotten
+        self._has_read, self._forgotten = bool(changes.to_read), changes.forgotten
         files = changes.to_read if self.encode is None else self.encode(changes.to_read, run)
         with IsolatedLoader() as loader:
-            for number, own in divide_files(store, files).items():
-                part = store.parts[number]
-                known = find_known(part, [file.doc_id for file in own]) if store.shards else run.known
-                yield Batch(part, load_files(own, loader, run, part), known)
+            yield from load_files(files, loader, run, store)
 
-    def finish(self, store: Store, run: Run) -> None:
+    def finish(self, store: IndexStore, run: Run) -> None:
         """Record which files were touched and skipped, and find those that are gone."""
         if self.prune:
             gone = find_gone(self.sources, run.known.values())
             run.removed += [doc_id for doc_id in gone if doc_id not in run.removed]
-        if not self._read and not self._forgotten:
-            return
-        touched = [(store.to_local(key), stamp) for key, stamp in run.touched]
-        for number, part in enumerate(store.parts):
-            part.note_files(
-                touched=[(key, stamp) for (home, key), stamp in touched if home == number],
-                skipped=run.unreadable if number == 0 else (),
-                forgotten=self._forgotten,
-            )
+        if self._has_read or self._forgotten:
+            store.note_files(touched=run.touched, skipped=run.unreadable, forgotten=self._forgotten)
 
 
 @dataclass(slots=True)
@@ -130,67 +108,29 @@ class Documents:
 
     documents: Iterable[Document]
 
-    def batches(self, store: Store, run: Run) -> Iterator[Batch]:
-        """Yield the documents that are new or changed."""
-        return _divide(store, self._changed(run), run.known)
-
-    def finish(self, store: Store, run: Run) -> None:
+    def finish(self, store: IndexStore, run: Run) -> None:
         """Do nothing: there are no files."""
 
-    def _changed(self, run: Run) -> Iterator[Loaded]:
-        names: dict[str, str] = {}
+    def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
+        """Yield the documents that are new or changed."""
+        digests: dict[str, str] = {}
         for document in self.documents:
-            own = document.fingerprint or _fingerprint(document)
+            digest = document.fingerprint or _fingerprint(document)
             row = run.known.get(document.doc_id)
-            if document.doc_id in names:
-                if names[document.doc_id] == own:
+            if document.doc_id in digests:
+                if digests[document.doc_id] == digest:
                     run.unchanged += 1
                 else:
                     run.skip(document.doc_id, "another document of this run has this doc_id")
                 continue
-            names[document.doc_id] = own
+            digests[document.doc_id] = digest
             if not document.text.removeprefix(BYTE_ORDER_MARK).strip():
                 run.skip(document.doc_id, "no text in it" + (KEPT if row is not None else ""))
-            elif row is not None and row.fingerprint == own:
+            elif row is not None and row.fingerprint == digest:
                 run.unchanged += 1
             else:
-                yield Loaded(replace(document, fingerprint=own), document.text, "", FileStamp(len(document.text), 0))
-
-
-@dataclass(slots=True)
-class StoredTexts:
-    """The documents of another index as they are stored there; documents that it does not have are removed.
-
-    Raises:
-        IndexCorrupt: a document is damaged.
-    """
-
-    source: Store
-
-    def batches(self, store: Store, run: Run) -> Iterator[Batch]:
-        """Yield the documents that the store does not have."""
-        rows = read_known(self.source)
-        run.total = sum(row.size for row in rows.values())
-        gone = [doc_id for doc_id in run.known if doc_id not in rows]
-        if gone:
-            store.commit_removed(gone)
-        return _divide(store, self._missing(run), {})
-
-    def finish(self, store: Store, run: Run) -> None:
-        """Record which files the source has skipped."""
-        store.parts[0].note_files(skipped=read_skipped(self.source).values())
-
-    def _missing(self, run: Run) -> Iterator[Loaded]:
-        for part in self.source.parts:
-            with part.reader.snapshot(segments=False) as snapshot:
-                for row in snapshot.all_documents():
-                    known = run.known.get(row.doc_id)
-                    if known is not None and known.fingerprint == row.fingerprint:
-                        run.unchanged += 1
-                        run.advance(row.doc_id, row.size)
-                        continue
-                    staged = read_stored(snapshot.connection, row)
-                    yield Loaded(staged.document, staged.text, staged.root, staged.stamp)
+                stamp = FileStamp(len(document.text), 0)
+                yield SourceDocument(replace(document, fingerprint=digest), document.text, "", stamp)
 
 
 def make_source(
@@ -201,11 +141,11 @@ def make_source(
     prune: bool = False,
     follow_links: bool = False,
     encode: Encode | None = None,
-) -> tuple[Source, tuple[Skipped, ...]]:
-    """Return what :meth:`lmkrag.engine.Engine.add` was given as a source, and files that were left out of it.
+) -> Source:
+    """Return what :meth:`lmkrag.engine.Engine.add` was given as a source.
 
     Args:
-        source: paths, URLs, named paths or documents.
+        source: paths, named paths or documents.
         include: globs; only files that match.
         exclude: globs; no files that match.
         prune: remove documents whose files are gone.
@@ -213,91 +153,64 @@ def make_source(
         encode: encodes changed files in other processes.
 
     Raises:
-        UsageError: it is none, or options for files are given with something else.
+        UsageError: it is none, a URL, or options for files are given with something else.
     """
     for_files = bool(include or exclude or prune or follow_links or encode)
     if isinstance(source, Mapping):
         if for_files:
-            raise UsageError("include, exclude, prune, follow_links and workers are for directories")
-        return Files(named={check_doc_id(doc_id): Path(_as_path(path)) for doc_id, path in source.items()}), ()
-    is_single = isinstance(source, str | Path | Document) or is_foreign(source)
-    if not is_single and not isinstance(source, Iterable):
-        raise UsageError(f"add paths, or documents of lmkrag, LangChain or LlamaIndex, not {type(source).__name__}")
-    items: Iterator[Any] = iter([source] if is_single else source)  # type: ignore[call-overload]  # told apart above
-    first = next(items, None)
-    items = chain([] if first is None else [first], items)
-    if first is not None and not isinstance(first, str | Path):
+            raise UsageError("include, exclude, prune, follow_links and ray are for directories")
+        return Files(named={check_doc_id(doc_id): _as_path(path) for doc_id, path in source.items()})
+    if isinstance(source, str | Path | Document) or is_foreign(source):
+        source = [source]
+    if not isinstance(source, Iterable):
+        raise UsageError(f"{_SOURCES}, not {type(source).__name__}")
+    items = iter(source)
+    first = list(islice(items, 1))
+    items = chain(first, items)
+    if first and not isinstance(first[0], str | Path):
         if for_files:
-            raise UsageError("include, exclude, prune and workers are for files: documents given as values have none")
-        return Documents(map(_as_document, items)), ()
-    paths, left_out = localize([_as_path(item) for item in items], include=include, exclude=exclude)
-    files = Files(paths, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode)
-    return files, tuple(left_out)
+            raise UsageError("include, exclude, prune and ray are for files: documents given as values have none")
+        return Documents(map(_as_document, items))
+    paths = [_as_path(item) for item in items]
+    return Files(paths, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode)
 
 
-def _as_path(item: object) -> str | Path:
+def _as_path(item: object) -> Path:
     if not isinstance(item, str | Path):
-        raise UsageError("add paths or documents, not both in one call")
-    return item
+        raise UsageError(_NOT_BOTH)
+    return local_path(item)
 
 
 def _as_document(item: object) -> Document:
     if isinstance(item, Document):
         return item
-    if isinstance(item, str | Path):
-        raise UsageError("add paths or documents, not both in one call")
     if not is_foreign(item):
-        raise UsageError("add paths, or documents of lmkrag, LangChain or LlamaIndex")
+        raise UsageError(_NOT_BOTH if isinstance(item, str | Path) else _SOURCES)
     return from_foreign(item)
 
 
-def _divide(store: Store, documents: Iterator[Loaded], known: Mapping[str, DocumentRow]) -> Iterator[Batch]:
-    """Divide documents among the parts of a store."""
-    if not store.shards:
-        yield Batch(store.parts[0], documents, known)
-        return
-    while together := list(islice(documents, _DOCUMENTS_AT_ONCE)):
-        own: dict[int, list[Loaded]] = {}
-        for item in together:
-            own.setdefault(store.number_of(item.document.doc_id, item.document.meta), []).append(item)
-        for number, items in sorted(own.items()):
-            part = store.parts[number]
-            yield Batch(part, iter(items), find_known(part, [item.document.doc_id for item in items]))
-
-
-def divide_files(store: Store, files: Sequence[Found]) -> dict[int, list[Found]]:
-    """Return the files of each part of a store that has any, by its number."""
-    own: dict[int, list[Found]] = {}
-    for file in files:
-        own.setdefault(store.number_of(file.doc_id), []).append(file)
-    return dict(sorted(own.items()))
-
-
-def read_known(store: Store) -> dict[str, DocumentRow]:
+def read_known(store: IndexStore) -> dict[str, DocumentRow]:
     """Return the documents of a store by name."""
     with store.reader.snapshot(segments=False) as snapshot:
         return {row.doc_id: row for row in snapshot.all_documents()}
 
 
-def find_known(part: IndexStore, doc_ids: Sequence[str]) -> dict[str, DocumentRow]:
-    """Return the documents that a part of a store has of some names, and their attachments, by name."""
+def find_known(store: IndexStore, doc_ids: Sequence[str]) -> dict[str, DocumentRow]:
+    """Return the documents that a store has of some names, and their attachments, by name."""
     known = {}
-    with part.reader.snapshot(segments=False) as snapshot:
+    with store.reader.snapshot(segments=False) as snapshot:
         for doc_id in doc_ids:
             row = snapshot.find_document(doc_id)
             if row is not None:
                 rows = (row, *catalog.find_attachments(snapshot.connection, row))
-                known.update({one.doc_id: one for one in rows})
+                known.update({row.doc_id: row for row in rows})
     return known
 
 
-def read_skipped(store: Store) -> dict[str, SkippedFile]:
+def read_skipped(store: IndexStore) -> dict[str, SkippedFile]:
     """Return the files that were skipped before, by path."""
-    found: dict[str, SkippedFile] = {}
-    for part in store.parts:
-        with part.reader.snapshot(segments=False) as snapshot:
-            found |= catalog.read_skipped(snapshot.connection)
-    return found
+    with store.reader.snapshot(segments=False) as snapshot:
+        return catalog.read_skipped(snapshot.connection)
 
 
 def find_lost_files(rows: Sequence[DocumentRow], run: Run) -> list[Found]:
@@ -314,14 +227,16 @@ def find_lost_files(rows: Sequence[DocumentRow], run: Run) -> list[Found]:
     return list(files.values())
 
 
-def load_files(files: Sequence[Found], loader: IsolatedLoader, run: Run, part: IndexStore | None) -> Iterator[Loaded]:
+def load_files(
+    files: Sequence[Found], loader: IsolatedLoader, run: Run, store: IndexStore | None
+) -> Iterator[SourceDocument]:
     """Read changed files one at a time; note those that only look changed, and those that can't be read.
 
     Args:
         files: to read.
         loader: reads them in a process of its own.
         run: of what is noted.
-        part: of the store that has their earlier versions, whose attachments may be gone; None for no such one.
+        store: that has their earlier versions, whose attachments may be gone; None for no such one.
     """
     for file in files:
         stamp = _safe_stamp(file.stamp)
@@ -350,25 +265,23 @@ def load_files(files: Sequence[Found], loader: IsolatedLoader, run: Run, part: I
             run.advance(file.doc_id, file.stamp.size)
             continue
         # Attachments come before the document that they are attached to: once that is whole, so are they.
-        for one in attached:
-            known = run.known.get(one.doc_id)
-            if known is not None and known.fingerprint == one.fingerprint and known.path == path:
+        for inner in attached:
+            known = run.known.get(inner.doc_id)
+            if known is not None and known.fingerprint == inner.fingerprint and known.path == path:
                 run.unchanged += 1
             else:
-                inner = replace(one, path=path)
-                yield Loaded(inner, one.text, file.root, FileStamp(0, file.stamp.mtime_ns), is_attachment=True)
-        if url := mirrored_url(file.path):
-            document = replace(document, meta={**document.meta, "url": url})
-        gone = () if row is None or part is None else _gone_attachments(part, row, attached)
-        yield Loaded(replace(document, path=path), text, file.root, stamp, replaces=gone)
+                moment = FileStamp(0, file.stamp.mtime_ns)
+                yield SourceDocument(replace(inner, path=path), inner.text, file.root, moment, is_attachment=True)
+        removed = () if row is None or store is None else _removed_attachments(store, row, attached)
+        yield SourceDocument(replace(document, path=path), text, file.root, stamp, replaces=removed)
 
 
-def _gone_attachments(part: IndexStore, row: DocumentRow, attached: Sequence[Document]) -> tuple[str, ...]:
+def _removed_attachments(store: IndexStore, row: DocumentRow, attached: Sequence[Document]) -> tuple[str, ...]:
     """The attachments that a document of the index has and its new version has not."""
-    with part.reader.snapshot(segments=False) as snapshot:
+    with store.reader.snapshot(segments=False) as snapshot:
         before = catalog.find_attachments(snapshot.connection, row)
     names = {document.doc_id for document in attached}
-    return tuple(one.doc_id for one in before if one.doc_id not in names)
+    return tuple(row.doc_id for row in before if row.doc_id not in names)
 
 
 def _safe_stamp(stamp: FileStamp) -> FileStamp:

@@ -8,8 +8,8 @@ from lmkrag.errors import MissingExtra
 from lmkrag.integrations.metadata import describe_highlights, describe_span
 from lmkrag.remote import RemoteEngine
 from lmkrag.reranker.highlights import THRESHOLD, prune
+from lmkrag.results import Span
 from lmkrag.search.request import SearchOptions, to_pydantic
-from lmkrag.types import Span
 
 try:
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun, Callbacks

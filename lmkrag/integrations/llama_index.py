@@ -8,8 +8,9 @@ from lmkrag.errors import MissingExtra, UsageError
 from lmkrag.integrations.metadata import describe_highlights, describe_span
 from lmkrag.remote import RemoteEngine
 from lmkrag.reranker.highlights import THRESHOLD, Pruned, prune
+from lmkrag.results import Span
 from lmkrag.search.request import SearchOptions, SearchRequest
-from lmkrag.types import IndexReport, Span
+from lmkrag.types import IndexReport
 
 try:
     from llama_index.core.callbacks.base import CallbackManager

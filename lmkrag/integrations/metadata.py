@@ -3,7 +3,7 @@
 from typing import Any
 
 from lmkrag.reranker.highlights import Pruned
-from lmkrag.types import Span
+from lmkrag.results import Span
 
 
 def describe_span(span: Span) -> dict[str, Any]:

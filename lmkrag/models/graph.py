@@ -9,7 +9,6 @@ module and the package ``onnx``.
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
 from onnx import ModelProto, TensorProto, helper, parser
@@ -92,9 +91,11 @@ def shape_nodes(config: dict[str, Any], sized: str) -> str:
 
 def layer_nodes(config: dict[str, Any], *, int8: bool = False) -> str:
     """Return BERT's layers, from :data:`BEFORE` to :data:`AFTER`: see :func:`bert_nodes`."""
-    names = [BEFORE, *(f"{layer}.states" for layer in range(config["num_hidden_layers"] - 1)), AFTER]
-    layers = enumerate(pairwise(names))
-    return "".join(_layer(config, f"encoder.layer.{layer}.", states, out, int8) for layer, (states, out) in layers)
+    last = config["num_hidden_layers"]
+    names = [BEFORE, *(f"{layer}.states" for layer in range(last - 1)), AFTER]
+    return "".join(
+        _layer(config, f"encoder.layer.{layer}.", names[layer], names[layer + 1], int8) for layer in range(last)
+    )
 
 
 def normalize(config: dict[str, Any], given: str, name: str, out: str) -> str:

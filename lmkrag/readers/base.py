@@ -4,14 +4,14 @@ import asyncio
 import contextlib
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator, Sequence
 from functools import partial
 from typing import Any, Protocol, Self
 
 from lmkrag.errors import ReaderError
 from lmkrag.readers.citations import check_answer
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, EchoGuard, Messages, Prompts
-from lmkrag.types import Answer, Span
+from lmkrag.results import Answer, Span
 
 Exchange = tuple[str, str]
 """A question of a conversation and what was answered."""
@@ -67,6 +67,19 @@ class AsyncAnswerStream(AsyncIterator[str]):
         self._parts: list[str] = []
         self._answer: Answer | None = None
 
+    @classmethod
+    def begin_with(cls, begin: "Callable[[], Awaitable[AsyncAnswerStream]]") -> "AsyncAnswerStream":
+        """Return a stream whose reader begins when the first piece is asked for."""
+        begun: list[AsyncAnswerStream] = []
+
+        async def pieces() -> AsyncIterator[str]:
+            begun.append(await begin())
+            async with begun[0] as stream:
+                async for piece in stream:
+                    yield piece
+
+        return cls(pieces(), lambda text: begun[0]._finish(text))
+
     def __aiter__(self) -> Self:
         return self
 
@@ -97,23 +110,37 @@ class AsyncAnswerStream(AsyncIterator[str]):
 
 
 class Reader(Protocol):
-    """Answers a question from spans, and cites them."""
+    """Answers a question from spans, and cites them.
+
+    A class that derives from it needs a ``name`` and :meth:`answer`; it then answers in one piece where it is streamed.
+    """
 
     @property
     def name(self) -> str:
         """What the reader is called in an answer."""
 
+    @abstractmethod
     def answer(self, question: str, spans: Sequence[Span]) -> Answer:
         """Answer ``question`` from ``spans``, best first."""
 
     def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
         """Answer piece by piece."""
+        answer = self.answer(question, spans)
+        return AnswerStream(iter([answer.text]), lambda _: answer)
 
     async def aanswer(self, question: str, spans: Sequence[Span]) -> Answer:
         """Answer without blocking the event loop."""
+        return await asyncio.to_thread(self.answer, question, spans)
 
     def astream(self, question: str, spans: Sequence[Span]) -> AsyncAnswerStream:
         """Answer piece by piece without blocking the event loop."""
+        answers: list[Answer] = []
+
+        async def pieces() -> AsyncIterator[str]:
+            answers.append(await self.aanswer(question, spans))
+            yield answers[0].text
+
+        return AsyncAnswerStream(pieces(), lambda _: answers[0])
 
 
 def answer_or_error(answer: Callable[..., Answer], *question: Any) -> Answer | ReaderError:

@@ -3,7 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from lmkrag.errors import UsageError
+from lmkrag import plugins
+from lmkrag.errors import LmkragError, ReaderError, UsageError
 from lmkrag.readers import READERS
 from lmkrag.readers.base import Reader
 
@@ -21,7 +22,7 @@ def load_reader(
     """Return a reader.
 
     Args:
-        name: one of :data:`lmkrag.readers.READERS`.
+        name: one of :data:`lmkrag.readers.READERS`, or of a plug-in.
         model: what the server calls it, or a folder or hub name; ``vllm`` and ``transformers`` need one.
         base_url: of an OpenAI-compatible server.
         timeout: seconds to wait for a server's next piece.
@@ -34,8 +35,18 @@ def load_reader(
         UsageError: no such reader, or options that do not fit it. MissingExtra: its package is not installed.
         ReaderError: its model can't be loaded.
     """
+    if name in plugins.list_plugins(plugins.READERS):
+        options = {
+            "model": model,
+            "base_url": base_url,
+            "timeout": timeout,
+            "max_tokens": max_tokens,
+            "temperature": temperature,
+            "prompts": prompts,
+        }
+        return _load_plugin(name, {key: value for key, value in options.items() if value is not None})
     if name not in READERS:
-        raise UsageError(f"reader {name!r}: use one of {', '.join(READERS)}")
+        raise UsageError(f"reader {name!r}: use one of {', '.join([*READERS, *plugins.list_plugins(plugins.READERS)])}")
     if base_url and name != "openai":
         raise UsageError(f"--base-url is for the reader 'openai', not {name!r}")
     if name == "extractive":
@@ -66,3 +77,13 @@ def load_reader(
     from lmkrag.readers.transformers import TransformersReader
 
     return TransformersReader(model, prompts=loaded, **limits, **waits)
+
+
+def _load_plugin(name: str, options: dict[str, Any]) -> Reader:
+    try:
+        reader: Reader = plugins.load_plugin(plugins.READERS, name)(**options)
+    except LmkragError:
+        raise
+    except Exception as error:  # the code of another package
+        raise ReaderError(f"reader {name!r}: can't be loaded ({type(error).__name__}: {error})") from error
+    return reader

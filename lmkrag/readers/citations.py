@@ -4,11 +4,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.index.words.stop_words import drop_stop_words
 from lmkrag.index.words.terms import split_words
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS
-from lmkrag.types import Answer, Citation, Span
+from lmkrag.results import Answer, Citation, Span
+from lmkrag.sentences.split import split_sentences
 
 _MIN_SHARED = 0.5  # of the words of a claim, for a sentence to be cited that the model did not cite
 

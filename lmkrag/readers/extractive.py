@@ -1,17 +1,12 @@
 """The reader without a language model: the best sentences of the spans are quoted, and the words that answer marked."""
 
-import asyncio
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from lmkrag.corpus.languages import detect_language
-from lmkrag.corpus.sentences import split_sentences
-from lmkrag.corpus.structure import is_lead_in, is_navigation
-from lmkrag.evidence import best_coverage, best_similarity, weigh_evidence
 from lmkrag.index.words.exact import add_fiscal_years, asks_in_english, find_exact_words, find_keys, holds
-from lmkrag.readers.base import AnswerStream, AsyncAnswerStream
+from lmkrag.readers.base import Reader
 from lmkrag.readers.short_answers import (
     ReadSentence,
     find_short_answers,
@@ -20,47 +15,25 @@ from lmkrag.readers.short_answers import (
     read_spans,
 )
 from lmkrag.readers.tables import find_cell
+from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.reranker.loading import load_landmark_reranker
+from lmkrag.results import Answer, Citation, Quote, ShortAnswer, Span, best_coverage, best_similarity, weigh_evidence
+from lmkrag.sentences.languages import detect_language
+from lmkrag.sentences.split import split_sentences
+from lmkrag.sentences.structure import is_lead_in, is_navigation
 from lmkrag.specs import ENGLISH
-from lmkrag.types import Answer, Citation, Quote, ShortAnswer, Span
 
 NOT_FOUND = "Nothing in these documents answers this question."
 
-MIN_CONFIDENCE = 0.32
-"""The least probability of an answer with which one is given."""
-
-MIN_NEAREST_CONFIDENCE = 0.12
-"""The least probability of an answer with which the nearest passage is shown instead of one."""
-
 MAY_NOT_ANSWER = "The documents may not answer this question. Nearest:"
 
-CELL_CONFIDENCE = 0.9
-"""The probability that a value of a table answers, when the question names its row and column."""
-
-MIN_NEAREST_EVIDENCE = 0.3
-"""The least evidence with which the nearest passage is shown when an exact word of the question is in no passage."""
-
-MAX_WHOLE_PASSAGE = 600
-"""Characters of the best passage, at most, for it to be quoted whole."""
-
-_TOLD, _TOLD_CHARACTERS = 3, 1_500  # passages, and characters of them, that the language is told from
 _BLOCK = re.compile(r"\s*(?:[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|\$\s|\.\.\s)|\s{4,}\S|\t")
 _ASKS_HOW = re.compile(
     r"\s*(?:how (?:do|can|to|should|would)|which command|what (?:do i type|is the command))\b", re.IGNORECASE
 )
 _COMMAND = re.compile(r"^\s*(?:\$ \S|```|~~~)|^(?: {4,}|\t)\S|::\s*$", re.MULTILINE)
-_SHOWS = 0.05  # of a passage with a command, in the units of scores
 
-# Of the logistic regression of :func:`confidence_features`, fitted on training sets: see ``benchmarks/confidence.py``
-# and, for other languages than English, ``benchmarks/refusals.py``.
-_BIAS, _CONFIDENCE = -4.3, (5.1, 3.0, 0.08, -2.9, 1.3)
-_FOREIGN_BIAS, _FOREIGN_CONFIDENCE = -6.0, (11.0, 3.5, -2.9)
-_SUREST = 10.0  # log-odds beyond which a sentence's count no more
-_QUOTES = 3
-_WORDS = 4  # a heading alone answers nothing
-_NEAR = 0.04  # a further sentence is quoted when it scores so much less than the best, at most
-_FOLLOWING = 300  # characters of a list that is quoted with what announces it
 
 GREETED = "Hello. Ask a question about the documents."
 
@@ -73,7 +46,7 @@ _REFERS_BACK = re.compile(r"(?:It|They|He|She|Its|Their|His|Her|This|These|That|
 _LISTS = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
 
 
-class ExtractiveReader:
+class ExtractiveReader(Reader):
     """Quotes the sentences that answer best, each with its exact place, and marks the words that answer.
 
     Our own re-ranker reads the spans together with the question (:mod:`lmkrag.reranker.landmark`).
@@ -103,14 +76,14 @@ class ExtractiveReader:
         cell = find_cell(question, spans, keys.best) or find_cell(question, spans) if read and not missing else None
         if cell is not None:
             quote = Quote(cell.row.number, cell.row.start, cell.row.end, header=cell.header.strip(" \r\n"))
-            sure = max(confidence, CELL_CONFIDENCE)
+            sure = max(confidence, ANSWERS.cell_confidence)
             return self._make(spans, [cell.row], [quote], short=[cell.short], confidence=sure)
         cited = self._choose(spans, read)
-        is_near = missing and weigh_evidence(spans) >= MIN_NEAREST_EVIDENCE
-        if not cited or (confidence < MIN_NEAREST_CONFIDENCE and not is_near):
+        is_near = missing and weigh_evidence(spans) >= ANSWERS.min_nearest_evidence
+        if not cited or (confidence < ANSWERS.min_nearest_confidence and not is_near):
             return self._make(spans, said=NOT_FOUND, confidence=confidence, missing=missing)
         citations = [citation for citation, _ in cited]
-        if confidence < MIN_CONFIDENCE:
+        if confidence < ANSWERS.min_confidence:
             why = f"No passage mentions {' or '.join(missing)}. Nearest:" if missing else MAY_NOT_ANSWER
             nearest = citations[:1]
             return self._make(spans, nearest, choose_quotes(nearest), said=why, confidence=confidence, missing=missing)
@@ -158,39 +131,22 @@ class ExtractiveReader:
         """The best sentence and those nearly as good, with what they need to be understood."""
         quoted: dict[tuple[int, int], tuple[Citation, ReadSentence]] = {}
         for sentence in read:
-            if quoted and sentence.score < read[0].score - _NEAR:
+            if quoted and sentence.score < read[0].score - ANSWERS.quote_margin:
                 break
             citation = _cite(sentence, spans[sentence.number - 1])
             if citation is not None and (citation.span.doc_id, citation.start) not in self._quoted:
                 quoted.setdefault((citation.number, citation.start), (citation, sentence))
         made = list(quoted.values())
-        return ([one for one in made if len(one[0].quote.split()) >= _WORDS] or made)[:_QUOTES]
-
-    def stream(self, question: str, spans: Sequence[Span]) -> AnswerStream:
-        """Answer in one piece."""
-        answer = self.answer(question, spans)
-        return AnswerStream(iter([answer.text]), lambda _: answer)
-
-    async def aanswer(self, question: str, spans: Sequence[Span]) -> Answer:
-        """Answer without blocking the event loop."""
-        return await asyncio.to_thread(self.answer, question, spans)
-
-    def astream(self, question: str, spans: Sequence[Span]) -> AsyncAnswerStream:
-        """Answer in one piece without blocking the event loop."""
-        said: list[Answer] = []
-
-        async def pieces() -> AsyncIterator[str]:
-            said.append(await self.aanswer(question, spans))
-            yield said[0].text
-
-        return AsyncAnswerStream(pieces(), lambda _: said[0])
+        return ([one for one in made if len(one[0].quote.split()) >= ANSWERS.min_quote_words] or made)[
+            : ANSWERS.max_quotes
+        ]
 
 
 def is_foreign(question: str, spans: Sequence[Span]) -> bool:
     """Return whether neither a question nor the best passages are in English, the language of ``landmark-reranker``."""
     if asks_in_english(question) or not spans:
         return False
-    passages = " ".join(span.text for span in spans[:_TOLD])[:_TOLD_CHARACTERS]
+    passages = " ".join(span.text for span in spans[: ANSWERS.language_passages])[: ANSWERS.language_chars]
     return ENGLISH not in (detect_language(question), detect_language(passages))
 
 
@@ -236,7 +192,9 @@ def prefer_passages(
     """
     asks_how = bool(_ASKS_HOW.match(question))
     shown = {number: asks_how and bool(_COMMAND.search(span.text)) for number, span in enumerate(spans, 1)}
-    return sorted(read, key=lambda one: (-len(keys.held[one.number - 1]), -one.score - _SHOWS * shown[one.number]))
+    return sorted(
+        read, key=lambda one: (-len(keys.held[one.number - 1]), -one.score - ANSWERS.command * shown[one.number])
+    )
 
 
 def choose_quotes(citations: Sequence[Citation]) -> list[Quote]:
@@ -247,7 +205,7 @@ def choose_quotes(citations: Sequence[Citation]) -> list[Quote]:
     """
     best = citations[0].span
     quotes = []
-    if is_whole := len(best.text) <= MAX_WHOLE_PASSAGE:
+    if is_whole := len(best.text) <= ANSWERS.max_whole_passage:
         heading = best.headings[-1] if best.headings and best.headings[-1] not in best.text else ""
         quotes.append(Quote(citations[0].number, best.start, best.end, heading, best.header))
     quotes += [
@@ -295,8 +253,8 @@ def estimate_confidence(
     if not read:
         return 0.0
     if foreign:
-        return logistic(_FOREIGN_BIAS, _FOREIGN_CONFIDENCE, foreign_features(keys, spans))
-    return logistic(_BIAS, _CONFIDENCE, confidence_features(keys, spans, read))
+        return logistic(ANSWERS.foreign_bias, ANSWERS.foreign_features, foreign_features(keys, spans))
+    return logistic(ANSWERS.bias, ANSWERS.features, confidence_features(keys, spans, read))
 
 
 def foreign_features(keys: KeyMatches, spans: Sequence[Span]) -> tuple[float, float, float]:
@@ -335,7 +293,7 @@ def confidence_features(
 
 def weigh_answers(read: Sequence[ReadSentence]) -> float:
     """Return the log-odds that the sentence which answers best answers, up to what counts at most."""
-    return min(_SUREST, max(sentence.answers for sentence in read))
+    return min(ANSWERS.max_log_odds, max(sentence.answers for sentence in read))
 
 
 def _cite(sentence: ReadSentence, span: Span) -> Citation | None:
@@ -370,7 +328,7 @@ def _follow(text: str, start: int) -> int:
     end = start
     for sentence in split_sentences(text[start:]):
         piece = text[start + sentence.start : start + sentence.end]
-        if end > start and (not _LISTS.match(piece) or sentence.end > _FOLLOWING):
+        if end > start and (not _LISTS.match(piece) or sentence.end > ANSWERS.following_chars):
             break
         end = start + sentence.end
         if not _LISTS.match(piece) and not is_lead_in(piece):

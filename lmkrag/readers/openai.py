@@ -12,7 +12,7 @@ from lmkrag.errors import LmkragError, MissingExtra, ReaderError, UsageError
 from lmkrag.readers.base import LanguageModelReader, answer_or_error
 from lmkrag.readers.citations import CUT
 from lmkrag.readers.prompt import Messages, Prompts, is_small_model
-from lmkrag.types import Answer, Span
+from lmkrag.results import Answer, Span
 
 KEY_VARIABLE = "OPENAI_API_KEY"
 URL_VARIABLE = "OPENAI_BASE_URL"

@@ -10,7 +10,7 @@ from string import Template
 from typing import Literal, Self
 
 from lmkrag.errors import UsageError
-from lmkrag.types import Context, Span
+from lmkrag.results import Context, Span
 
 Messages = list[dict[str, str]]
 """A conversation as chat models take it: ``{"role": ..., "content": ...}``."""

@@ -6,19 +6,13 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lmkrag.index.words.exact import holds
+from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.base import PassageScores, RerankPassage
 from lmkrag.reranker.highlights import split_passages
 from lmkrag.reranker.landmark import LandmarkReranker
+from lmkrag.results import ShortAnswer, Span
 from lmkrag.specs import Sentence
-from lmkrag.types import ShortAnswer, Span
 
-PASSAGES = 8
-"""Passages that are read, at most."""
-
-MIN_SHORT_CONFIDENCE = 0.6
-"""The least probability of being right with which a short answer is shown."""
-
-_SHORT_BIAS, _SHORT = -1.2, (0.5, 0.25, 1.0, 1.2)  # of the logistic regression of :func:`estimate_short`
 _ASKS_NUMBER = re.compile(
     r"\bhow (?:many|much|long|old|far|often|tall|high|deep|wide|large|heavy|fast)\b|\bwhat (?:percent|share)"
 )
@@ -33,14 +27,6 @@ _TIMES = (
     r"|fall|winter|before|after|during|once|when|today|tomorrow|yesterday|century|week|day"
 )
 
-STRENGTH = -3.0
-"""The logarithm of the least probability with which words are taken for the answer."""
-
-WEIGHT = 0.03
-"""Of the re-ranker's ranks beside similarities, instead of its own weight in a search; see ``benchmarks/LOG.md``."""
-
-_BESIDE_A_HIT = 0.9  # what a sentence of a span has of the span's best hit's score, if nothing found it itself
-_SHARE = 0.75  # words that are more of their sentence than this are the sentence
 
 _HAS_SHORT_ANSWER = re.compile(
     r"(?!.*\bhow (?!(?:many|much|long|old|far|often|tall|high|deep|wide|thick|large|big|small|fast|heavy|hot|cold|soon"
@@ -84,7 +70,7 @@ def read_spans(question: str, spans: Sequence[Span], reranker: LandmarkReranker)
         for passage in split_passages(span.text)
     ]
     passages.sort(key=lambda passage: -passage[0])
-    best = passages[:PASSAGES]
+    best = passages[: ANSWERS.passages_read]
     texts = [
         RerankPassage(spans[number - 1].title, tuple(spans[number - 1].text[one.start : one.end] for one in sentences))
         for _, number, sentences in best
@@ -112,14 +98,14 @@ def _describe(
         start, end = (span.start + sentence.start + int(offset) for offset in reading.short[passage])
         text = span.text[start - span.start : end - span.start]
         short = ShortAnswer(number, text, start, end)
-        certain = reading.strength[passage] >= STRENGTH and has_short_answer(question)
+        certain = reading.strength[passage] >= ANSWERS.min_strength and has_short_answer(question)
         yield ReadSentence(
             number,
             span.start + sentence.start,
             span.start + sentence.end,
-            _similarity(span, sentence) + WEIGHT * float(reading.rank[passage]),
+            _similarity(span, sentence) + ANSWERS.rank * float(reading.rank[passage]),
             float(reading.answers[passage]),
-            short if certain and 0 < end - start <= _SHARE * (sentence.end - sentence.start) else None,
+            short if certain and 0 < end - start <= ANSWERS.max_short_share * (sentence.end - sentence.start) else None,
             float(reading.strength[passage]),
         )
 
@@ -128,7 +114,7 @@ def _similarity(span: Span, sentence: Sentence) -> float:
     """What a search scored a sentence with: the best of the hits in it."""
     start, end = span.start + sentence.start, span.start + sentence.end
     inside = [hit.score for hit in span.hits if start <= hit.start < end or hit.start <= start < hit.end]
-    return max(inside, default=_BESIDE_A_HIT * max((hit.score for hit in span.hits), default=0.0))
+    return max(inside, default=ANSWERS.beside_hit * max((hit.score for hit in span.hits), default=0.0))
 
 
 def asks_for_several(question: str) -> bool:
@@ -155,7 +141,7 @@ def find_short_answers(
         sentence.short
         for sentence in read
         if sentence.short is not None
-        and estimate_short(question, keys, sentence, spans[sentence.number - 1]) >= MIN_SHORT_CONFIDENCE
+        and estimate_short(question, keys, sentence, spans[sentence.number - 1]) >= ANSWERS.min_short_confidence
     ]
     if asks_for_several(question):
         return found
@@ -165,7 +151,7 @@ def find_short_answers(
 
 def estimate_short(question: str, keys: Sequence[str], sentence: ReadSentence, span: Span) -> float:
     """Return the probability that the short answer of a sentence is right: see :func:`short_features`."""
-    return logistic(_SHORT_BIAS, _SHORT, short_features(question, keys, sentence, span))
+    return logistic(ANSWERS.short_bias, ANSWERS.short_features, short_features(question, keys, sentence, span))
 
 
 def logistic(bias: float, weights: Sequence[float], features: Sequence[float]) -> float:

@@ -8,16 +8,16 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
-from lmkrag.corpus.table_rows import is_header, is_row, is_rule, is_tabbed, read_record, split_row
 from lmkrag.index.words.exact import find_exact_words, find_keys, holds
 from lmkrag.index.words.stop_words import drop_stop_words
 from lmkrag.index.words.terms import hash_words, split_words
 from lmkrag.places import is_record
 from lmkrag.readers.short_answers import has_short_answer
-from lmkrag.types import Citation, ShortAnswer, Span
+from lmkrag.readers.weights import ANSWERS
+from lmkrag.results import Citation, ShortAnswer, Span
+from lmkrag.sentences.table_rows import is_header, is_row, is_rule, is_tabbed, read_record, split_row
 
 _LINE = re.compile(r"[^\n]+")
-_LONGEST_CELL = 200
 _ASKED = {
     "how many": ("number", "count", "quantity", "qty", "amount", "stock", "total", "units", "pieces"),
     "how much": ("price", "cost", "fee", "fare", "amount", "rate", "rent", "total", "charge", "salary"),
@@ -165,7 +165,7 @@ def _read_rows(number: int, span: Span) -> Iterator[_Row]:
 
 def _to_cell(row: _Row, cell: int, span: Span) -> Cell | None:
     _, value, start = row.cells[cell]
-    if not value or len(value) > _LONGEST_CELL:
+    if not value or len(value) > ANSWERS.max_cell_chars:
         return None
     text = span.text[row.start : row.end]
     begin = span.start + row.start + len(text) - len(text.lstrip())

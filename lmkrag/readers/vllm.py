@@ -7,7 +7,7 @@ from lmkrag.errors import MissingExtra, ReaderError
 from lmkrag.readers.base import LanguageModelReader
 from lmkrag.readers.citations import CUT, check_answer
 from lmkrag.readers.prompt import Messages, Prompts, is_small_model
-from lmkrag.types import Answer, Span
+from lmkrag.results import Answer, Span
 
 
 class VllmReader(LanguageModelReader):

@@ -4,12 +4,11 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from lmkrag.corpus.table_rows import is_header, is_tabbed, read_record, split_row
 from lmkrag.places import is_record
 from lmkrag.rendering.lines import Line, add_rules, shape_notes, shape_rst, split_lines
 from lmkrag.rendering.markdown import parse_lines
-from lmkrag.rendering.tree import Marks, Node, append_inline, element, mark_nodes, text_node
-from lmkrag.types import Answer, Span
+from lmkrag.rendering.tree import Node, element, text_node
+from lmkrag.sentences.table_rows import is_header, is_tabbed, read_record, split_row
 
 _CITED = re.compile(r"\[(\d{1,4})\]")
 
@@ -68,55 +67,23 @@ def _tabulate_tabbed(lines: Sequence[Line], header: str) -> Node:
     return element("table", *head, element("tbody", *(make_row(row, "td") for row in rows)))
 
 
-def span_blocks(span: Span) -> list[Node]:
-    """Return what is shown of a passage, the sentence that was found marked as ``found``."""
-    marks = [(hit.start, hit.end, "found") for hit in span.hits[:1]]
-    return mark_nodes(parse_blocks(span.text, kind=span.kind, start=span.start, header=span.header), marks)
-
-
-def answer_blocks(answer: Answer) -> list[Node]:
-    """Return what is shown of an answer: its citations are ``cite`` elements, whose ``number`` is the citation's.
-
-    Of quoted passages the sentences that answer are marked as ``quoted`` and the fewest words as ``short``.
-    """
-    if not answer.quotes:
-        return _link_citations(parse_blocks(answer.text, kind="markdown"), {one.number for one in answer.citations})
-    nodes: list[Node] = []
-    if answer.short:
-        words = "; ".join(" ".join(one.text.split()) for one in answer.short)
-        nodes.append(element("p", element("strong", text_node(words))))
-    elif not answer.found:
-        nodes.append(element("p", text_node(answer.text.partition("\n\n")[0])))
-    for quote in answer.quotes:
-        span = answer.spans[quote.number - 1]
-        text = span.text[quote.start - span.start : quote.end - span.start]
-        marks: Marks = [
-            *((one.start, one.end, "quoted") for one in answer.citations if one.number == quote.number),
-            *((one.start, one.end, "short") for one in answer.short if one.number == quote.number),
-        ]
-        if quote.heading:
-            nodes.append(element("h4", text_node(quote.heading)))
-        nodes += mark_nodes(parse_blocks(text, kind=span.kind, start=quote.start, header=quote.header), marks)
-        append_inline(nodes, _cite(quote.number))
-    return nodes
-
-
-def _cite(number: int) -> Node:
+def cite(number: int) -> Node:
+    """Return the element of a citation."""
     return element("cite", text_node(f"[{number}]"), number=number)
 
 
-def _link_citations(nodes: Sequence[Node], numbers: set[int]) -> list[Node]:
+def link_citations(nodes: Sequence[Node], numbers: set[int]) -> list[Node]:
     """Make ``[1]`` a citation wherever prose has it."""
     made: list[Node] = []
     for node in nodes:
         if "text" not in node:
-            inside = node["children"] if node["tag"] == "code" else _link_citations(node["children"], numbers)
+            inside = node["children"] if node["tag"] == "code" else link_citations(node["children"], numbers)
             made.append({**node, "children": inside})
             continue
         done = 0
         for match in _CITED.finditer(node["text"]):
             if int(match[1]) in numbers:
-                made += [text_node(node["text"][done : match.start()]), _cite(int(match[1]))]
+                made += [text_node(node["text"][done : match.start()]), cite(int(match[1]))]
                 done = match.end()
         made.append(text_node(node["text"][done:]))
     return [node for node in made if node.get("text") != ""]

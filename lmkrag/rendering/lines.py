@@ -8,7 +8,7 @@ import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from lmkrag.corpus.table_rows import is_row, is_rule
+from lmkrag.sentences.table_rows import is_row, is_rule
 
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
 _FRONT_MATTER = re.compile(r"---[^\S\r\n]*(?>\r\n|\r|\n)(?:[^\r\n]*(?>\r\n|\r|\n))*?---[^\S\r\n]*(?:(?>\r\n|\r|\n)|\Z)")

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.reranker.base import PASSAGE_CHARS, RerankPassage
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.reranker.loading import load_landmark_reranker
+from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
 
 THRESHOLD = 0.2

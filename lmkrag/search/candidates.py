@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from lmkrag.arrays import Hashes, Ids, Mask, Scores
-from lmkrag.corpus.structure import LEAD_IN, NAVIGATION, NO_CONTENT, RECORD
 from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.searchable import Matches, Nearest, Searchable, join_matches, spread_scores
@@ -15,6 +14,7 @@ from lmkrag.search.document_match import DocumentMatch, match_document
 from lmkrag.search.fusion import Fused, fuse
 from lmkrag.search.growth import Grown, grow_spans
 from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.sentences.structure import LEAD_IN, NAVIGATION, NO_CONTENT, RECORD
 from lmkrag.types import Mode
 
 

@@ -18,9 +18,10 @@ from typing import Any, Literal, Protocol, Unpack
 from lmkrag.errors import DocumentNotFound, UsageError
 from lmkrag.places import LINED, line_at, number_paragraph
 from lmkrag.readers.citations import STRAIGHT
+from lmkrag.results import Answer, Span
 from lmkrag.search.outline import outline
 from lmkrag.search.request import SearchOptions
-from lmkrag.types import Answer, Document, Span
+from lmkrag.types import Document
 
 State = Literal["same", "moved", "reworded", "gone"]
 

@@ -2,8 +2,8 @@
 
 import re
 
-from lmkrag.corpus.code_lines import CLOSES, measure_indentation
 from lmkrag.index.view import DocumentView
+from lmkrag.sentences.code_lines import CLOSES, measure_indentation
 
 _ABOVE = re.compile(r"\*|//|/\*|#|--|@")
 """How a line begins that belongs to what is below it: a comment or a decorator."""

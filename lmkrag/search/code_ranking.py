@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lmkrag.corpus.code_lines import DEFINITION
 from lmkrag.search.candidates import Candidates
+from lmkrag.sentences.code_lines import DEFINITION
 
 if TYPE_CHECKING:
     from lmkrag.search.results import Views

@@ -8,12 +8,12 @@ import numpy as np
 
 from lmkrag.arrays import Scores
 from lmkrag.index.view import DocumentView
+from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.growth import Grown
 from lmkrag.search.passages import complete_span
 from lmkrag.search.results import Results, strip
 from lmkrag.search.weights import WEIGHTS, Weights
-from lmkrag.types import Span
 
 Run = tuple[int, int, tuple[int, ...]]
 """Positions of the first candidate, of the one after the last, and of the hits, best first."""

@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lmkrag.corpus.code_lines import DEFINITION
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.search.results import read_heading
+from lmkrag.sentences.code_lines import DEFINITION
+from lmkrag.sentences.split import split_sentences
 from lmkrag.types import Document
 
 _LONGEST = 200  # characters of a heading

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from lmkrag.places import count_paragraphs
-from lmkrag.types import Span
+from lmkrag.results import Span
 
 Cost = Callable[[int, Span], int]
 """Called with the number a span would get, from 1, and the span; returns its tokens, and those of what frames it."""

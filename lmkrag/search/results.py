@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from lmkrag.arrays import Scores
-from lmkrag.corpus.table_rows import is_header, is_tabbed, split_row
 from lmkrag.index.searchable import Searchable
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import hash_words
 from lmkrag.places import LINED, line_at, number_paragraph
+from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.explaining import explain_span
+from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, ENGLISH
-from lmkrag.types import Explanation, Hit, Span
+from lmkrag.types import Explanation, Hit
 
 _LOOKED_AT = 200  # headings above a span
 _READ = 20_000  # characters of a span that are looked through for the question's words

@@ -6,7 +6,6 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from lmkrag.corpus.languages import detect_language
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.index.searchable import retry_expired
 from lmkrag.index.words.exact import asks_in_english
@@ -15,6 +14,7 @@ from lmkrag.readers.base import LanguageModelReader, Reader
 from lmkrag.readers.prompt import Layout, build_context, framed_cost
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
 from lmkrag.reranker.loading import load_reranker
+from lmkrag.results import Context, Span
 from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_ranking import rank_code
 from lmkrag.search.filters import to_expression
@@ -28,8 +28,9 @@ from lmkrag.search.results import Results, Views
 from lmkrag.search.selection import FilterCache
 from lmkrag.search.sentence_scores import score_document
 from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.sentences.languages import detect_language
 from lmkrag.specs import CODE, ENGLISH
-from lmkrag.types import Context, Level, SentenceScore, Span
+from lmkrag.types import Level, SentenceScore
 
 if TYPE_CHECKING:
     from lmkrag.arrays import Scores

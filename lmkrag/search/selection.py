@@ -5,10 +5,6 @@ from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 
-import numpy as np
-
-from lmkrag.arrays import Vectors
-from lmkrag.checks import check_doc_id
 from lmkrag.errors import DocumentNotFound, UsageError
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
@@ -16,7 +12,7 @@ from lmkrag.index.searchable import Searchable
 from lmkrag.json_values import replace_surrogates
 from lmkrag.search.filters import Filter, fields_of, parse_filter, to_expression
 from lmkrag.system import renew_in_forks
-from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo
+from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id
 
 _REMEMBERED = 32
 
@@ -44,7 +40,9 @@ class FilterCache:
             known = self._selections.get(expression)
         if known is not None and known.documents is snapshot.documents:  # the same state of the same index
             return known
-        selection = Selection(snapshot.documents, snapshot.select_documents(_Filter(expression)))
+        matches = parse_filter(expression)
+        keys = [row.id for row in snapshot.all_documents() if matches(fields_of(row))]
+        selection = Selection(snapshot.documents, keys)
         with self._guard:
             self._selections.pop(expression, None)
             while len(self._selections) >= _REMEMBERED:
@@ -66,21 +64,9 @@ def list_documents(
     expression = to_expression(wanted)
     if expression is None:
         return [describe_row(row) for row in snapshot.all_documents(after, limit)]
-    kept = filter(_Filter(expression), snapshot.all_documents(after))
+    matches = parse_filter(expression)
+    kept = (row for row in snapshot.all_documents(after) if matches(fields_of(row)))
     return [describe_row(row) for row in islice(kept, limit)]
-
-
-class _Filter:
-    """A test of a document's row, which can be sent to another process."""
-
-    def __init__(self, expression: str) -> None:
-        self._expression, self._test = expression, parse_filter(expression)
-
-    def __call__(self, row: DocumentRow) -> bool:
-        return bool(self._test(fields_of(row)))
-
-    def __reduce__(self) -> tuple[type["_Filter"], tuple[str]]:
-        return _Filter, (self._expression,)
 
 
 def find_document(snapshot: Searchable, doc_id: str, index: Path) -> DocumentRow:
@@ -94,11 +80,6 @@ def find_document(snapshot: Searchable, doc_id: str, index: Path) -> DocumentRow
         near = get_close_matches(doc_id[:MAX_DOC_ID], snapshot.nearby_ids(doc_id), 1)
         raise DocumentNotFound(doc_id, str(index), *near)
     return row
-
-
-def read_vectors(snapshot: Searchable, row: DocumentRow) -> Vectors:
-    """Return the vectors ``[sentences, dimensions]`` of a document's sentences."""
-    return snapshot.read_vectors(np.arange(row.first_sentence, row.first_sentence + row.sentences))
 
 
 def describe_row(row: DocumentRow) -> DocumentInfo:

@@ -31,12 +31,11 @@ def score_document(snapshot: Searchable, row: DocumentRow, vector: Scores, words
             for low in range(0, len(sentences), _AT_ONCE)
         ]
     )
-    terms = snapshot.find_terms(words)
-    found, bm25 = snapshot.search_lexical(terms, len(sentences), Selection(snapshot.documents, [row.id]))
-    order = np.argsort(found)
-    lexical = spread_scores(bm25[order], found[order], sentences)
+    inside = Selection(snapshot.documents, [row.id])
+    matches = snapshot.search(None, words, mode="lexical", top_k=len(sentences), allowed=inside)
+    lexical = spread_scores(matches.lexical, matches.sentences, sentences)
     owners = snapshot.documents.owners(sentences)
-    known = snapshot.describe(sentences, owners, None, Matches(sentences, dense, lexical, terms, NOTHING_NEAR))
+    known = snapshot.describe(sentences, owners, None, Matches(sentences, dense, lexical, matches.terms, NOTHING_NEAR))
     score = fuse(dense, lexical, sentences, known.documents, known.paragraphs, known.title_match).score
     view = snapshot.view_document(row.id)
     values = zip(score.tolist(), dense.tolist(), lexical.tolist(), strict=True)

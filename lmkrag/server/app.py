@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
@@ -16,14 +16,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from lmkrag.engine import Engine
 from lmkrag.readers.extractive import ExtractiveReader
-from lmkrag.server.feedback import FeedbackFiles
 from lmkrag.server.guard import Guard
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.pages import Pages
 from lmkrag.server.problems import handle_errors
-from lmkrag.server.routes import dify, documents, health, jobs, openai, rerank, responses, search
+from lmkrag.server.routes import dify, documents, health, openai, rerank, search
 from lmkrag.server.routes import indexes as index_routes
 from lmkrag.server.service import Service
 from lmkrag.server.settings import ServerSettings
@@ -38,12 +37,11 @@ _STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"
 """Kinds of the files of the page."""
 
 
-def create_app(settings: ServerSettings, *, open_engine: Callable[[str], Engine] | None = None) -> ASGIApp:
+def create_app(settings: ServerSettings) -> ASGIApp:
     """Open the indexes and return the application.
 
     Args:
         settings: how to serve.
-        open_engine: opens the index of a name; without it, the directory that the settings have for the name.
 
     Raises:
         IndexNotFound: an index is not there. StorageError: one can't be used.
@@ -53,7 +51,7 @@ def create_app(settings: ServerSettings, *, open_engine: Callable[[str], Engine]
     def open_directory(name: str) -> Engine:
         return Engine.open(settings.indexes[name], **settings.reranking)
 
-    indexes = ServedIndexes(settings.indexes, workers, open_engine or open_directory)
+    indexes = ServedIndexes(settings.indexes, workers, open_directory)
     service = Service(
         settings=settings,
         reader=settings.reader or ExtractiveReader(),
@@ -61,7 +59,6 @@ def create_app(settings: ServerSettings, *, open_engine: Callable[[str], Engine]
         indexes=indexes,
         metrics=Metrics(indexes, workers),
         pages=Pages(),
-        feedback=FeedbackFiles(),
         uploads=Uploads(indexes, settings.limits) if settings.writable else None,
     )
     mcp = create_mcp_server(indexes, service.reader, service.uploads)
@@ -95,10 +92,10 @@ def create_app(settings: ServerSettings, *, open_engine: Callable[[str], Engine]
     )
     app.state.service = service
     handle_errors(app)
-    for group in (search, jobs, index_routes, documents, health):
-        app.include_router(group.router, responses=_describe_errors("application/problem+json"))
-    for group in (openai, responses, rerank, dify):
-        app.include_router(group.router, responses=_describe_errors("application/json"))
+    for router in (search.router, documents.jobs, index_routes.router, documents.router, health.router):
+        app.include_router(router, responses=_describe_errors("application/problem+json"))
+    for router in (openai.router, rerank.router, dify.router):
+        app.include_router(router, responses=_describe_errors("application/json"))
     _serve_page(app)
     app.mount("/mcp", mounted)
     service.guard = Guard(_Paths(app), settings, service.metrics)

@@ -6,12 +6,11 @@ from typing import Any
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import AsyncAnswerStream, Exchange, LanguageModelReader, Reader
 from lmkrag.readers.extractive import ExtractiveReader
-from lmkrag.rendering.blocks import answer_blocks, span_blocks
+from lmkrag.results import Answer, Span
 from lmkrag.search.request import SearchRequest
 from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.indexes import ServedIndex
 from lmkrag.server.streams import Event
-from lmkrag.types import Answer, Span
 
 
 async def find_spans(index: ServedIndex, reader: Reader, question: str, options: dict[str, Any]) -> list[Span]:
@@ -20,8 +19,8 @@ async def find_spans(index: ServedIndex, reader: Reader, question: str, options:
     Raises:
         Problem: the search failed, or the server is busy.
     """
-    found = await index.run(lambda engine: engine.searcher.search_for(reader, [question], SearchRequest(**options)))
-    return found[0]
+    (spans,) = await index.run(lambda engine: engine.searcher.search_for(reader, [question], SearchRequest(**options)))
+    return spans
 
 
 async def answer(index: ServedIndex, reader: Reader, question: str, spans: Sequence[Span]) -> Answer:
@@ -43,7 +42,7 @@ async def answer_events(
 
     With ``blocks``, spans and the answer come with what is shown of them.
     """
-    shown = {"blocks": [span_blocks(span) for span in spans]} if blocks else {}
+    shown = {"blocks": [span.to_blocks() for span in spans]} if blocks else {}
     yield "spans", {"spans": to_json(spans), **shown}
     stream: AsyncAnswerStream = reader.astream(question, spans)
     try:
@@ -56,9 +55,9 @@ async def answer_events(
         await stream.aclose()
 
 
-def answer_reply(question: str, said: Answer, *, blocks: bool) -> dict[str, Any]:
+def answer_reply(question: str, answer: Answer, *, blocks: bool) -> dict[str, Any]:
     """Return an answer as JSON, with ``blocks`` also what is shown of it."""
-    return answer_to_json(question, said) | ({"blocks": answer_blocks(said)} if blocks else {})
+    return answer_to_json(question, answer) | ({"blocks": answer.to_blocks()} if blocks else {})
 
 
 async def make_standalone(

@@ -1,20 +1,13 @@
 """A part of a document's text that fits into one reply."""
 
-from dataclasses import dataclass
-
 from lmkrag.engine import Engine
+from lmkrag.server.schemas import TextReply
 
 
-@dataclass(frozen=True, slots=True)
-class Excerpt:
+class Excerpt(TextReply):
     """Characters ``[start, end)`` of a document that has ``characters``."""
 
-    doc_id: str
     title: str
-    start: int
-    end: int
-    characters: int
-    text: str
 
 
 def read_excerpt(engine: Engine, doc_id: str, start: int, end: int | None, *, most: int) -> Excerpt:
@@ -27,4 +20,5 @@ def read_excerpt(engine: Engine, doc_id: str, start: int, end: int | None, *, mo
     first = min(start, info.characters)
     stop = min(info.characters if end is None else max(end, first), info.characters, first + most)
     text = engine.read(doc_id, first, stop)
-    return Excerpt(doc_id, info.title, first, first + len(text), info.characters, text)
+    counts = {"start": first, "end": first + len(text), "characters": info.characters}
+    return Excerpt(doc_id=doc_id, title=info.title, text=text, **counts)

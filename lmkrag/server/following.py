@@ -33,8 +33,8 @@ class FolderFollower:
     def _listen(self) -> None:
         assert self._process.stdout is not None
         for line in self._process.stdout:
-            said = json.loads(line)
-            self._progress = IndexingProgress(said["done"], said["total"]) if "done" in said else None
+            record = json.loads(line)
+            self._progress = IndexingProgress(record["done"], record["total"]) if "done" in record else None
         self._progress = None
 
     def __enter__(self) -> Self:

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.problems import Problem, RequestAborted, busy
-from lmkrag.server.settings import Limits, ServerSettings, is_loopback
+from lmkrag.server.settings import ServerLimits, ServerSettings, is_loopback
 
 COOKIE = "lmkrag_session"
 
@@ -147,18 +147,18 @@ class Guard:
         """Return whether a request carries the token, or the cookie of a session that began with it."""
         if self._settings.token is None:
             return True
-        kind, _, given = headers.get("authorization", "").partition(" ")
+        kind, _, token = headers.get("authorization", "").partition(" ")
         if kind.lower() == "bearer":
-            return self.is_token(given.strip())
+            return self.is_token(token.strip())
         try:
             cookie = SimpleCookie(headers.get("cookie", "")).get(COOKIE)
         except CookieError:
             return False
         return cookie is not None and _equal(cookie.value, self.session())
 
-    def is_token(self, given: str) -> bool:
+    def is_token(self, value: str) -> bool:
         """Return whether this is the token; takes as long for any other."""
-        return self._settings.token is not None and _equal(given, self._settings.token)
+        return self._settings.token is not None and _equal(value, self._settings.token)
 
     def session(self) -> str:
         """Return what the cookie of a session holds: proof of the token, not the token."""
@@ -178,8 +178,8 @@ def _netloc(origin: str) -> str:
         return ""
 
 
-def _equal(one: str, other: str) -> bool:
-    return secrets.compare_digest(one.encode("utf-8", "surrogatepass"), other.encode())
+def _equal(value: str, other: str) -> bool:
+    return secrets.compare_digest(value.encode("utf-8", "surrogatepass"), other.encode())
 
 
 def _route(scope: Scope) -> str:
@@ -196,7 +196,7 @@ def _too_large(limit: int) -> Problem:
 class _LimitedBody:
     """Receives a body, within limits on its bytes, on pauses and on the time that all of it takes."""
 
-    def __init__(self, receive: Receive, limit: int, limits: Limits) -> None:
+    def __init__(self, receive: Receive, limit: int, limits: ServerLimits) -> None:
         self._receive, self._limit, self._limits = receive, limit, limits
         self._read, self._whole = 0, False
         self._began = time.monotonic()

@@ -21,13 +21,13 @@ _logger = logging.getLogger(__name__)
 class ServedIndex:
     """One index and the name it is served under. State: the open engine."""
 
-    def __init__(self, name: str, source: Path | str, workers: Workers, open_engine: Callable[[str], Engine]) -> None:
+    def __init__(self, name: str, path: Path, workers: Workers, open_engine: Callable[[str], Engine]) -> None:
         """Open the index, with what opens one by its name.
 
         Raises:
             IndexNotFound: there is none. StorageError: it can't be used.
         """
-        self.name, self.path, self._source = name, Path(source), str(source)
+        self.name, self.path = name, path
         self._workers = workers
         self._guard = threading.Lock()
         self._open = partial(open_engine, name)
@@ -63,7 +63,7 @@ class ServedIndex:
 
     def to_problem(self, error: LmkragError) -> Problem:
         """Return an error as the problem of a request, which names the index but never its directory."""
-        return from_error(error, self.name, self._source)
+        return from_error(error, self.name, str(self.path))
 
     def _open_again(self, old: Engine) -> Engine:
         with self._guard:
@@ -83,14 +83,14 @@ class ServedIndexes:
 
     def __init__(
         self,
-        sources: Mapping[str, Path | str],
+        paths: Mapping[str, Path],
         workers: Workers,
         open_engine: Callable[[str], Engine] | None = None,
     ) -> None:
         """Open them.
 
         Args:
-            sources: where they are, by name.
+            paths: directories, by name.
             workers: that search.
             open_engine: opens the one of a name; without it, the directory is opened.
 
@@ -98,11 +98,11 @@ class ServedIndexes:
             IndexNotFound: one is not there. StorageError: one can't be used.
         """
         self.by_name: dict[str, ServedIndex] = {}
-        sources = {name: source if isinstance(source, str) else source.resolve() for name, source in sources.items()}
-        opening = (lambda name: Engine.open(sources[name])) if open_engine is None else open_engine
+        paths = {name: path.resolve() for name, path in paths.items()}
+        opening = (lambda name: Engine.open(paths[name])) if open_engine is None else open_engine
         try:
-            for name, source in sources.items():
-                self.by_name[name] = ServedIndex(name, source, workers, opening)
+            for name, path in paths.items():
+                self.by_name[name] = ServedIndex(name, path, workers, opening)
         except BaseException:
             self.close()
             raise

@@ -3,8 +3,8 @@
 import asyncio
 import inspect
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import asdict
+from collections.abc import Awaitable, Callable, Sequence
+from functools import wraps
 from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
@@ -17,29 +17,29 @@ from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers.base import Reader
 from lmkrag.readers.extractive import match_keys
+from lmkrag.results import Span
 from lmkrag.search.filters import explain_filter
 from lmkrag.search.outline import outline
 from lmkrag.search.request import DEFAULT_CONTEXT, SearchOptions, find_options, option_of, to_pydantic
+from lmkrag.serialization import answer_to_json
 from lmkrag.server.asking import answer, find_spans
-from lmkrag.server.excerpts import read_excerpt
+from lmkrag.server.excerpts import Excerpt, read_excerpt
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.mcp_replies import (
     AnswerWithQuotations,
     Change,
     Checks,
     Evidence,
-    Excerpt,
     Headings,
     Listed,
     Listing,
     Passage,
     Passages,
-    Quotation,
 )
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_QUERY
 from lmkrag.server.uploads import Uploads
-from lmkrag.types import Document, Span
+from lmkrag.types import Document
 from lmkrag.version import __version__
 
 _READ = 20_000  # characters of a document in one reply
@@ -57,7 +57,7 @@ _INSTRUCTIONS = (
 _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
 _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=True, idempotent_hint=True, open_world_hint=False)
 
-Result = TypeVar("Result")
+Tool = TypeVar("Tool", bound=Callable[..., Awaitable[Any]])
 
 _Query = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, description="A question in words.")]
 _Filter = Annotated[
@@ -106,56 +106,62 @@ def create_mcp_server(indexes: ServedIndexes, reader: Reader, uploads: Uploads |
     return server
 
 
-async def _tell(work: Awaitable[Result]) -> Result:
-    """Tell an assistant what it did wrong, or what failed, in one line."""
-    try:
-        return await work
-    except (Problem, LmkragError) as error:
-        raise ToolError(str(error)) from error
+def _tool(server: MCPServer[Any], title: str, annotations: ToolAnnotations = _READS) -> Callable[[Tool], Tool]:
+    """Return a decorator that adds a tool, whose errors an assistant gets in one line."""
+
+    def add(tool: Tool) -> Tool:
+        @wraps(tool)
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            try:
+                return await tool(*args, **kwargs)
+            except (Problem, LmkragError) as error:
+                raise ToolError(str(error)) from error
+
+        server.tool(title=title, annotations=annotations)(call)
+        return tool
+
+    return add
 
 
-async def _check_filter(index: ServedIndex, filter: str | None, *, found: bool) -> None:
-    """Say what a filter could be, where nothing was found since no document matches it.
+async def _check_filter(index: ServedIndex, filter: str | None, results: Sequence[Any]) -> None:
+    """Say what a filter could be, where there are no results since no document matches it.
 
     Raises:
         UsageError: no document does.
     """
-    if filter and not found and (why := await index.run(lambda engine: explain_filter(engine.documents, filter))):
+    if filter and not results and (why := await index.run(lambda engine: explain_filter(engine.documents, filter))):
         raise UsageError(why)
 
 
 def _with_search_options(tool: Callable[..., Any]) -> Callable[..., Any]:
     """Give a tool the options of a search that are for assistants."""
-    names = [name for name, one in find_options(SearchOptions.__annotations__).items() if option_of(one).agents]
-    declared = inspect.signature(tool)
+    declared = find_options(SearchOptions.__annotations__).items()
+    names = [name for name, option in declared if option_of(option).agents]
+    signature = inspect.signature(tool)
     options = [
         inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=Annotated[kind, field]
         )
         for name, (kind, field) in to_pydantic(names).items()
     ]
-    own = [one for one in declared.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
-    tool.__signature__ = declared.replace(parameters=[*own, *options])  # type: ignore[attr-defined]
+    named = [each for each in signature.parameters.values() if each.kind is not inspect.Parameter.VAR_KEYWORD]
+    tool.__signature__ = signature.replace(parameters=[*named, *options])  # type: ignore[attr-defined]
     return tool
 
 
 def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Reader) -> None:
-    @server.tool(title="Search documents", annotations=_READS)
+    @_tool(server, "Search documents")
     @_with_search_options
     async def search(query: _Query, index: _Index = None, **options: Any) -> Passages:
         """Find the passages of the user's documents that answer a question, best first, with their exact places."""
+        served = indexes.find(index)
+        if (options["top_k"] or 0) > _MOST_RESULTS:
+            raise UsageError(f"top_k must be at most {_MOST_RESULTS}, not {options['top_k']}")
+        spans = await served.run(lambda engine: engine.search(query, **options))
+        await _check_filter(served, options["filter"], spans)
+        return Passages(passages=list(map(_to_passage, spans)))
 
-        async def find() -> Passages:
-            served = indexes.find(index)
-            if (options["top_k"] or 0) > _MOST_RESULTS:
-                raise UsageError(f"top_k must be at most {_MOST_RESULTS}, not {options['top_k']}")
-            spans = await served.run(lambda engine: engine.search(query, **options))
-            await _check_filter(served, options["filter"], found=bool(spans))
-            return Passages(passages=list(map(_to_passage, spans)))
-
-        return await _tell(find())
-
-    @server.tool(title="Gather evidence", annotations=_READS)
+    @_tool(server, "Gather evidence")
     async def gather_evidence(
         question: _Query,
         max_tokens: Annotated[int, Field(ge=50, le=100_000, description="Of all passages together.")] = DEFAULT_CONTEXT,
@@ -163,22 +169,18 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
         index: _Index = None,
     ) -> Evidence:
         """Gather what the user's documents have on a question within a number of tokens, and name what they lack."""
+        served = indexes.find(index)
+        spans = await served.run(lambda engine: engine.search(question, max_tokens=max_tokens, filter=filter))
+        await _check_filter(served, filter, spans)
+        status = await served.run(lambda engine: engine.status())
+        return Evidence(
+            question=question,
+            passages=list(map(_to_passage, spans)),
+            missing=list(match_keys(question, spans).missing),
+            generation=status.generation,
+        )
 
-        async def find() -> Evidence:
-            served = indexes.find(index)
-            spans = await served.run(lambda engine: engine.search(question, max_tokens=max_tokens, filter=filter))
-            await _check_filter(served, filter, found=bool(spans))
-            status = await served.run(lambda engine: engine.status())
-            return Evidence(
-                question=question,
-                passages=list(map(_to_passage, spans)),
-                missing=list(match_keys(question, spans).missing),
-                generation=status.generation,
-            )
-
-        return await _tell(find())
-
-    @server.tool(title="Find related passages", annotations=_READS)
+    @_tool(server, "Find related passages")
     async def find_related(
         doc_id: _DocId,
         start: Annotated[int, Field(ge=0, description="First character of the passage.")],
@@ -194,41 +196,20 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
             others = [span for span in spans if span.doc_id != doc_id or span.end <= start or end <= span.start]
             return Passages(passages=list(map(_to_passage, others[:top_k])))
 
-        return await _tell(indexes.run(index, find))
+        return await indexes.run(index, find)
 
-    @server.tool(title="Ask documents", annotations=_READS)
+    @_tool(server, "Ask documents")
     async def ask(question: _Query, filter: _Filter = None, index: _Index = None) -> AnswerWithQuotations:
         """Answer a question from the user's documents, every statement with the words it rests on."""
-
-        async def find() -> AnswerWithQuotations:
-            served = indexes.find(index)
-            spans = await find_spans(served, reader, question, {"filter": filter})
-            await _check_filter(served, filter, found=bool(spans))
-            said = await answer(served, reader, question, spans)
-            citations = [
-                Quotation(
-                    number=cited.number,
-                    doc_id=cited.span.doc_id,
-                    place=cited.place,
-                    start=cited.start,
-                    end=cited.end,
-                    quote=cited.quote,
-                )
-                for cited in said.citations
-            ]
-            return AnswerWithQuotations(
-                answer=said.text,
-                found=said.found,
-                confidence=said.confidence,
-                missing=list(said.missing),
-                citations=citations,
-            )
-
-        return await _tell(find())
+        served = indexes.find(index)
+        spans = await find_spans(served, reader, question, {"filter": filter})
+        await _check_filter(served, filter, spans)
+        record = answer_to_json(question, await answer(served, reader, question, spans))
+        return AnswerWithQuotations.model_validate({**record, "answer": record["text"]})
 
 
 def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
-    @server.tool(title="Read a document", annotations=_READS)
+    @_tool(server, "Read a document")
     async def read_document(
         doc_id: _DocId,
         start: Annotated[int, Field(ge=0, description="First character.")] = 0,
@@ -236,13 +217,9 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
         index: _Index = None,
     ) -> Excerpt:
         """Read a part of a document exactly as it was indexed."""
+        return await indexes.run(index, lambda engine: read_excerpt(engine, doc_id, start, end, most=_READ))
 
-        def read(engine: Engine) -> Excerpt:
-            return Excerpt(**asdict(read_excerpt(engine, doc_id, start, end, most=_READ)))
-
-        return await _tell(indexes.run(index, read))
-
-    @server.tool(title="Outline a document", annotations=_READS)
+    @_tool(server, "Outline a document")
     async def document_outline(doc_id: _DocId, index: _Index = None) -> Headings:
         """List the first 200 headings of a document, or functions and classes of source code, with their places."""
 
@@ -251,40 +228,32 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
             document = Document(doc_id, text=engine.read(doc_id, 0, _OUTLINED), kind=info.kind)
             return Headings(doc_id=doc_id, headings=outline(document)[:_LISTED])
 
-        return await _tell(indexes.run(index, read))
+        return await indexes.run(index, read)
 
-    @server.tool(title="Check citations", annotations=_READS)
+    @_tool(server, "Check citations")
     async def check(
         text: Annotated[str, Field(max_length=200_000, description="Your answer; its quotations are looked for.")],
         index: _Index = None,
     ) -> Checks:
         """Tell of every quotation in a text whether the user's documents have it, word for word, and where."""
-        return await _tell(indexes.run(index, lambda engine: Checks(citations=engine.check(text))))
+        return await indexes.run(index, lambda engine: Checks(citations=engine.check(text)))
 
-    @server.tool(title="List documents", annotations=_READS)
+    @_tool(server, "List documents")
     async def list_documents(
         filter: _Filter = None,
         cursor: Annotated[str | None, Field(max_length=2_000, description="From the reply before.")] = None,
         index: _Index = None,
     ) -> Listing:
         """List the user's documents by id, 200 at a time."""
-
-        def read(engine: Engine) -> Listing:
-            found = engine.documents(filter=filter, after=cursor, limit=_LISTED + 1)
-            if filter and not found and (why := explain_filter(engine.documents, filter)):
-                raise UsageError(why)
-            listed = [
-                Listed(doc_id=d.doc_id, title=d.title, kind=d.kind, characters=d.characters, pages=d.pages)
-                for d in found[:_LISTED]
-            ]
-            return Listing(documents=listed, cursor=listed[-1].doc_id if len(found) > _LISTED else None)
-
-        return await _tell(indexes.run(index, read))
+        served = indexes.find(index)
+        documents = await served.run(lambda engine: engine.documents(filter=filter, after=cursor, limit=_LISTED + 1))
+        await _check_filter(served, filter, documents)
+        listed = [Listed.model_validate(info, from_attributes=True) for info in documents[:_LISTED]]
+        return Listing(documents=listed, cursor=listed[-1].doc_id if len(documents) > _LISTED else None)
 
 
 def _to_passage(span: Span) -> Passage:
-    names = ("doc_id", "place", "url", "section", "start", "end", "page", "score", "text")
-    return Passage(**{name: getattr(span, name) for name in names})
+    return Passage.model_validate(span, from_attributes=True)
 
 
 def _add_resources(server: MCPServer[Any], indexes: ServedIndexes) -> None:
@@ -302,7 +271,7 @@ def _add_resources(server: MCPServer[Any], indexes: ServedIndexes) -> None:
 
 
 def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes, uploads: Uploads) -> None:
-    @server.tool(title="Add a document", annotations=_WRITES)
+    @_tool(server, "Add a document", _WRITES)
     async def add_document(
         doc_id: Annotated[str, Field(max_length=2_000, description="Such as notes/today.md.")],
         text: Annotated[str, Field(min_length=1, max_length=1_000_000)],
@@ -310,26 +279,20 @@ def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes, uploads: 
         index: _Index = None,
     ) -> Change:
         """Add a text to the user's documents, or replace the one of this id."""
+        kind = "markdown" if doc_id.lower().endswith((".md", ".markdown")) else "text"
+        document = Document(doc_id, doc_id, text, title or doc_id, kind)
+        job = await uploads.add_document(indexes.find(index), document)
+        deadline = time.monotonic() + _PATIENCE
+        while not job.ended and time.monotonic() < deadline:
+            await asyncio.sleep(_INTERVAL)
+        if job.error:
+            raise ToolError(job.error)
+        if job.report is None:
+            raise ToolError(f"{doc_id} is accepted and still being indexed; search for it in a while")
+        return Change(added=job.report.added, updated=job.report.updated, unchanged=job.report.unchanged)
 
-        async def add() -> Change:
-            served = indexes.find(index)
-            kind = "markdown" if doc_id.lower().endswith((".md", ".markdown")) else "text"
-            document = Document(doc_id, doc_id, text, title or doc_id, kind)
-            job = await served.run(lambda _: uploads.add_document(served, document))
-            deadline = time.monotonic() + _PATIENCE
-            while not job.ended and time.monotonic() < deadline:
-                await asyncio.sleep(_INTERVAL)
-                job = uploads.find(job.job_id)
-            if job.error:
-                raise ToolError(job.error)
-            if job.report is None:
-                raise ToolError(f"{doc_id} is accepted and still being indexed; search for it in a while")
-            return Change(added=job.report.added, updated=job.report.updated, unchanged=job.report.unchanged)
-
-        return await _tell(add())
-
-    @server.tool(title="Remove a document", annotations=_WRITES)
+    @_tool(server, "Remove a document", _WRITES)
     async def remove_document(doc_id: Annotated[str, Field(max_length=2_000)], index: _Index = None) -> Change:
         """Remove a document from the index; a file that was not uploaded is left where it is."""
         served = indexes.find(index)
-        return await _tell(served.run(lambda _: Change(removed=uploads.remove(served, doc_id))))
+        return await served.run(lambda _: Change(removed=uploads.remove(served, doc_id)))

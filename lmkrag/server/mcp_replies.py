@@ -63,17 +63,6 @@ class AnswerWithQuotations(BaseModel):
     citations: list[Quotation]
 
 
-class Excerpt(BaseModel):
-    """Characters ``[start, end)`` of a document that has ``characters``."""
-
-    doc_id: str
-    title: str
-    start: int
-    end: int
-    characters: int
-    text: str
-
-
 class Checks(BaseModel):
     """What became of each quotation: same, moved, reworded or gone."""
 

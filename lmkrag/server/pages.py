@@ -4,9 +4,9 @@ import threading
 from itertools import pairwise
 from pathlib import Path
 
-from lmkrag.corpus.isolated import IsolatedLoader
-from lmkrag.corpus.scans import SCANNED
 from lmkrag.errors import DocumentError, UsageError
+from lmkrag.formats.isolated import IsolatedLoader
+from lmkrag.formats.scans import SCANNED
 from lmkrag.specs import ATTACHED_TO
 from lmkrag.types import DocumentInfo
 
@@ -44,16 +44,16 @@ class Pages:
         """
         _check(info, 1)
         borders = [*info.page_starts, info.characters]
-        found: list[tuple[int, list[tuple[float, float, float, float]]]] = []
+        places: list[tuple[int, list[tuple[float, float, float, float]]]] = []
         for number, (first, stop) in enumerate(pairwise(borders), 1):
             low, high = max(start, first), min(end, stop)
-            if low < high and len(found) < _MOST_PAGES:
+            if low < high and len(places) < _MOST_PAGES:
                 with self._guard:
                     scanned = number in info.meta.get(SCANNED, ())
                     find = self._loader.find_scanned if scanned else self._loader.find_rectangles
                     rectangles = find(Path(info.path), info.fingerprint, number, low - first, high - first)
-                found.append((number, rectangles))
-        return found
+                places.append((number, rectangles))
+        return places
 
     def close(self) -> None:
         """End the process."""

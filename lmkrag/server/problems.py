@@ -120,14 +120,14 @@ def handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        found = [{"loc": list(map(str, item["loc"])), "msg": item["msg"]} for item in error.errors()]
+        details = [{"loc": list(map(str, item["loc"])), "msg": item["msg"]} for item in error.errors()]
         unreadable = any(item["type"] == "json_invalid" for item in error.errors())
-        detail = "; ".join(f"{'.'.join(item['loc'][1:]) or 'body'}: {item['msg']}" for item in found[:5])
+        detail = "; ".join(f"{'.'.join(item['loc'][1:]) or 'body'}: {item['msg']}" for item in details[:5])
         kind = request.headers.get("content-type", "none")
-        if any(item["loc"] == ["body"] for item in found) and "json" not in kind:
+        if any(item["loc"] == ["body"] for item in details) and "json" not in kind:
             detail = f"send the body as JSON with the header Content-Type: application/json, not {kind}"
         title = "The request is not JSON" if unreadable else "Invalid request"
-        problem = Problem(400 if unreadable else 422, "invalid", title, detail, errors=found[:20])
+        problem = Problem(400 if unreadable else 422, "invalid", title, detail, errors=details[:20])
         return problem.to_response(request.url.path)
 
     @app.exception_handler(HTTPException)

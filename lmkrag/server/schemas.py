@@ -5,9 +5,11 @@ from typing import Annotated, Any, Literal, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model
 
+from lmkrag.results import Answer, Span
 from lmkrag.search.checking import CitationCheck
 from lmkrag.search.request import AskOptions, SearchOptions, to_pydantic
-from lmkrag.types import MAX_DOC_ID, DocumentInfo, Quote, SentenceScore, ShortAnswer, Span
+from lmkrag.serialization import CitationRecord
+from lmkrag.types import MAX_DOC_ID, DocumentInfo, SentenceScore
 
 MAX_QUERY = 10_000
 """Characters of a question."""
@@ -77,8 +79,8 @@ Blocks = list[dict[str, Any]]
 
 _SPAN_FIELDS: dict[str, Any] = {
     **{
-        one.name: (get_type_hints(Span)[one.name], ... if one.default is MISSING else one.default)
-        for one in fields(Span)
+        each.name: (get_type_hints(Span)[each.name], ... if each.default is MISSING else each.default)
+        for each in fields(Span)
     },
     "meta": (dict[str, Any], {}),
     "place": (str, Field(description="Where it is: `notes.md:12`, `report.pdf, page 3`.")),
@@ -108,36 +110,18 @@ class BatchReply(BaseModel):
     results: list[NamedSpans]
 
 
-class CitationModel(BaseModel):
-    """``[number]`` of an answer: characters of a document, quoted exactly."""
-
-    number: int
-    doc_id: str
-    path: str
-    start: int
-    end: int
-    page: int | None
-    place: str
-    url: str
-    quote: str
-
-
-class AnswerReply(BaseModel):
-    """An answer; ``found`` is false when the documents do not answer the question."""
-
-    question: str
-    answer: str = Field(description="The same as `text`, for programs that were written before version 0.1.0.")
-    text: str
-    found: bool
-    reader: str
-    citations: list[CitationModel]
-    short: list[ShortAnswer]
-    confidence: float | None
-    warnings: list[str]
-    missing: list[str]
-    quotes: list[Quote]
-    spans: list[SpanModel]
-    blocks: Blocks | None = Field(None, description="With `blocks`: what is shown of the answer.")
+_ANSWER_FIELDS: dict[str, Any] = {
+    "question": (str, ...),
+    **{name: (kind, ...) for name, kind in get_type_hints(Answer).items()},
+    "citations": (list[CitationRecord], ...),
+    "spans": (list[SpanModel], ...),
+    "blocks": (Blocks | None, Field(None, description="With `blocks`: what is shown of the answer.")),
+}
+AnswerReply: Any = create_model(
+    "AnswerReply",
+    __doc__="An answer; ``found`` is false when the documents do not answer the question.",
+    **_ANSWER_FIELDS,
+)
 
 
 class DocumentsReply(BaseModel):
@@ -207,12 +191,6 @@ class JobReply(BaseModel):
     total: int
     error: str | None = None
     report: dict[str, Any] | None = None
-
-
-class JobsReply(BaseModel):
-    """Jobs, the newest first."""
-
-    jobs: list[JobReply]
 
 
 class RemovedReply(BaseModel):
@@ -288,33 +266,6 @@ class ExamplesReply(BaseModel):
     """Questions or topics to begin with."""
 
     questions: list[str]
-
-
-class FeedbackBody(_Request):
-    """A verdict on a span."""
-
-    question: Question
-    doc_id: str = Field(min_length=1, max_length=2_000)
-    start: int = Field(ge=0)
-    end: int = Field(ge=1)
-    verdict: Literal["up", "down", "none"] = Field(description='"none" takes an earlier verdict back.')
-    index: IndexName = None
-
-
-class FeedbackModel(BaseModel):
-    """A verdict that was stored."""
-
-    question: str
-    doc_id: str
-    start: int
-    end: int
-    verdict: Literal["up", "down", "none"]
-
-
-class FeedbackReply(BaseModel):
-    """Verdicts on what was found for a question."""
-
-    verdicts: list[FeedbackModel]
 
 
 class LoginBody(_Request):

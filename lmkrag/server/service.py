@@ -6,7 +6,6 @@ from typing import Annotated
 from fastapi import Depends, Request
 
 from lmkrag.readers.base import Reader
-from lmkrag.server.feedback import FeedbackFiles
 from lmkrag.server.guard import Guard
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.metrics import Metrics
@@ -26,7 +25,6 @@ class Service:
     indexes: ServedIndexes
     metrics: Metrics
     pages: Pages
-    feedback: FeedbackFiles
     uploads: Uploads | None
     guard: Guard | None = None
     ready: bool = False

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from lmkrag.corpus.remote_files import is_url
 from lmkrag.errors import UsageError
 from lmkrag.readers.base import Reader
 
@@ -16,7 +15,7 @@ _NAME = re.compile(r"[\w.-]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class ServerLimits:
     """How much a server takes on.
 
     Args:
@@ -60,7 +59,7 @@ class ServerSettings:
     """How to serve.
 
     Args:
-        indexes: directories by the names that they are served under; on a Ray cluster also URLs of snapshots.
+        indexes: directories by the names that they are served under.
         host: address to listen on.
         port: to listen on; 0 for any that is free.
         writable: whether documents may be added and removed.
@@ -79,7 +78,7 @@ class ServerSettings:
         UsageError: there is no index, or no token where there must be one.
     """
 
-    indexes: Mapping[str, Path | str]
+    indexes: Mapping[str, Path]
     host: str = "127.0.0.1"
     port: int = 8700
     writable: bool = False
@@ -90,7 +89,7 @@ class ServerSettings:
     rerank: bool = True
     rerank_timeout_ms: float | None = 100.0
     rerank_model: str | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: ServerLimits = field(default_factory=ServerLimits)
     progress: Callable[[], IndexingProgress | None] | None = None
 
     @property
@@ -128,22 +127,18 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def name_indexes(values: tuple[str, ...]) -> dict[str, Path | str]:
-    """Return index directories and URLs by name, from ``NAME=DIR`` or ``DIR``, which is called as the directory.
+def name_indexes(values: tuple[str, ...]) -> dict[str, Path]:
+    """Return index directories by name, from ``NAME=DIR`` or ``DIR``, which is called as the directory.
 
     Raises:
         UsageError: two have one name.
     """
-    named: dict[str, Path | str] = {}
+    named: dict[str, Path] = {}
     for value in values:
-        name, given, folder = value.partition("=")
-        source = folder if given and _NAME.fullmatch(name) else value
-        path = source if is_url(source) else Path(source)
-        if path is source:
-            name = name if source is folder else source.rstrip("/").rpartition("/")[2]
-        else:
-            name = name if source is folder else Path(source).resolve().name
+        name, separator, folder = value.partition("=")
+        if not (separator and _NAME.fullmatch(name)):
+            name, folder = Path(value).resolve().name, value
         if name in named:
             raise UsageError(f"two indexes are called {name!r}: name them with --index NAME=DIR")
-        named[name] = path
+        named[name] = Path(folder)
     return named

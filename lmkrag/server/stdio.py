@@ -6,12 +6,12 @@ from pathlib import Path
 from lmkrag.readers.base import Reader
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.mcp import create_mcp_server
-from lmkrag.server.settings import Limits
+from lmkrag.server.settings import ServerLimits
 from lmkrag.server.uploads import Uploads
 from lmkrag.server.workers import Workers
 
 
-def serve_stdio(paths: Mapping[str, Path | str], *, reader: Reader, writable: bool, limits: Limits) -> None:
+def serve_stdio(paths: Mapping[str, Path], *, reader: Reader, writable: bool, limits: ServerLimits) -> None:
     """Serve until standard input ends. The indexes are open before the first word is read.
 
     Raises:

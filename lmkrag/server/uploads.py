@@ -1,10 +1,7 @@
-"""Uploads: documents that clients send, kept beside the index and indexed one batch after the other.
+"""Uploads: files that clients send are stored in a folder beside the index, which is indexed, also at start.
 
-    INDEX.uploads/notes/today.md    a file, under the name of its document
-    INDEX.uploads/.pending/         a record of each upload that is accepted and not indexed yet
-    INDEX.uploads/.incoming/        what is being received
-
-An upload is accepted once its record and its file are on disk. What a crash leaves is indexed when the server starts.
+An upload is accepted once its file was renamed into the folder. What a crash left unindexed is indexed when the next
+server starts, and so are files that people put there.
 """
 
 import asyncio
@@ -14,143 +11,130 @@ import logging
 import queue
 import shutil
 import threading
+import time
 import uuid
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from lmkrag.errors import DocumentNotFound, IndexLocked, LmkragError, StorageError, UsageError
 from lmkrag.index.files import sync
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.problems import Problem, busy
-from lmkrag.server.settings import Limits
-from lmkrag.server.upload_records import (
-    Job,
-    check_doc_id,
-    read_records,
-    record_file,
-    uploaded_file,
-    uploads_folder,
-    write_record,
-)
+from lmkrag.server.settings import ServerLimits
+from lmkrag.server.upload_folder import list_uploads, upload_files, uploads_folder
 from lmkrag.types import Document, IndexReport
 
 _REMEMBERED = 200  # jobs that have ended
-_PAUSE = 0.05  # seconds
-_LOCKED = 2.0  # seconds until another writer of the index is asked again
+_PAUSE = 0.5  # seconds until a batch is tried again that another writer or a removal got in the way of
 _PATIENCE = 20.0  # seconds that a removal waits for the batch that is being indexed
 _logger = logging.getLogger(__name__)
 
 
 class _Interrupted(Exception):
-    """The batch is given up: the server stops, or a document of it is removed."""
+    """The batch is given up for now: the server stops, or a document is removed."""
+
+
+@dataclass(slots=True)
+class UploadJob:
+    """An upload on its way into an index. ``done`` and ``total`` are bytes."""
+
+    doc_id: str
+    job_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    state: str = "waiting"
+    done: int = 0
+    total: int = 0
+    error: str | None = None
+    report: IndexReport | None = None
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.state in ("done", "failed")
+
+    def end(self, *, error: str | None = None, report: IndexReport | None = None) -> None:
+        """Note how it ended."""
+        self.done, self.error, self.report = self.total, error, report
+        self.state = "failed" if error else "done"  # last: who sees it reads the others
 
 
 class Uploads:
-    """Accepts uploads and indexes them. State: a thread and a lock for each index, and the jobs that are known."""
+    """Accepts uploads and indexes them. State: a thread, and the jobs that are known."""
 
-    def __init__(self, indexes: ServedIndexes, limits: Limits) -> None:
-        """Begin with what an earlier server accepted and did not index."""
+    def __init__(self, indexes: ServedIndexes, limits: ServerLimits) -> None:
+        """Begin to index what is in the folders of the indexes."""
         self._limits = limits
-        self._guard = threading.Lock()  # of what is in memory
-        self._disk = threading.Lock()
-        self._jobs: OrderedDict[str, Job] = OrderedDict()
-        self._receiving = 0  # bytes
-        self._stopping = threading.Event()
-        self._removed: set[tuple[str, str]] = set()  # index and document of removals that wait for a batch
-        self._queues: dict[str, queue.Queue[str | None]] = {}
-        self._writing = {name: threading.Lock() for name in indexes.by_name}
-        self._threads = []
-        for index in indexes.by_name.values():
-            self._queues[index.name] = queue.Queue()
+        self._guard = threading.Lock()  # of jobs and folders
+        self._jobs: dict[str, UploadJob] = {}
+        self._writing = threading.Lock()
+        self._interrupt, self._stopping = threading.Event(), threading.Event()
+        self._waiting: queue.SimpleQueue[tuple[ServedIndex, UploadJob] | None] = queue.SimpleQueue()
+        served = list(indexes.by_name.values())
+        for index in served:
             shutil.rmtree(uploads_folder(index.path) / ".incoming", ignore_errors=True)
-            for record in read_records(index.path):
-                self._put(Job(record["job_id"], index.name, record["doc_id"]))
-                self._queues[index.name].put(record["job_id"])
-            thread = threading.Thread(target=self._work, args=(index,), name=f"lmkrag-add-{index.name}")
-            thread.start()
-            self._threads.append(thread)
+        self._thread = threading.Thread(target=self._work, args=(served,), name="lmkrag-add")
+        self._thread.start()
 
-    # Accepting
+    async def add_document(self, index: ServedIndex, document: Document) -> UploadJob:
+        """Accept a document that is in no file; raises what :meth:`receive` does."""
 
-    async def receive(self, index: ServedIndex, doc_id: str, body: AsyncIterator[bytes]) -> Job:
+        async def body() -> AsyncIterator[bytes]:
+            yield json.dumps(asdict(document)).encode()
+
+        return await self.receive(index, document.doc_id, body(), is_json=True)
+
+    async def receive(
+        self, index: ServedIndex, doc_id: str, body: AsyncIterator[bytes], *, is_json: bool = False
+    ) -> UploadJob:
         """Accept a file, which is written to disk as it comes; the end of ``doc_id`` tells its format.
 
         Raises:
             UsageError: its id can't be used. StorageError: it can't be stored. Problem: too much is waiting.
         """
-        check_doc_id(doc_id)
-        self._check_room()
-        received = uploads_folder(index.path) / ".incoming" / uuid.uuid4().hex
-        size = 0
+        upload_files(index.path, doc_id)
+        job = UploadJob(doc_id)
+        with self._guard:
+            self._jobs[job.job_id] = job
+        received = uploads_folder(index.path) / ".incoming" / job.job_id
         try:
+            self._check_room()
             with _storing():
                 received.parent.mkdir(parents=True, exist_ok=True)
                 with received.open("wb") as file:
                     async for piece in body:
                         file.write(piece)
-                        size += len(piece)
-                        with self._guard:
-                            self._receiving += len(piece)
+                        job.total += len(piece)
                         self._check_room()
-                await asyncio.to_thread(sync, received)
-            return await asyncio.to_thread(self._accept, index, doc_id, size, received=received)
-        finally:
+                await asyncio.to_thread(self._store, index, doc_id, received, is_json=is_json)
+        except BaseException:
             received.unlink(missing_ok=True)
             with self._guard:
-                self._receiving -= size
-
-    def add_document(self, index: ServedIndex, document: Document) -> Job:
-        """Accept a document that is in no file.
-
-        Raises:
-            UsageError: its id can't be used. StorageError: it can't be stored. Problem: too much is waiting.
-        """
-        check_doc_id(document.doc_id)
-        self._check_room()
-        return self._accept(index, document.doc_id, len(document.text), document=document)
-
-    def _accept(
-        self,
-        index: ServedIndex,
-        doc_id: str,
-        size: int,
-        *,
-        received: Path | None = None,
-        document: Document | None = None,
-    ) -> Job:
-        """Record an upload, put its file in place, and have it indexed."""
-        job = Job(uuid.uuid4().hex, index.name, doc_id, total=size)
-        record: dict[str, Any] = {"job_id": job.job_id, "doc_id": doc_id}
-        if document is not None:
-            record["document"] = asdict(document)
-        with self._disk, _storing():
-            target = uploaded_file(index.path, doc_id)
-            if received is not None:
-                target.parent.mkdir(parents=True, exist_ok=True)
-            write_record(index.path, record)
-            if received is not None:
-                received.replace(target)
-                sync(target.parent)
-            else:
-                target.unlink(missing_ok=True)  # else an earlier file of this name would be indexed again
-        self._put(job)
-        self._queues[index.name].put(job.job_id)
+                del self._jobs[job.job_id]
+            raise
+        self._waiting.put((index, job))
         return job
 
-    def _check_room(self) -> None:
+    def _store(self, index: ServedIndex, doc_id: str, received: Path, *, is_json: bool) -> None:
+        """Move a received file to its place; it replaces an earlier upload of the same id."""
+        sync(received)
         with self._guard:
-            waiting = [job for job in self._jobs.values() if not job.ended]
-            pending = self._receiving + sum(job.total for job in waiting)
-            full = len(waiting) >= self._limits.waiting_uploads or pending > self._limits.pending
-        if full:
-            raise busy("too many uploads are waiting to be indexed; try again in a few seconds")
+            file, document = upload_files(index.path, doc_id)
+            target, other = (document, file) if is_json else (file, document)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            other.unlink(missing_ok=True)  # first: of one id there are never both
+            received.replace(target)
+            sync(target.parent)
 
-    # Jobs
+    def _check_room(self) -> None:
+        """Refuse what is more than may wait, and forget old jobs."""
+        with self._guard:
+            for job_id in [job.job_id for job in self._jobs.values() if job.ended][:-_REMEMBERED]:
+                del self._jobs[job_id]
+            waiting = [job.total for job in self._jobs.values() if not job.ended]
+            if len(waiting) > self._limits.waiting_uploads or sum(waiting) > self._limits.pending:
+                raise busy("too many uploads are waiting to be indexed; try again in a few seconds")
 
-    def find(self, job_id: str) -> Job:
+    def find(self, job_id: str) -> UploadJob:
         """Return a job.
 
         Raises:
@@ -162,157 +146,116 @@ class Uploads:
             raise Problem(404, "unknown-job", "No such job", f"no job {job_id!r}")
         return job
 
-    def all(self, index: str) -> list[Job]:
-        """Return the jobs of an index, the newest first."""
-        with self._guard:
-            return [job for job in reversed(self._jobs.values()) if job.index == index]
-
-    def _put(self, job: Job) -> None:
-        with self._guard:
-            self._jobs[job.job_id] = job
-            ended = [known.job_id for known in self._jobs.values() if known.ended]
-            for job_id in ended[:-_REMEMBERED]:
-                del self._jobs[job_id]
-
-    # Removing
-
     def remove(self, index: ServedIndex, doc_id: str) -> int:
         """Remove a document from the index, with its upload if it has one; return how many there were: 1.
 
-        An upload that waits is given up, one that is being indexed is interrupted.
+        An upload that waits is given up, and so is one that is being indexed.
 
         Raises:
             DocumentNotFound: there is neither. Problem: what is being indexed does not end. StorageError: somebody
                 else writes.
         """
-        key = (index.name, doc_id)
-        self._removed.add(key)
-        try:
-            if not self._writing[index.name].acquire(timeout=_PATIENCE):
+        deadline = time.monotonic() + _PATIENCE
+        while not self._writing.acquire(timeout=_PAUSE / 10):
+            self._interrupt.set()
+            if time.monotonic() > deadline:
                 raise busy("documents are being indexed; try again in a few seconds")
+        try:
             try:
-                waiting = self._withdraw(index, doc_id)
-                try:
-                    index.engine.documents(doc_ids=[doc_id])
-                except DocumentNotFound:
-                    if not waiting:
-                        raise
-                    return 1
-                return index.engine.remove(doc_id)
-            finally:
-                self._writing[index.name].release()
+                index.engine.documents(doc_ids=[doc_id])
+            except DocumentNotFound:
+                if not self._remove_file(index, doc_id):
+                    raise
+                return 1
+            count = index.engine.remove(doc_id)
+            self._remove_file(index, doc_id)
+            return count
         finally:
-            self._removed.discard(key)
+            self._writing.release()
 
-    def _withdraw(self, index: ServedIndex, doc_id: str) -> bool:
-        """Take back the uploads of a document; return whether one was waiting."""
-        with contextlib.suppress(UsageError), _storing(), self._disk:  # what was not uploaded may have any id
-            target = uploaded_file(index.path, doc_id)
-            target.unlink(missing_ok=True)
-            record_file(index.path, doc_id).unlink(missing_ok=True)
-            with contextlib.suppress(OSError):  # until a folder is not empty
-                for folder in target.relative_to(uploads_folder(index.path)).parents[:-1]:
-                    (uploads_folder(index.path) / folder).rmdir()
-        waiting = [job for job in self.all(index.name) if job.doc_id == doc_id and not job.ended]
-        for job in waiting:
-            self._put(replace(job, state="failed", error="removed before it was indexed"))
-        return bool(waiting)
+    def _remove_file(self, index: ServedIndex, doc_id: str) -> bool:
+        """Remove an upload, and folders that are empty then; return whether there was one."""
+        folder = uploads_folder(index.path)
+        with _storing(), self._guard:
+            try:
+                uploads = [file for file in upload_files(index.path, doc_id) if file.is_file()]
+            except UsageError:  # a document that was not uploaded may have any id
+                return False
+            for file in uploads:
+                file.unlink()
+                with contextlib.suppress(OSError):  # until a folder is not empty
+                    for parent in file.relative_to(folder).parents[:-1]:
+                        (folder / parent).rmdir()
+        return bool(uploads)
 
-    # Indexing, on the index's thread
-
-    def _work(self, index: ServedIndex) -> None:
-        waiting = self._queues[index.name]
+    def _work(self, indexes: list[ServedIndex]) -> None:
+        """Index the folders, then all uploads that wait, again and again."""
+        jobs = [(index, UploadJob(doc_id)) for index in indexes for doc_id in list_uploads(index.path)]
         while not self._stopping.is_set():
-            batch = [waiting.get()]
             with contextlib.suppress(queue.Empty):
+                items = [self._waiting.get(timeout=_PAUSE if jobs else None)]
                 while True:
-                    batch.append(waiting.get_nowait())
-            try:
-                self._index(index, [job_id for job_id in batch if job_id is not None])
-            except Exception as error:  # the thread must not end: later uploads would never be indexed
-                _logger.error("%s: uploads could not be indexed", index.name, exc_info=error)
+                    jobs += [item for item in items if item is not None]
+                    items = [self._waiting.get_nowait()]
+            for index in dict.fromkeys(index for index, _ in jobs):
+                batch = [job for served, job in jobs if served is index]
+                try:
+                    with self._writing:
+                        self._interrupt.clear()
+                        self._add(index, batch)
+                except (_Interrupted, IndexLocked):
+                    for job in batch:
+                        job.state = job.state if job.ended else "waiting"
+                except Exception as error:  # the thread must not end: later uploads would never be indexed
+                    self._fail(index, batch, error)
+            jobs = [(index, job) for index, job in jobs if not job.ended]
 
-    def _index(self, index: ServedIndex, job_ids: list[str]) -> None:
-        """Index some uploads; wait while another process writes."""
-        while not self._stopping.is_set():
-            jobs = [job for job_id in job_ids if (job := self._jobs.get(job_id)) is not None and not job.ended]
-            if not jobs:
-                return
-            try:
-                with self._writing[index.name]:
-                    self._add(index, {job.doc_id: job for job in jobs})  # of two of one document the later
-                for job in jobs:
-                    if not self.find(job.job_id).ended:  # a later upload took its place
-                        self._put(replace(job, state="done", report=IndexReport()))
-                return
-            except _Interrupted:  # the removal gets the lock first
-                while self._is_removing(index) and not self._stopping.is_set():
-                    self._stopping.wait(_PAUSE)
-            except IndexLocked:
-                for job in jobs:
-                    self._change(job, state="waiting")
-                self._stopping.wait(_LOCKED)
-            except Exception as error:
-                if not isinstance(error, LmkragError):
-                    _logger.error("%s: uploads could not be indexed", index.name, exc_info=error)
-                for job in jobs:
-                    self._end(index, job, error=_describe(error, index))
-                return
+    def _fail(self, index: ServedIndex, jobs: list[UploadJob], error: Exception) -> None:
+        reason = "this is a bug; the server's log says more"
+        if isinstance(error, LmkragError):
+            reason = str(index.to_problem(error))
+        else:
+            _logger.error("%s: uploads could not be indexed", index.name, exc_info=error)
+        for job in jobs:
+            if not job.ended:
+                job.end(error=reason)
 
-    def _is_removing(self, index: ServedIndex) -> bool:
-        return any(name == index.name for name, _ in self._removed.copy())
-
-    def _add(self, index: ServedIndex, jobs: dict[str, Job]) -> None:
-        """Add a batch; each job ends with what became of its document."""
+    def _add(self, index: ServedIndex, jobs: list[UploadJob]) -> None:
+        """Add a batch; each job ends with what became of its document, as the folder has it now."""
         files: dict[str, Path] = {}
-        documents: list[Document] = []
-        for doc_id, job in jobs.items():
-            self._change(job, state="running")
-            try:
-                record = json.loads(record_file(index.path, doc_id).read_bytes())
-                if "document" in record:
-                    documents.append(Document(**record["document"]))
-                else:
-                    files[doc_id] = uploaded_file(index.path, doc_id)
-            except (LmkragError, OSError, ValueError, TypeError) as error:
-                self._end(index, job, error=_describe(error, index))
-        started: dict[str, int] = {}
+        documents: dict[str, Path] = {}
+        for job in jobs:
+            job.state = "running"
+            file, document = upload_files(index.path, job.doc_id)
+            if file.is_file():
+                files[job.doc_id] = file
+            elif document.is_file():
+                documents[job.doc_id] = document
+            else:
+                job.end(error="removed before it was indexed")
+        latest = {job.doc_id: job for job in jobs}
+        offsets: dict[str, int] = {}
 
         def progress(name: str, done: int, _: int) -> None:
-            if self._stopping.is_set() or self._is_removing(index):
+            if self._stopping.is_set() or self._interrupt.is_set():
                 raise _Interrupted
-            job = jobs.get(name)
-            if job is not None:
-                done -= started.setdefault(name, done)
-                self._change(job, done=min(done, job.total))
+            if (job := latest.get(name)) is not None:
+                job.done = min(done - offsets.setdefault(name, done), job.total)
 
-        for source in (files, documents):
-            if source:
+        values = (Document(**json.loads(path.read_bytes())) for path in documents.values())
+        for doc_ids, source in ((files, files), (documents, values)):
+            if doc_ids:
                 report = index.engine.add(source, progress=progress)
-                reasons = {one.path: one.reason for one in report.skipped}
-                for doc_id in files if source is files else [document.doc_id for document in documents]:
-                    self._end(index, jobs[doc_id], error=reasons.get(doc_id), report=report)
-
-    def _change(self, job: Job, **values: Any) -> None:
-        known = self.find(job.job_id)
-        if not known.ended:
-            self._put(replace(known, **values))
-
-    def _end(self, index: ServedIndex, job: Job, *, error: str | None, report: IndexReport | None = None) -> None:
-        """Note how a job ended, and forget its record unless a later upload of the document has written another."""
-        self._change(job, state="failed" if error else "done", done=job.total, error=error, report=report)
-        path = record_file(index.path, job.doc_id)
-        with self._disk, contextlib.suppress(OSError, ValueError):
-            if json.loads(path.read_bytes())["job_id"] == job.job_id:
-                path.unlink()
+                reasons = {skipped.path: skipped.reason for skipped in report.skipped}
+                for job in jobs:
+                    if job.doc_id in doc_ids:
+                        job.end(error=reasons.get(job.doc_id), report=report)
 
     def close(self) -> None:
         """Stop after the document that is being encoded; the next server goes on with what is not whole."""
         self._stopping.set()
-        for waiting in self._queues.values():
-            waiting.put(None)
-        for thread in self._threads:
-            thread.join()
+        self._waiting.put(None)
+        self._thread.join()
 
 
 @contextlib.contextmanager
@@ -321,10 +264,3 @@ def _storing() -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageError(f"the upload can't be stored ({error.strerror or error})") from error
-
-
-def _describe(error: Exception, index: ServedIndex) -> str:
-    """An error as clients may see it."""
-    return (
-        str(index.to_problem(error)) if isinstance(error, LmkragError) else "this is a bug; the server's log says more"
-    )

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 from lmkrag.server.problems import Problem, busy
-from lmkrag.server.settings import Limits
+from lmkrag.server.settings import ServerLimits
 
 Result = TypeVar("Result")
 
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 class Workers:
     """Runs blocking calls, a few at once and a bounded number waiting. State: the threads, and how much they have."""
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: ServerLimits) -> None:
         """Take how many run and how many wait."""
         self._limits = limits
         self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="lmkrag-search")

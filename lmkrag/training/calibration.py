@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from lmkrag.arrays import Ids, Vectors
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.loading import load_parts, read_config
 from lmkrag.encoder.onnx_model import OnnxModel
@@ -20,6 +19,7 @@ from lmkrag.models.session import Session
 from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.inputs import PairTokenizer
 from lmkrag.reranker.landmark import read_body
+from lmkrag.sentences.split import split_sentences
 from lmkrag.training.graphs import write_encoder_graphs, write_reranker_graphs
 from lmkrag.training.mining import MinedQuestion
 

@@ -8,10 +8,10 @@ from typing import NamedTuple
 import numpy as np
 
 from lmkrag.arrays import Ids
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.dataset import load_dataset
+from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
 
 

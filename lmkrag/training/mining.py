@@ -14,8 +14,8 @@ from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.engine import Engine
 from lmkrag.evaluation.dataset import Query, load_dataset
 from lmkrag.index.live import Selection
-from lmkrag.index.opening import open_store
 from lmkrag.index.searchable import Searchable
+from lmkrag.index.store import IndexStore
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import query_words
 from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, prefer_named_document, score_matches
@@ -122,7 +122,7 @@ def _mine(settings: MiningSettings, chosen: RerankerSet) -> Iterator[MinedQuesti
     known = {document.doc_id for document in documents}
     queries = [query for query in dataset.queries if query.spans and query.doc_id in known]
     queries = [queries[number] for number in rng.permutation(len(queries))[: chosen.questions]]
-    store = open_store(index)
+    store = IndexStore.open(index)
     encoders = IndexEncoders(index, store.encoder)
     try:
         with store.reader.snapshot() as snapshot:

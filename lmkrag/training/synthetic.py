@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.dataset import write_records
 from lmkrag.readers.base import LanguageModelReader
+from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
 from lmkrag.types import Document
 

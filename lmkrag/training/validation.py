@@ -7,13 +7,13 @@ import numpy as np
 import torch
 
 from lmkrag.arrays import Floats, Ids, Vectors
-from lmkrag.corpus.sentences import split_sentences
-from lmkrag.corpus.structure import ParagraphTracker
 from lmkrag.encoder.landmark import EncoderInput, LandmarkEncoder
 from lmkrag.encoder.torch_model import TorchModel
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import Piece, overlap_at
 from lmkrag.search.fusion import fuse
+from lmkrag.sentences.split import split_sentences
+from lmkrag.sentences.structure import ParagraphTracker
 from lmkrag.specs import EncoderSpec
 from lmkrag.training.settings import TrainSettings
 from lmkrag.training.student import Student, tokenizer_of

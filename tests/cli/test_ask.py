@@ -61,15 +61,13 @@ def test_a_conversation(lmkrag, index):
     assert "Painted wood and plastic may not be burned at all. [1]" in result.stdout
 
 
-def test_own_prompts_and_settings_from_a_file(lmkrag, index, served, chat_server, causal_model, tmp_path):
+def test_own_prompts_and_settings_from_the_environment(lmkrag, index, served, chat_server, causal_model, tmp_path):
     (tmp_path / "answer.txt").write_text("$spans", "utf-8")
     result = lmkrag("ask", QUESTION, "--index", index, *served, "--prompts", tmp_path)
     assert result.returncode == 2
     assert "its placeholders must be $key, $question, $spans" in result.stderr
-    settings = f'reader = "openai"\nbase_url = "{chat_server}"\nmodel = "{causal_model}"\nmax_tokens = 60\n'
-    (tmp_path / "lmkrag").mkdir()
-    (tmp_path / "lmkrag" / "lmkrag.toml").write_text(f"[ask]\n{settings}", "utf-8")
-    result = lmkrag("ask", QUESTION, "--index", index, "--json", env={"XDG_CONFIG_HOME": str(tmp_path)})
+    settings = {"LMKRAG_READER": "openai", "LMKRAG_BASE_URL": chat_server, "LMKRAG_MODEL": str(causal_model)}
+    result = lmkrag("ask", QUESTION, "--index", index, "--json", "--max-tokens", 60, env=settings)
     assert json.loads(result.stdout)["reader"] == "openai"
 
 

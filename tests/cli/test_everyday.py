@@ -1,4 +1,4 @@
-"""Commands people keep: watch, doctor, completion, commands within a chat; what notebooks show."""
+"""Commands people keep: watch, status, completion, commands within a chat; what notebooks show."""
 
 import json
 import os
@@ -58,19 +58,25 @@ def test_operators_and_ratings(lmkrag, index):
     assert "fourteen days" in phrase["spans"][0]["text"]
 
 
-def test_doctor(lmkrag, index, tmp_path):
-    healthy = lmkrag("doctor", "--index", index)
+def test_status_checks_the_encoder_and_the_index(lmkrag, index, tmp_path):
+    healthy = lmkrag("status", "--check", "--index", index)
     assert healthy.returncode == 0, healthy.stdout
-    assert "5 documents" in healthy.stdout and "WRONG" not in healthy.stdout
-    checks = {item["check"]: item for item in json.loads(lmkrag("doctor", "--index", index, "--json").stdout)}
-    assert {"lmkrag", "onnxruntime", "encoder", "index", "disk"} <= checks.keys()
+    assert "documents    5\n" in healthy.stdout and "WRONG" not in healthy.stdout
+    record = json.loads(lmkrag("status", "--check", "--index", index, "--json").stdout)
+    assert record["documents"] == 5
+    checks = {item["check"]: item for item in record["checks"]}
+    assert checks.keys() == {"encoder", "files", "disk", "extras"}
     assert all(item["ok"] for item in checks.values())
-    assert "Onnx on cpu in float32" in checks["encoder"]["found"]
+    assert "Onnx on cpu in float32" in checks["encoder"]["detail"]
+    assert "checks" not in json.loads(lmkrag("status", "--index", index, "--json").stdout)
     segment = next((index / "segments").iterdir())
     segment.write_bytes(segment.read_bytes()[:-100] + b"\0" * 100)
-    sick = lmkrag("doctor", "--index", index)
-    assert sick.returncode == 1 and "WRONG  index" in sick.stdout and "lmkrag index-tools repair" in sick.stdout
-    assert "there is none at" in lmkrag("doctor", "--index", tmp_path / "none").stdout
+    sick = lmkrag("status", "--check", "--index", index)
+    assert sick.returncode == 1
+    assert "files        WRONG: " in sick.stdout and "lmkrag index-tools repair" in sick.stdout
+    assert lmkrag("status", "--index", index).returncode == 0
+    missing = lmkrag("status", "--check", "--index", tmp_path / "none")
+    assert missing.returncode == 1 and "no index here" in missing.stderr
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

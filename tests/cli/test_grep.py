@@ -9,8 +9,8 @@ import pytest
 
 from lmkrag import Engine, LandmarkEncoder
 from lmkrag.cli.serve import _open_cached_index
-from lmkrag.corpus.walk import walk
 from lmkrag.ingest.folder_cache import adopt_worktree, cached_index, rank_files
+from lmkrag.ingest.walk import walk
 
 SESSION = '''"""Sessions."""
 
@@ -124,7 +124,7 @@ def test_the_cached_index_of_a_served_folder_is_made_again(folder, monkeypatch, 
     ((name, index),) = _open_cached_index((folder,)).items()
     assert name == "project"
     with Engine.open(index) as engine:
-        assert engine.encoder.spec.fingerprint != "0" * 64  # and it loads: it is the one that ships
+        assert engine.encoders.encoder.spec.fingerprint != "0" * 64  # and it loads: it is the one that ships
 
 
 @pytest.mark.parametrize("fault", ["another encoder", "damaged"])

@@ -15,8 +15,8 @@ from lmkrag.cli import main
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-NOT_RUN = re.compile(r"<!-- not run: .*? -->\n```console\n.*?```", re.DOTALL)
-SERVERS = ("serve", "mcp", "chat", "doctor")  # they do not end, or look at the machine
+NOT_RUN = re.compile(r"<!-- not run: .*? -->\n```(?:console|python)\n.*?```", re.DOTALL)
+SERVERS = ("serve", "mcp", "chat")  # they do not end
 GIVEN_UP = [
     "second look",
     "as far as there are",
@@ -90,7 +90,7 @@ def test_commands_run(page, folder, monkeypatch):
 )
 def test_python_runs(page, folder, capsys):
     names: dict = {}
-    for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL):
+    for code in re.findall(r"```python\n(.*?)```", NOT_RUN.sub("", page.read_text()), re.DOTALL):
         if "localhost:8700" not in code:  # see tests/server/test_readme.py
             exec(code, names)
     if "engine" in names:

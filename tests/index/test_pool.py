@@ -149,7 +149,7 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 from lmkrag import Document, Engine
 engine = Engine.open({str(index)!r})
 if {loaded}:
-    engine.encoder.encode_queries(["The framework is loaded, its threads have run."] * 8)
+    engine.encoders.encoder.encode_queries(["The framework is loaded, its threads have run."] * 8)
 right = [span.text for span in engine.search({QUESTION!r})]
 children = []
 for number in range(3):

@@ -10,8 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lmkrag.corpus.sentences import split_sentences
-from lmkrag.corpus.structure import LEAD_IN, NO_CONTENT, ParagraphTracker, StructureTable
+from lmkrag import Engine
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog, catalog_texts, merging
 from lmkrag.index.staged import SentenceTable, Staged
@@ -22,6 +21,8 @@ from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.index.words.terms import query_words, split_words
 from lmkrag.search.candidates import SearchQuery
 from lmkrag.search.searcher import find_spans
+from lmkrag.sentences.split import split_sentences
+from lmkrag.sentences.structure import LEAD_IN, NO_CONTENT, ParagraphTracker, StructureTable
 from lmkrag.specs import EncoderSpec
 from lmkrag.types import Document
 
@@ -518,3 +519,17 @@ def test_documents_survive_whole(store):
     with store.reader.snapshot() as snapshot:
         for start, end in [(0, 10), (16_380, 16_390), (39_000, 50_000), (len(text) - 3, len(text))]:
             assert catalog_texts.read_text(snapshot.connection, row, start, end) == text[start:end]
+
+
+def test_an_index_with_shards_says_what_to_do(tmp_path, lmkrag):
+    """As a development version made it."""
+    (tmp_path / "shards.json").write_text('{"format": 1, "folder": "shards-2", "shards": 2}')
+    refused = f"{tmp_path}: an index with shards, which lmkrag no longer reads: index the sources again, elsewhere"
+    for create in (False, True):
+        with pytest.raises(IndexMismatch) as error:
+            Engine.open(tmp_path, create=create)
+        assert str(error.value) == refused
+    for command in (("search", "leave"), ("status",), ("index-tools", "reindex"), ("index-tools", "repair")):
+        done = lmkrag(*command, "--index", tmp_path)
+        assert (done.returncode, done.stderr) == (1, f"lmkrag: {refused}\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["shards.json"]

@@ -7,7 +7,7 @@ from email.message import EmailMessage
 import pytest
 
 from lmkrag import Engine
-from lmkrag.corpus.load import load_with_attachments
+from lmkrag.formats.load import load_with_attachments
 from lmkrag.ingest import pipeline as encoding
 
 
@@ -105,7 +105,7 @@ def test_a_changed_mail_and_its_attachments_are_one_commit(mail, folder, monkeyp
     (folder / "a.txt").write_text("A note that comes first, changed.")
     monkeypatch.setattr(encoding, "_COMMIT_SENTENCES", 1)
     monkeypatch.setattr(encoding, "_SEGMENT_ROWS", rows)
-    original = encoding._Batch.extend
+    original = encoding._PendingCommit.extend
 
     def extend(self, item, part):
         original(self, item, part)
@@ -113,7 +113,7 @@ def test_a_changed_mail_and_its_attachments_are_one_commit(mail, folder, monkeyp
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(encoding._Batch, "extend", extend)
+        patched.setattr(encoding._PendingCommit, "extend", extend)
         mail.add(folder)
     after = {info.doc_id: info.fingerprint for info in mail.documents()}
     assert after.keys() == before.keys()

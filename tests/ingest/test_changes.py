@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from lmkrag import Engine
-from lmkrag.corpus import isolated
-from lmkrag.corpus.load import load_document
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
+from lmkrag.formats import isolated
+from lmkrag.formats.load import load_document
 from lmkrag.serialization import to_json
 
 
@@ -228,7 +228,7 @@ def test_what_only_this_run_can_not_read_is_tried_again(docs, empty, monkeypatch
     def refuse(path):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr("lmkrag.corpus.load.check_file", refuse)
+    monkeypatch.setattr("lmkrag.formats.load.check_file", refuse)
     assert len(empty.add(docs).skipped) == 3
     monkeypatch.undo()
     assert empty.add(docs).added == 3
@@ -280,7 +280,7 @@ def test_a_lower_limit_of_the_shell_is_kept_to_not_crashed_on(tmp_path):
     code = f"""
 import resource
 from pathlib import Path
-from lmkrag.corpus.isolated import IsolatedLoader
+from lmkrag.formats.isolated import IsolatedLoader
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 with IsolatedLoader() as loader:
     print(loader.load(Path({str(tmp_path / "a.json")!r}), "a").text)
@@ -290,7 +290,7 @@ with IsolatedLoader() as loader:
 
 
 def test_a_folder_whose_name_is_not_utf8(tmp_path, empty, monkeypatch):
-    monkeypatch.setattr("lmkrag.corpus.load._LONG", 10_000)  # bytes: longer texts stay on the disk
+    monkeypatch.setattr("lmkrag.formats.load._LONG", 10_000)  # bytes: longer texts stay on the disk
     folder = tmp_path / os.fsdecode(b"bad\xff")
     folder.mkdir()
     (folder / "a.txt").write_text("The gate is red.")

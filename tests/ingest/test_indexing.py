@@ -45,7 +45,7 @@ def test_an_iterator_of_documents_is_read_as_it_is_needed(empty, monkeypatch):
 
 @pytest.mark.parametrize("options", [{"include": ["*.md"]}, {"exclude": ["x"]}, {"prune": True}])
 def test_options_for_files_are_refused_with_documents(empty, options):
-    with pytest.raises(UsageError, match="include, exclude, prune and workers are for files"):
+    with pytest.raises(UsageError, match="include, exclude, prune and ray are for files"):
         empty.add(Document("a", "a", "One."), **options)
 
 
@@ -117,13 +117,13 @@ from lmkrag.cli import main
 from lmkrag.encoder import landmark
 landmark._POOL_TOKENS = 1_000
 signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored where the tests run in the background
-finish, count = encoding._Batch.finish, []
+finish, count = encoding._PendingCommit.finish, []
 def finish_and_interrupt(batch, item):
     finish(batch, item)
     count.append(1)
     if len(count) == 10:
         os.kill(os.getpid(), signal.SIGINT)
-encoding._Batch.finish = finish_and_interrupt
+encoding._PendingCommit.finish = finish_and_interrupt
 main(sys.argv[1:])
 """
     command = [sys.executable, "-c", code, "index", str(docs), "--index", str(tmp_path / "index")]

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.corpus.languages import document_language
 from lmkrag.index.files import write_tables
 from lmkrag.index.words.postings import Postings
+from lmkrag.sentences.languages import document_language
 
 GERMAN = """Die alten Häuser am Hafen wurden im Winter neu gedeckt. Der Hafenmeister prüft die Dächer jedes Jahr und
 schreibt auf, was fehlt. Für die Boote gibt es einen Schuppen, der im Winter voll ist."""
@@ -44,9 +44,8 @@ def test_the_language_of_a_document(text, kind, language):
     assert document_language(text, kind) == language
 
 
-@pytest.mark.parametrize("shards", [None, 3])
-def test_words_are_found_by_the_rules_of_their_language(tmp_path, encoder, shards):
-    with Engine.open(tmp_path / "index", create=True, encoder=encoder, shards=shards, rerank=False) as engine:
+def test_words_are_found_by_the_rules_of_their_language(tmp_path, encoder):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder, rerank=False) as engine:
         kinds = {name: "code" if name.endswith(".py") else "text" for name in TEXTS}
         engine.add([Document(name, name, text, kind=kinds[name]) for name, text in TEXTS.items()])
 

@@ -1,23 +1,20 @@
 """An index made anew from its own texts."""
 
-import json
 import os
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import threading
-from contextlib import closing
 
 import pytest
 from click.testing import CliRunner
 
 from lmkrag import Document, Engine, LandmarkEncoder
 from lmkrag.cli import main
-from lmkrag.encoder.spec import find_model, fingerprint_model
+from lmkrag.encoder.spec import find_model
 from lmkrag.errors import IndexMismatch, IndexNotFound, UsageError
-from lmkrag.index import catalog, working
+from lmkrag.index import working
 from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.reindex import reindex
 from lmkrag.ingest.repair import repair_index
@@ -57,37 +54,6 @@ def test_another_encoder_and_recipe(index, before):
     assert leftovers(index) == []
 
 
-def test_an_index_that_was_read_thoroughly_is_searched_and_made_anew(index, encoder, before):
-    """As an earlier version made it, by reading each window also in halves and quarters."""
-    with closing(sqlite3.connect(index / "catalog.sqlite")) as connection, connection:
-        meta = dict(connection.execute("SELECT key, value FROM meta"))
-        spec = json.loads(meta["encoder"])
-        reading = f"{spec['window']} {spec['overlap']} {spec['pooling']} thorough"
-        spec |= {"reading": "thorough", "fingerprint": fingerprint_model(find_model(spec["name"]), reading)}
-        meta["encoder"] = json.dumps(spec)
-        meta["checksum"] = catalog._checksum_fixed(meta)
-        changed = [(meta[key], key) for key in ("encoder", "checksum")]
-        connection.executemany("UPDATE meta SET value = ? WHERE key = ?", changed)
-    with Engine.open(index) as engine:
-        assert contents(engine) == before[0]
-        assert "accrued" in engine.search("how is leave accrued?", top_k=1)[0].text
-        with pytest.raises(IndexMismatch, match="it can be searched, and written to after lmkrag index-tools reindex"):
-            engine.add(Document(doc_id="a.txt", path="a.txt", text="A pump."))
-    reindex(index)
-    with Engine.open(index) as engine:
-        assert contents(engine) == before[0]
-        assert engine.add(Document(doc_id="a.txt", path="a.txt", text="A pump.")).added == 1
-
-
-def test_into_shards_and_back(index, before):
-    reindex(index, shards=3)
-    with Engine.open(index) as engine:
-        assert (engine.status().shards, contents(engine)) == (3, before[0])
-    reindex(index)
-    with Engine.open(index) as engine:
-        assert (engine.status().shards, contents(engine)) == (3, before[0])
-
-
 def test_unchanged_files_are_not_read_again(index, corpus):
     reindex(index)
     with Engine.open(index) as engine:
@@ -97,7 +63,6 @@ def test_unchanged_files_are_not_read_again(index, corpus):
 
 
 def test_another_encoder_and_what_an_index_of_old_weights_says(index, tmp_path):
-    from lmkrag.encoder.spec import find_model
 
     other = tmp_path / "other"
     shutil.copytree(find_model(None), other)
@@ -122,12 +87,12 @@ from lmkrag.ingest import pipeline as encoding
 from lmkrag import LandmarkEncoder
 from lmkrag.ingest.reindex import reindex
 encoding._COMMIT_SENTENCES = 1
-done = encoding._Batch.finish
+done = encoding._PendingCommit.finish
 def finish(self, item):
     done(self, item)
     if item.document.doc_id.startswith("glass"):
         os.kill(os.getpid(), signal.SIGKILL)
-encoding._Batch.finish = finish
+encoding._PendingCommit.finish = finish
 reindex(Path({str(index)!r}), encoder=LandmarkEncoder.load(overlap=0.25))
 """
     killed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env={**os.environ})
@@ -209,7 +174,7 @@ def test_a_neighbour_of_the_index_is_left_alone(index, name):
     flip_words(index)
     with Engine.open(index) as engine:
         repair_index(engine._store.path)
-        engine.add(mine, workers=2)
+        engine.add(mine)
     reindex(index)
     assert (mine / "thesis.txt").read_text() == "years of work"
 
@@ -232,25 +197,6 @@ def test_the_index_may_be_the_working_directory(index, before, monkeypatch):
         assert result.exit_code == 0, result.output
         os.chdir(index)
     assert leftovers(index) == []
-
-
-def test_an_index_whose_vectors_were_in_a_database(index, before):
-    with closing(sqlite3.connect(index / "catalog.sqlite")) as connection, connection:
-        meta = dict(connection.execute("SELECT key, value FROM meta"))
-        meta["recipe"] = json.dumps({**json.loads(meta["recipe"]), "name": "pgvector", "store": "pgvector"})
-        meta["checksum"] = catalog._checksum_fixed(meta)
-        connection.executemany(
-            "UPDATE meta SET value = ? WHERE key = ?", [(meta[k], k) for k in ("recipe", "checksum")]
-        )
-    for file in (index / "segments").glob("*.faiss"):
-        file.unlink()
-    with pytest.raises(
-        IndexMismatch, match="in a database, which lmkrag no longer reads; run lmkrag index-tools reindex --recipe auto"
-    ):
-        Engine.open(index)
-    reindex(index, recipe="auto")
-    with Engine.open(index) as engine:
-        assert contents(engine) == before[0] and engine.verify() == ()
 
 
 def test_no_index(tmp_path):

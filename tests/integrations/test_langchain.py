@@ -58,7 +58,7 @@ def test_every_field_counts_in_a_call_and_by_configuration(engine):
     only = 'doc_id="glass-river.txt"'
     assert {document.metadata["doc_id"] for document in retriever.invoke(QUESTION, filter=only)} == {"glass-river.txt"}
     small = retriever.invoke(QUESTION, max_tokens=60)
-    assert sum(engine.encoder.count_tokens(document.page_content) for document in small) <= 60
+    assert sum(engine.encoders.encoder.count_tokens(document.page_content) for document in small) <= 60
     dense = [document.id for document in retriever.invoke(QUESTION, mode="dense")]
     assert dense == [f"{s.doc_id}:{s.start}-{s.end}" for s in engine.search(QUESTION, top_k=4, mode="dense")]
     configurable = retriever.configurable_fields(k=ConfigurableField(id="k"), filter=ConfigurableField(id="filter"))

@@ -46,7 +46,7 @@ async def test_async_and_every_field(engine):
     assert [node.node.metadata["doc_id"] for node in found] == ["glass-river.txt"] * 2
     assert [node.node_id for node in found] == [node.node_id for node in only.retrieve(QUESTION)]
     small = LandmarkRetriever(engine, max_tokens=60).retrieve(QUESTION)
-    assert 0 < sum(engine.encoder.count_tokens(node.text) for node in small) <= 60
+    assert 0 < sum(engine.encoders.encoder.count_tokens(node.text) for node in small) <= 60
 
 
 def test_query_engines_with_a_real_client(engine, model):

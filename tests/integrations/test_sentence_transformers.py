@@ -3,9 +3,9 @@ import pytest
 import torch
 
 from lmkrag import LandmarkEncoder
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.spec import find_model
 from lmkrag.integrations.sentence_transformers import load_sentence_transformer
+from lmkrag.sentences.split import split_sentences
 from lmkrag.training.settings import ModelSettings
 from lmkrag.training.student import create_student
 

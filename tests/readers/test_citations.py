@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmkrag.readers.citations import STRAIGHT, check_answer, locate_quote
-from lmkrag.types import Hit, Span
+from lmkrag.results import Span
+from lmkrag.types import Hit
 
 TEXT = "The lamp is lit at dusk. Nobody may trim the\nkeeper’s wick before midnight. The gate is iron."
 START = 100

@@ -2,9 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from lmkrag.evidence import COVERAGE, weigh_evidence
 from lmkrag.readers.extractive import NOT_FOUND, ExtractiveReader
-from lmkrag.types import Hit, Span
+from lmkrag.results import COVERAGE, Span, weigh_evidence
+from lmkrag.types import Hit
 
 TEXT = "The lamp is lit at dusk. Nobody may trim the wick before midnight."
 

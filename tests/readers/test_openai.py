@@ -12,7 +12,7 @@ import pytest
 from lmkrag.errors import ReaderError, UsageError
 from lmkrag.readers.base import answer_or_error
 from lmkrag.readers.openai import OpenAIReader
-from lmkrag.types import Span
+from lmkrag.results import Span
 
 TEXT = "Bonfires are allowed only in the iron basket. The gate opens\nat nine."
 SPAN = Span("a.md", "/a.md", 10, 10 + len(TEXT), TEXT, 1.0)

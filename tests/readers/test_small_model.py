@@ -9,7 +9,7 @@ from lmkrag.conversation import Conversation
 from lmkrag.readers.choose import load_reader
 from lmkrag.readers.prompt import EchoGuard, Prompts, is_small_model
 from lmkrag.readers.transformers import TransformersReader
-from lmkrag.types import Span
+from lmkrag.results import Span
 
 QUESTION = "How many rooms does the inn have?"
 TEXT = "The boat carries 240 litres of diesel. She is painted red, and her radio stands beside the wheel."

@@ -9,7 +9,7 @@ import pytest
 from lmkrag.errors import ReaderError, UsageError
 from lmkrag.readers.choose import load_reader
 from lmkrag.readers.transformers import TransformersReader
-from lmkrag.types import Span
+from lmkrag.results import Span
 
 TEXT = "Bonfires are allowed only in the iron basket. The gate opens\nat nine."
 SPAN = Span("a.md", "/a.md", 10, 10 + len(TEXT), TEXT, 1.0)

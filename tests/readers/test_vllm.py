@@ -19,7 +19,7 @@ def test_with_vllm_on_a_gpu_a_batch_is_answered(causal_model):
     pytest.importorskip("vllm", reason="needs the vllm extra")
     if not torch.cuda.is_available():
         pytest.skip("needs a GPU")
-    from lmkrag.types import Span
+    from lmkrag.results import Span
 
     span = Span("a.md", "/a.md", 0, 45, "Bonfires are allowed only in the iron basket.", 1.0)
     reader = load_reader("vllm", model=str(causal_model), max_tokens=60)

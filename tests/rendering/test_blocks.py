@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from lmkrag.cli.output import one_line
-from lmkrag.rendering.blocks import answer_blocks, parse_blocks
+from lmkrag.rendering.blocks import parse_blocks
 from lmkrag.rendering.html import to_html
 from lmkrag.rendering.terminal import to_terminal
 from lmkrag.rendering.tree import mark_nodes
-from lmkrag.types import Answer, Citation, Quote, ShortAnswer, Span
+from lmkrag.results import Answer, Citation, Quote, ShortAnswer, Span
 
 
 def outline(nodes) -> list:
@@ -164,7 +164,7 @@ def test_an_answer_shows_its_quotes_with_marks_and_citations():
         "seven\n\n...", (quoted,), (found,), "extractive", True, short=(ShortAnswer(1, "seven", 80, 85),),
         quotes=(Quote(1, 50, 50 + len(found.text), heading="Boats"),),
     )  # fmt: skip
-    blocks = answer_blocks(answer)
+    blocks = answer.to_blocks()
     assert outline(blocks)[:2] == [("p", ("strong", "seven")), ("h4", "Boats")]
     assert outline(blocks)[2] == (
         "p", "Take care. ", ("mark", "The boat leaves at "), ("mark", "seven"), ("mark", "."), " Dogs are free.",
@@ -181,7 +181,7 @@ def test_citations_of_a_language_model_are_linked_but_not_in_code():
     found = span("x")
     said = "It is **so** [1], see `rows[1]` and [7]."
     answer = Answer(said, (Citation(1, found, "x", 0, 1),), (found,), "openai", True)
-    (paragraph,) = answer_blocks(answer)
+    (paragraph,) = answer.to_blocks()
     assert outline([paragraph])[0] == (
         "p", "It is ", ("strong", "so"), " ", ("cite", "[1]"), ", see ", ("code", "rows[1]"), " and [7].",
     )  # fmt: skip

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError
 from lmkrag.models.precision import PRECISION, multiplies_int8
 from lmkrag.models.quantization import RANGES
 from lmkrag.reranker.base import MULTILINGUAL_RERANKER, SHIPPED, RerankPassage
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
+from lmkrag.sentences.split import split_sentences
 
 ORCHARD = RerankPassage(
     "The orchard",

@@ -2,10 +2,10 @@ from functools import partial
 
 import pytest
 
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.index import catalog, catalog_texts
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.view import DocumentView
+from lmkrag.sentences.split import split_sentences
 from lmkrag.types import Document
 
 

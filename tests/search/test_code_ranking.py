@@ -3,9 +3,9 @@
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.search.code_ranking import is_secondary
 from lmkrag.search.outline import outline
+from lmkrag.sentences.split import split_sentences
 
 STORE = '''import time
 

@@ -3,8 +3,9 @@ from dataclasses import replace
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lmkrag.results import Span
 from lmkrag.search.packing import fill_budget, pack_spans
-from lmkrag.types import Hit, Span
+from lmkrag.types import Hit
 
 
 def words(number: int, span: Span) -> int:

@@ -6,8 +6,8 @@ import pptx
 import pytest
 
 from lmkrag import Engine
-from lmkrag.places import find_place
-from lmkrag.types import Hit, Span
+from lmkrag.results import Span
+from lmkrag.types import Hit
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +86,7 @@ def test_a_row_in_a_span_that_begins_before_the_heading_of_the_sheet(engine):
     text = engine.document("prices.xlsx").text
     row = text.index("Part: Valve")
     sheet = Span("prices.xlsx", "", 0, len(text), text, 1.0, kind="xlsx", paragraph=1, headings=("Prices",))
-    assert find_place(sheet, row, len(text)) == "prices.xlsx, Prices, row 3"
+    assert sheet.locate(row) == "prices.xlsx, Prices, row 3"
 
 
 @pytest.mark.parametrize(
@@ -109,6 +109,11 @@ def test_a_web_page_is_opened_at_the_words_of_the_hit(text, fragment):
     span = Span("a.html", "", 0, len(text), text, 1.0, kind="html", hits=(hit,), meta=meta)
     expected = f"https://example.org/a#:~:text={fragment}" if fragment else meta["url"]
     assert span.url == expected
+
+
+@pytest.mark.parametrize("url", ["javascript:alert(1)", "https://example.org/\x1b]8;;", 7, None])
+def test_what_is_no_address_of_a_page_is_never_a_link(url):
+    assert Span("a.html", "", 0, 1, "A", 1.0, kind="html", meta={"url": url}).url == ""
 
 
 def test_where_there_is_too_much_to_count_characters_are_told(engine, monkeypatch):

@@ -35,8 +35,8 @@ import json
 import sys
 from pathlib import Path
 from lmkrag.server.run import serve
-from lmkrag.server.settings import Limits, ServerSettings
-settings = ServerSettings({"demo": Path(sys.argv[1])}, port=0, limits=Limits(**json.loads(sys.argv[2])))
+from lmkrag.server.settings import ServerLimits, ServerSettings
+settings = ServerSettings({"demo": Path(sys.argv[1])}, port=0, limits=ServerLimits(**json.loads(sys.argv[2])))
 serve(settings, announce=lambda url: print(f"on {url}", flush=True))
 """
 

@@ -13,8 +13,8 @@ from lmkrag import Document, Engine
 from lmkrag.errors import DocumentNotFound, StorageError, UsageError
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.problems import Problem
-from lmkrag.server.settings import Limits
-from lmkrag.server.upload_records import check_doc_id
+from lmkrag.server.settings import ServerLimits
+from lmkrag.server.upload_folder import check_doc_id
 from lmkrag.server.uploads import Uploads
 from lmkrag.server.workers import Workers
 
@@ -78,7 +78,6 @@ def test_add_replace_follow_and_remove(writable, corpus, index):
 
         assert client.delete("/api/documents/memo:1").json() == {"removed": 1}
         assert client.delete("/api/documents/memo:1").status_code == 404
-        assert len(client.get("/api/jobs").json()["jobs"]) == 6
     with Engine.open(index) as engine:
         assert not engine.verify()
 
@@ -112,6 +111,7 @@ def test_what_cannot_be_indexed_is_told_and_costs_nothing(writable):
         "a\nb",
         "x" * 300,
         "a/" * 40 + "b",
+        "a.lmkrag.json",
     ],
 )
 def test_ids_that_lead_elsewhere(doc_id):
@@ -143,27 +143,30 @@ def test_read_only(client):
     for reply in (client.put("/api/documents/x.txt", content=b"x"), client.delete("/api/documents/glass-river.txt")):
         assert reply.status_code == 403
         assert reply.json()["detail"] == "documents can't be changed here: start with --writable"
-    assert client.get("/api/jobs").json() == {"jobs": []}
     assert client.get("/api/jobs/x").status_code == 404
 
 
-def test_jobs_outlive_a_server_that_is_killed(serve, index, tmp_path):
+def test_uploads_outlive_a_server_that_is_killed(serve, index, tmp_path):
     with serve(tmp_path, "--index", f"demo={index}", "--writable") as running, running.client() as client:
         put(client, "notes/ferry.md", content=NOTE)
         put(client, "memo:1", json={"text": "The memo says that the gate is green."})
         running.process.send_signal(signal.SIGKILL)
         running.process.wait()
     with serve(tmp_path, "--index", f"demo={index}", "--writable") as running, running.client() as client:
-        for job in client.get("/api/jobs").json()["jobs"]:
-            assert wait(client, job)["state"] == "done"
-        assert client.get("/api/documents/notes/ferry.md").status_code == 200
-        assert client.get("/api/documents/memo:1").status_code == 200
+        until_indexed(client, "notes/ferry.md")
+        until_indexed(client, "memo:1")
         assert left_over(index) == []
 
 
+def until_indexed(client, doc_id: str) -> None:
+    deadline = time.monotonic() + 90
+    while client.get(f"/api/documents/{doc_id}").status_code == 404:
+        assert time.monotonic() < deadline, doc_id
+        time.sleep(0.1)
+
+
 def left_over(index) -> list[str]:
-    folder = index.with_name("index.uploads")
-    return [path.name for part in (".pending", ".incoming") for path in (folder / part).glob("*")]
+    return [path.name for path in (index.with_name("index.uploads") / ".incoming").glob("*")]
 
 
 def test_somebody_else_writes(writable, index):
@@ -186,11 +189,11 @@ def test_somebody_else_writes(writable, index):
 @pytest.fixture
 def accepting(index):
     """Uploads of an index in this process, and the index."""
-    indexes = ServedIndexes({"demo": index}, Workers(Limits()))
+    indexes = ServedIndexes({"demo": index}, Workers(ServerLimits()))
     opened = []
 
     def start(**limits):
-        opened.append(Uploads(indexes, Limits(**limits)))
+        opened.append(Uploads(indexes, ServerLimits(**limits)))
         return opened[-1], indexes.by_name["demo"]
 
     yield start
@@ -212,7 +215,7 @@ def ended(uploads, job):
     return job
 
 
-async def test_a_job_that_failed_is_told_once_and_never_overwrites_a_newer_document(accepting, index, monkeypatch):
+async def test_an_upload_that_failed_is_replaced_by_a_newer_one(accepting, index, monkeypatch):
     accept, served = accepting()
     with monkeypatch.context() as patched:
         patched.setattr(type(served.engine), "add", full_disk)
@@ -221,9 +224,64 @@ async def test_a_job_that_failed_is_told_once_and_never_overwrites_a_newer_docum
     assert left_over(index) == []
     assert ended(accept, await accept.receive(served, "a.txt", pieces(b"The gate is ", b"green."))).state == "done"
     accept.close()
-    again, served = accepting()
-    assert again.all("demo") == []
+    _, served = accepting()
+    time.sleep(1)
     assert served.engine.read("a.txt") == "The gate is green."
+
+
+async def test_what_is_in_the_folder_is_indexed_at_start(accepting, index, monkeypatch):
+    accept, served = accepting()
+    with monkeypatch.context() as patched:
+        patched.setattr(type(served.engine), "add", full_disk)
+        for job in (
+            await accept.receive(served, "a.txt", pieces(b"The gate is red.")),
+            await accept.add_document(served, Document("b", "", "The lamp is lit.", meta={"year": 2024})),
+        ):
+            assert ended(accept, job).state == "failed"
+    accept.close()
+    folder = index.with_name("index.uploads")
+    (folder / "notes").mkdir()
+    (folder / "notes" / "by-hand.md").write_text("# Wick\n\nThe wick is trimmed at dawn.\n")
+    (folder / "notes" / "link.txt").symlink_to(index.parent / "elsewhere.txt")
+    (index.parent / "elsewhere.txt").write_text("The secret is green.")
+    (folder / ".hidden").write_text("The secret is green.")
+    _, served = accepting()
+    deadline = time.monotonic() + 60
+    while {"a.txt", "b", "notes/by-hand.md"} - {info.doc_id for info in served.engine.documents()}:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert served.engine.status().documents == 8
+    assert served.engine.read("b") == "The lamp is lit."
+    assert [info.doc_id for info in served.engine.documents(filter="year=2024")] == ["b"]
+
+
+async def test_a_document_that_was_removed_does_not_come_back(accepting, index):
+    accept, served = accepting()
+    jobs = [
+        await accept.receive(served, "notes/a.txt", pieces(b"The gate is red.")),
+        await accept.add_document(served, Document("b", "", "The lamp is lit.")),
+        await accept.receive(served, "broken.pdf", pieces(b"%PDF-1.4 nothing")),
+    ]
+    assert [ended(accept, job).state for job in jobs] == ["done", "done", "failed"]
+    assert [accept.remove(served, job.doc_id) for job in jobs] == [1, 1, 1]
+    folder = index.with_name("index.uploads")
+    assert [path for path in folder.rglob("*") if path.name != ".incoming"] == []
+    accept.close()
+    _, served = accepting()
+    time.sleep(1)
+    assert served.engine.status().documents == 5
+
+
+async def test_a_file_and_a_document_sent_as_json_replace_each_other(accepting, index):
+    accept, served = accepting()
+    file = await accept.receive(served, "a", pieces(b"The gate is red."))
+    assert ended(accept, file).state == "done"
+    value = await accept.add_document(served, Document("a", "", "The lamp is lit."))
+    assert ended(accept, value).report.updated == 1
+    assert served.engine.read("a") == "The lamp is lit."
+    assert not (index.with_name("index.uploads") / "a").exists()
+    assert ended(accept, await accept.receive(served, "a", pieces(b"The gate is green."))).state == "done"
+    assert served.engine.read("a") == "The gate is green."
 
 
 def full_disk(*_, **__):
@@ -235,7 +293,7 @@ async def test_of_two_uploads_of_one_document_the_later_is_indexed(accepting, in
     with served.engine._store.locked():
         first = await accept.receive(served, "a.txt", pieces(b"The gate is red."))
         second = await accept.receive(served, "a.txt", pieces(b"The gate is green."))
-        third = accept.add_document(served, Document("b", "", "The lamp is lit."))
+        third = await accept.add_document(served, Document("b", "", "The lamp is lit."))
         time.sleep(0.3)
         assert not accept.find(second.job_id).ended
     assert [ended(accept, job).state for job in (first, second, third)] == ["done"] * 3
@@ -247,7 +305,7 @@ async def test_removing_a_document_that_waits(accepting, index):
     accept, served = accepting()
     with served.engine._store.locked():
         job = await accept.receive(served, "late.txt", pieces(b"The gate is red."))
-        value = accept.add_document(served, Document("late", "", "The lamp is lit."))
+        value = await accept.add_document(served, Document("late", "", "The lamp is lit."))
         assert accept.remove(served, "late.txt") == accept.remove(served, "late") == 1
     for one in (job, value):
         assert ended(accept, one).error == "removed before it was indexed"
@@ -298,9 +356,10 @@ async def test_uploads_are_bounded_together(accepting):
         with pytest.raises(Problem) as refused:
             await accept.receive(served, "b.txt", pieces(*[b"y" * 50] * 10))
         assert refused.value.status == 429
-        jobs += [accept.add_document(served, Document(str(n), "", "The gate is red.")) for n in range(2)]
+        for name in ("c", "d"):
+            jobs.append(await accept.receive(served, name, pieces(b"The gate is red.")))
         with pytest.raises(Problem):
-            accept.add_document(served, Document("more", "", "The gate is red."))
+            await accept.add_document(served, Document("more", "", "The gate is red."))
     assert [ended(accept, job).state for job in jobs] == ["done"] * 3
     assert ended(accept, await accept.receive(served, "b.txt", pieces(b"y" * 500))).state == "done"
 
@@ -315,16 +374,16 @@ async def test_a_large_upload_is_not_held_in_memory(accepting):
     assert ended(accept, job).state == "failed"
 
 
-async def test_an_error_while_tidying_up_ends_no_thread(accepting, monkeypatch):
+async def test_an_error_while_indexing_ends_no_thread(accepting, monkeypatch):
     accept, served = accepting()
 
     def broken(*_, **__):
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patched:
-        patched.setattr(Uploads, "_end", broken)
-        await accept.receive(served, "a.txt", pieces(b"The gate is red."))
-        time.sleep(1)
+        patched.setattr(type(served.engine), "add", broken)
+        failed = ended(accept, await accept.receive(served, "a.txt", pieces(b"The gate is red.")))
+    assert failed.error == "this is a bug; the server's log says more"
     assert ended(accept, await accept.receive(served, "b.txt", pieces(b"The lamp is lit."))).state == "done"
 
 

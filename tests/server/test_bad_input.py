@@ -13,7 +13,7 @@ import pytest
 from lmkrag import Document, Engine
 from lmkrag.server import pages
 from lmkrag.server.app import create_app
-from lmkrag.server.settings import Limits, ServerSettings
+from lmkrag.server.settings import ServerLimits, ServerSettings
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_costly_requests_are_bounded(client):
 
 def test_a_costly_request_lets_others_in_between(built_index):
     """One thread searches; a request of many texts takes it for one text at a time."""
-    app = create_app(ServerSettings(indexes={"demo": built_index}, limits=Limits(threads=1)))
+    app = create_app(ServerSettings(indexes={"demo": built_index}, limits=ServerLimits(threads=1)))
     texts = ["The gate is red. The lamp is lit. " * 200] * 20
     ended = []
 
@@ -151,9 +151,10 @@ def test_a_costly_request_lets_others_in_between(built_index):
                 ended.append(name)
 
             await ask("warm", "/api/search", {"query": "leave"})
+            body = {"query": "what is red?", "documents": texts}
             costly = [
-                asyncio.create_task(ask("rerank", "/v1/rerank", {"query": "what is red?", "documents": texts})),
-                asyncio.create_task(ask("embed", "/v1/embeddings", {"model": "demo", "input": texts})),
+                asyncio.create_task(ask("rerank", "/v1/rerank", body)),
+                asyncio.create_task(ask("again", "/v1/rerank", body)),
             ]
             await asyncio.sleep(0.3)
             await ask("search", "/api/search", {"query": "who approves leave?"})

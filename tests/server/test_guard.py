@@ -200,9 +200,9 @@ def test_too_many_at_once(built_index):
     import asyncio
 
     from lmkrag.server.app import create_app
-    from lmkrag.server.settings import Limits
+    from lmkrag.server.settings import ServerLimits
 
-    limits = Limits(threads=1, waiting=2)
+    limits = ServerLimits(threads=1, waiting=2)
     app = create_app(ServerSettings(indexes={"demo": built_index}, limits=limits))
 
     async def run():

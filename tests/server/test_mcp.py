@@ -14,7 +14,7 @@ from lmkrag.search.outline import outline
 from lmkrag.search.request import SearchRequest, option_of
 from lmkrag.server.indexes import ServedIndexes
 from lmkrag.server.mcp import create_mcp_server
-from lmkrag.server.settings import Limits
+from lmkrag.server.settings import ServerLimits
 from lmkrag.server.uploads import Uploads
 from lmkrag.server.workers import Workers
 
@@ -24,9 +24,9 @@ def make(index):
     opened: list[Any] = []
 
     def server(*, writable: bool = False):
-        workers = Workers(Limits())
+        workers = Workers(ServerLimits())
         indexes = ServedIndexes({"demo": index}, workers)
-        uploads = Uploads(indexes, Limits()) if writable else None
+        uploads = Uploads(indexes, ServerLimits()) if writable else None
         opened.extend([*([uploads] if uploads else []), workers, indexes])
         return create_mcp_server(indexes, ExtractiveReader(), uploads)
 

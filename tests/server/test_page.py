@@ -195,35 +195,30 @@ def test_the_strip_leads_to_sentences(page, server):
     page.locator("mark.place").first.wait_for()
 
 
-def test_why_feedback_and_keys(page, serve, index, tmp_path):
-    with serve(tmp_path, "--index", f"demo={index}", "--writable") as running:
-        ask(page, running.url, MARKDOWN)
-        result = page.locator(".result").first
-        result.get_by_text("Why this passage").click()
-        assert "Similarity of the sentence" in result.inner_text()
-        assert "Words of the question: leave, accrued" in result.inner_text()
-        result.get_by_role("button", name="Answers the question").click()
-        until(page, "document.querySelector('.thumb').getAttribute('aria-pressed') === 'true'")
-        page.reload()
-        until(page, "document.querySelector('.thumb')?.getAttribute('aria-pressed') === 'true'")
-        page.keyboard.press("Escape")  # leaves the box
-        page.keyboard.press("/")
-        assert page.evaluate("document.activeElement.id") == "q"
-        page.keyboard.press("Escape")
-        page.keyboard.press("j")
-        page.keyboard.press("j")
-        focused = "document.activeElement.closest('.result') === document.querySelectorAll('.result')[1]"
-        assert page.evaluate(focused)
-        page.keyboard.press("k")
-        assert not page.evaluate(focused)
-        page.keyboard.press("Enter")
-        page.locator(".document").wait_for()
-        page.keyboard.press("Escape")
-        page.locator(".document").wait_for(state="detached")
-        page.keyboard.press("?")
-        page.get_by_role("dialog").get_by_text("Next, previous passage").wait_for()
-        page.keyboard.press("Escape")
-        page.get_by_role("dialog").wait_for(state="hidden")
+def test_why_and_keys(page, server):
+    ask(page, server.url, MARKDOWN)
+    result = page.locator(".result").first
+    result.get_by_text("Why this passage").click()
+    assert "Similarity of the sentence" in result.inner_text()
+    assert "Words of the question: leave, accrued" in result.inner_text()
+    page.keyboard.press("Escape")  # leaves the box
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.id") == "q"
+    page.keyboard.press("Escape")
+    page.keyboard.press("j")
+    page.keyboard.press("j")
+    focused = "document.activeElement.closest('.result') === document.querySelectorAll('.result')[1]"
+    assert page.evaluate(focused)
+    page.keyboard.press("k")
+    assert not page.evaluate(focused)
+    page.keyboard.press("Enter")
+    page.locator(".document").wait_for()
+    page.keyboard.press("Escape")
+    page.locator(".document").wait_for(state="detached")
+    page.keyboard.press("?")
+    page.get_by_role("dialog").get_by_text("Next, previous passage").wait_for()
+    page.keyboard.press("Escape")
+    page.get_by_role("dialog").wait_for(state="hidden")
 
 
 def test_filters_and_nothing_found(page, server):

@@ -79,10 +79,10 @@ def test_same_answers(local, remote):
 
 async def test_async(local, remote):
     assert rounded(await remote.asearch(QUESTION)) == rounded(local.search(QUESTION))
-    assert (await remote.aask("who approves leave?")).text == local.ask("who approves leave?").text
-    here = await remote.aask("who approves leave?", reader=ExtractiveReader())
+    assert (await remote.aask_stream("who approves leave?").answer()).text == local.ask("who approves leave?").text
+    here = await remote.aask_stream("who approves leave?", reader=ExtractiveReader()).answer()
     assert here.found
-    async with await remote.aask_stream("who approves leave?") as stream:
+    async with remote.aask_stream("who approves leave?") as stream:
         pieces = [piece async for piece in stream]
         assert "".join(pieces) == (await stream.answer()).text
 
@@ -234,7 +234,7 @@ def test_lines_of_unicode_do_not_end_an_event(writable):
 
 async def _ask(engine) -> list[str]:
     """Two questions of one event loop share a client."""
-    answers = [(await engine.aask("when does the ferry leave?")).text for _ in range(2)]
+    answers = [(await engine.aask_stream("when does the ferry leave?").answer()).text for _ in range(2)]
     client = engine._async_client
     assert engine._async_client is client
     await engine.aclose()

@@ -49,16 +49,12 @@ def test_without_its_packages(built_index):
         assert "pip install 'lmkrag[serve]'" in refused.stderr
 
 
-def test_the_users_settings_file_names_indexes(serve, built_index, tmp_path, monkeypatch):
-    mine = tmp_path / "lmkrag" / "lmkrag.toml"
-    mine.parent.mkdir()
-    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path))
-    mine.write_text(f'index = "{built_index}"\n')
-    with serve(tmp_path) as running, running.client() as client:
-        assert client.get("/api/status").json()["documents"] == 5
-    mine.write_text(f'[serve]\nindex = ["one={built_index}", "two={built_index}"]\n')
-    with serve(tmp_path) as running, running.client() as client:
-        assert [item["name"] for item in client.get("/api/indexes").json()["indexes"]] == ["one", "two"]
+def test_the_environment_names_indexes(serve, built_index, tmp_path):
+    other = tmp_path / "other"
+    other.symlink_to(built_index)
+    with serve(tmp_path, LMKRAG_INDEX=f"{built_index}:two={other}") as running, running.client() as client:
+        names = [item["name"] for item in client.get("/api/indexes").json()["indexes"]]
+        assert names == [built_index.name, "two"]
 
 
 def test_an_idle_server_stops_at_once(serve, built_index, tmp_path):

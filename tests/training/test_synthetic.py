@@ -73,7 +73,7 @@ def test_the_command_line(lmkrag, corpus, causal_model, tmp_path):
 
 def test_files_are_read_in_the_limited_process(tmp_path, monkeypatch):
     from lmkrag.cli.questions import _load
-    from lmkrag.corpus import isolated
+    from lmkrag.formats import isolated
 
     (tmp_path / "a.html").write_text("<p>Ten bees.</p>")
     (tmp_path / "b.html").write_text("<table><tr><td>x</td></tr></table>" * 400_000)

@@ -14,7 +14,6 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from lmkrag import LandmarkEncoder
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import BASE_ENCODER, MULTILINGUAL_ENCODER, find_model
 from lmkrag.errors import EncoderError, TrainingError, UsageError
@@ -22,6 +21,7 @@ from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.models.bert import fuse_weights, is_packed, read_weights
 from lmkrag.models.packing import WORDS
 from lmkrag.models.quantization import check_ranges, read_ranges
+from lmkrag.sentences.split import split_sentences
 from lmkrag.training.settings import (
     EvaluationSettings,
     ModelSettings,

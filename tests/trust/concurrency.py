@@ -18,13 +18,13 @@ from pathlib import Path
 
 import numpy as np
 
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.words.terms import query_words
 from lmkrag.ingest.repair import read_tables
 from lmkrag.search.candidates import SearchQuery
 from lmkrag.search.searcher import find_spans
+from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import EncoderSpec
 from lmkrag.types import Document
 

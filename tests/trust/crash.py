@@ -36,16 +36,18 @@ import faiss
 import numpy as np
 
 from lmkrag import Engine, LandmarkEncoder
-from lmkrag.cluster.batches import encode_batch, plan_batches
-from lmkrag.cluster.parallel import adopt_batches
-from lmkrag.corpus import load
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.errors import StorageError
+from lmkrag.formats import load
 from lmkrag.index import catalog, catalog_texts
 from lmkrag.index.backup import back_up_index
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest import pipeline as encoding
-from lmkrag.ingest.changes import find_changes
+from lmkrag.ingest.file_batches import adopt_batch, encode_batch, plan_batches
+from lmkrag.ingest.ingest import ingest
+from lmkrag.ingest.report import Run
+from lmkrag.ingest.sources import Files
+from lmkrag.ingest.walk import Found
+from lmkrag.sentences.split import split_sentences
 
 CRASH, FAIL, COUNT = 2, 3, 1
 EVERY_CALL, SYNCS = 15, 2
@@ -82,7 +84,8 @@ class Job:
         tell("begun", step)
         with Engine.open(self.index, create=True, encoder=self.encoder) as engine:
             if step.get("adopt"):
-                adopt_batches(engine._store, [self.encode()])
+                store = engine._store
+                ingest(store, lambda: self.encoder, Files([self.docs], encode=partial(self.adopt, store)))
             elif "files" in step:
                 engine.add(self.docs)
             elif "removed" in step:
@@ -92,11 +95,15 @@ class Job:
                 engine.compact()
         tell("done", step)
 
-    def encode(self) -> Path:
-        """The documents as a batch, which lies elsewhere."""
-        files = find_changes([self.docs], {}, {}).to_read
-        (batch,) = plan_batches(files, self.encoder.spec, None, size=1 << 20)
-        return encode_batch(batch, self.index.with_name("batches"), lambda: self.encoder, self.encoder.spec)
+    def adopt(self, store: IndexStore, files: list[Found], run: Run) -> list[Found]:
+        """Encode files into a batch, which lies elsewhere, and adopt it."""
+        out = self.index.with_name("batches")
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        for batch in plan_batches(files, run.known, store, size=1 << 20):
+            encode_batch(batch, out, lambda: self.encoder, store)
+            adopt_batch(store, out / batch.name, run)
+        return []
 
     def run(self, steps: list[dict], *, delay: float | None = None, arm: tuple = ()) -> tuple[list, str]:
         """Run steps in a child, killed after ``delay`` seconds; return what it told and how it ended."""

@@ -22,15 +22,15 @@ import atheris
 import numpy as np
 
 with atheris.instrument_imports(include=["lmkrag", "csv", "nbformat", "docx", "zipfile", "charset_normalizer"]):
-    from lmkrag.corpus.load import load_bytes
-    from lmkrag.corpus.sentences import split_sentences
     from lmkrag.encoder.windows import plan_windows
     from lmkrag.errors import DocumentError, UsageError
+    from lmkrag.formats.load import load_bytes
     from lmkrag.index.words.postings import PostingsBuilder
     from lmkrag.index.words.terms import query_words
     from lmkrag.search.filters import parse_filter
     from lmkrag.search.growth import grow_spans
     from lmkrag.search.weights import WEIGHTS
+    from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import SENTENCE_KINDS
 
 DATA = Path(__file__).parents[1] / "data" / "corpus"

@@ -9,8 +9,8 @@ import resource
 import time
 from collections.abc import Iterable, Iterator
 
-from lmkrag.corpus.sentences import iter_sentences
 from lmkrag.index.words.terms import split_words
+from lmkrag.sentences.split import iter_sentences
 
 PLANES = "".join(chr(code) for code in range(0x20, 0x110000, 97))
 TEXTS = {

@@ -10,9 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lmkrag import Engine
-from lmkrag.cluster import parallel
-from lmkrag.corpus.isolated import IsolatedLoader
+from lmkrag import Engine, ray_encoding
+from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.ingest.folder_cache import cached_index
 from lmkrag.server.following import FolderFollower
 
@@ -80,11 +79,13 @@ def documents(index: Path) -> int:
         return engine.status().documents
 
 
+@pytest.mark.timeout(280)
 def test_code_of_the_folder_is_not_run_by_workers(hostile, tmp_path, encoder, monkeypatch):
+    pytest.importorskip("ray")
     monkeypatch.chdir(hostile)
-    monkeypatch.setattr(parallel, "_LEAST", 1)
+    monkeypatch.setattr(ray_encoding, "_BATCH", 10_000)
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
-        assert not engine.add(".", workers=2).skipped
+        assert not engine.add(".", ray="local").skipped
     assert not (tmp_path / "run").exists()
 
 

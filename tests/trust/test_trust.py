@@ -305,9 +305,9 @@ def contents(index: Path) -> dict:
         from lmkrag.index import catalog
 
         found = {}
-        for row in catalog.all_documents(snapshot.connection):  # type: ignore[attr-defined]
+        for row in catalog.all_documents(snapshot.connection):
             ids = np.arange(row.first_sentence, row.first_sentence + row.sentences)
-            borders = catalog_texts.read_borders(snapshot.connection, row, 0, row.sentences).tolist()  # type: ignore[attr-defined]
+            borders = catalog_texts.read_borders(snapshot.connection, row, 0, row.sentences).tolist()
             found[row.doc_id] = (row.first_sentence, row.content_checksum, borders, snapshot.read_vectors(ids))
         return found
 

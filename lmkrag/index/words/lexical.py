@@ -11,8 +11,7 @@ from lmkrag.index.ranges import DocumentRanges, expand_ranges
 from lmkrag.index.words.bm25 import inverse_document_frequency, score_rows, score_texts
 from lmkrag.index.words.postings import Posting
 
-COMMON = 100_000
-"""A word that is in more sentences than this tells no documents apart."""
+_COMMON = 100_000  # a word in more sentences than this tells no documents apart
 
 
 class Totals(NamedTuple):
@@ -35,23 +34,9 @@ class Terms(NamedTuple):
 
 def find_terms(segments: Sequence[LiveSegment], totals: Totals, words: Hashes) -> Terms:
     """Look up some words, from :func:`lmkrag.index.words.terms.query_words`."""
-    postings = find_postings(segments, words)
-    return Terms(words, postings, weigh_words(count_matches(postings), totals), totals)
-
-
-def find_postings(segments: Sequence[LiveSegment], words: Hashes) -> list[list[Posting]]:
-    """Return where some words are, segment by segment."""
-    return [[_live_posting(live, int(word)) for word in words] for live in segments]
-
-
-def count_matches(postings: Sequence[Sequence[Posting]]) -> list[int]:
-    """Return in how many sentences each word is."""
-    return [sum(len(posting.rows) for posting in column) for column in zip(*postings, strict=True)]
-
-
-def weigh_words(matches: Sequence[int], totals: Totals) -> list[float]:
-    """Return the weights of words by the number of sentences each is in."""
-    return [inverse_document_frequency(count, totals.sentences) for count in matches]
+    postings = [[_live_posting(live, int(word)) for word in words] for live in segments]
+    matches = (sum(len(posting.rows) for posting in column) for column in zip(*postings, strict=True))
+    return Terms(words, postings, [inverse_document_frequency(count, totals.sentences) for count in matches], totals)
 
 
 def _live_posting(live: LiveSegment, word: int) -> Posting:
@@ -150,21 +135,21 @@ def count_document_words(segments: Sequence[LiveSegment], documents: DocumentRan
     return lengths
 
 
-def find_first(segments: Sequence[LiveSegment], postings: Sequence[Sequence[Posting]]) -> list[tuple[Ids, Ids]]:
+def find_first(segments: Sequence[LiveSegment], terms: Terms) -> list[tuple[Ids, Ids]]:
     """Find where each word first stands in each document that has it.
 
     Args:
         segments: to search in.
-        postings: of the words in these segments; those of a word in more than ``COMMON`` sentences are left out.
+        terms: looked up in the same segments; a word in more than 100,000 sentences is left out.
 
     Returns:
         For each word, positions of documents ``[k]``, each once, and how many words stand before the sentence with the
         word's first place there ``[k]``.
     """
     found = []
-    for column in zip(*postings, strict=True):
+    for column in zip(*terms.postings, strict=True):
         owners, before = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        if sum(len(posting.rows) for posting in column) <= COMMON:
+        if sum(len(posting.rows) for posting in column) <= _COMMON:
             for live, posting in zip(segments, column, strict=True):
                 starts = live.runs[:, 0]
                 run = np.searchsorted(starts, posting.rows, side="right") - 1

@@ -4,15 +4,15 @@ import re
 from typing import Any, Literal
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
 from lmkrag.integrations.metadata import describe_span
+from lmkrag.results import Span
 from lmkrag.search.filters import quote
 from lmkrag.server.schemas import Question
 from lmkrag.server.service import TheService
-from lmkrag.types import Span
 
 router = APIRouter(tags=["Dify"])
 
@@ -32,18 +32,14 @@ _COMPARED = {
 _PATTERNS = {"contains": "*{}*", "not contains": "*{}*", "start with": "{}*", "end with": "*{}"}
 
 
-class _Lenient(BaseModel):
-    model_config = ConfigDict(extra="ignore")
-
-
-class RetrievalSetting(_Lenient):
+class RetrievalSetting(BaseModel):
     """How many passages, and how good at least."""
 
     top_k: int = Field(8, ge=1, le=1_000)
     score_threshold: float = Field(0.0, ge=0, le=1)
 
 
-class Condition(_Lenient):
+class Condition(BaseModel):
     """What the metadata of a document must be."""
 
     name: list[str] = Field(min_length=1, max_length=20)
@@ -51,14 +47,14 @@ class Condition(_Lenient):
     value: str | int | float | None = None
 
 
-class MetadataCondition(_Lenient):
+class MetadataCondition(BaseModel):
     """Conditions of which all or any must hold."""
 
     logical_operator: Literal["and", "or"] = "and"
     conditions: list[Condition] = Field(default_factory=list, max_length=20)
 
 
-class RetrievalBody(_Lenient):
+class RetrievalBody(BaseModel):
     """A search in an index, which Dify calls external knowledge."""
 
     knowledge_id: str = Field(max_length=200)

@@ -1,16 +1,17 @@
-"""Documents: what there is, their texts, pages and relevance; adding and removing them.
+"""Documents: what there is, their texts, pages and relevance; adding and removing them, and the jobs that add them.
 
 In these paths the slashes of an id may be sent as they are or as ``%2F``; as ``%2F`` an id may even end in ``/text``.
 """
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any
 from urllib.parse import unquote
 
-from fastapi import APIRouter, Depends, Path, Query, Request, status
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, status
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import Response
 from pydantic import ValidationError
@@ -33,17 +34,19 @@ from lmkrag.server.schemas import (
     TextReply,
 )
 from lmkrag.server.service import Service, TheService
-from lmkrag.server.upload_records import Job
-from lmkrag.server.uploads import Uploads
+from lmkrag.server.streams import Event, stream_events
+from lmkrag.server.uploads import UploadJob, Uploads
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, SentenceScore
 
 router = APIRouter(prefix="/api/documents", tags=["documents"])
+jobs = APIRouter(prefix="/api/jobs", tags=["jobs"])
 
 _MOST_TEXT = 200_000  # characters of a text in one response
 _MOST_BLOCKS = 400_000  # characters of a document that are shown at once
 _LONGEST_LINE = 20_000  # characters of a line that is not torn
 _MOST_POINTS = 20_000
 _MOST_JSON = 16 << 20  # bytes of a document that is sent as JSON
+_INTERVAL = 0.25  # seconds between two looks at a job
 
 _IndexName = Annotated[str | None, Query(max_length=200, description="Name of the index.")]
 
@@ -78,8 +81,8 @@ async def list_documents(
 
     def read(engine: Engine) -> dict[str, Any]:
         if filter:
-            found = engine.documents(filter=filter)
-            total, page = len(found), [info for info in found if info.doc_id > after][offset : offset + limit]
+            documents = engine.documents(filter=filter)
+            total, page = len(documents), [info for info in documents if info.doc_id > after][offset : offset + limit]
         else:
             total, page = engine.status().documents, engine.documents(after=after, limit=offset + limit)[offset:]
         return {"documents": page, "total": total}
@@ -97,7 +100,7 @@ async def read_text(
 ) -> Any:
     """Return characters of a document's text, exactly as indexed: 200,000 at most."""
     read = partial(read_excerpt, doc_id=doc_id, start=start, end=end, most=_MOST_TEXT)
-    return asdict(await service.indexes.find(index).run(read))
+    return await service.indexes.find(index).run(read)
 
 
 @router.get("/{doc_id:path}/blocks", response_model=BlocksReply)
@@ -219,7 +222,7 @@ async def put_document(
         if kind == "application/json":
             body = DocumentBody.model_validate_json(await _read_json(request))
             document = Document(doc_id, body.path or doc_id, body.text, body.title or doc_id, body.kind, meta=body.meta)
-            job = await served.run(lambda _: uploads.add_document(served, document))
+            job = await uploads.add_document(served, document)
         else:
             job = await uploads.receive(served, doc_id, request.stream())
     except ValidationError as error:
@@ -227,7 +230,7 @@ async def put_document(
     except LmkragError as error:
         raise served.to_problem(error) from error
     response.headers["Location"] = f"/api/jobs/{job.job_id}"
-    return job_to_json(job)
+    return asdict(job)
 
 
 @router.delete("/{doc_id:path}", response_model=RemovedReply)
@@ -247,7 +250,35 @@ async def _read_json(request: Request) -> bytes:
     return bytes(data)
 
 
-def job_to_json(job: Job) -> dict[str, Any]:
-    """Return a job as responses have it."""
-    record = {name: getattr(job, name) for name in ("job_id", "doc_id", "state", "done", "total", "error")}
-    return record | {"report": None if job.report is None else asdict(job.report)}
+@jobs.get("/{job_id}", response_model=JobReply)
+async def find_job(job_id: str, service: TheService) -> Any:
+    """Return a job."""
+    return asdict(_find_job(service, job_id))
+
+
+@jobs.get(
+    "/{job_id}/events",
+    response_class=Response,
+    responses={200: {"content": {"text/event-stream": {}}, "description": "A `job` event for every change."}},
+)
+async def follow_job(
+    job_id: str, service: TheService, last_event_id: Annotated[str | None, Header(max_length=100)] = None
+) -> Response:
+    """Follow a job until it ends. A client that was cut off asks again and gets the job as it is now."""
+    job = _find_job(service, job_id)
+
+    async def events() -> AsyncIterator[Event]:
+        record: dict[str, Any] = {}
+        while record.get("state") not in ("done", "failed"):
+            if record:
+                await asyncio.sleep(_INTERVAL)
+            if record != (record := asdict(job)):
+                yield "job", record
+
+    return stream_events(events())
+
+
+def _find_job(service: TheService, job_id: str) -> UploadJob:
+    if service.uploads is None:
+        raise Problem(404, "unknown-job", "No such job", "documents can't be added here, so there are no jobs")
+    return service.uploads.find(job_id)

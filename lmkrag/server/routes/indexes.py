@@ -1,23 +1,18 @@
-"""The indexes that are served, feedback on results, and the session of a page."""
+"""The indexes that are served, examples of questions, and the session of a page."""
 
+import re
 from dataclasses import asdict
+from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import Response
 
 from lmkrag.engine import Engine
-from lmkrag.errors import UsageError
-from lmkrag.server.examples import find_examples
-from lmkrag.server.feedback import Verdict
 from lmkrag.server.guard import COOKIE
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import (
-    MAX_QUERY,
     ExamplesReply,
-    FeedbackBody,
-    FeedbackModel,
-    FeedbackReply,
     IndexesReply,
     LoginBody,
     StatusReply,
@@ -27,8 +22,13 @@ from lmkrag.server.service import TheService
 router = APIRouter(prefix="/api", tags=["indexes"])
 
 _COUNTS = ("documents", "sentences", "generation")
-_LONGEST_QUOTE = 20_000  # characters of a span that is judged
 _SESSION = 30 * 24 * 3600  # seconds
+_LOOKED_AT = 60  # documents, for examples
+_CHARACTERS = 20_000  # that are read of each
+_HEADING = re.compile(r"^(?:#{1,4} +(.+?)#*|(.+)\n[=\-~^]{3,})$", re.MULTILINE)
+_ASKS = re.compile(r"(?:how|what|why|when|where|who|which|can|do|does|is|are)\b.*\w{4}", re.IGNORECASE)
+_MOST = 3
+_WORDS = range(3, 13)
 
 
 @router.get("/indexes", response_model=IndexesReply)
@@ -63,39 +63,30 @@ async def read_status(service: TheService, index: Annotated[str | None, Query(ma
 @router.get("/examples", response_model=ExamplesReply)
 async def list_examples(service: TheService, index: Annotated[str | None, Query(max_length=200)] = None) -> Any:
     """Return questions to begin with, taken from the documents of an index."""
-    return {"questions": await service.indexes.find(index).run(find_examples)}
+    return {"questions": await service.indexes.find(index).run(_find_examples)}
 
 
-@router.post("/feedback", response_model=FeedbackModel)
-async def give_feedback(body: FeedbackBody, service: TheService) -> Any:
-    """Store a verdict on a span: whether it answers the question."""
-    if service.uploads is None:
-        raise Problem(403, "read-only", "Read-only", "feedback is not stored here: start with --writable")
-    index = service.indexes.find(body.index)
-
-    def store(engine: Engine) -> dict[str, Any]:
-        if not body.start < body.end <= body.start + _LONGEST_QUOTE:
-            raise UsageError(f"start and end must be those of a span of at most {_LONGEST_QUOTE:,} characters")
-        quote = engine.read(body.doc_id, body.start, body.end)
-        if len(quote) != body.end - body.start:
-            raise UsageError(f"{body.doc_id} ends before character {body.end}")
-        verdict = Verdict(body.question, body.doc_id, body.start, body.end, quote, body.verdict)
-        service.feedback.add(index.path, verdict)
-        return asdict(verdict)
-
-    return await index.run(store)
+def _find_examples(engine: Engine) -> list[str]:
+    """Return up to three questions or topics, each of another document."""
+    questions: list[str] = []
+    titles: list[str] = []
+    topics: list[str] = []
+    for info in islice(engine.documents(limit=_LOOKED_AT), _LOOKED_AT):
+        if info.kind == "code":
+            continue
+        text = engine.read(info.doc_id, 0, _CHARACTERS)
+        headings = [_clean(match[1] or match[2]) for match in _HEADING.finditer(text)]
+        headings = [heading for heading in headings if len(heading.split()) in _WORDS and heading != info.title]
+        questions += [heading for heading in headings if heading.endswith("?") or _ASKS.match(heading)][:1]
+        titles += [info.title] if len(info.title.split()) in _WORDS else []
+        topics += headings[:1]
+    return list(dict.fromkeys([*questions, *titles, *topics]))[:_MOST]
 
 
-@router.get("/feedback", response_model=FeedbackReply)
-async def find_feedback(
-    service: TheService,
-    question: Annotated[str, Query(min_length=1, max_length=MAX_QUERY)],
-    index: Annotated[str | None, Query(max_length=200)] = None,
-) -> Any:
-    """Return the verdicts on what was found for a question."""
-    served = service.indexes.find(index)
-    found = await served.run(lambda _: service.feedback.find(served.path, question))
-    return {"verdicts": [asdict(verdict) for verdict in found]}
+def _clean(heading: str) -> str:
+    """A heading without its number, anchor and marks of Markdown."""
+    plain = re.sub(r"\{[^}]*\}|[`*_]|\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+    return re.sub(r"^\W*(?:\d+(?:\.\d+)*[.)]?\s+)?", "", plain).strip()
 
 
 @router.post("/login", status_code=204, response_class=Response)

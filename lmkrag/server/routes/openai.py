@@ -1,81 +1,59 @@
 """The API that OpenAI's clients speak: an index is a model that answers from its documents, with citations."""
 
-import base64
 import time
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from functools import partial
 from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
-import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import BaseModel, Field, StrictBool
 
-from lmkrag.corpus.sentences import split_sentences
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import Exchange, Reader
+from lmkrag.results import Answer, Citation
 from lmkrag.server.asking import answer, find_spans, make_standalone
 from lmkrag.server.indexes import ServedIndex
 from lmkrag.server.problems import Problem
-from lmkrag.server.schemas import MAX_BATCH, MAX_QUERY
+from lmkrag.server.schemas import MAX_QUERY
 from lmkrag.server.service import TheService
 from lmkrag.server.streams import Event, stream_events
-from lmkrag.types import Answer, Citation
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
 
-_MAX_TEXT = 100_000  # characters of a text to be embedded
-MAX_MESSAGES = 200
-_TEXTS = ("text", "input_text", "output_text")  # types of content parts, the last two of the Responses API
-MAX_MESSAGE = 200_000
+_MAX_MESSAGES = 200
+_MAX_MESSAGE = 200_000
 
 
-class Lenient(BaseModel):
-    """What clients send; temperatures and more mean nothing here."""
-
-    model_config = ConfigDict(extra="ignore")
-
-
-class ContentPart(Lenient):
+class ContentPart(BaseModel):
     """A part of a message."""
 
     type: str
-    text: str = Field("", max_length=MAX_MESSAGE)
+    text: str = Field("", max_length=_MAX_MESSAGE)
 
 
-class Message(Lenient):
+class Message(BaseModel):
     """A message of a conversation."""
 
     role: Literal["system", "developer", "user", "assistant", "tool"]
-    content: Annotated[str, Field(max_length=MAX_MESSAGE)] | list[ContentPart] | None = None
+    content: Annotated[str, Field(max_length=_MAX_MESSAGE)] | list[ContentPart] | None = None
 
     @property
     def text(self) -> str:
         """What it says."""
         if isinstance(self.content, list):
-            return "\n".join(part.text for part in self.content if part.type in _TEXTS)
+            return "\n".join(part.text for part in self.content if part.type == "text")
         return self.content or ""
 
 
-class ChatBody(Lenient):
+class ChatBody(BaseModel):
     """A conversation that ends with a question; the model is the name of an index."""
 
     model: str = Field(max_length=200)
-    messages: list[Message] = Field(min_length=1, max_length=MAX_MESSAGES)
+    messages: list[Message] = Field(min_length=1, max_length=_MAX_MESSAGES)
     stream: StrictBool = False
-
-
-class EmbeddingsBody(Lenient):
-    """Texts to be embedded by the encoder of an index."""
-
-    model: str = Field(max_length=200)
-    input: Annotated[str, Field(max_length=_MAX_TEXT)] | list[Annotated[str, Field(max_length=_MAX_TEXT)]] = Field(
-        max_length=_MAX_TEXT
-    )
-    encoding_format: Literal["float", "base64"] = "float"
 
 
 @router.get("/models")
@@ -102,18 +80,18 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
         response: Response = stream_events(_chunks(index, reader, standalone, spans, base, reply))
         return response
     said = await answer(index, reader, standalone, spans)
-    message = {"role": "assistant", "content": said.text, "refusal": None, "annotations": annotate(said, index, base)}
+    message = {"role": "assistant", "content": said.text, "refusal": None, "annotations": _annotate(said, index, base)}
     return {
         **reply,
         "object": "chat.completion",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
-        "usage": await index.run(lambda engine: count_usage(engine, question, said.text)),
+        "usage": await index.run(lambda engine: _count_usage(engine, question, said.text)),
     }
 
 
-def count_usage(engine: Engine, question: str, text: str) -> dict[str, int]:
+def _count_usage(engine: Engine, question: str, text: str) -> dict[str, int]:
     """Return the tokens of a question and its answer, by the tokenizer of the index's encoder."""
-    count = engine.encoder.count_tokens
+    count = engine.encoders.encoder.count_tokens
     prompt_tokens, completion_tokens = count(question), count(text)
     return {
         "prompt_tokens": prompt_tokens,
@@ -135,7 +113,7 @@ async def _chunks(
         async for piece in stream:
             yield chunk({"content": piece})
         said = await stream.answer()
-        yield chunk({"content": "", "annotations": annotate(said, index, base)})
+        yield chunk({"content": "", "annotations": _annotate(said, index, base)})
         yield chunk({}, "stop")
         yield "", "[DONE]"
     except LmkragError as error:
@@ -166,9 +144,9 @@ def read_conversation(messages: Sequence[Message]) -> tuple[list[Exchange], str]
     return exchanges, question
 
 
-def annotate(answer: Answer, index: ServedIndex, base: str) -> list[dict[str, Any]]:
+def _annotate(answer: Answer, index: ServedIndex, base: str) -> list[dict[str, Any]]:
     """Return an answer's citations as OpenAI's annotations: links to the page, opened at the quotation."""
-    found = []
+    annotations = []
     for citation in answer.citations:
         mark = f"[{citation.number}]"
         position = answer.text.find(mark)
@@ -178,38 +156,9 @@ def annotate(answer: Answer, index: ServedIndex, base: str) -> list[dict[str, An
             "start_index": max(0, position),
             "end_index": max(0, position) + (len(mark) if position >= 0 else 0),
         }
-        found.append({"type": "url_citation", "url_citation": link})
-    return found
+        annotations.append({"type": "url_citation", "url_citation": link})
+    return annotations
 
 
 def _page_state(index: ServedIndex, citation: Citation) -> dict[str, Any]:
     return {"index": index.name, "doc": citation.span.doc_id, "start": citation.start, "end": citation.end}
-
-
-@router.post("/embeddings")
-async def embed(body: EmbeddingsBody, service: TheService) -> dict[str, Any]:
-    """Embed texts: of each the mean of its sentences' landmarks, of length one."""
-    texts = [body.input] if isinstance(body.input, str) else body.input
-    if not 1 <= len(texts) <= MAX_BATCH or not all(text.strip() for text in texts):
-        raise Problem(400, "usage", "Invalid input", f"give one to {MAX_BATCH} texts that are not empty")
-    index = service.indexes.find(body.model)
-
-    def encode(text: str, engine: Engine) -> tuple[Any, int]:
-        _, landmarks = engine.encoder.encode(text, split_sentences(text))
-        mean = landmarks.mean(0)
-        return mean / max(float(np.linalg.norm(mean)), 1e-12), engine.encoder.count_tokens(text)
-
-    # one after the other, so that other requests get their turn in between
-    encoded = [await index.run(partial(encode, text)) for text in texts]
-    tokens = sum(count for _, count in encoded)
-    data = [
-        {"object": "embedding", "index": number, "embedding": _pack(vector, body.encoding_format)}
-        for number, (vector, _) in enumerate(encoded)
-    ]
-    usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-    return {"object": "list", "data": data, "model": index.name, "usage": usage}
-
-
-def _pack(vector: Any, form: str) -> Any:
-    packed = vector.astype("<f4")
-    return base64.b64encode(packed.tobytes()).decode() if form == "base64" else packed.tolist()

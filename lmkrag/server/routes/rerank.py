@@ -4,7 +4,7 @@ from functools import partial
 from typing import Annotated
 
 from fastapi import APIRouter
-from pydantic import BaseModel, ConfigDict, Field, StrictBool
+from pydantic import BaseModel, Field, StrictBool
 
 from lmkrag.reranker.highlights import highlight
 from lmkrag.server.problems import Problem
@@ -21,15 +21,11 @@ _MAX_CHARACTERS = 200_000  # of all texts of a request
 class TextDocument(BaseModel):
     """A text to be ranked."""
 
-    model_config = ConfigDict(extra="ignore")
-
     text: Annotated[str, Field(max_length=_MAX_TEXT)]
 
 
 class RerankBody(BaseModel):
     """A question, and the texts to rank by how well they answer it; the model is ours, whatever it is called."""
-
-    model_config = ConfigDict(extra="ignore")
 
     model: str = Field("", max_length=200)
     query: Question
@@ -75,15 +71,15 @@ async def rerank(body: RerankBody, service: TheService) -> RerankReply:
         await service.workers.run(partial(_rank, number, body.query, text, body.return_documents))
         for number, text in enumerate(texts)
     ]
-    results = sorted(ranked, key=lambda one: -one.relevance_score)
+    results = sorted(ranked, key=lambda text: -text.relevance_score)
     return RerankReply(model="landmark-reranker", results=results[: body.top_n])
 
 
 def _rank(number: int, question: str, text: str, returned: bool) -> RankedText:
-    found = highlight(question, text)
+    highlights = highlight(question, text)
     return RankedText(
         index=number,
-        relevance_score=max((one.score for one in found), default=0.0),
-        highlights=[HighlightModel(start=s.start, end=s.end, score=score) for s, score in found],
+        relevance_score=max((sentence.score for sentence in highlights), default=0.0),
+        highlights=[HighlightModel(start=s.start, end=s.end, score=score) for s, score in highlights],
         document=TextDocument(text=text) if returned else None,
     )

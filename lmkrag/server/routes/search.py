@@ -5,7 +5,6 @@ from typing import Any
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from lmkrag.rendering.blocks import span_blocks
 from lmkrag.serialization import to_json
 from lmkrag.server.asking import answer, answer_events, answer_reply, find_spans, make_standalone
 from lmkrag.server.schemas import (
@@ -30,7 +29,7 @@ async def search(body: SearchBody, service: TheService) -> Any:
     """Find the passages that answer a question, best first."""
     index = service.indexes.find(body.index)
     spans = await index.run(lambda engine: engine.search(body.query, **body.options()))
-    return {"spans": to_json(spans), "blocks": [span_blocks(span) for span in spans] if body.blocks else None}
+    return {"spans": to_json(spans), "blocks": [span.to_blocks() for span in spans] if body.blocks else None}
 
 
 @router.post("/search/batch", response_model=BatchReply)
@@ -42,8 +41,8 @@ async def search_batch(body: BatchBody, service: TheService) -> Any:
         for number, item in enumerate(body.queries)
     ]
     queries = [query for _, query in named]
-    found = await index.run(lambda engine: engine.search_many(queries, **body.options()))
-    results = zip(named, found, strict=True)
+    spans = await index.run(lambda engine: engine.search_many(queries, **body.options()))
+    results = zip(named, spans, strict=True)
     return {"results": [{"query_id": name, "spans": to_json(spans)} for (name, _), spans in results]}
 
 
@@ -60,8 +59,8 @@ async def ask(body: AskBody, service: TheService) -> Any:
     if body.stream:
         response: Response = stream_events(answer_events(index, reader, question, spans, blocks=body.blocks))
         return response
-    said = await answer(index, reader, question, spans)
-    return answer_reply(body.question, said, blocks=body.blocks)
+    reply = await answer(index, reader, question, spans)
+    return answer_reply(body.question, reply, blocks=body.blocks)
 
 
 @router.post("/check", response_model=CheckReply)
@@ -69,5 +68,4 @@ async def check(body: CheckBody, service: TheService) -> Any:
     """Tell whether citations still stand: of spans, or the quotations of a text."""
     index = service.indexes.find(body.index)
     source = body.text or {"spans": [cited.model_dump() for cited in body.citations]}
-    found = await index.run(lambda engine: engine.check(source))
-    return {"citations": found}
+    return {"citations": await index.run(lambda engine: engine.check(source))}

@@ -3,7 +3,7 @@
 import { html, useContext, useEffect, useRef, useState } from "/static/vendor/htm-preact.js";
 import { Blocks, Copy } from "/static/blocks.js";
 import { Why } from "/static/explain.js";
-import { asJson, getJson, postJson, Problem, streamEvents } from "/static/requests.js";
+import { asJson, Problem, streamEvents } from "/static/requests.js";
 import { CLOSED, filterOf, Page } from "/static/state.js";
 
 const HISTORY = 6; // exchanges that a follow-up question is understood from
@@ -103,21 +103,7 @@ function Reply({ asked, link, retry }) {
     ${answer.warnings.map((warning) => html`<p class="quiet">${warning}</p>`)}`;
 }
 
-const THUMB = "M7 22V10l5-8c1.7 0 2.6 1.2 2.3 2.8L13.5 9H20a2 2 0 0 1 2 2.3l-1.4 8.5A2.6 2.6 0 0 1 18 22H7ZM2 10h3v12H2z";
-
-function Thumb({ label, down, verdict, current, give }) {
-  return html`<button
-    class="thumb"
-    aria-pressed=${current === verdict}
-    aria-label=${label}
-    title=${label}
-    onClick=${() => give(current === verdict ? "none" : verdict)}
-  >
-    <svg viewBox="0 0 24 24" width="18" height="18" aria-hidden="true" class=${down ? "down" : ""}><path d=${THUMB} /></svg>
-  </button>`;
-}
-
-function Passage({ span, number, link, onlyHere, verdict, give }) {
+function Passage({ span, number, link, onlyHere }) {
   return html`<li class="result" value=${number}>
     <h3><a ...${link(span)}>${span.place}</a> <span class=${span.weak ? "weak" : "good"}>${span.weak ? "weak" : "good"}</span></h3>
     <p class="quiet">${span.section}</p>
@@ -126,49 +112,22 @@ function Passage({ span, number, link, onlyHere, verdict, give }) {
     <div class="row">
       ${span.explanation && html`<${Why} explanation=${span.explanation} />`}
       <button class="small" onClick=${onlyHere}>Only in this document</button>
-      ${give && html`<div class="thumbs" role="group" aria-label=${`Does passage ${number} answer the question?`}>
-        <${Thumb} label="Answers the question" verdict="up" current=${verdict} give=${give} />
-        <${Thumb} label="Does not answer the question" down verdict="down" current=${verdict} give=${give} />
-      </div>`}
     </div>
   </li>`;
 }
 
 function Passages({ question, spans, open, link }) {
-  const { index, server, go } = useContext(Page);
-  const [verdicts, setVerdicts] = useState({});
-  const [problem, setProblem] = useState("");
+  const { go } = useContext(Page);
   const [most, setMost] = useState(SHOWN);
-  const writable = server?.writable;
-  useEffect(() => {
-    if (!writable) return;
-    getJson("/api/feedback", { index, question }).then(
-      (reply) => setVerdicts(Object.fromEntries(reply.verdicts.map((given) => [keyOf(given), given.verdict]))),
-      () => {},
-    );
-  }, [question, index, writable]);
-  const give = async (span, verdict) => {
-    const { doc_id, start, end } = span;
-    try {
-      await postJson("/api/feedback", { index, question, doc_id, start, end, verdict });
-      setVerdicts((known) => ({ ...known, [keyOf(span)]: verdict }));
-      setProblem("");
-    } catch (error) {
-      setProblem(error.message);
-    }
-  };
   if (!spans.length) return html`<p class="quiet">No passage was found. Other words, or fewer filters, may find some.</p>`;
   return html`<details class="passages" open=${open}>
     <summary>Passages (${spans.length})</summary>
-    ${problem && html`<p class="problem" role="alert">${problem}</p>`}
     <ol class="results">
       ${spans.slice(0, most).map(
         (span, number) => html`<${Passage}
           key=${keyOf(span)}
           ...${{ span, link, number: number + 1 }}
           onlyHere=${() => go({ in: span.doc_id, questions: [question], ...CLOSED })}
-          verdict=${verdicts[keyOf(span)] || "none"}
-          give=${writable && ((verdict) => give(span, verdict))}
         />`,
       )}
     </ol>

@@ -1,1 +1,0 @@
-"""One file a format family. Each has ``read(data, name) -> Loaded`` and raises ``DocumentError``."""

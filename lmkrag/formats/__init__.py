@@ -1,0 +1,1 @@
+"""From the bytes of a file to its text: one module a format."""

@@ -1,0 +1,170 @@
+"""Word documents, by python-docx: headings, lists, tables, text boxes and notes in document order.
+
+python-docx gives the paragraphs that stand directly in the body; what is inside content controls, tracked insertions,
+text boxes and notes is found in its XML.
+"""
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import docx
+from docx.enum.style import WD_STYLE_TYPE
+from docx.opc.constants import RELATIONSHIP_TYPE
+from docx.oxml import parse_xml
+from docx.oxml.ns import qn
+
+from lmkrag.errors import DocumentError
+from lmkrag.formats.base import MATH_TEXT, Loaded, check_office_file, read_run, table_row
+from lmkrag.formats.drawings import read_drawings
+from lmkrag.formats.ordinals import format_ordinal
+from lmkrag.formats.word_numbers import WordNumbers
+
+_PARAGRAPH, _TABLE, _RUN = qn("w:p"), qn("w:tbl"), qn("w:r")
+_WRAPPERS = tuple(map(qn, ("w:sdt", "w:sdtContent", "w:ins", "w:moveTo", "w:customXml", "w:smartTag")))
+_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"  # the same once more, for old Word
+_NOT_READ = (qn("w:moveFrom"), _FALLBACK)
+_NOTES = (
+    (qn("w:footnoteReference"), RELATIONSHIP_TYPE.FOOTNOTES, "decimal"),
+    (qn("w:endnoteReference"), RELATIONSHIP_TYPE.ENDNOTES, "lowerRoman"),
+)
+
+
+def read(data: bytes, name: str) -> Loaded:
+    """Read a .docx file: one paragraph a line, headings as ``#``, list items numbered, table rows between ``|``.
+
+    Of tracked changes what was inserted is read, and what was deleted is not. A note follows its paragraph.
+    """
+    check_office_file(data, "Word", ".docx")
+    try:
+        document = docx.Document(io.BytesIO(data))
+        reader = _Reader(document)
+        lines = list(reader.blocks(document.element.body))
+        properties = document.core_properties
+        title, author = properties.title or reader.title, properties.author or ""
+    except Exception as error:  # python-docx lets errors of lxml, zipfile and zlib through
+        raise DocumentError(f"broken Word file ({type(error).__name__})") from error
+    text = "\n\n".join(lines)
+    if not text.strip():
+        raise DocumentError("Word file without text")
+    return Loaded(text, "docx", title, meta={"author": author} if author else {})
+
+
+class _Reader:
+    """Reads the blocks of one document, in order. ``title`` is the first paragraph in the style of titles."""
+
+    def __init__(self, document: Any) -> None:
+        self._part = document.part
+        self._styles: dict[str | None, str] = {}
+        self._numbers = WordNumbers(self._related(RELATIONSHIP_TYPE.NUMBERING), document.styles.element)
+        self._notes = [_Notes(mark, self._related(kind), ordinals) for mark, kind, ordinals in _NOTES]
+        self.title = ""
+
+    def _related(self, kind: str) -> Any | None:
+        """The root of a part of the document."""
+        parts = (rel.target_part for rel in self._part.rels.values() if rel.reltype == kind and not rel.is_external)
+        return next((parse_xml(part.blob) for part in parts), None)
+
+    def blocks(self, parent: Any) -> Iterator[str]:
+        for block in _children(parent, _PARAGRAPH, _TABLE):
+            yield from self._table(block) if block.tag == _TABLE else self._paragraph(block)
+
+    def _paragraph(self, paragraph: Any) -> Iterator[str]:
+        text = _text(paragraph)
+        prefix = self._prefix(paragraph, text)  # of an empty paragraph, too: Word counts it
+        if text:
+            yield prefix + text
+        for box in _inside(paragraph, qn("w:txbxContent")):
+            yield from self.blocks(box)
+        for drawing in _inside(paragraph, qn("w:drawing")):
+            yield from read_drawings(drawing, self._part)
+        yield from self._notes_of(paragraph)
+
+    def _prefix(self, paragraph: Any, text: str) -> str:
+        """What marks a heading or an item."""
+        style = self._style(paragraph.style)
+        number = self._numbers.next(paragraph)
+        if style == "Title":
+            self.title = self.title or " ".join(text.split())
+            return "# "
+        if style.startswith("Heading") and style[-1].isdigit():
+            return "#" * min(6, int(style[-1])) + " " + (number + " " if number not in ("", "-") else "")
+        return (number or "-") + " " if number or style.startswith("List") else ""
+
+    def _style(self, key: str | None) -> str:
+        """The English name of a style."""
+        if key not in self._styles:
+            self._styles[key] = self._part.get_style(key, WD_STYLE_TYPE.PARAGRAPH).name or ""
+        return self._styles[key]
+
+    def _notes_of(self, paragraph: Any) -> Iterator[str]:
+        for notes in self._notes:
+            for reference in _inside(paragraph, notes.mark):
+                yield from notes.take(reference.get(qn("w:id"), ""))
+
+    def _table(self, table: Any) -> Iterator[str]:
+        rows = []
+        above: dict[int, str] = {}  # by column
+        for row in _children(table, qn("w:tr")):
+            column, cells = 0, []
+            for cell in _children(row, qn("w:tc")):
+                text = above.get(column, "") if cell.vMerge == "continue" else self._cell(cell)
+                above[column] = text
+                cells.append(text)
+                column += cell.grid_span
+            if any(cells):
+                rows.append(table_row(cells))
+        if rows:
+            yield "\n".join(rows)
+        for paragraph in table.iter(_PARAGRAPH):
+            yield from self._notes_of(paragraph)
+
+    def _cell(self, cell: Any) -> str:
+        """The text of a cell, tables and boxes in it included."""
+        texts = []
+        for paragraph in cell.iter(_PARAGRAPH):
+            text, number = _text(paragraph), self._numbers.next(paragraph)
+            if text:
+                texts.append(f"{number} {text}" if number else text)
+        return " ".join(" ".join(texts).split())
+
+
+class _Notes:
+    """The footnotes or the endnotes of a document. State: those that were not taken yet, and how many were."""
+
+    def __init__(self, mark: str, root: Any | None, kind: str) -> None:
+        self.mark, self._kind, self._taken = mark, kind, 0
+        self._notes = {note.get(qn("w:id")): note for note in root} if root is not None else {}
+
+    def take(self, key: str) -> Iterator[str]:
+        """Yield a note with its number, once."""
+        note = self._notes.pop(key, None)
+        if note is not None:
+            self._taken += 1
+            text = " ".join(" ".join(map(_text, _children(note, _PARAGRAPH))).split())
+            yield f"[^{format_ordinal(self._taken, self._kind)}]: {text}"
+
+
+def _children(parent: Any, *tags: str) -> Iterator[Any]:
+    """The children of some kinds, through what only wraps them."""
+    for child in parent:
+        if child.tag in tags:
+            yield child
+        elif child.tag in _WRAPPERS:
+            yield from _children(child, *tags)
+
+
+def _inside(paragraph: Any, *tags: str) -> Iterator[Any]:
+    """The elements of some kinds in a paragraph, not in another paragraph inside it, nor in what is not shown."""
+    for element in paragraph.iter(*tags):
+        above = list(element.iterancestors())
+        inner = above[: above.index(paragraph)]
+        if not any(one.tag == _PARAGRAPH or one.tag in _NOT_READ for one in inner):
+            yield element
+
+
+def _text(paragraph: Any) -> str:
+    """The text of a paragraph, nothing of what is not shown."""
+    if any(one.tag in _NOT_READ for one in paragraph.iterancestors()):
+        return ""
+    return "".join(map(read_run, _inside(paragraph, _RUN, MATH_TEXT))).strip()

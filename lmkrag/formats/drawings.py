@@ -1,0 +1,74 @@
+"""Charts and SmartArt of Office, which are parts of their own beside a slide or a text: their words and values."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from lxml import etree
+
+from lmkrag.formats.base import MATH_TEXT, read_run, table_row
+
+_OFFICE = "http://schemas.openxmlformats.org"
+_RELATIONSHIP = f"{{{_OFFICE}/officeDocument/2006/relationships}}"
+_DRAWING, _CHART, _DIAGRAM = (f"{{{_OFFICE}/drawingml/2006/{name}}}" for name in ("main", "chart", "diagram"))
+_PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
+_MOST_POINTS = 10_000  # of a chart
+
+
+def read_drawings(element: Any, part: Any) -> Iterator[str]:
+    """Yield what the charts and the SmartArt below an element say: titles, tables of values, lists of words.
+
+    Args:
+        element: of a slide or a text.
+        part: of the package that has it.
+    """
+    for chart in element.iter(f"{_CHART}chart"):
+        if key := chart.get(f"{_RELATIONSHIP}id"):
+            yield from _read_chart(_open(part, key))
+    for ids in element.iter(f"{_DIAGRAM}relIds"):
+        points = _open(part, ids.get(f"{_RELATIONSHIP}dm")).iter(f"{_DIAGRAM}pt")
+        texts = (" ".join(map(read_paragraph, point.iter(f"{_DRAWING}p"))).strip() for point in points)
+        if items := [f"- {text}" for text in texts if text]:
+            yield "\n".join(items)
+
+
+def _open(part: Any, key: str) -> etree._Element:
+    return etree.fromstring(part.rels[key].target_part.blob, _PARSER)
+
+
+def read_paragraph(paragraph: Any) -> str:
+    """Return the text of a paragraph of a drawing, equations included, on one line."""
+    return " ".join("".join(map(read_run, paragraph.iter(f"{_DRAWING}t", MATH_TEXT))).split())
+
+
+def _read_chart(root: etree._Element) -> Iterator[str]:
+    """The title of a chart of any kind, and a row for each category or point with the values of its series."""
+    title = root.find(f"{_CHART}chart/{_CHART}title")
+    if title is not None and (text := " ".join(map(read_paragraph, title.iter(f"{_DRAWING}p"))).strip()):
+        yield text
+    names, columns = [""], []
+    categories: dict[int, str] = {}
+    for series in root.iter(f"{_CHART}ser"):
+        categories = categories or _read_points(series, "cat") or _read_points(series, "xVal")
+        columns.append(_read_points(series, "val") or _read_points(series, "yVal"))
+        names.append(" ".join(_read_points(series, "tx").values()))
+    rows = [[categories.get(index, ""), *(column.get(index, "") for column in columns)] for index in categories]
+    if rows:
+        yield "\n".join(map(table_row, [names, *rows]))
+
+
+def _read_points(series: etree._Element, name: str) -> dict[int, str]:
+    """The cached values of a part of a series, by their positions."""
+    found: dict[int, str] = {}
+    for point in series.iterfind(f"{_CHART}{name}//{_CHART}pt"):
+        index = point.get("idx", "")
+        value = (point.findtext(f"{_CHART}v") or "").strip()
+        if index.isdecimal() and value and len(found) < _MOST_POINTS:
+            found[int(index)] = _format(value) if name in ("val", "xVal", "yVal") else value
+    return found
+
+
+def _format(value: str) -> str:
+    try:
+        return f"{float(value):.15g}"
+    except ValueError:
+        return value

@@ -1,0 +1,223 @@
+"""Write a tree of HTML as lines that the sentence splitter understands."""
+
+import re
+
+from lxml import etree
+
+from lmkrag.formats.base import table_row
+from lmkrag.formats.mathml import read_math
+from lmkrag.formats.ordinals import format_ordinal
+
+_SKIPPED = {"script", "style", "noscript", "template", "head", "svg", "nav", "iframe", "object"}
+_SKIPPED |= {"canvas", "video", "audio"}
+_HIDDEN = {"a": "headerlink", "span": "katex-html"}  # elements of a class that are not shown, or shown twice
+_PARAGRAPHS = {"p", "div", "section", "article", "main", "aside", "header", "footer", "blockquote", "figure"}
+_PARAGRAPHS |= {"figcaption", "table", "caption", "dl", "dt", "dd", "form", "fieldset", "legend", "address"}
+_PARAGRAPHS |= {"details", "summary", "hr", "body", "option"}
+_ROWS = {"tr", "td", "th"}
+_HEADINGS = {f"h{level}": "#" * level + " " for level in range(1, 7)}
+_FORMATS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}  # of ordered lists
+_SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
+_PRE = "\x01"  # marks a preformatted line until white space is folded
+_NOT_SHOWN = dict.fromkeys(map(ord, f"\u00ad\u200b\ufeff{_PRE}"))  # soft hyphens and the like
+_LONGEST_CELL = 1_000  # characters; a table with longer ones lays out a page
+_MOST_SPANNED = 1_000
+
+
+def render(root: etree._Element) -> str:
+    """Return the text of a tree: headings as ``#``, list items as ``-`` or numbered, a line a row of a table."""
+    renderer = _Renderer()
+    walker = etree.iterwalk(root, events=("start", "end"))
+    for event, element in walker:
+        skipped = _is_skipped(element)
+        if event == "start":
+            if skipped:
+                walker.skip_subtree()
+                continue
+            if element.tag == "math":
+                renderer.write(read_math(element))
+                walker.skip_subtree()
+                continue
+            renderer.open(element)
+            renderer.write(element.text)
+        else:
+            if not skipped:
+                renderer.close(element)
+            renderer.write(element.tail)
+    return renderer.finish()
+
+
+def _is_skipped(element: etree._Element) -> bool:
+    """Whether an element is no text: not shown, a menu, a pilcrow beside a heading, or KaTeX's second equation."""
+    if element.tag not in _HIDDEN:
+        return element.tag in _SKIPPED
+    return _HIDDEN[element.tag] in element.get("class", "").split()
+
+
+class _Lines:
+    """Text being written. State: its parts, the line ends it ends with, and a marker that waits for what it marks."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.ends = 2  # nothing has to be apart from what is not there
+        self.marker = ""
+
+    def write(self, text: str) -> None:
+        if not text or (text == " " and (self.ends or self.marker)):
+            return
+        self.parts += [self.marker, text.lstrip(" ") if self.marker else text]
+        self.marker, self.ends = "", 0
+
+    def end(self, lines: int) -> None:
+        """Have the next text begin on a line of its own, or with two after a blank one; nothing twice."""
+        if lines > self.ends and not self.marker:
+            self.parts.append("\n" * (lines - self.ends))
+            self.ends = lines
+
+    def text(self) -> str:
+        return "".join(self.parts)
+
+
+class _Table:
+    """A table of data. State: the cells of the row being read, and those above that reach into the next rows."""
+
+    def __init__(self) -> None:
+        self._row: list[str] = []
+        self._column = 0
+        self._above: dict[
+            int, tuple[int, int, str]
+        ] = {}  # by column: rows and columns that it still takes, and its text
+
+    def add(self, cell: etree._Element, text: str) -> None:
+        self._fill()
+        rows, columns = (min(_MOST_SPANNED, max(1, _whole(cell.get(name), 1))) for name in ("rowspan", "colspan"))
+        if rows > 1:
+            self._above[self._column] = (rows - 1, columns, text)
+        self._row.append(text)
+        self._column += columns
+
+    def _fill(self) -> None:
+        """Repeat the cells that reach down to where the row has got to."""
+        while self._column in self._above:
+            rows, columns, text = self._above.pop(self._column)
+            if rows > 1:
+                self._above[self._column] = (rows - 1, columns, text)
+            self._row.append(text)
+            self._column += columns
+
+    def end_row(self) -> str:
+        self._fill()
+        row, self._row, self._column = self._row, [], 0
+        return table_row(row) if any(row) else ""
+
+
+class _Renderer:
+    """Writes elements as they open and close. State: what is open, and the text of each that is kept apart."""
+
+    def __init__(self) -> None:
+        self._lines = [_Lines()]  # the page, and inside it cells and preformatted text
+        self._preformatted = 0
+        self._cells = 0
+        self._lists: list[tuple[str, int]] = []  # the format of each, and the number of its last item
+        self._tables: list[_Table | None] = []  # None for a table that lays out a page
+
+    def write(self, text: str | None) -> None:
+        if text:
+            shown = text.translate(_NOT_SHOWN)
+            self._lines[-1].write(shown if self._preformatted else _SPACE.sub(" ", shown))
+
+    def open(self, element: etree._Element) -> None:
+        tag, lines = element.tag, self._lines[-1]
+        if tag in ("ol", "ul"):
+            lines.end(1 if self._lists else 2)
+            kind = _FORMATS.get(element.get("type", ""), "decimal") if tag == "ol" else ""
+            self._lists.append((kind, _whole(element.get("start"), 1) - 1))
+        elif tag == "li":
+            lines.end(1)
+            lines.marker = self._mark_item(element)
+        elif tag in _HEADINGS:
+            lines.end(2)
+            lines.marker = "" if self._cells else _HEADINGS[tag]
+        elif tag == "pre":
+            lines.end(2)
+            self._preformatted += 1
+            self._lines.append(_Lines())
+        elif tag in ("td", "th") and self._table:
+            self._cells += 1
+            self._lines.append(_Lines())
+        elif tag == "br":
+            lines.end(min(2, lines.ends + 1))
+        elif tag == "tr" and self._table:
+            lines.end(1)
+        elif tag in _PARAGRAPHS or tag in _ROWS:
+            lines.end(2)
+            if tag == "table":
+                self._tables.append(_Table() if _holds_data(element) else None)
+
+    def close(self, element: etree._Element) -> None:
+        tag = element.tag
+        if tag == "pre" and self._preformatted:
+            self._preformatted -= 1
+            self._end_preformatted(self._lines.pop().text().strip("\n"))
+        elif tag in ("td", "th") and self._table:
+            self._cells -= 1
+            self._table.add(element, " ".join(self._lines.pop().text().split()))
+            return
+        lines = self._lines[-1]
+        if tag == "tr" and self._table:
+            if row := self._table.end_row():
+                lines.end(1)
+                lines.write(row)
+            return
+        if tag == "li" or tag in _HEADINGS:
+            lines.marker = ""  # of nothing
+        if tag == "li":
+            lines.end(1)
+        elif tag in ("ol", "ul"):
+            self._lists.pop()
+            lines.end(1 if self._lists else 2)
+        elif tag in _PARAGRAPHS or tag in _HEADINGS or tag in _ROWS or tag == "pre":
+            lines.end(2)
+            if tag == "table":
+                self._tables.pop()
+
+    @property
+    def _table(self) -> _Table | None:
+        return self._tables[-1] if self._tables else None
+
+    def _mark_item(self, element: etree._Element) -> str:
+        kind, last = self._lists[-1] if self._lists else ("", 0)
+        if not kind:
+            return "- "
+        number = _whole(element.get("value"), last + 1)
+        self._lists[-1] = kind, number
+        shown = format_ordinal(number, kind)
+        return f"{shown}. " if kind == "decimal" else f"({shown}) "  # "a. " might be somebody's initial
+
+    def _end_preformatted(self, code: str) -> None:
+        if self._cells or self._preformatted or not code:
+            self._lines[-1].write(code)
+        else:
+            self._lines[-1].write("\n".join(["```", *(_PRE + line for line in code.split("\n")), "```"]))
+
+    def finish(self) -> str:
+        lines = self._lines[0].text().split("\n")
+        return "\n".join(line[1:] if line.startswith(_PRE) else line.strip(" ") for line in lines).strip()
+
+
+def _holds_data(table: etree._Element) -> bool:
+    """Whether a table is one: several columns of short cells. Others lay out pages and mails."""
+    if table.get("role") in ("presentation", "none") or table.find(".//table") is not None:
+        return False
+    if not any(len(row.findall("td")) + len(row.findall("th")) > 1 for row in table.iter("tr")):
+        return False
+    for cell in table.iter("td", "th"):
+        if any(part.tag in _HEADINGS for part in cell.iter()) and cell.tag == "td":
+            return False
+        if sum(map(len, cell.itertext())) > _LONGEST_CELL:
+            return False
+    return True
+
+
+def _whole(text: str | None, default: int) -> int:
+    return int(text) if text and re.fullmatch(r"-?\d{1,9}", text) else default

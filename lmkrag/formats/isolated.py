@@ -1,0 +1,353 @@
+"""Read files of complex formats in a process of their own: one bad file can't take a run down, hang it or fill memory.
+
+Parsers of PDF, Word, HTML and the like are large libraries fed with files of unknown origin. The process they run in
+has limits on its memory and time, no environment to leak, ends with its parent, and is killed when a file takes too
+long; the next gets a new one.
+"""
+
+import base64
+import json
+import logging
+import math
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+from lmkrag.errors import DocumentError, EmptyDocument
+from lmkrag.formats.load import fingerprint as hash_bytes
+from lmkrag.formats.load import is_plain, load_document, load_with_attachments
+from lmkrag.formats.ocr import is_installed
+from lmkrag.formats.scans import SCANNED, fill_scans, find_boxes, read_cached
+from lmkrag.system import end_with_parent
+from lmkrag.types import Document, Skipped
+
+SECONDS = 120.0
+"""Time one file may take, and what each megabyte of it adds."""
+
+SECONDS_PER_MEGABYTE = 5.0
+"""A workbook of a million rows (18 MB) takes 110 s."""
+
+MEMORY = 4 << 30
+"""Bytes of address space a file's reader may use."""
+
+_CHUNK = 1 << 20
+_GRACE = 5  # seconds after which a process ends itself that its parent has not ended
+_logger = logging.getLogger(__name__)
+
+# Isolated mode: neither the working directory nor PYTHON* variables say where modules come from.
+_START = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[2])
+from lmkrag.formats.isolated import serve
+serve(int(sys.argv[1]))
+"""
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")  # of the environment
+
+
+class IsolatedLoader:
+    """Reads files as :func:`lmkrag.formats.load.load_document` does, complex formats in a limited process.
+
+    >>> with IsolatedLoader(seconds=30) as loader:
+    ...     loader.load(Path("tests/data/corpus/beekeeping.html"), "bees").kind
+    'html'
+    """
+
+    def __init__(self, *, seconds: float | None = None, memory: int = MEMORY) -> None:
+        """Set the limits of one file.
+
+        Args:
+            seconds: it may take; defaults to ``SECONDS`` and ``SECONDS_PER_MEGABYTE`` of its size.
+            memory: bytes of address space its reader may use, where the system can limit that.
+        """
+        self._seconds, self._memory = seconds, memory
+        self._process: subprocess.Popen[bytes] | None = None
+        self._errors: IO[bytes] | None = None  # what parsers print
+
+    def load(self, path: Path, doc_id: str) -> Document:
+        """Read one file, without its attachments.
+
+        Raises:
+            DocumentError: it can't be read, or reading it went past a limit.
+        """
+        return self.load_with_attachments(path, doc_id)[0]
+
+    def load_with_attachments(self, path: Path, doc_id: str) -> tuple[Document, list[Document], list[Skipped]]:
+        """Read one file and what is attached to it: see :func:`lmkrag.formats.load.load_with_attachments`.
+
+        Raises:
+            DocumentError: it can't be read, or reading it went past a limit.
+        """
+        if is_plain(path):
+            return load_document(path, doc_id), [], []
+        reply = self._call(path, "load", doc_id=doc_id)
+        document, *attached = (
+            Document(**{**record, "page_starts": tuple(record["page_starts"])}) for record in reply["documents"]
+        )
+        skipped = [Skipped(**record) for record in reply["skipped"]]
+        if SCANNED in document.meta and is_installed():
+            document = fill_scans(document, partial(self._read_scan, path, document.fingerprint))
+        filled = []
+        for one in attached:
+            scan = reply["scans"].get(one.doc_id)
+            try:
+                filled.append(one if scan is None else self._fill_attached(one, base64.b64decode(scan)))
+            except DocumentError as error:
+                skipped.append(Skipped(one.doc_id, str(error)))
+        return document, filled, skipped
+
+    def _fill_attached(self, document: Document, data: bytes) -> Document:
+        with tempfile.NamedTemporaryFile(suffix=Path(document.doc_id).suffix) as file:
+            file.write(data)
+            file.flush()
+            return fill_scans(document, partial(self._read_scan, Path(file.name), document.fingerprint))
+
+    def render_page(self, path: Path, fingerprint: str, number: int, scale: float) -> bytes:
+        """Draw a page, from 1, of the PDF file with a fingerprint, ``scale`` pixels to a point; return it as WebP.
+
+        Raises:
+            DocumentError: the file has changed, can't be read, or reading it went past a limit.
+        """
+        reply = self._call(path, "render_page", fingerprint=fingerprint, number=number, scale=scale)
+        return base64.b64decode(reply["image"])
+
+    def find_rectangles(
+        self, path: Path, fingerprint: str, number: int, start: int, end: int
+    ) -> list[tuple[float, float, float, float]]:
+        """Find where characters of a page stand: see :func:`lmkrag.formats.pdf.find_rectangles`.
+
+        Raises:
+            DocumentError: the file has changed, can't be read, or reading it went past a limit.
+        """
+        reply = self._call(path, "find_rectangles", fingerprint=fingerprint, number=number, start=start, end=end)
+        return [tuple(rectangle) for rectangle in reply["rectangles"]]
+
+    def find_scanned(
+        self, path: Path, fingerprint: str, number: int, start: int, end: int
+    ) -> list[tuple[float, float, float, float]]:
+        """Find where characters of a scanned page stand: see :func:`lmkrag.formats.scans.find_boxes`.
+
+        Raises:
+            DocumentError: the file has changed, can't be read, or reading it went past a limit.
+        """
+        return find_boxes(self._read_scan(path, fingerprint, number), start, end)
+
+    def _read_scan(self, path: Path, fingerprint: str, number: int) -> dict[str, Any]:
+        return read_cached(
+            fingerprint, number, lambda: self._call(path, "read_scan", fingerprint=fingerprint, number=number)
+        )
+
+    def _call(self, path: Path, task: str, **arguments: Any) -> dict[str, Any]:
+        reply: dict[str, Any] = json.loads(self._ask({"task": task, "path": str(path.absolute()), **arguments}))
+        self._log(path)
+        if "error" in reply:
+            _logger.debug("%s: %s\n%s", path, reply["error"], reply["traceback"])
+            kind = EmptyDocument if reply["empty"] else DocumentError
+            raise kind(reply["error"], lasting=reply["lasting"])
+        return reply
+
+    def close(self) -> None:
+        """End the process."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.communicate()
+            self._process = None
+        if self._errors is not None:
+            self._errors.close()
+            self._errors = None
+
+    def __enter__(self) -> "IsolatedLoader":
+        """Return the loader; its process ends with the block."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the process."""
+        self.close()
+
+    def _ask(self, request: dict[str, Any]) -> bytes:
+        process = self._process = self._process or self._start()
+        assert process.stdin is not None
+        assert process.stdout is not None
+        allowed = self._allowed_seconds(Path(request["path"]))
+        try:
+            process.stdin.write(json.dumps({**request, "seconds": math.ceil(allowed)}).encode() + b"\n")
+            process.stdin.flush()
+            line = _read_line(process.stdout, time.monotonic() + allowed)
+        except TimeoutError:
+            self._log(Path(request["path"]))
+            self.close()
+            raise DocumentError(f"takes longer than {allowed:.0f} s to read: skipped") from None
+        except BrokenPipeError:
+            line = b""
+        if not line:
+            output = self._log(Path(request["path"]))
+            self.close()
+            memory = allowed_memory(self._memory)
+            why = f"its reader crashed or needed more than {memory >> 20} MiB" + (f" ({output})" if output else "")
+            raise DocumentError(f"{why}: skipped", lasting=memory == self._memory)
+        return line
+
+    def _allowed_seconds(self, path: Path) -> float:
+        if self._seconds is not None:
+            return self._seconds
+        try:
+            return SECONDS + SECONDS_PER_MEGABYTE * path.stat().st_size / 1e6
+        except OSError:  # its reader says so
+            return SECONDS
+
+    def _log(self, path: Path) -> str:
+        """Log what a parser printed; return its last line."""
+        if self._errors is None:
+            return ""
+        self._errors.seek(0)
+        output = self._errors.read().decode("utf-8", "replace").strip()
+        self._errors.seek(0)
+        self._errors.truncate()
+        if output:
+            _logger.debug("%s: its reader printed\n%s", path, output)
+        return output.splitlines()[-1][:200] if output else ""
+
+    def _start(self) -> subprocess.Popen[bytes]:
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the process
+        return subprocess.Popen(
+            [sys.executable, "-I", "-c", _START, str(allowed_memory(self._memory)), json.dumps(module_folders())],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._errors,
+            cwd=os.sep,
+            env={name: os.environ[name] for name in _KEPT if name in os.environ},
+        )
+
+
+def module_folders() -> list[str]:
+    """Return where this process finds modules, the working directory left out unless lmkrag itself is in it."""
+    ours, here = Path(__file__).resolve().parents[2], Path().resolve()
+    folders = [path for path in sys.path if Path(path).is_absolute()]
+    return [path for path in folders if Path(path).resolve() != here or here == ours]
+
+
+def allowed_memory(wanted: int) -> int:
+    """Return how many bytes of address space a process started here may be limited to, at most ``wanted``."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return wanted
+    _, most = resource.getrlimit(resource.RLIMIT_AS)
+    return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
+
+
+def _read_line(stream: IO[bytes], deadline: float) -> bytes:
+    """Read to the end of a line or of the stream."""
+    parts: list[bytes] = []
+    while not parts or not parts[-1].endswith(b"\n"):
+        ready, _, _ = select.select([stream], [], [], max(0.0, deadline - time.monotonic()))
+        if not ready:
+            raise TimeoutError
+        part = os.read(stream.fileno(), _CHUNK)
+        if not part:
+            return b""
+        parts.append(part)
+    return b"".join(parts)
+
+
+def _limit(memory: int) -> None:
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    end_with_parent()
+
+
+def _limit_time(seconds: int) -> None:
+    """Have the system end this process where a request takes longer: the parent, which would, may be gone."""
+    signal.alarm(seconds + _GRACE)
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    used = resource.getrusage(resource.RUSAGE_SELF)
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    limit = math.ceil(used.ru_utime + used.ru_stime) + seconds + _GRACE
+    resource.setrlimit(resource.RLIMIT_CPU, (limit if most == resource.RLIM_INFINITY else min(limit, most), most))
+
+
+def _load(path: Path, doc_id: str) -> dict[str, Any]:
+    loaded = load_with_attachments(path, doc_id)
+    return {
+        "documents": [asdict(one) for one in (loaded.document, *loaded.attached)],
+        "skipped": [asdict(one) for one in loaded.skipped],
+        "scans": {name: base64.b64encode(data).decode() for name, data in loaded.scans.items()},
+    }
+
+
+def _render_page(path: Path, fingerprint: str, number: int, scale: float) -> dict[str, Any]:
+    from lmkrag.formats.pdf import render_page
+
+    return {"image": base64.b64encode(render_page(_read_unchanged(path, fingerprint), number, scale)).decode()}
+
+
+def _find_rectangles(path: Path, fingerprint: str, number: int, start: int, end: int) -> dict[str, Any]:
+    from lmkrag.formats.pdf import find_rectangles
+
+    return {"rectangles": find_rectangles(_read_unchanged(path, fingerprint), number, start, end)}
+
+
+def _read_scan(path: Path, fingerprint: str, number: int) -> dict[str, Any]:
+    from lmkrag.formats.ocr import RESOLUTION, read_image
+    from lmkrag.formats.pdf import draw_page
+
+    image = draw_page(_read_unchanged(path, fingerprint), number, RESOLUTION / 72)
+    try:
+        return asdict(read_image(image))
+    except Exception as error:  # of the models, or of what runs them
+        raise DocumentError(f"page {number} can't be read by OCR ({type(error).__name__})", lasting=False) from error
+
+
+def _read_unchanged(path: Path, fingerprint: str) -> bytes:
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise DocumentError(f"its file can't be read ({error.strerror or error})", lasting=False) from error
+    if hash_bytes(data) != fingerprint:
+        raise DocumentError("its file has changed since it was indexed", lasting=False)
+    return data
+
+
+_TASKS: dict[str, Callable[..., dict[str, Any]]] = {
+    "load": _load,
+    "render_page": _render_page,
+    "find_rectangles": _find_rectangles,
+    "read_scan": _read_scan,
+}
+
+
+def serve(memory: int) -> None:
+    """Answer requests from standard input, a line each, until it ends; with a limit on memory in bytes."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
+    _limit(memory)
+    replies = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what a library prints is not a reply
+    for line in sys.stdin.buffer:
+        request = json.loads(line)
+        _limit_time(request.pop("seconds"))
+        reply: dict[str, Any]
+        try:
+            reply = _TASKS[request.pop("task")](Path(request.pop("path")), **request)
+            packed = json.dumps(reply, default=str).encode()
+        except DocumentError as error:
+            failed = {"error": str(error), "lasting": error.lasting, "empty": isinstance(error, EmptyDocument)}
+            packed = json.dumps({**failed, "traceback": traceback.format_exc()}).encode()
+        signal.alarm(0)
+        replies.write(packed + b"\n")
+        replies.flush()

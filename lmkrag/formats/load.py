@@ -1,0 +1,263 @@
+"""Turn a file into a ``Document``: one reader a format, chosen by the file's name."""
+
+import codecs
+import hashlib
+import logging
+from collections.abc import Callable, Container
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+from lmkrag.errors import DocumentError, EmptyDocument, UsageError
+from lmkrag.formats.base import OLD_OFFICE, Loaded
+from lmkrag.formats.ocr import is_installed
+from lmkrag.formats.scans import SCANNED
+from lmkrag.formats.text import SAMPLE, read_mark
+from lmkrag.plugins import FORMATS, list_plugins, load_plugin
+from lmkrag.specs import ATTACHED_TO, BYTE_ORDER_MARK
+from lmkrag.system import printable
+from lmkrag.types import Document, Skipped
+
+_READERS = {
+    "html": (("read", (".html", ".htm", ".xhtml")),),
+    "epub": (("read", (".epub",)),),
+    "pdf": (("read", (".pdf",)),),
+    "docx": (("read", (".docx",)),),
+    "notebook": (("read", (".ipynb",)),),
+    "spreadsheet": (("read", (".xlsx", ".xlsm")),),
+    "slides": (("read", (".pptx",)),),
+    "opendocument": (("read", (".odt", ".ods", ".odp")),),
+    "rtf": (("read", (".rtf",)),),
+    "mail": (("read", (".eml",)), ("read_mailbox", (".mbox",))),
+    "subtitles": (("read", (".srt", ".vtt")),),
+    "svg": (("read", (".svg",)),),
+    "compressed": (("read", (".gz",)),),
+    "picture": (("read", (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff")),),
+    "tabular": (
+        ("read_csv", (".csv", ".tsv")),
+        ("read_json", (".json",)),
+        ("read_json_lines", (".jsonl", ".ndjson")),
+    ),
+}
+_BY_SUFFIX = {
+    suffix: (module, function)
+    for module, functions in _READERS.items()
+    for function, suffixes in functions
+    for suffix in suffixes
+}
+
+_PICTURES = frozenset(suffix for suffix, (module, _) in _BY_SUFFIX.items() if module == "picture")
+
+_MAGIC = {
+    ".pdf": b"%PDF-",
+    ".gz": b"\x1f\x8b",
+    **dict.fromkeys((".docx", ".epub", ".xlsx", ".xlsm", ".pptx", ".odt", ".ods", ".odp"), b"PK"),
+}
+"""What a file of a format has near its beginning."""
+
+_MAX_CHARACTERS = 64 << 20  # of a file that is parsed, and so held in memory
+_MAX_EXPANSION = 100  # characters per byte; compressed text has 3 to 20
+_SMALL = 1 << 20  # characters that any file may hold
+_MOST_ATTACHMENTS = 10_000  # of a file
+_DEEPEST = 3  # of attachments to attachments
+_LONG = 4 << 20  # bytes
+_logger = logging.getLogger(__name__)
+_NOT_TEXT = frozenset(
+    """.gif .bmp .ico .heic .psd .mp3 .wav .flac .ogg .m4a .mp4 .mov .avi .mkv
+    .webm .zip .bz2 .xz .zst .7z .rar .tar .tgz .whl .jar .exe .dll .so .dylib .a .o .obj .class .pyc .pyo
+    .bin .dat .iso .img .dmg .deb .rpm .msi .apk .ttf .otf .woff .woff2 .eot .sqlite .sqlite3 .db .parquet
+    .arrow .feather .npy .npz .pt .pth .onnx .safetensors .pkl .faiss .doc .xls .ppt .msg .pst
+    .mobi""".split()
+)
+
+
+def load_document(path: Path, doc_id: str) -> Document:
+    """Read one file, without its attachments.
+
+    Args:
+        path: a regular file.
+        doc_id: what the document is called.
+
+    Raises:
+        DocumentError: it can't be read, with the reason in one line.
+    """
+    return load_bytes(_read(path), path.name, doc_id=doc_id, path=printable(str(path)))
+
+
+def _read(path: Path) -> bytes:
+    try:
+        check_file(path)
+        return path.read_bytes()
+    except OSError as error:
+        raise DocumentError(f"can't be read ({error.strerror or error})", lasting=False) from error
+    except MemoryError as error:
+        raise DocumentError("needs more memory than it may use: skipped", lasting=False) from error
+
+
+def check_file(path: Path) -> None:
+    """Look at a file's name and first bytes, before the whole of it is read.
+
+    Raises:
+        DocumentError: its format is not supported. OSError: it can't be opened.
+    """
+    if path.stat().st_size == 0:
+        raise EmptyDocument("empty file")
+    suffix = path.suffix.lower()
+    _check_suffix(suffix)
+    with path.open("rb") as file:
+        sample = file.read(SAMPLE)
+    if is_plain(path):
+        read_mark(sample)
+    elif (
+        suffix in _MAGIC and _MAGIC[suffix] not in sample[:1024] and not sample.startswith(OLD_OFFICE)
+    ):  # their readers say what to do
+        raise DocumentError(f"content is not {suffix[1:].upper()}")
+
+
+def _check_suffix(suffix: str) -> None:
+    if suffix[1:] in list_plugins(FORMATS):
+        return
+    if suffix in _NOT_TEXT:
+        raise DocumentError(f"unsupported format ({suffix})")
+    if suffix in _PICTURES and not is_installed():
+        raise DocumentError("picture: pip install 'lmkrag[ocr]' reads its text", lasting=False)
+
+
+def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:
+    """Read a file's bytes, without its attachments; ``name`` ends in the suffix that tells the format.
+
+    Raises:
+        DocumentError: empty, binary, broken, encrypted or of a format that is not read.
+    """
+    return _document(_parse(data, name, path), data, name, doc_id, path)
+
+
+class LoadedFile(NamedTuple):
+    """What a file holds: its document, its attachments, and those that can't be read.
+
+    ``scans`` are the bytes of attachments with scanned pages, which OCR is to read, by their names.
+    """
+
+    document: Document
+    attached: list[Document]
+    skipped: list[Skipped]
+    scans: dict[str, bytes]
+
+
+def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
+    """Read one file and the files attached to it, as mail has them.
+
+    Args:
+        path: a regular file.
+        doc_id: what the document is called; its attachments are ``doc_id/name``.
+
+    Raises:
+        DocumentError: the file can't be read.
+    """
+    data, own_path = _read(path), printable(str(path))
+    loaded = _parse(data, path.name, own_path)
+    attached: dict[str, Document] = {}
+    skipped: list[Skipped] = []
+    scans: dict[str, bytes] = {}
+    document = _document(loaded, data, path.name, doc_id, own_path)
+    waiting = [(doc_id, 1, loaded.attachments)]
+    while waiting:
+        owner, depth, attachments = waiting.pop()
+        for attachment in attachments:
+            name = _free_name(f"{owner}/{printable(attachment.name)}", attached)
+            if len(attached) + len(skipped) == _MOST_ATTACHMENTS:
+                skipped.append(Skipped(name, f"more than {_MOST_ATTACHMENTS:,} attachments: the rest is left out"))
+                return LoadedFile(document, list(attached.values()), skipped, scans)
+            try:
+                inner = _parse(attachment.data, attachment.name, name)
+                made = _document(inner, attachment.data, attachment.name, name, own_path)
+            except DocumentError as error:
+                skipped.append(Skipped(name, str(error)))
+                continue
+            attached[name] = replace(made, meta={**made.meta, ATTACHED_TO: doc_id})
+            if inner.scanned and is_installed():
+                scans[name] = attachment.data
+            if inner.attachments and depth < _DEEPEST:
+                waiting.append((name, depth + 1, inner.attachments))
+    return LoadedFile(document, list(attached.values()), skipped, scans)
+
+
+def _free_name(name: str, taken: Container[str]) -> str:
+    number = 2
+    stem, dot, suffix = name.rpartition(".")
+    free = name
+    while free in taken:
+        free = f"{stem} ({number}){dot}{suffix}" if dot else f"{name} ({number})"
+        number += 1
+    return free
+
+
+def _parse(data: bytes, name: str, path: str) -> Loaded:
+    if not data.strip():
+        raise EmptyDocument("empty file")
+    suffix = Path(name).suffix.lower()
+    _check_suffix(suffix)
+    if not _is_plain(suffix):  # the text of other files is the file, its byte order mark included
+        data = data.removeprefix(codecs.BOM_UTF8)
+    try:
+        loaded = _reader(suffix)(data, name)
+    except DocumentError:
+        raise
+    except UsageError as error:  # of a plug-in that can't be imported
+        raise DocumentError(str(error), lasting=False) from error
+    except MemoryError as error:
+        raise DocumentError("needs more memory than it may use: skipped", lasting=False) from error
+    except Exception as error:  # a parser's own bug must cost one file, not the run
+        _logger.debug("%s: can't be parsed", path, exc_info=True)
+        raise DocumentError(f"can't be parsed ({type(error).__name__})") from error
+    if not loaded.text.removeprefix(BYTE_ORDER_MARK).strip() and not loaded.scanned:
+        raise EmptyDocument("no text in it")
+    allowed = min(_MAX_CHARACTERS, max(_SMALL, _MAX_EXPANSION * len(data)))
+    if not _is_plain(suffix) and len(loaded.text) > allowed:
+        raise DocumentError(f"holds more than {allowed:,} characters, out of {len(data):,} bytes: refused")
+    return loaded
+
+
+def _document(loaded: Loaded, data: bytes, name: str, doc_id: str, path: str) -> Document:
+    try:
+        return Document(
+            doc_id=doc_id,
+            path=path,
+            text=loaded.text,
+            title=loaded.title or printable(Path(name).stem),
+            kind=loaded.kind,
+            page_starts=loaded.page_starts,
+            meta={**loaded.meta, SCANNED: list(loaded.scanned)} if loaded.scanned else loaded.meta,
+            fingerprint=fingerprint(data),
+        )
+    except UsageError as error:
+        raise DocumentError(str(error)) from error
+
+
+def fingerprint(data: bytes) -> str:
+    """Return the hash that differs between a changed file and one that was only touched."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def is_plain(path: Path) -> bool:
+    """Return whether a file's characters are its text, so that there is nothing to parse."""
+    return _is_plain(path.suffix.lower())
+
+
+def _is_plain(suffix: str) -> bool:
+    return suffix not in _BY_SUFFIX and suffix[1:] not in list_plugins(FORMATS)
+
+
+def is_long(path: Path, size: int) -> bool:
+    """Return whether a file of ``size`` bytes is plain text that had better stay on the disk."""
+    return size > _LONG and is_plain(path) and path.suffix.lower() not in _NOT_TEXT
+
+
+def _reader(suffix: str) -> Callable[[bytes, str], Loaded]:
+    if suffix[1:] in list_plugins(FORMATS):
+        plugin: Callable[[bytes, str], Loaded] = load_plugin(FORMATS, suffix[1:])
+        return plugin
+    module, function = _BY_SUFFIX.get(suffix, ("text", "read"))
+    reader: Callable[[bytes, str], Loaded] = getattr(import_module(f"lmkrag.formats.{module}"), function)
+    return reader

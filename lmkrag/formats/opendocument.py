@@ -1,0 +1,165 @@
+"""OpenDocument texts, workbooks and presentations, by lxml."""
+
+import zipfile
+import zlib
+from collections.abc import Iterable, Iterator
+
+from lxml import etree
+
+from lmkrag.errors import DocumentError
+from lmkrag.formats.base import Loaded, join_pages, open_archive, table_row
+from lmkrag.formats.mathml import read_math
+from lmkrag.formats.tabular import table_lines
+
+_OASIS = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
+_NAMES = ("drawing", "office", "presentation", "table", "text")
+_DRAW, _OFFICE, _PRESENTATION, _TABLE, _TEXT = (_OASIS % name for name in _NAMES)
+_DC = "{http://purl.org/dc/elements/1.1/}"
+_HREF = "{http://www.w3.org/1999/xlink}href"
+_HEADING, _PARAGRAPH, _NOTE, _COMMENT = f"{_TEXT}h", f"{_TEXT}p", f"{_TEXT}note", f"{_OFFICE}annotation"
+_SPACES = (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
+_NO_TEXT = (f"{_TEXT}sequence-decls", f"{_TEXT}tracked-changes", f"{_OFFICE}forms")
+_MOST_REPEATED = 10_000  # rows or columns that one element of a workbook stands for
+_PARSER = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
+
+
+def read(data: bytes, name: str) -> Loaded:
+    """Read an .odt, .ods or .odp file.
+
+    Of a text, each paragraph is a line, with headings as ``#``, list items as ``-`` and table rows between ``|``; notes
+    and text boxes follow their paragraph, and comments are left out. Of a workbook, each row is a line under the name
+    of its sheet. Of a presentation, each slide is a page, with its notes at the end.
+    """
+    with open_archive(data, "OpenDocument") as archive:
+        try:
+            content = etree.fromstring(archive.read("content.xml"), _PARSER)
+            _insert_equations(content, archive)
+            about = etree.fromstring(archive.read("meta.xml"), _PARSER) if "meta.xml" in archive.namelist() else None
+        except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, etree.XMLSyntaxError, RuntimeError) as error:
+            raise DocumentError(f"broken OpenDocument file ({error})") from error
+    body = content.find(f"{_OFFICE}body")
+    if body is None:
+        raise DocumentError("OpenDocument file without a body")
+    kind, pages = "odt", [_join(_read(text)) for text in body.iterchildren(f"{_OFFICE}text")]
+    if body.find(f"{_OFFICE}spreadsheet") is not None:
+        kind, pages = "ods", [_join(map(_read_sheet, body.iter(f"{_TABLE}table")))]
+    elif body.find(f"{_OFFICE}presentation") is not None:
+        kind, pages = "odp", [_join(_read_slide(slide)) for slide in body.iter(f"{_DRAW}page")]
+    if not any(pages):
+        raise DocumentError("OpenDocument file without text")
+    text, starts = join_pages(pages)
+    title, author = ("" if about is None else about.findtext(f".//{_DC}{tag}") or "" for tag in ("title", "creator"))
+    return Loaded(text, kind, title, starts if kind == "odp" else (), {"author": author} if author else {})
+
+
+def _insert_equations(content: etree._Element, archive: zipfile.ZipFile) -> None:
+    """Put the text of equations, which are files of their own in the archive, where their frames are."""
+    names = frozenset(archive.namelist())
+    for shape in [*content.iter(f"{_DRAW}object")]:
+        name = shape.get(_HREF, "").removeprefix("./").rstrip("/") + "/content.xml"
+        root = etree.fromstring(archive.read(name), _PARSER) if name in names else None
+        frame = shape.getparent()
+        if root is None or etree.QName(root).localname != "math" or frame is None or frame.getparent() is None:
+            continue
+        is_inline = next(frame.iterancestors(_PARAGRAPH, _HEADING), None) is not None
+        shown = etree.Element(f"{_TEXT}span" if is_inline else _PARAGRAPH)
+        shown.text, shown.tail = read_math(root), frame.tail
+        frame.getparent().replace(frame, shown)
+
+
+def _join(blocks: Iterable[str]) -> str:
+    return "\n\n".join(block for block in blocks if block.strip())
+
+
+def _read_sheet(sheet: etree._Element) -> str:
+    rows: list[list[str]] = []
+    for row in sheet.iter(f"{_TABLE}table-row"):
+        cells: list[str] = []
+        for cell in row.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
+            date = cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " ")
+            cells += [date or _text(cell)] * _count(cell, "columns")
+        while cells and not cells[-1]:
+            cells.pop()  # a sheet is filled up to its edge with empty cells
+        rows += [cells] * _count(row, "rows") if cells else []
+    lines = table_lines(rows)
+    return "\n\n".join([f"# {sheet.get(f'{_TABLE}name', '')}", "\n".join(lines)]) if lines else ""
+
+
+def _count(node: etree._Element, what: str) -> int:
+    """How many equal rows or columns an element stands for."""
+    count = node.get(f"{_TABLE}number-{what}-repeated", "1")
+    return min(int(count), _MOST_REPEATED) if count.isdecimal() else 1
+
+
+def _read_slide(slide: etree._Element) -> Iterator[str]:
+    for child in slide.iterchildren("*"):
+        blocks = _read(child)
+        if child.get(f"{_PRESENTATION}class") == "title" and any(blocks):
+            yield "# " + " ".join(blocks)
+        elif child.tag != f"{_PRESENTATION}notes":
+            yield from blocks
+    for notes in slide.iterchildren(f"{_PRESENTATION}notes"):
+        yield from _read(notes)
+
+
+def _read(node: etree._Element) -> list[str]:
+    """The blocks below an element."""
+    blocks: list[str] = []
+    for child in node.iterchildren("*"):
+        if child.tag == _HEADING:
+            level = child.get(f"{_TEXT}outline-level", "")
+            blocks.append("#" * min(6, int(level) if level.isdecimal() else 1) + " " + _text(child))
+        elif child.tag == _PARAGRAPH:
+            blocks.append(_text(child))
+        elif child.tag == f"{_TEXT}list":
+            items = [_text(item) for item in child.iter(_PARAGRAPH) if not _is_aside(item, child)]
+            blocks.append("\n".join(f"- {item}" for item in items if item))
+        elif child.tag == f"{_TABLE}table":
+            rows = child.iter(f"{_TABLE}table-row")
+            blocks.append("\n".join(table_row(map(_text, row.iter(f"{_TABLE}table-cell"))) for row in rows))
+        elif child.tag in _NO_TEXT:
+            continue
+        else:
+            blocks += _read(child)
+            continue
+        blocks += _beside(child)
+    return blocks
+
+
+def _text(node: etree._Element) -> str:
+    """The text of an element on one line, without what is anchored in it."""
+    return " ".join("".join(_pieces(node)).split())
+
+
+def _pieces(node: etree._Element) -> Iterator[str]:
+    yield node.text or ""
+    for child in node.iterchildren("*"):
+        if child.tag in _SPACES:
+            yield " "
+        elif not _is_anchored(child):
+            yield from _pieces(child)
+            if child.tag in (_HEADING, _PARAGRAPH):
+                yield " "
+        yield child.tail or ""
+
+
+def _is_anchored(node: etree._Element) -> bool:
+    """Whether an element is a note, a comment or a drawing: anchored in a paragraph, and no part of its text."""
+    return node.tag in (_NOTE, _COMMENT) or (node.tag.startswith(_DRAW) and node.tag != f"{_DRAW}a")
+
+
+def _is_aside(node: etree._Element, top: etree._Element) -> bool:
+    """Whether an element is inside something anchored below ``top``."""
+    return node is not top and (_is_anchored(node) or _is_aside(node.getparent(), top))
+
+
+def _beside(node: etree._Element) -> list[str]:
+    """The notes and the text of drawings that are anchored in an element."""
+    blocks: list[str] = []
+    for child in node.iterchildren("*"):
+        if child.tag == _NOTE:
+            mark, body = (" ".join(map(_text, child.iter(f"{_TEXT}note-{part}"))) for part in ("citation", "body"))
+            blocks.append(f"[^{mark}]: {body}")
+        elif child.tag != _COMMENT:
+            blocks += _read(child) if _is_anchored(child) else _beside(child)
+    return blocks

@@ -1,0 +1,79 @@
+"""Fill the scanned pages of a document with what OCR reads on them, page by page.
+
+Every page is read in the limited process and cached on disk, so an interrupted run continues where it stopped.
+"""
+
+import json
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from lmkrag.errors import EmptyDocument
+from lmkrag.formats.base import join_pages, split_pages
+from lmkrag.types import Document
+
+SCANNED = "scanned_pages"
+"""The metadata that has the numbers of a document's scanned pages."""
+
+ReadPage = Callable[[int], dict[str, Any]]
+"""Reads a page, from 1, by OCR: its ``text``, ``places`` and ``confidence``."""
+
+
+def fill_scans(document: Document, read_page: ReadPage) -> Document:
+    """Return a document with the text of its scanned pages, and how surely they were read, ``ocr_confidence``.
+
+    Raises:
+        EmptyDocument: nothing stands on them, and it has no other text.
+    """
+    pages = split_pages(document.text, document.page_starts)
+    letters = sure = 0.0
+    for number in document.meta[SCANNED]:
+        page = read_page(number)
+        pages[number - 1] = page["text"]
+        letters += len(page["text"])
+        sure += len(page["text"]) * page["confidence"]
+    text, starts = join_pages(pages)
+    if not text.strip():
+        raise EmptyDocument("no text on its scanned pages")
+    meta = dict(document.meta) | ({"ocr_confidence": round(sure / letters, 3)} if letters else {})
+    return replace(document, text=text, page_starts=starts, meta=meta)
+
+
+def read_cached(fingerprint: str, number: int, read: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return the text of a page from the user's cache directory; read the page and cache it if it is not there."""
+    from platformdirs import user_cache_path
+
+    path = user_cache_path("lmkrag", appauthor=False) / "ocr" / fingerprint[:2] / f"{fingerprint}-{number}.json"
+    try:
+        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError):
+        found = read()
+        _write(path, json.dumps(found))
+    return found
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        scratch = path.with_suffix(".part")
+        scratch.write_text(text, "utf-8")
+        scratch.replace(path)
+    except OSError:
+        pass  # it is read again next time
+
+
+def find_boxes(page: dict[str, Any], start: int, end: int) -> list[tuple[float, float, float, float]]:
+    """Return the lines of a page on which characters ``[start, end)`` stand: boxes, cut to the characters."""
+    found = []
+    places = page["places"]
+    first = bisect_left(places, start, key=lambda place: place[1])
+    for low, high, (left, top, right, bottom) in places[first:]:
+        if low >= end:
+            break
+        unit = (right - left) / max(1, high - low)
+        begin, stop = max(start, low) - low, min(end, high) - low
+        if begin < stop:
+            found.append((left + begin * unit, top, left + stop * unit, bottom))
+    return found

@@ -1,0 +1,71 @@
+"""PowerPoint presentations, by python-pptx: a page a slide, its title as a heading, its notes after it."""
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pptx
+from pptx.oxml.ns import qn
+
+from lmkrag.errors import DocumentError
+from lmkrag.formats.base import Loaded, check_office_file, join_pages, table_row
+from lmkrag.formats.drawings import read_drawings, read_paragraph
+
+_GAP = "\n\n"
+_COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+
+
+def read(data: bytes, name: str) -> Loaded:
+    """Read a .pptx file; groups of shapes, tables, charts, SmartArt and equations are read, too."""
+    check_office_file(data, "PowerPoint", ".pptx")
+    try:
+        presentation = pptx.Presentation(io.BytesIO(data))
+        slides = [_GAP.join(_read_slide(slide)) for slide in presentation.slides]
+        properties = presentation.core_properties
+        title, author = properties.title or "", properties.author or ""
+    except Exception as error:  # python-pptx lets errors of lxml and zipfile through
+        raise DocumentError(f"broken PowerPoint file ({type(error).__name__})") from error
+    if not any(slides):
+        raise DocumentError("presentation without text")
+    text, starts = join_pages(slides)
+    known = {"author": author} if author else {}
+    named = "" if title == "PowerPoint Presentation" else title
+    return Loaded(text, "pptx", named, starts, known)
+
+
+def _read_slide(slide: Any) -> Iterator[str]:
+    heading = slide.shapes.title
+    if heading is not None and heading.text_frame.text.strip():
+        yield "# " + " ".join(heading.text_frame.text.split())
+    for shape in _shapes(slide.shapes):
+        if heading is not None and shape.shape_id == heading.shape_id:
+            continue
+        if shape.has_text_frame:
+            lines = [paragraph.text.strip() for paragraph in shape.text_frame.paragraphs]
+            lines = [" ".join(line.split()) for line in lines if line]
+            if lines:
+                yield "\n".join(f"- {line}" for line in lines) if len(lines) > 1 else lines[0]
+        elif shape.has_table:
+            rows = ([" ".join(cell.text.split()) for cell in row.cells] for row in shape.table.rows)
+            yield "\n".join(map(table_row, rows))
+        else:
+            yield from read_drawings(shape.element, slide.part)
+    yield from _read_equations(slide)
+    if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame.text.strip()):
+        yield notes
+
+
+def _read_equations(slide: Any) -> Iterator[str]:
+    """The paragraphs of shapes with equations, which python-pptx does not see: they have an alternative for others."""
+    for choice in slide.element.iter(f"{_COMPATIBILITY}Choice"):
+        for paragraph in choice.iter(qn("a:p")):
+            if text := read_paragraph(paragraph):
+                yield text
+
+
+def _shapes(shapes: Any) -> Iterator[Any]:
+    for shape in shapes:
+        if hasattr(shape, "shapes"):
+            yield from _shapes(shape.shapes)
+        else:
+            yield shape

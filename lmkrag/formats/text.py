@@ -1,0 +1,170 @@
+"""Plain text, Markdown, reStructuredText and source code: the document's text is the decoded file itself."""
+
+import codecs
+import logging
+import re
+from collections.abc import Iterable
+from typing import Any
+
+import yaml
+from charset_normalizer import from_bytes
+
+from lmkrag.errors import DocumentError
+from lmkrag.formats.base import Loaded
+from lmkrag.json_values import to_json_value
+from lmkrag.specs import BYTE_ORDER_MARK
+
+_logger = logging.getLogger(__name__)
+
+MARKDOWN = frozenset({".md", ".markdown", ".mdx", ".qmd", ".rmd"})
+RST = frozenset({".rst", ".rest"})
+CODE = frozenset(
+    """.py .pyi .pyx .js .mjs .cjs .jsx .ts .tsx .java .kt .kts .scala .groovy .c .h .cc .cpp .cxx .hpp .hh .cs .fs
+    .go .rs .rb .php .pl .pm .lua .r .jl .swift .m .mm .sh .bash .zsh .fish .ps1 .bat .sql .hs .ml .mli .ex .exs
+    .erl .clj .cljs .lisp .el .scm .vim .css .scss .less .vue .svelte .proto .thrift .graphql .tf .nix .cmake
+    .mk .asm .s .zig .nim .d .dart .v .sv .vhd .sol .toml .yaml .yml .ini .cfg .conf .properties .env
+    .dockerfile""".split()
+)
+
+SAMPLE = 1 << 18
+"""Bytes that are looked at to tell text from other files, and to guess an encoding."""
+
+_SHORT = 2_000
+_MOST_FRONT_MATTER = 65_536
+_MOST_NESTED = 1_000  # lists and mappings in brackets: each more costs the parser all those around it
+_MOST_BEFORE_TITLE = 20_000
+_BOMS = (
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+_CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27})
+_FRONT_MATTER = re.compile(rf"{BYTE_ORDER_MARK}?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL)
+_MD_TITLE = re.compile(r"^\s{0,3}#\s+(.+?)\s*#*\s*$|^(\S.*?)[ \t]*\r?\n=+[ \t]*\r?$", re.MULTILINE)
+_ADOC_TITLE, _LATEX_TITLE = re.compile(r"^= +(\S.*?)[ \t]*$", re.MULTILINE), re.compile(r"\\title\{([^{}]+)\}")
+_TITLES = {**dict.fromkeys((".adoc", ".asciidoc"), _ADOC_TITLE), **dict.fromkeys((".tex", ".latex"), _LATEX_TITLE)}
+_RST_HEADING = re.compile(
+    r"^(?:(?P<over>([=\-~^\"'#*+:.])\2{2,})[ \t]*\r?\n[ \t]*)?(?P<title>\S.*?)[ \t]*\r?\n"
+    r"(?P<under>([=\-~^\"'#*+:.])\5{2,})[ \t]*\r?$",
+    re.MULTILINE,
+)
+_RST_FIELDS = re.compile(r"(?::?[A-Za-z][\w -]{0,30}:[ \t].*(?:\r?\n[ \t]+\S.*)*(?:\r?\n|$))+")
+_RST_FIELD = re.compile(r"^:?([A-Za-z][\w -]{0,30}):[ \t]+(.*(?:\r?\n[ \t]+\S.*)*)", re.MULTILINE)
+
+
+def read(data: bytes, name: str) -> Loaded:
+    """Read a file whose characters are its text; ``name`` ends in the suffix that tells which kind."""
+    return describe(decode(data), name)
+
+
+def describe(text: str, name: str) -> Loaded:
+    """Return a text with what its name and its beginning say of it."""
+    suffix = "." + name.rpartition(".")[2].lower() if "." in name else ""
+    if suffix in MARKDOWN:
+        meta = read_front_matter(text)
+        return Loaded(text, "markdown", str(meta.get("title") or _find_title(_MD_TITLE, text)), meta=meta)
+    if suffix in RST:
+        meta = read_rst_fields(text)
+        return Loaded(text, "rst", meta.get("title") or find_rst_title(text), meta=meta)
+    if suffix in CODE or name in ("Makefile", "Dockerfile"):
+        return Loaded(text, "code")
+    if suffix in _TITLES:
+        return Loaded(text, "text", " ".join(_find_title(_TITLES[suffix], text).split()))
+    return Loaded(text, "text")
+
+
+def decode(data: bytes) -> str:
+    """Decode bytes by their byte order mark, as UTF-8, or by a guess; nothing is dropped, line ends stay.
+
+    Raises:
+        DocumentError: the bytes are not text.
+    """
+    sample = data[:SAMPLE]
+    encoding = read_mark(sample)
+    if encoding is None:
+        try:
+            return data.decode("utf-8")
+        except UnicodeDecodeError:
+            encoding = guess_encoding(sample, len(data), [data.decode("utf-8", "replace")])
+    return data.decode(encoding, "replace")
+
+
+def read_mark(sample: bytes) -> str | None:
+    """Return the encoding that a byte order mark tells, from a file's first ``SAMPLE`` bytes; None without one.
+
+    Raises:
+        DocumentError: it is not text.
+    """
+    for bom, encoding in _BOMS:
+        if sample.startswith(bom):
+            return encoding
+    if len(sample.translate(None, _CONTROL)) < 0.98 * len(sample):
+        raise DocumentError("binary file, not text")
+    return None
+
+
+def guess_encoding(sample: bytes, size: int, decoded: Iterable[str]) -> str:
+    """Return the likely encoding of a text file that is not UTF-8 throughout.
+
+    Args:
+        sample: its first ``SAMPLE`` bytes.
+        size: of the file in bytes.
+        decoded: the file as UTF-8 with what means nothing replaced, in pieces.
+    """
+    damaged = wide = 0
+    for piece in decoded:
+        damaged += piece.count("\ufffd")
+        wide += len(piece) - len(piece.encode("ascii", "ignore"))
+    if wide >= 2 * damaged:
+        return "utf-8"  # with some bytes damaged
+    letters = sum(1 for byte in sample if byte >= 0x80 or chr(byte).isalpha())
+    if size < _SHORT and sum(byte >= 0x80 for byte in sample) < 0.3 * letters:
+        return "cp1252"  # too short to guess from, and mostly plain Latin letters
+    guess = from_bytes(sample).best()
+    return guess.encoding if guess else "cp1252"
+
+
+def read_front_matter(text: str) -> dict[str, Any]:
+    """Return the YAML front matter of a Markdown text, in values that JSON can hold.
+
+    Empty when there is none, it is no mapping, or it can't be parsed or stored: it is text like any other then.
+    """
+    match = _FRONT_MATTER.match(text, 0, _MOST_FRONT_MATTER)
+    if not match or sum(map(match[1].count, "[{")) > _MOST_NESTED:
+        return {}
+    try:
+        if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(match.group(1), yaml.SafeLoader)):
+            return {}  # a few lines of aliases to aliases would be gigabytes written out
+        loaded = yaml.safe_load(match.group(1))
+        meta = to_json_value(loaded) if isinstance(loaded, dict) else {}
+    except Exception:  # the parser's constructors fail in many ways at values that are none
+        _logger.debug("front matter is not YAML", exc_info=True)
+        return {}
+    return dict(meta)
+
+
+def read_rst_fields(text: str) -> dict[str, Any]:
+    r"""Return the fields that a text begins with, in the form of reStructuredText or of mail (RFC 822), as in PEPs.
+
+    >>> read_rst_fields("PEP: 8\nTitle: Style Guide\n  for Code\n\nText.")
+    {'pep': '8', 'title': 'Style Guide for Code'}
+    """
+    text = text.removeprefix(BYTE_ORDER_MARK)[:_MOST_FRONT_MATTER]
+    fields = _RST_FIELDS.match(text)
+    found = _RST_FIELD.findall(fields[0]) if fields else []
+    if not fields or text[fields.end() :].lstrip(" \t\r")[:1].strip() or (len(found) < 2 and text[0] != ":"):
+        return {}  # prose that begins with a word and a colon
+    return {name.lower(): " ".join(value.split()) for name, value in found}
+
+
+def find_rst_title(text: str) -> str:
+    """Return the first heading of a text, unless others stand on its level: then none is the title."""
+    headings = list(_RST_HEADING.finditer(text.removeprefix(BYTE_ORDER_MARK)[:_MOST_BEFORE_TITLE]))
+    levels = [(bool(heading["over"]), heading["under"][0]) for heading in headings]
+    return headings[0]["title"] if levels and levels.count(levels[0]) == 1 else ""
+
+
+def _find_title(pattern: re.Pattern[str], text: str) -> str:
+    match = pattern.search(text[:_MOST_BEFORE_TITLE].removeprefix(BYTE_ORDER_MARK))
+    return next((group.strip() for group in match.groups() if group), "") if match else ""

@@ -1,0 +1,125 @@
+"""The numbers of Word's lists and clauses, which are in no text: Word counts them when it shows a document."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from docx.oxml.ns import qn
+
+from lmkrag.formats.ordinals import format_ordinal
+
+_MOST_BASES = 20  # of a style; a broken file may have a circle of them
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """How one level of a list counts: ``text`` is ``%1.%2`` for 7.2, ``style`` that of the paragraphs it numbers."""
+
+    start: int = 1
+    format: str = "decimal"
+    text: str = ""
+    style: str = ""
+    plain: bool = False  # the numbers of other levels in decimals, whatever these count in
+
+
+@dataclass(slots=True)
+class _List:
+    levels: dict[int, _Level]
+    counts: dict[int, int] = field(default_factory=dict)
+
+
+class WordNumbers:
+    """Counts the numbered paragraphs of a document, which must be asked for in order.
+
+    State: where each list has got to.
+    """
+
+    def __init__(self, numbering: Any | None, styles: Any) -> None:
+        """Take the roots of the document's numbering, None without one, and of its styles."""
+        lists: dict[str, _List] = {}
+        self._lists: dict[str, _List] = {}  # by number; several may go on counting one list
+        self._restarts: dict[str, dict[int, int]] = defaultdict(dict)
+        self._styles = {style.get(qn("w:styleId")): style for style in styles.findall(qn("w:style"))}
+        if numbering is None:
+            return
+        for element in numbering.findall(qn("w:abstractNum")):
+            lists[element.get(qn("w:abstractNumId"))] = _List(_read_levels(element))
+        for element in numbering.findall(qn("w:num")):
+            number = element.get(qn("w:numId"))
+            found = lists.get(_value(element, "w:abstractNumId"))
+            if found is None:
+                continue
+            self._lists[number] = found
+            for override in element.findall(qn("w:lvlOverride")):
+                level = _whole(override.get(qn("w:ilvl")), 0)
+                if own := _read_levels(override):
+                    self._lists[number] = found = _List({**found.levels, **own})
+                if start := _value(override, "w:startOverride"):
+                    self._restarts[number][level] = _whole(start, 1)
+
+    def next(self, paragraph: Any) -> str:
+        """Return what Word shows before a paragraph: ``7.2``, ``(a)``, ``-`` for a bullet, empty for nothing."""
+        number, level = self._find(paragraph)
+        found = self._lists.get(number)
+        if found is None or level not in found.levels:
+            return ""
+        restart = self._restarts[number].pop(level, None)
+        own = found.levels[level]
+        if restart is not None:
+            found.counts[level] = restart
+        else:
+            found.counts[level] = found.counts.get(level, own.start - 1) + 1
+        found.counts = {deep: count for deep, count in found.counts.items() if deep <= level}
+        if own.format == "bullet":
+            return "-"
+        return _show(found.levels, found.counts, own)
+
+    def _find(self, paragraph: Any) -> tuple[str, int]:
+        """The number and the level of a paragraph's list, from itself or from its style."""
+        properties = paragraph.find(qn("w:pPr"))
+        style = _value(properties, "w:pStyle") if properties is not None else ""
+        wanted = style
+        for _ in range(_MOST_BASES):
+            own = properties.find(qn("w:numPr")) if properties is not None else None
+            if own is not None and (number := _value(own, "w:numId")):
+                return number, _whole(_value(own, "w:ilvl"), self._level_of_style(number, wanted))
+            if style not in self._styles:
+                break
+            element = self._styles[style]
+            properties, style = element.find(qn("w:pPr")), _value(element, "w:basedOn")
+        return "", 0
+
+    def _level_of_style(self, number: str, style: str) -> int:
+        levels = self._lists[number].levels if number in self._lists else {}
+        return next((depth for depth, level in levels.items() if style and level.style == style), 0)
+
+
+def _read_levels(element: Any) -> dict[int, _Level]:
+    return {
+        _whole(level.get(qn("w:ilvl")), 0): _Level(
+            _whole(_value(level, "w:start"), 1),
+            _value(level, "w:numFmt") or "decimal",
+            _value(level, "w:lvlText"),
+            _value(level, "w:pStyle"),
+            level.find(qn("w:isLgl")) is not None,
+        )
+        for level in element.findall(qn("w:lvl"))
+    }
+
+
+def _show(levels: Mapping[int, _Level], counts: Mapping[int, int], own: _Level) -> str:
+    shown = own.text
+    for depth, level in levels.items():
+        count = counts.get(depth, level.start)
+        shown = shown.replace(f"%{depth + 1}", format_ordinal(count, "decimal" if own.plain else level.format))
+    return shown.strip()
+
+
+def _value(element: Any, child: str) -> str:
+    found = element.find(qn(child))
+    return found.get(qn("w:val")) or "" if found is not None else ""
+
+
+def _whole(text: str | None, default: int) -> int:
+    return int(text) if text and text.lstrip("-").isdigit() else default

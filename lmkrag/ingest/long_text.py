@@ -1,0 +1,113 @@
+"""Plain text too long for memory: decoded once, onto the disk, and read from there piece by piece."""
+
+import codecs
+import hashlib
+import tempfile
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from lmkrag.errors import DocumentError, EmptyDocument
+from lmkrag.formats.text import SAMPLE, describe, guess_encoding, read_mark
+from lmkrag.specs import BYTE_ORDER_MARK
+from lmkrag.system import printable
+from lmkrag.types import Document
+
+_PIECE = 1 << 20
+_HEAD = 1 << 17  # characters that titles and front matter are looked for in
+_WIDTHS = (("latin-1", 1), ("utf-16-le", 2), ("utf-32-le", 4))  # bytes of each character; the narrowest that fits
+
+
+class TextOnDisk:
+    """A text in an unnamed temporary file, which is gone with it; slices like a string.
+
+    >>> text = TextOnDisk(lambda: iter(["It rained. ", "Then it froze — hard."]))
+    >>> len(text), text[11:24]
+    (32, 'Then it froze')
+    """
+
+    def __init__(self, read: Callable[[], Iterator[str]]) -> None:
+        """Write what ``read`` yields; it is called again when a character is wider than those before it."""
+        self._file = tempfile.TemporaryFile()  # noqa: SIM115, it lives as long as the text
+        weakref.finalize(self, self._file.close)
+        for self._encoding, self._width in _WIDTHS:
+            if self._write(read()):
+                break
+
+    def _write(self, pieces: Iterator[str]) -> bool:
+        self._length, self.blank = 0, True
+        self._file.seek(0)
+        self._file.truncate()
+        for piece in pieces:
+            try:
+                data = piece.encode(self._encoding, "strict" if self._width < 4 else "surrogatepass")
+            except UnicodeEncodeError:
+                return False
+            if len(data) != self._width * len(piece):
+                return False
+            self._file.write(data)
+            self._length += len(piece)
+            self.blank = self.blank and not piece.removeprefix(BYTE_ORDER_MARK).strip()
+        return True
+
+    def __len__(self) -> int:
+        """Return the number of characters."""
+        return self._length
+
+    def __getitem__(self, key: slice, /) -> str:
+        """Return characters ``[start, stop)``."""
+        start, stop, _ = key.indices(self._length)
+        self._file.seek(self._width * start)
+        return self._file.read(self._width * max(0, stop - start)).decode(self._encoding, "surrogatepass")
+
+
+def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
+    """Read a plain file; the document's own ``text`` is left empty.
+
+    Raises:
+        DocumentError: it can't be read, or is not text.
+    """
+    try:
+        encoding = _choose(path)
+        digest = hashlib.sha256()
+
+        def read() -> Iterator[str]:
+            nonlocal digest
+            digest = hashlib.sha256()  # of the very bytes that make the text, even if the file changes meanwhile
+            return _decoded(path, encoding, "replace", digest.update)
+
+        text = TextOnDisk(read)
+    except OSError as error:
+        raise DocumentError(f"can't be read ({error.strerror or error})", lasting=False) from error
+    if text.blank:
+        raise EmptyDocument("no text in it")
+    details = describe(text[:_HEAD], path.name)
+    title = details.title or printable(path.stem)
+    document = Document(
+        doc_id, printable(str(path)), "", title, details.kind, meta=details.meta, fingerprint=digest.hexdigest()
+    )
+    return document, text
+
+
+def _choose(path: Path) -> str:
+    """The encoding of a file."""
+    with path.open("rb") as file:
+        sample = file.read(SAMPLE)
+    encoding = read_mark(sample)
+    if encoding is None:
+        try:
+            deque(_decoded(path, "utf-8", "strict"), maxlen=0)
+            encoding = "utf-8"
+        except UnicodeDecodeError:
+            encoding = guess_encoding(sample, path.stat().st_size, _decoded(path, "utf-8", "replace"))
+    return encoding
+
+
+def _decoded(path: Path, encoding: str, errors: str, see: Callable[[bytes], None] = lambda data: None) -> Iterator[str]:
+    decoder = codecs.getincrementaldecoder(encoding)(errors)
+    with path.open("rb") as file:
+        while data := file.read(_PIECE):
+            see(data)
+            yield decoder.decode(data)
+    yield decoder.decode(b"", final=True)

@@ -1,0 +1,227 @@
+"""Find the files of a corpus: ``.gitignore`` and globs respected, nothing left out in silence."""
+
+import os
+import re
+import shlex
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pathspec import GitIgnoreSpec
+
+from lmkrag.errors import UsageError
+from lmkrag.system import FileStamp, printable
+from lmkrag.types import Skipped
+
+_INDEX_FILES = {"catalog.sqlite", "segments"}  # a directory with both is an index, not a corpus
+_MAX_GITIGNORE = 1 << 20  # bytes
+_MAX_PATTERN = 1_000  # characters
+_MAX_WILDCARDS = 3
+_WILDCARDS = re.compile(r"\*+")
+_URL = re.compile(r"([a-z][a-z0-9.-]+)(?:\+[a-z]+)?:/", re.IGNORECASE)
+_ARCHIVE = re.compile(r".+\.(zip|t[bgx]z2?|tar(\.(gz|bz2|xz|zst))?)", re.IGNORECASE)
+_MIRROR = "wget --mirror --no-parent --adjust-extension --no-if-modified-since -P DIR {source}"
+_CLONE = "git clone URL DIR"
+_FETCH = {"http": _MIRROR, "https": _MIRROR, "git": _CLONE, "ssh": _CLONE, "s3": "aws s3 sync {source} DIR"}
+"""What fetches the files of a URL, by its scheme."""
+
+
+Rule = tuple[str, str, GitIgnoreSpec]
+"""What is put before a file's name and what is cut off from it for a ``.gitignore`` elsewhere, and its patterns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A regular file: its path, its name in the index, the directory it was found from, and its stamp.
+
+    ``real`` is its path without links.
+    """
+
+    path: Path
+    doc_id: str
+    root: str
+    stamp: FileStamp
+    real: str
+
+
+def walk(
+    source: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = (), follow_links: bool = False
+) -> Iterator[Found | Skipped]:
+    """Yield the files under ``source`` in order of their names, or ``source`` itself if it is one.
+
+    Hidden files, indexes and what ``.gitignore`` files name are left out, as version control does. Links to files below
+    ``source`` are followed, links to directories are not.
+
+    Args:
+        source: a file or a directory.
+        include: globs (of ``.gitignore`` form); when given, only files that match one.
+        exclude: globs; files and directories that match one are left out.
+        follow_links: also follow links to files outside ``source``.
+
+    Yields:
+        ``Found`` for each file, ``Skipped`` for what can't be one.
+
+    Raises:
+        UsageError: ``source`` does not exist or is an archive, or a glob can't be parsed.
+    """
+    included, excluded = _parse_globs("include", include), _parse_globs("exclude", exclude)
+    check_source(source)
+    if not source.is_dir():
+        absolute = source.absolute()
+        yield examine(absolute, printable(source.name), str(absolute.parent), os.path.realpath(absolute))
+        return
+    root = source.resolve()
+    rules = [*_rules_above(root), ("", "", excluded)]
+    yield from _walk_directory(root, included if include else None, rules, follow_links=follow_links)
+
+
+def _rules_above(root: Path) -> list[Rule]:
+    """The ``.gitignore`` files of the folders above, up to that of the repository: the outermost first.
+
+    One that names ``root`` itself does not count: the user named it, too.
+    """
+    above = [root, *root.parents]
+    repository = next((folder for folder in above if (folder / ".git").exists()), None)
+    if repository is None or repository == root:
+        return []
+    folders = above[1 : above.index(repository) + 1]
+    rules = ((root.relative_to(folder).as_posix() + "/", "", _read_gitignore(folder)[0]) for folder in folders)
+    return [rule for rule in reversed(list(rules)) if not _ignored("", [rule])]
+
+
+def check_source(source: str | Path) -> Path:
+    """Return a file or directory to index as a path.
+
+    Raises:
+        UsageError: it does not exist, is a URL or is an archive; the message says what to run instead.
+    """
+    path = local_path(source)
+    if not path.exists():
+        raise UsageError(f"{path}: no such file or directory")
+    if (archive := _ARCHIVE.fullmatch(path.name)) and path.is_file():
+        name = shlex.quote(str(path))
+        command = f"unzip {name} -d DIR" if archive[1].lower() == "zip" else f"mkdir DIR && tar -xf {name} -C DIR"
+        raise UsageError(f"{path}: is an archive; run {command}, then index DIR")
+    return path
+
+
+def local_path(source: str | Path) -> Path:
+    """Return a source as a path.
+
+    Raises:
+        UsageError: it is a URL; the message says what to run instead.
+    """
+    url = _URL.match(str(source))
+    if url is None or os.path.lexists(source):
+        return Path(source)
+    command = _FETCH.get(url[1].lower(), "rclone sync REMOTE:PATH DIR").format(source=shlex.quote(str(source)))
+    raise UsageError(f"{source}: is not a file or directory; run {command}, then index DIR")
+
+
+def _parse_globs(name: str, globs: Sequence[str]) -> GitIgnoreSpec:
+    if isinstance(globs, str) or not all(isinstance(glob, str) for glob in globs):
+        raise UsageError(f"{name} must be a list of globs, such as ['*.md']")
+    for glob in globs:
+        try:
+            GitIgnoreSpec.from_lines([glob])
+        except ValueError:
+            raise UsageError(f"{name} {glob!r}: not a glob of .gitignore form") from None
+    return GitIgnoreSpec.from_lines(globs)
+
+
+def _walk_directory(
+    root: Path, included: GitIgnoreSpec | None, ignores: list[Rule], *, follow_links: bool
+) -> Iterator[Found | Skipped]:
+    stack = [(root, ignores)]
+    while stack:
+        directory, ignores = stack.pop()
+        relative = directory.relative_to(root).as_posix()
+        prefix = "" if relative == "." else relative + "/"
+        try:
+            entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+        except OSError as error:
+            yield Skipped(printable(prefix or "."), f"can't be read ({error.strerror})")
+            continue
+        names = {entry.name for entry in entries}
+        if names >= _INDEX_FILES:
+            continue
+        spec, problems = _read_gitignore(directory)
+        yield from (Skipped(printable(f"{prefix}.gitignore"), problem) for problem in problems)
+        rules = [*ignores, ("", prefix, spec)]
+        inner = []
+        for entry in entries:
+            name = prefix + entry.name
+            is_directory = entry.is_dir(follow_symlinks=False)
+            if entry.name.startswith(".") or _ignored(name + "/" * is_directory, rules):
+                continue
+            if is_directory:
+                inner.append((Path(entry.path), rules))
+            elif entry.is_symlink() and Path(entry.path).is_dir():
+                yield Skipped(printable(name), "link to a directory: not followed, add it by its own path")
+            elif included is None or included.match_file(name):
+                real = os.path.realpath(entry.path) if entry.is_symlink() else entry.path
+                if not follow_links and entry.is_symlink() and not Path(real).is_relative_to(root):
+                    yield Skipped(printable(name), "link to a file outside the directory: follow_links follows it")
+                    continue
+                yield examine(Path(entry.path), printable(name), str(root), real)
+        stack.extend(reversed(inner))
+
+
+def examine(path: Path, doc_id: str, root: str, real: str) -> Found | Skipped:
+    """Look at one file: see :class:`Found`."""
+    try:
+        status = path.stat()
+    except OSError as error:
+        return Skipped(doc_id, f"can't be read ({error.strerror or error})")
+    if not stat.S_ISREG(status.st_mode):
+        return Skipped(doc_id, "not a regular file")
+    return Found(path, doc_id, printable(root), FileStamp.of(status), real)
+
+
+def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
+    """The rules of a directory's ``.gitignore``, and what is wrong with lines that were left out."""
+    path = directory / ".gitignore"
+    nothing = GitIgnoreSpec.from_lines([])
+    try:
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_GITIGNORE:
+            return nothing, [f"is not a regular file of at most {_MAX_GITIGNORE >> 20} MiB: was ignored"]
+        lines = path.read_text("utf-8-sig", "replace").splitlines()
+    except OSError:
+        return nothing, []
+    good, problems = [], []
+    for number, line in enumerate(lines, 1):
+        try:
+            _check_pattern(line)
+            GitIgnoreSpec.from_lines([line])
+            good.append(line)
+        except ValueError:
+            problems.append(f"line {number} is not a pattern: {line.strip()[:80]!r} was ignored")
+    return GitIgnoreSpec.from_lines(good), problems
+
+
+def _check_pattern(pattern: str) -> None:
+    """Raise ValueError for a pattern with many wildcards: each multiplies the ways in which a name may match."""
+    parts = [len(_WILDCARDS.findall(part)) for part in pattern.split("/")]
+    if len(pattern) > _MAX_PATTERN or max(parts) > _MAX_WILDCARDS or sum(parts) > 2 * _MAX_WILDCARDS:
+        raise ValueError(f"a pattern has at most {_MAX_WILDCARDS} wildcards in a name")
+
+
+def _ignored(name: str, rules: list[Rule]) -> bool:
+    """The last rule that speaks of the file decides, the deepest ``.gitignore`` last."""
+    verdict = False
+    for lead, prefix, spec in rules:
+        decision = spec.check_file(lead + name[len(prefix) :]).include
+        if decision is not None:
+            verdict = decision
+    return verdict
+
+
+def find_path(name: str) -> Path:
+    """Return the path that :func:`printable` wrote, where a file of that very name does not exist."""
+    path = Path(name)
+    if "\\x" in name and not os.path.lexists(path):
+        data = re.sub(rb"\\x([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), name.encode())
+        return Path(os.fsdecode(data))
+    return path

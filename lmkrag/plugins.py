@@ -1,0 +1,34 @@
+"""Formats and readers that other packages add, by the entry points ``lmkrag.formats`` and ``lmkrag.readers``."""
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import EntryPoint, entry_points
+from typing import Any
+
+from lmkrag.errors import UsageError
+
+FORMATS = "lmkrag.formats"
+"""Entry points named after a suffix, without its dot: ``read(data: bytes, name: str) -> Loaded``."""
+
+READERS = "lmkrag.readers"
+"""Entry points named after a reader: called with the options that the user gave, returns a ``Reader``."""
+
+
+@cache
+def list_plugins(group: str) -> Mapping[str, EntryPoint]:
+    """Return the entry points of a group by name; installed packages are looked at once for each process."""
+    return {point.name: point for point in entry_points(group=group)}
+
+
+def load_plugin(group: str, name: str) -> Any:
+    """Return what an entry point names.
+
+    Raises:
+        UsageError: its module can't be imported.
+    """
+    point = list_plugins(group)[name]
+    try:
+        return point.load()
+    except Exception as error:  # the code of another package
+        package = point.dist.name if point.dist else point.value
+        raise UsageError(f"{name!r} of {package}: can't be imported ({type(error).__name__}: {error})") from error

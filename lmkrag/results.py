@@ -1,0 +1,277 @@
+"""What a search returns and what a reader answers: frozen, slotted, with exact places in the documents."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from textwrap import wrap
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urldefrag
+
+from lmkrag.errors import UsageError
+from lmkrag.places import UNITS, count_paragraphs, line_at, number_paragraph
+from lmkrag.types import Explanation, Hit
+
+if TYPE_CHECKING:
+    from lmkrag.rendering.tree import Node
+
+FOUND = 0.45
+"""Evidence that it takes to answer: similarity and words of the question; see ``benchmarks/LOG.md``."""
+
+COVERAGE = 0.3
+"""What a passage with all of the question's words adds to the evidence."""
+
+_WEIGHED = 3  # spans whose words count as evidence
+_PAGES = {"odp": "slide", "pptx": "slide"}
+_LONGEST = 60  # characters of a heading, and of the words that a page is opened at
+_MARK = re.compile(r"^(?:#+|[>*+-]|\d+[.)])\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """An exact piece of a document: ``document.text[start:end] == text``.
+
+    ``page``, ``line``, ``last_line`` and ``paragraph`` count from 1: pages where the document has any, lines where its
+    text is the file itself, else paragraphs under the nearest heading, or rows of a table. ``hits`` are the sentences
+    that led here, best first; ``title``, ``kind`` and ``meta`` the document's; ``headings`` those that the best hit
+    stands under, outermost first; ``also_in`` documents with the same words; ``header`` the first row of the table that
+    it begins in the midst of; ``coverage`` the share of the question's words, by weight, that any of these has;
+    ``explanation`` why it was found, if that was asked for.
+    """
+
+    doc_id: str
+    path: str
+    start: int
+    end: int
+    text: str
+    score: float
+    page: int | None = None
+    hits: tuple[Hit, ...] = ()
+    title: str = ""
+    kind: str = ""
+    meta: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    line: int | None = None
+    last_line: int | None = None
+    paragraph: int | None = None
+    headings: tuple[str, ...] = ()
+    also_in: tuple[str, ...] = ()
+    header: str = ""
+    coverage: float = 0.0
+    explanation: Explanation | None = field(default=None, compare=False, repr=False)
+
+    def explain(self) -> str:
+        """Return in lines why it was found.
+
+        Raises:
+            UsageError: it was searched for without ``explain=True``.
+        """
+        if self.explanation is None:
+            raise UsageError("no explanation: search with explain=True")
+        return str(self.explanation)
+
+    @property
+    def place(self) -> str:
+        """Where it is: see :meth:`locate`."""
+        return self.locate(self.start)
+
+    def locate(self, start: int) -> str:
+        """Return where a passage is that begins at character ``start`` of the document, inside this span.
+
+        ``notes.md:12``, ``report.pdf, page 3``, ``stock.xlsx, Sheet1, row 7``, ``rules.docx, Leave, paragraph 2``.
+        """
+        before = self.text[: start - self.start]
+        if self.line is not None:
+            return f"{self.doc_id}:{self.line + before.count(chr(10))}"
+        if self.page is not None:
+            return f"{self.doc_id}, {_PAGES.get(self.kind, 'page')} {self.page}"
+        if self.paragraph is None:
+            return f"{self.doc_id}:{start}-{self.end}"
+        heading = "".join(self.headings[-1:])
+        head, separator, rest = before.rpartition(heading) if heading else ("", "", before)
+        if separator and not head.rpartition("\n")[2].strip("# "):  # the span begins before its heading
+            number = number_paragraph(rest, line_at(self.text, start - self.start), self.kind)
+        else:
+            number = self.paragraph + count_paragraphs(before, self.kind)
+        under = [heading] if 0 < len(heading) <= _LONGEST else []
+        return ", ".join([self.doc_id, *under, f"{UNITS.get(self.kind, 'paragraph')} {number}"])
+
+    @property
+    def url(self) -> str:
+        """The address of its page, as the document's metadata have it; empty without one.
+
+        A web page is opened at the words of the best hit (a text fragment,
+        https://wicg.github.io/scroll-to-text-fragment/), a PDF at its page.
+        """
+        url = self.meta.get("url")
+        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+            return ""
+        if self.kind == "pdf" and self.page:
+            return f"{url}#page={self.page}"
+        if self.kind == "html" and self.hits:
+            line = _MARK.sub("", self.best_sentence.partition("\n")[0])
+            words = next(iter(wrap(line, _LONGEST, break_long_words=False, break_on_hyphens=False)), "")
+            if 0 < len(words) <= _LONGEST and "|" not in words:  # the cells of a row are no running text there
+                return f"{urldefrag(url).url}#:~:text={quote(words, safe='').replace('-', '%2D')}"
+        return url
+
+    @property
+    def best_sentence(self) -> str:
+        """The sentence that led here; empty where it lies outside."""
+        hit = self.hits[0]
+        return self.text[max(0, hit.start - self.start) : max(0, hit.end - self.start)].strip()
+
+    @property
+    def weak(self) -> bool:
+        """Whether little speaks for an answer here; words alone can't tell."""
+        return any(hit.dense for hit in self.hits) and weigh_evidence([self]) < FOUND
+
+    @property
+    def section(self) -> str:
+        """The title and the headings that it stands under: ``Flask 3.1 > Changes``."""
+        return " > ".join(dict.fromkeys(part for part in (self.title, *self.headings) if part))
+
+    def to_blocks(self) -> "list[Node]":
+        """Return what is shown of it (:mod:`lmkrag.rendering`), its best sentence marked as ``found``."""
+        from lmkrag.rendering.blocks import parse_blocks
+        from lmkrag.rendering.tree import mark_nodes
+
+        marks = [(hit.start, hit.end, "found") for hit in self.hits[:1]]
+        return mark_nodes(parse_blocks(self.text, kind=self.kind, start=self.start, header=self.header), marks)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the place, the section and the text."""
+        from lmkrag.rendering.html import to_html
+
+        heading = f"<b>{escape(self.place)}</b> <small>{escape(self.section)}</small>"
+        return f"{heading}<blockquote>{to_html(self.to_blocks())}</blockquote>"
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Spans packed to a budget: ``text`` is what a reader sees; ``tokens`` is its cost."""
+
+    text: str
+    spans: tuple[Span, ...]
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    """``[number]`` of an answer: characters ``[start, end)`` of ``span``'s document, quoted exactly."""
+
+    number: int
+    span: Span
+    quote: str
+    start: int
+    end: int
+
+    @property
+    def place(self) -> str:
+        """Where the quotation is: see :meth:`Span.locate`."""
+        return self.span.locate(self.start)
+
+
+@dataclass(frozen=True, slots=True)
+class ShortAnswer:
+    """The words that answer, ``text``: characters ``[start, end)`` of the document of citation ``[number]``."""
+
+    number: int
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Characters ``[start, end)`` of the document of citation ``[number]``, as an answer shows them.
+
+    ``heading`` is what they stand under, ``header`` the first row of their table, where they lack it.
+    """
+
+    number: int
+    start: int
+    end: int
+    heading: str = ""
+    header: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a reader said. ``found`` is false when the documents do not answer the question.
+
+    ``warnings`` tell what did not hold when it was checked, such as a citation of a span that is not there. ``short``
+    are the fewest words that answer, best first; none where a sentence is the answer. ``confidence`` is the probability
+    that the documents answer the question; None where nobody can tell. ``missing`` are exact words of the question
+    (codes, numbers, names) that no passage has. An answer that is not ``found`` but has citations tells the nearest
+    passages. ``quotes`` are the passages that ``text`` shows; none where a language model answered. Citation
+    ``[number]`` is of ``spans[number - 1]``.
+    """
+
+    text: str
+    citations: tuple[Citation, ...]
+    spans: tuple[Span, ...]
+    reader: str
+    found: bool
+    warnings: tuple[str, ...] = ()
+    short: tuple[ShortAnswer, ...] = ()
+    confidence: float | None = None
+    missing: tuple[str, ...] = ()
+    quotes: tuple[Quote, ...] = ()
+
+    def to_blocks(self) -> "list[Node]":
+        """Return what is shown of it: its citations are ``cite`` elements, whose ``number`` is the citation's.
+
+        Of quoted passages the sentences that answer are marked as ``quoted`` and the fewest words as ``short``.
+        """
+        from lmkrag.rendering.blocks import cite, link_citations, parse_blocks
+        from lmkrag.rendering.tree import append_inline, element, mark_nodes, text_node
+
+        if not self.quotes:
+            numbers = {citation.number for citation in self.citations}
+            return link_citations(parse_blocks(self.text, kind="markdown"), numbers)
+        nodes: list[Node] = []
+        if self.short:
+            words = "; ".join(" ".join(short.text.split()) for short in self.short)
+            nodes.append(element("p", element("strong", text_node(words))))
+        elif not self.found:
+            nodes.append(element("p", text_node(self.text.partition("\n\n")[0])))
+        for passage in self.quotes:
+            span = self.spans[passage.number - 1]
+            text = span.text[passage.start - span.start : passage.end - span.start]
+            marks = [
+                *((cited.start, cited.end, "quoted") for cited in self.citations if cited.number == passage.number),
+                *((short.start, short.end, "short") for short in self.short if short.number == passage.number),
+            ]
+            if passage.heading:
+                nodes.append(element("h4", text_node(passage.heading)))
+            nodes += mark_nodes(parse_blocks(text, kind=span.kind, start=passage.start, header=passage.header), marks)
+            append_inline(nodes, cite(passage.number))
+        return nodes
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the answer, and the place of each citation."""
+        from lmkrag.rendering.html import to_html
+
+        places = {citation.number: citation.place for citation in self.citations}
+        cited = "".join(f"<li value={number}>{escape(place)}</li>" for number, place in places.items())
+        return f"{to_html(self.to_blocks())}<ol>{cited}</ol>"
+
+    def __str__(self) -> str:
+        """Return the text and where each citation stands."""
+        places = dict.fromkeys(f"[{cited.number}] {cited.place}" for cited in self.citations)
+        return "\n".join([self.text, *([""] if places else []), *places])
+
+
+def weigh_evidence(spans: Sequence[Span]) -> float:
+    """Return how much speaks for an answer in ``spans``: similarity, and the words of the question that they have."""
+    return best_similarity(spans) + COVERAGE * best_coverage(spans)
+
+
+def best_similarity(spans: Sequence[Span]) -> float:
+    """Return the best similarity of the sentences that led to ``spans``."""
+    return max((hit.dense for span in spans for hit in span.hits), default=0.0)
+
+
+def best_coverage(spans: Sequence[Span]) -> float:
+    """Return the greatest share of the question's words that one of the first three spans has."""
+    return max((span.coverage for span in spans[:_WEIGHED]), default=0.0)

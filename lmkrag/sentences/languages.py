@@ -1,0 +1,43 @@
+"""Tell the language of a text, by py3langid (Lui and Baldwin, "langid.py", ACL 2012)."""
+
+import re
+
+from lmkrag.sentences.split import RECORDS, is_prose
+from lmkrag.specs import CODE, ENGLISH, Text
+
+_CHARACTERS = 2_000  # from the middle of a document
+_LETTERS = 100  # fewer say nothing
+_CODE = re.compile(r"```.*?```|`[^`\n]*`|https?://\S+|<[^>\n]*>", re.DOTALL)
+_ENGLISH_WORDS = re.compile(r"\b(?:the|and|that|with|this|are)\b", re.IGNORECASE)
+_CHARACTERS_PER_WORD = 200  # of English text, at most, for each of these words
+
+
+def detect_language(text: str) -> str:
+    """Return the language of a text, as ISO 639-1 names it.
+
+    >>> detect_language("Das Boot ist rot und fährt nach Bergen."), detect_language("The boat is red.")
+    ('de', 'en')
+    """
+    import py3langid  # its model takes half a second to load
+
+    language, _ = py3langid.classify(text)
+    return str(language)
+
+
+def document_language(text: Text, kind: str = "text") -> str:
+    """Return the language of a document by a sample of its text: ``code`` for source code, English without any prose.
+
+    Args:
+        text: of the document.
+        kind: of the document, such as ``"markdown"``; tables have no language, unless they hold prose.
+    """
+    if kind == "code":
+        return CODE
+    middle = max(0, len(text) // 2 - _CHARACTERS // 2)
+    sample = _CODE.sub(" ", text[middle : middle + _CHARACTERS])
+    if kind in RECORDS and kind != "subtitles" and not any(map(is_prose, sample.splitlines())):
+        return ENGLISH
+    # Most texts are English, and py3langid's model takes longer to load than a small folder to index.
+    if len(sample) <= _CHARACTERS_PER_WORD * len(_ENGLISH_WORDS.findall(sample)):
+        return ENGLISH
+    return detect_language(sample) if sum(map(str.isalpha, sample)) >= _LETTERS else ENGLISH

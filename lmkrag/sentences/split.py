@@ -1,0 +1,367 @@
+"""Split text into sentences that tile it: joined in order, they are the text, to the last character.
+
+Block structure first (headings, list items, table rows, code, speaker turns, blank lines), which no sentence
+splitter understands; then sentences inside running prose, by NLTK's Punkt, the full stops of other scripts, and the
+spaces of Thai and Lao, which have no full stop; last, which of them are headings that no markup shows, and what rows of
+tables are read with.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache
+from itertools import chain, islice, pairwise
+from typing import Literal
+
+from lmkrag.sentences.code_lines import add_definitions
+from lmkrag.sentences.headings import mark_headings
+from lmkrag.sentences.structure import is_navigation
+from lmkrag.sentences.table_rows import add_contexts
+from lmkrag.specs import BLOCK_KINDS, BYTE_ORDER_MARK, Sentence, SentenceKind, Text
+
+Splitter = Literal["punkt", "punkt_tab"]
+
+RECORDS = frozenset({"csv", "json", "ods", "xlsx", "subtitles"})
+"""Kinds of documents whose lines are records."""
+
+MAX_CHARS = 1_000
+"""A longer sentence is cut at the best white space: no encoder window would hold it."""
+
+_SECTION = 1 << 20  # characters read at a time
+_LONGEST_LINE = _PROSE_BLOCK = 50_000  # NLTK runs each regular expression under a time limit: feed it piece by piece
+_LONGEST_BLOCK = 200_000  # a log of a gigabyte has no blank line
+_CODE_GROUP, _SAMPLE_GROUP = 700, 400  # characters that share a landmark, of source code and of code in a text
+_HARD_WRAP = 120  # lines longer than this are whole paragraphs, not wrapped ones
+
+_LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
+_FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
+_HEADING = re.compile(  # of Markdown, of AsciiDoc and wikis, of LaTeX
+    r"\s{0,3}(?:#{1,6}\s+\S|={1,6}\s+[^\W\d_]{2})|\s*\\(?:part|chapter|(?:sub){0,2}section|paragraph)\*?\{[^{}]"
+)
+_UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\+{3,})\s*$")
+_ITEM = re.compile(
+    r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S", re.IGNORECASE
+)
+_ROW = re.compile(
+    r"\s*\|.*\||[^\t\n]+\t[^\t\n]*\t|\t[^\t\n]+\t[^\t\n]|\s*\+[-=+]{3,}\+\s*$"
+    r"|[^&\n]+&[^\n]*\\\\\s*$"  # of LaTeX
+)
+_SIMPLE_RULE = re.compile(r"\s*={2,}(?: +={2,})+\s*$")  # of a simple table of reStructuredText
+_MAIL_HEADER = re.compile(r"(?:From|To|Cc|Bcc|Date|Sent|Subject|Reply-To|Attachments): \S")
+_LOGGED = re.compile(
+    r"\[?\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d"  # 2024-05-01 12:00:03
+    r"|[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d\s"  # May  1 12:00:03, of syslog
+    r"|\d{1,3}(?:\.\d{1,3}){3} \S+ \S+ \["  # an address, of web servers
+    r"|\[?\d\d:\d\d:\d\d(?:[.,]\d+)?\]?\s"
+)
+_TURN = re.compile(r"\s*[A-Z][\w.'’ -]{0,40}:\s+\S")
+_ENDS_SENTENCE = re.compile(r"[.!?…:;。！？｡؟۔।॥։።៕။][\"'”’)\]]*\s*$")
+_STARTS_SENTENCE = re.compile(r"\s*[\"'“‘(\[]?[A-Z0-9]")
+_RULE = re.compile(r"\s?---\s*$")
+_FRONT_MATTER_END, _PREAMBLE_END = re.compile(r"\s?---\s*$|\.\.\.\s*$"), re.compile(r"\s*\\begin\{document\}")
+_KEY = re.compile(r"[\w-]+:(?:\s|$)")
+_FRONT_MATTER_LINES = 500
+_NOTHING_TO_SAY = re.compile(r"\W*((\d{1,3}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W*)?$")
+# Not ends: "no." before a figure is an abbreviation, a quotation goes on after its own question mark, "![" is an image.
+_NOT_ENDS = re.compile(r"\b[Nn]os?\.\s+(?=\d)|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)")
+_PROSE_CHARS, _PROSE_SENTENCES = 300, 3  # of the line of a record, at least
+_PROSE_END = re.compile(r"\w[.!?؟।][\"'”’)]*(?:\s|$)|[。！？]")
+_BREAKS = tuple(
+    re.compile(pattern) for pattern in (r"\n+", r"[.;!?؟؛۔।]\s+|[。！？]", r"[,:)\]}|،、，]\s+|[、，]", r"\s+")
+)
+
+# The characters of Unicode's Sentence_Terminal property that are in wide use, beside those of Latin script:
+# Chinese and Japanese, Arabic and Urdu, the languages of India, Armenian, Ethiopic, Khmer, Burmese.
+_FULL_STOPS = "。！？｡؟۔।॥։።៕។။"
+_FULL_STOP = re.compile(rf"[{_FULL_STOPS}]+[」』”’»）】)\]\"']*\s*")
+_THAI_LAO = "\u0e01-\u0e4e\u0e81-\u0ece"
+_THAI_LAO_SPACE = re.compile(rf"(?<=[{_THAI_LAO}])[ \xa0]+(?=[\"“(]?[{_THAI_LAO}])")
+_THAI_LAO_SENTENCE = 80  # characters: a space ends a clause or a sentence, and shorter pieces say little
+
+Part = tuple[int, str, SentenceKind]
+"""Where a piece of the text starts, and the piece."""
+
+
+def split_sentences(
+    text: str, *, kind: str = "text", splitter: Splitter = "punkt", language: str = "english"
+) -> list[Sentence]:
+    r"""Split ``text`` into sentences that tile it.
+
+    Args:
+        text: any text; may be empty.
+        kind: ``"code"`` groups lines instead of looking for sentences; of the kinds in ``RECORDS`` each line is one.
+        splitter: ``"punkt"`` with the abbreviations that ship here, or ``"punkt_tab"`` for NLTK's downloaded data.
+        language: the language of ``punkt_tab`` by its English name; ``"punkt"`` does not need it.
+
+    Returns:
+        Sentences in order; the first starts at 0, each starts where the one before it ends, the last ends at
+        ``len(text)``. Empty for an empty text. White space belongs to the sentence before it.
+
+    >>> text = "# Leave\nDr. Hale approves it. Ask early!"
+    >>> [text[s.start : s.end] for s in split_sentences(text)]
+    ['# Leave\n', 'Dr. Hale approves it. ', 'Ask early!']
+    """
+    return list(iter_sentences(text, kind=kind, splitter=splitter, language=language))
+
+
+def iter_sentences(
+    text: Text, *, kind: str = "text", splitter: Splitter = "punkt", language: str = "english"
+) -> Iterator[Sentence]:
+    """Like :func:`split_sentences`, one at a time: what is held in memory does not grow with the text."""
+    # Code has no sentences to look for, and NLTK takes half a second to import.
+    find_ends = _sentence_ends(splitter, language) if kind != "code" else _no_ends
+    if kind == "code":
+        blocks = _code_blocks(0, _lines(text), _CODE_GROUP)
+    else:
+        blocks = _record_blocks(_lines(text)) if kind in RECORDS else _blocks(_lines(text))
+    sentences = _join_blanks(_cut_long(_split_blocks(blocks, find_ends)))
+    lined = kind == "code" or kind in RECORDS
+    found = (sentence for sentence, _ in sentences) if lined else mark_headings(sentences)
+    return with_contexts(text, found, kind)
+
+
+def with_contexts(text: Text, sentences: Iterable[Sentence], kind: str) -> Iterator[Sentence]:
+    """Yield sentences with what they are read with: rows of tables, and lines of source code.
+
+    Args:
+        text: all of it.
+        sentences: of it, in order.
+        kind: of the document, as in :func:`split_sentences`.
+    """
+    if kind == "code":
+        return add_definitions(text, sentences)
+    return iter(sentences) if kind in RECORDS else add_contexts(text, sentences)
+
+
+def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
+    """Yield sentences and their texts; what is blank belongs to the one before it, at the start to the first."""
+    pending: tuple[Sentence, str] | None = None
+    for start, part, kind in parts:
+        sentence, text = Sentence(start, start + len(part), kind), part
+        if pending is not None:
+            before, held = pending
+            if text.isspace():
+                sentence = Sentence(before.start, sentence.end, before.kind)
+                text = held + text if len(held) <= 2 * MAX_CHARS else held  # of a gigabyte of blanks some will do
+            elif held.isspace():
+                sentence = Sentence(before.start, sentence.end, kind)
+            else:
+                yield pending
+        pending = sentence, text
+    if pending is not None:
+        yield pending
+
+
+def _lines(text: Text) -> Iterator[str]:
+    """The lines of a text with their ends, read section by section; a very long one is cut at white space.
+
+    A byte order mark is given as a space, so that what follows it is recognised as the beginning of a line.
+    """
+    held = ""
+    for start in range(0, len(text), _SECTION):
+        held += text[start : start + _SECTION]
+        if start == 0 and held.startswith(BYTE_ORDER_MARK):
+            held = " " + held[1:]
+        last = start + _SECTION >= len(text)
+        done = 0
+        for match in _LINE.finditer(held):
+            for first, end in _pieces(held, *match.span(), _LONGEST_LINE):
+                if end == len(held) and not last:
+                    break  # it may go on in the next section
+                yield held[first:end]
+                done = end
+        held = held[done:]
+
+
+def _split_blocks(blocks: Iterable[Part], find_ends: Callable[[str], list[int]]) -> Iterator[Part]:
+    for start, block, kind in blocks:
+        if kind in BLOCK_KINDS:
+            yield start, block, kind
+            continue
+        for first, end in _pieces(block, 0, len(block), _PROSE_BLOCK):
+            previous = first
+            for stop in (*find_ends(block[first:end]), end - first):
+                stop += first
+                # "1." or "—" alone says nothing: it stays with what follows it
+                if stop <= previous or (stop < end and _NOTHING_TO_SAY.match(block, previous, stop)):
+                    continue
+                yield start + previous, block[previous:stop], kind
+                previous = stop
+
+
+def _pieces(text: str, start: int, end: int, most: int) -> Iterator[tuple[int, int]]:
+    """Cut ``text[start:end]`` at white space into pieces of at most ``most`` characters."""
+    while end - start > most:
+        cut = _best_break(text, start, start + most)
+        yield start, cut
+        start = cut
+    yield start, end
+
+
+def _cut_long(parts: Iterable[Part]) -> Iterator[Part]:
+    for start, part, kind in parts:
+        for first, end in _pieces(part, 0, len(part), MAX_CHARS):
+            yield start + first, part[first:end], kind
+
+
+def _best_break(text: str, start: int, limit: int) -> int:
+    """The end of the last good break in the second half of ``text[start:limit]``, else ``limit``."""
+    for pattern in _BREAKS:
+        cut = 0
+        for match in pattern.finditer(text, start + (limit - start) // 2, limit):
+            cut = match.end()
+        if cut:
+            return cut
+    return limit
+
+
+def _blocks(lines: Iterable[str]) -> Iterator[Part]:
+    """Group lines into blocks of one kind; a blank line closes a block and belongs to it."""
+    front_matter, lines = _split_front_matter(iter(lines))
+    start = position = sum(map(len, front_matter))  # of the open block, of the line
+    if front_matter:
+        yield 0, "".join(front_matter), "metadata"
+    kind: SentenceKind | None = None
+    block: list[str] = []
+    blank = True  # was the line before blank?
+    fence = ""
+    rules = 0  # of a simple table, so far
+    for line in lines:
+        if position - start > _LONGEST_BLOCK:
+            yield from _code_blocks(start, block) if fence else _close(start, block, kind)
+            start, block = position, []
+        end = position + len(line)
+        if fence:
+            block.append(line)
+            if line.lstrip().startswith(fence):
+                yield from _code_blocks(start, block)
+                start, kind, block, fence, blank = end, None, [], "", True
+        elif block and not blank and _underlines(line, block[-1]):
+            heading = block.pop()
+            yield from _close(start, block, kind)
+            yield position - len(heading), heading + line, "heading"
+            start, kind, block, blank = end, None, [], True
+        elif opening := _FENCE.match(line):
+            yield from _close(start, block, kind)
+            start, kind, block, fence = position, "code", [line], opening.group(1)[:3]
+        elif line.isspace():
+            block.append(line)
+            blank = True
+        else:
+            is_rule = _SIMPLE_RULE.match(line) is not None
+            rules = (rules + is_rule) % 3 if is_rule or rules < 2 else rules
+            found = "row" if is_rule or rules else _line_kind(line, blank, block)
+            if found != "text" or (blank and not (kind == "record" and line[0].isspace())):
+                yield from _close(start, block, kind)
+                start, kind, block = position, found, []
+            block.append(line)
+            blank = found in ("heading", "row")  # one line is the whole block
+        position = end
+    yield from _code_blocks(start, block) if fence else _close(start, block, kind)
+
+
+def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]:
+    """Return the lines of YAML front matter, between rules at the beginning, or of LaTeX's preamble, and the others."""
+    head = list(islice(lines, 1))
+    if head and head[0].startswith(("%", "\\")):
+        ends = _PREAMBLE_END
+    elif head and _RULE.match(head[0]) and (head := head + list(islice(lines, 1))) and _KEY.match(head[-1]):
+        ends = _FRONT_MATTER_END
+    else:
+        return [], chain(head, lines)
+    for line in islice(lines, _FRONT_MATTER_LINES):
+        head.append(line)
+        if ends.match(line):
+            return head, lines
+    return [], chain(head, lines)
+
+
+def _underlines(line: str, title: str) -> bool:
+    """Whether a line makes a heading of the one before it."""
+    found = _UNDERLINE.match(line)
+    # "~~~~" may open code: under a title it is as long, as reStructuredText has it
+    return found is not None and (found[1][0] not in "~`" or len(found[1]) >= len(title.strip()))
+
+
+def _line_kind(line: str, blank: bool, block: list[str]) -> SentenceKind:
+    if _LOGGED.match(line) or _MAIL_HEADER.match(line):
+        return "record"
+    if _HEADING.match(line):
+        return "heading"
+    if _ROW.match(line):
+        return "row"
+    if _ITEM.match(line) or is_navigation(line):
+        return "item"
+    if _TURN.match(line) and (blank or not block or _ENDS_SENTENCE.search(block[-1])):
+        return "turn"
+    return "text"
+
+
+def _close(start: int, block: list[str], kind: SentenceKind | None) -> Iterator[Part]:
+    """Yield the open block, cut where a line break ends a paragraph although no blank line follows."""
+    if not block:
+        return
+    kind = kind or "text"
+    group: list[str] = []
+    if kind not in ("heading", "row", "record"):
+        longest = max(len(line.rstrip()) for line in block)
+        for line, following in pairwise(block):
+            group.append(line)
+            short = longest > _HARD_WRAP or len(line.rstrip()) < 0.6 * longest
+            if short and not following.isspace() and _STARTS_SENTENCE.match(following):
+                joined = "".join(group)
+                yield start, joined, kind
+                start, group = start + len(joined), []
+        block = block[-1:]
+    yield start, "".join([*group, *block]), kind
+
+
+def is_prose(line: str) -> bool:
+    """Return whether the line of a record holds prose, such as a review or an article, and not values."""
+    return len(line) >= _PROSE_CHARS and len(_PROSE_END.findall(line)) >= _PROSE_SENTENCES
+
+
+def _record_blocks(lines: Iterable[str]) -> Iterator[Part]:
+    """Each line a record, but for headings (the names of sheets) and prose, which is split into sentences."""
+    start = 0
+    for line in lines:
+        yield start, line, "heading" if _HEADING.match(line) else "text" if is_prose(line) else "record"
+        start += len(line)
+
+
+def _code_blocks(start: int, lines: Iterable[str], most: int = _SAMPLE_GROUP) -> Iterator[Part]:
+    """Group lines of code: up to ``most`` characters, closed early by a blank line."""
+    group = ""
+    for line in lines:
+        if group and len(group) + len(line) > most:
+            yield start, group, "code"
+            start, group = start + len(group), ""
+        group += line
+        if line.isspace() and len(group) > most // 4 and not group.isspace():
+            yield start, group, "code"
+            start, group = start + len(group), ""
+    if group:
+        yield start, group, "code"
+
+
+def _no_ends(_: str) -> list[int]:
+    return []
+
+
+@cache
+def _sentence_ends(splitter: Splitter, language: str) -> Callable[[str], list[int]]:
+    from lmkrag.sentences.punkt import load_punkt
+
+    tokenizer = load_punkt(splitter, language)
+
+    def find_ends(text: str) -> list[int]:
+        starts = {start for start, _ in tokenizer.span_tokenize(text)}
+        starts -= {match.end() for match in _NOT_ENDS.finditer(text)}
+        if not text.isascii():
+            starts.update(match.end() for match in _FULL_STOP.finditer(text))
+            start = 0
+            for match in _THAI_LAO_SPACE.finditer(text):
+                if match.start() - start >= _THAI_LAO_SENTENCE:
+                    starts.add(start := match.end())
+        return sorted(starts - {0})
+
+    return find_ends

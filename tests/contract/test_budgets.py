@@ -1,0 +1,119 @@
+"""How large the package may be: a limit for each room, lowered by the commit that makes it possible.
+
+A limit that is raised has its reason beside it. ``python tests/contract/test_budgets.py`` prints the table.
+"""
+
+import re
+import tomllib
+from collections import Counter
+from pathlib import Path
+
+import click
+import pytest
+
+import lmkrag
+from lmkrag.cli import main
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "lmkrag"
+
+LINES = {
+    "": 2_230,  # the single files of lmkrag/
+    "agents": 380,
+    "cli": 2_516,
+    "cluster": 2_110,
+    "corpus": 4_991,
+    "encoder": 1_546,
+    "evaluation": 814,
+    "index": 5_227,
+    "ingest": 1_539,
+    "integrations": 357,
+    "models": 780,
+    "readers": 2_029,
+    "rendering": 727,
+    "reranker": 872,
+    "search": 3_224,
+    "server": 4_109,
+    "training": 3_052,
+}
+"""Lines of Python in each folder of ``lmkrag/``."""
+
+LIMITS = {
+    "lines": 36_471,
+    "files": 290,
+    "files at the top": 18,
+    "base dependencies": 30,
+    "members of Engine": 24,
+    "public names": 26,
+    "commands": 21,
+    "options": 248,
+    "environment variables": 12,
+}
+
+
+def count_lines() -> dict[str, int]:
+    """Lines of Python by folder of the package; ``""`` is the package itself."""
+    lines: Counter[str] = Counter()
+    for path in PACKAGE.rglob("*.py"):
+        room = path.relative_to(PACKAGE).parts[:-1]
+        lines[room[0] if room else ""] += len(path.read_text().splitlines())
+    return dict(sorted(lines.items()))
+
+
+def walk_commands(group: click.Group) -> list[click.Command]:
+    """Every command of a group and of the groups inside it."""
+    commands: list[click.Command] = []
+    for command in group.commands.values():
+        commands += walk_commands(command) if isinstance(command, click.Group) else [command]
+    return commands
+
+
+def count_all() -> dict[str, int]:
+    """What :data:`LIMITS` limits, as it is."""
+    sources = [path.read_text() for path in PACKAGE.rglob("*.py")]
+    variables = set(re.findall(r"\bLMKRAG_[A-Z_]*[A-Z]\b", "".join(sources))) - {"LMKRAG_COMPLETE"}
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    options = {
+        (command.name, option.name)
+        for command in walk_commands(main)
+        for option in command.params
+        if isinstance(option, click.Option)
+    }
+    return {
+        "lines": sum(count_lines().values()),
+        "files": len(sources),
+        "files at the top": len(list(PACKAGE.glob("*.py"))),
+        "base dependencies": len(project["dependencies"]),
+        "members of Engine": len([name for name in dir(lmkrag.Engine) if not name.startswith("_")]),
+        "public names": len(lmkrag.__all__),
+        "commands": len(main.commands),
+        "options": len(options),
+        "environment variables": len(variables),
+    }
+
+
+def format_table() -> str:
+    """The limits beside what is there."""
+    rows = [(f"lmkrag/{room}", lines, LINES.get(room, 0)) for room, lines in count_lines().items()]
+    rows += [(name, count, LIMITS[name]) for name, count in count_all().items()]
+    return "\n".join(f"{name:<24}{count:>8,}{limit:>8,}" for name, count, limit in rows)
+
+
+@pytest.mark.parametrize("room", sorted({*count_lines(), *LINES}))
+def test_the_lines_of_a_room(room: str) -> None:
+    assert count_lines().get(room, 0) <= LINES.get(room, 0), f"lmkrag/{room}: remove lines, or say why it may grow"
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_the_size_of_the_package(name: str) -> None:
+    assert count_all()[name] <= LIMITS[name]
+
+
+def test_a_limit_is_no_looser_than_the_package_needs() -> None:
+    assert [room for room in LINES if not (PACKAGE / room).is_dir()] == []
+    slack = {name: limit - count_all()[name] for name, limit in LIMITS.items() if name not in ("lines", "files")}
+    assert {name for name, spare in slack.items() if spare > 0} == set()
+
+
+if __name__ == "__main__":
+    print(format_table())

@@ -1,0 +1,432 @@
+import gzip
+import io
+import json
+import zipfile
+from pathlib import Path
+
+import docx
+import pytest
+
+from lmkrag.errors import DocumentError
+from lmkrag.formats.base import MAX_UNPACKED
+from lmkrag.formats.load import load_bytes, load_document
+from lmkrag.sentences.split import split_sentences
+
+NOTEBOOK = json.dumps(
+    {
+        "cells": [{"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# Leave\nLeave is granted."}],
+        "metadata": {},
+        "nbformat": 4,
+        "nbformat_minor": 5,
+    }
+)
+
+
+def load(data: bytes | str, name: str):
+    raw = data.encode() if isinstance(data, str) else data
+    return load_bytes(raw, name, doc_id=name, path=name)
+
+
+def epub(chapters: list[str]) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr(
+            "META-INF/container.xml",
+            '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+            '<rootfile full-path="OPS/book.opf"/></rootfiles></container>',
+        )
+        items = "".join(f'<item id="c{i}" href="text/c%20{i}.xhtml"/>' for i in range(len(chapters)))
+        spine = "".join(f'<itemref idref="c{i}"/>' for i in reversed(range(len(chapters))))
+        archive.writestr(
+            "OPS/book.opf",
+            '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata>'
+            f"<dc:title>Tides</dc:title><dc:creator>A. Roe</dc:creator></metadata><manifest>{items}</manifest>"
+            f"<spine>{spine}</spine></package>",
+        )
+        for i, chapter in enumerate(chapters):
+            archive.writestr(f"OPS/text/c {i}.xhtml", f"<html><body><h1>{chapter}</h1><p>Text {i}.</p></body></html>")
+    return buffer.getvalue()
+
+
+def test_the_pdf_of_the_sample_corpus(corpus):
+    document = load_document(corpus / "reports" / "viaduct-inspection.pdf", "v.pdf")
+    assert document.kind == "pdf"
+    assert document.title == "Inspection of the Tarn Viaduct"
+    assert document.meta["author"] == "Brandt and Partners"
+    assert len(document.page_starts) == 3
+    assert document.text[document.page_starts[1] :].startswith("Findings")
+    assert document.text[document.page_starts[2] :].startswith("Recommendations and cost")
+
+
+def test_the_word_file_of_the_sample_corpus(corpus):
+    document = load_document(corpus / "reports" / "allotment-minutes.docx", "m.docx")
+    assert document.text.startswith("# Minutes of the allotment association")
+    assert "\n\n# Water\n\n" in document.text
+    assert "- Compost heaps must stand" in document.text
+    assert "| Rainwater tank | 24 | 3 |" in document.text
+    assert document.meta["author"] == "Ruth Okafor"
+
+
+def test_the_page_of_the_sample_corpus(corpus):
+    document = load_document(corpus / "beekeeping.html", "b.html")
+    assert document.title == "Beekeeping through the year"
+    assert "track(" not in document.text
+    assert "color:" not in document.text
+    assert "Shop" not in document.text
+    assert "## Winter\n" in document.text
+    assert "- Reverse the brood boxes" in document.text
+    assert "| Lime | late July | below 17.5 % |" in document.text
+    assert "    # 15 % stays in the wax" in document.text
+
+
+def test_markdown_is_the_file_itself(corpus):
+    path = corpus / "lighthouse-handbook.md"
+    document = load_document(path, "l.md")
+    assert document.text == path.read_bytes().decode()
+    assert document.title == "Keeper's Handbook of Skerry Light"
+    assert document.meta["year"] == 1911
+    assert document.meta["tags"] == ["lighthouse", "duties"]
+
+
+def test_epub_follows_its_spine():
+    document = load(epub(["First", "Second"]), "book.epub")
+    assert document.title == "Tides"
+    assert document.meta == {"author": "A. Roe"}
+    assert document.text == "# Second\n\nText 1.\n\n# First\n\nText 0."
+
+
+def test_notebook():
+    cells = [
+        {"cell_type": "markdown", "id": "a", "metadata": {}, "source": "# Title\nSome *text*."},
+        {"cell_type": "code", "id": "b", "metadata": {}, "source": "x = 1", "outputs": [], "execution_count": None},
+    ]
+    notebook = {"cells": cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    document = load(json.dumps(notebook), "n.ipynb")
+    assert document.text == "# Title\nSome *text*.\n\n```\nx = 1\n```"
+    assert document.title == "Title"
+
+
+def test_what_a_notebook_printed():
+    outputs = [
+        {"output_type": "stream", "name": "stdout", "text": "The mean is 42.7.\n"},
+        {"output_type": "stream", "name": "stderr", "text": "Warning.\n"},
+        {
+            "output_type": "execute_result",
+            "execution_count": 1,
+            "metadata": {},
+            "data": {"text/plain": "   depth\n0  4.5"},
+        },
+        {"output_type": "display_data", "metadata": {}, "data": {"text/plain": "<Figure size 640x480 with 1 Axes>"}},
+    ]
+    cell = {"cell_type": "code", "id": "b", "metadata": {}, "source": "mean", "outputs": outputs, "execution_count": 1}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
+    printed = "The mean is 42.7.\n   depth\n0  4.5"
+    assert load(json.dumps(notebook), "n.ipynb").text == f"```\nmean\n```\n\n```\n{printed}\n```"
+
+
+def test_svg_says_its_title_description_and_words():
+    drawing = (
+        '<svg xmlns="http://www.w3.org/2000/svg"><title>Harbour</title><g><desc>The lamp is east.</desc>'
+        "<text>Quay <tspan>7</tspan></text></g><path d='M0 0'/></svg>"
+    )
+    document = load(drawing, "plan.svg")
+    assert (document.title, document.text) == ("Harbour", "Harbour\nThe lamp is east.\nQuay 7")
+    with pytest.raises(DocumentError, match="SVG without text"):
+        load("<svg xmlns='http://www.w3.org/2000/svg'><path d='M0 0'/></svg>", "plan.svg")
+    with pytest.raises(DocumentError, match="broken SVG"):
+        load("<svg", "plan.svg")
+    bomb = '<!DOCTYPE svg [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><svg><text>&b; x</text></svg>'
+    assert "aaaa" not in load(bomb, "plan.svg").text
+
+
+@pytest.mark.parametrize("before", ["", "\ufeff"], ids=["", "byte-order-mark"])
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
+@pytest.mark.parametrize(
+    ("name", "lines"),
+    [
+        ("a.md", "# Pumps||Text."),
+        ("a.md", "Pumps|=====||Text."),
+        ("a.rst", "Pumps|-----||Text."),
+        ("a.adoc", "= Pumps||Text."),
+        ("a.tex", "\\title{Pumps}||Text."),
+    ],
+)
+def test_titles(name, lines, end, before):
+    assert load(before + lines.replace("|", end), name).title == "Pumps"
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "expected"),
+    [
+        ("t.csv", "name,age\nAnn,3\nBob,4\n", "name: Ann | age: 3\nname: Bob | age: 4"),
+        ("t.tsv", "name\tage\nAnn\t3\n", "name: Ann | age: 3"),
+        ("t.csv", 'a;b\n"x\ny";2\n', "a: x y | b: 2"),
+        ("t.csv", "boat,oars\nIda,4,leaks,badly\nRuth\n", "boat: Ida | oars: 4 | leaks | badly\nboat: Ruth"),
+        ("t.csv", "2024-03-01,Ida,4\n2024-03-02,Ruth,2\n", "2024-03-01 | Ida | 4\n2024-03-02 | Ruth | 2"),
+        ("t.csv", "Ida,red\nRuth,red\n", "Ida | red\nRuth | red"),
+        ("t.csv", "name,name\nIda,Ruth\n", "name | name\nIda | Ruth"),
+        ("t.csv", "name,\nIda,4\n", "name: Ida | 4"),
+        ("t.csv", "sep=;\r\nname;price\r\npear;3,5\r\n", "name: pear | price: 3,5"),
+        ("t.json", '[{"a": 1, "b": {"c": ["x", "y"]}}, {"a": null}, "z"]', "a: 1 | b.c: x | b.c: y\nz"),
+        ("t.json", '{"a": {"b": true}, "c": "d e"}', "a.b: true\nc: d e"),
+        ("t.jsonl", '{"a": 1}\n\n{"a": "two"}\n', "a: 1\na: two"),
+    ],
+)
+def test_tables_and_json(name, data, expected):
+    assert load(data, name).text == expected
+    assert load("\ufeff" + data, name).text == expected  # as spreadsheets export it
+
+
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("t.eml", "From: a@b.org\nSubject: Leave\n\nLeave is granted.\n"),
+        ("t.mbox", "From a@b.org Mon Jan  1 00:00:00 2024\nFrom: a@b.org\nSubject: Leave\n\nLeave is granted.\n"),
+        ("t.ipynb", NOTEBOOK),
+        ("t.rtf", "{\\rtf1\\ansi Leave is granted.}"),
+        ("t.srt", "1\n00:00:01,000 --> 00:00:02,000\nLeave is granted.\n"),
+        ("t.html", "<title>Leave</title><p>Leave is granted.</p>"),
+    ],
+)
+def test_a_byte_order_mark_makes_no_difference(name, data):
+    plain, marked = load(data, name), load("\ufeff" + data, name)
+    assert (marked.text, marked.title, marked.kind) == (plain.text, plain.title, plain.kind)
+    assert "Leave is granted." in plain.text
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        pytest.param("naïve café".encode(), "naïve café", id="utf-8"),
+        pytest.param(b"\xef\xbb\xbfhello", "\ufeffhello", id="utf-8-bom-kept-so-offsets-fit"),
+        pytest.param("naïve".encode("utf-16"), "naïve", id="utf-16"),
+        pytest.param(b"a\r\nb\rc", "a\r\nb\rc", id="line-ends-kept"),
+        pytest.param("Ærø søger æbler på øen, sagde ængstelig Åse.".encode("cp1252"), None, id="cp1252"),
+        pytest.param("é".encode() * 20 + b"\xff" + b" end", "é" * 20 + "\ufffd end", id="one-bad-byte"),
+        pytest.param(b"one\x00two" + b" words" * 20, "one\x00two" + " words" * 20, id="nul"),
+    ],
+)
+def test_decoding(data, expected):
+    text = load(data, "a.txt").text
+    if expected is None:
+        assert "\ufffd" not in text
+        assert "ngstelig" in text
+    else:
+        assert text == expected
+
+
+def broken_docx() -> bytes:
+    buffer = io.BytesIO()
+    docx.Document().save(buffer)
+    data = bytearray(buffer.getvalue())
+    data[200:900] = b"\0" * 700
+    return bytes(data)
+
+
+def bomb() -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for i in range(3):
+            archive.writestr(f"word/{i}", b"\0" * (MAX_UNPACKED // 2))
+    return buffer.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "message"),
+    [
+        ("a.txt", b"", "empty file"),
+        ("a.txt", b" \n ", "empty file"),
+        ("a.txt", bytes(range(256)) * 20, "binary file, not text"),
+        ("a.gif", b"GIF89a", r"unsupported format \(.gif\)"),
+        ("a.pdf", b"%PDF-1.4 nonsense", "broken PDF"),
+        ("a.docx", b"PK nonsense", "broken Word file"),
+        ("a.docx", broken_docx(), "broken Word file"),
+        ("a.docx", b"\xd0\xcf\x11\xe0rest", "encrypted or old Word file"),
+        ("a.epub", b"nonsense", "broken EPUB file"),
+        ("a.ipynb", b"{}", "broken notebook"),
+        ("a.ipynb", b"[1", "broken notebook"),
+        ("a.json", b"{", "broken JSON"),
+        ("a.json", b"[" * 100_000, "broken JSON"),
+        ("a.jsonl", b'{"a": 1}\n{', "broken JSON in line 2"),
+        ("a.html", b"<html><script>x</script></html>", "HTML page without text"),
+    ],
+)
+def test_what_cannot_be_read_says_why(name, data, message):
+    with pytest.raises(DocumentError, match=message):
+        load(data, name)
+
+
+def test_a_zip_bomb_is_refused_unopened():
+    with pytest.raises(DocumentError, match="would unpack to 1536 MiB: refused"):
+        load(bomb(), "bomb.docx")
+
+
+def test_an_encrypted_pdf(corpus):
+    from fpdf import FPDF
+
+    pdf = FPDF()
+    pdf.set_encryption(owner_password="a", user_password="b")
+    pdf.add_page()
+    pdf.set_font("Helvetica", size=12)
+    pdf.cell(0, 10, "secret")
+    with pytest.raises(DocumentError, match="encrypted PDF: it needs a password"):
+        load(bytes(pdf.output()), "e.pdf")
+
+
+@pytest.mark.parametrize(
+    ("html", "expected"),
+    [
+        ("<ol><li>a<li>b</ol>", "1. a\n2. b"),
+        ('<ol start=4><li>a<li value="9">b<li>c</ol>', "4. a\n9. b\n10. c"),
+        ("<ol>\n<li>a\n<ul>\n<li>x\n</ul>\n<li>b<ol type=a><li>y</ol></ol>", "1. a\n- x\n2. b\n(a) y"),
+        ("<ul><li>a</ul><ol type=I><li>b</ol><li>c", "- a\n\n(I) b\n\n- c"),
+        ('<ol start="x"><li value="many">a</ol></ol><ol><li>b</ol>', "1. a\n\n1. b"),
+        ("<ul><li><p>a</p></li><li></li><li> <p> b</p></li></ul>", "- a\n\n- b"),
+        ("one<br>two<br><br>three<br>", "one\ntwo\n\nthree"),
+        ("<h2> Big <em>pumps</em>\n</h2>\n\n<p>\n red\n</p><h3></h3>end", "## Big pumps\n\nred\n\nend"),
+        ('<h2>Pumps<a class="x headerlink" href="#p">¶</a></h2>of two', "## Pumps\n\nof two"),
+        ("<p>so&shy;lid, ze&#8203;ro", "solid, zero"),
+        ("<pre>\n  def f():\n\n      return <b>1</b>\n</pre>x", "```\n  def f():\n\n      return 1\n```\n\nx"),
+        ("<pre></pre>x", "x"),
+        ("<dl><dt>Term<dd>Meaning<dt>B<dd>C</dl>", "Term\n\nMeaning\n\nB\n\nC"),
+        (
+            "<p>So <math><semantics><msup><mi>c</mi><mn>2</mn></msup>"
+            '<annotation encoding="application/x-tex">c^{2}</annotation></semantics></math> holds.',
+            "So c^{2} holds.",
+        ),
+        (
+            "<math><mi>v</mi><mo>=</mo><mfrac><mi>s</mi><mrow><mi>t</mi><mo>+</mo><mn>1</mn></mrow></mfrac></math>",
+            "v = s/(t+1)",
+        ),
+        ("<math><msqrt><msubsup><mi>a</mi><mi>i</mi><mn>2</mn></msubsup></msqrt></math>.", "√(a_i^2)."),
+        (
+            '<span class="katex"><span class="katex-mathml"><math><mi>E</mi></math></span>'
+            '<span class="katex-html" aria-hidden="true">E</span></span>',
+            "E",
+        ),
+        ("<math>" + "<msup>" * 2_000 + "<mi>x</mi></math> is x", "x is x"),
+        ("<video>can't play</video><canvas>old</canvas>x", "x"),
+    ],
+)
+def test_blocks_of_html(html, expected):
+    assert load(html, "a.html").text == expected
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (
+            "<tr><th>A<br>x</th><th>B</th></tr>\n<tr><td><p>1</p><p>2</p></td><td>3</td></tr>",
+            "| A x | B |\n| 1 2 | 3 |",
+        ),
+        ("<caption>Keys</caption><tr><td>a<td>b", "Keys\n\n| a | b |"),
+        (
+            "<tr><td rowspan=2>a<td rowspan=3>b<td>c<tr><td>d<tr><td>e<td>f",
+            "| a | b | c |\n| a | b | d |\n| e | b | f |",
+        ),
+        ("<tr><td rowspan=2 colspan=2>a<td>b<tr><td>c<tr><td colspan=3>d", "| a | b |\n| a | c |\n| d |"),
+        ("<tr><td rowspan=99999999>a<td colspan=x>b<tr><td>", "| a | b |\n| a |  |"),
+        ("<tr><td><pre>x\ny</pre><td><ul><li>p<li>q</ul>", "| x y | - p - q |"),
+        ("<tr><td></td><td> </td></tr><tr><td>a<td>b", "| a | b |"),
+        ("<tr><td>one</td></tr><tr><td>column", "one\n\ncolumn"),
+        ("<tr><td><h1>Page</h1>x</td><td>menu</td></tr>", "# Page\n\nx\n\nmenu"),
+        (f"<tr><td>{'long ' * 300}</td><td>menu</td></tr>", f"{'long ' * 300}".strip() + "\n\nmenu"),
+        ("<tr><td>x<table><tr><td>a<td>b</table></td><td>menu</td></tr>", "x\n\n| a | b |\n\nmenu"),
+    ],
+)
+def test_tables_of_html(rows, expected):
+    assert load(f"<table>{rows}</table>", "a.html").text == expected
+    assert load(f"Before<table>{rows}</table>after", "a.html").text == f"Before\n\n{expected}\n\nafter"
+
+
+def test_deeply_nested_html():
+    assert load("<div>" * 200 + "deep" + "</div>" * 200, "deep.html").text == "deep"
+    with pytest.raises(DocumentError):  # deeper than libxml2 follows: refused, not read in part
+        load("<div>" * 50_000 + "deep" + "</div>" * 50_000, "deep.html")
+
+
+@pytest.mark.parametrize("name", ["a.py", "b.rs", "Makefile"])
+def test_source_code_is_the_file_itself(name):
+    text = "def f():\n\treturn 1\n\n\n# café\nclass A:\n    pass\n"
+    document = load(text, name)
+    assert (document.kind, document.text) == ("code", text)
+    sentences = split_sentences(text, kind=document.kind)
+    assert {s.kind for s in sentences} == {"code"}
+
+
+def xlsx_bomb(tmp_path) -> bytes:
+    """A workbook whose one shared string stands in a million cells."""
+    import openpyxl
+
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet()
+    for _ in range(30):
+        sheet.append(["x" * 3_000] * 1_000)
+    book.save(tmp_path / "bomb.xlsx")
+    return (tmp_path / "bomb.xlsx").read_bytes()
+
+
+def csv_bomb(_) -> bytes:
+    """Names of columns that are repeated beside each of many short values."""
+    names = ",".join(f"{'n' * 900}{number}" for number in range(40))
+    return (names + "\n" + "1," * 39 + "1\n").encode() + ("1," * 39 + "1\n").encode() * 2_000
+
+
+@pytest.mark.parametrize(
+    ("name", "make"),
+    [
+        ("bomb.xlsx", xlsx_bomb),
+        ("bomb.csv", csv_bomb),
+        ("bomb.txt.gz", lambda _: gzip.compress(b"The gate is red. " * 4_000_000)),
+    ],
+)
+def test_a_file_that_would_hold_far_more_text_than_it_has_bytes_is_refused(tmp_path, name, make):
+    (tmp_path / name).write_bytes(make(tmp_path))
+    with pytest.raises(DocumentError, match=r"holds more than [\d,]+ characters, out of [\d,]+ bytes: refused"):
+        load_document(tmp_path / name, name)
+
+
+def test_compressed_text_of_an_ordinary_kind_is_read(tmp_path):
+    text = "".join(f"2024-01-15 08:{number % 60:02} INFO request {number} was answered\n" for number in range(100_000))
+    (tmp_path / "log.gz").write_bytes(gzip.compress(text.encode()))
+    assert load_document(tmp_path / "log.gz", "log.gz").text == text
+
+
+@pytest.mark.parametrize("body", ["{" * 40_000, "<" * 40_000, "<i>" * 13_000, "\\N" * 20_000])
+def test_a_cue_of_subtitles_is_bounded(tmp_path, body):
+    (tmp_path / "odd.srt").write_text(f"1\n00:00:01,000 --> 00:00:02,000\n{body}\n")
+    with pytest.raises(DocumentError, match="a cue of more than 5,000 characters"):
+        load_document(tmp_path / "odd.srt", "odd.srt")
+
+
+@pytest.mark.parametrize(
+    ("text", "title", "meta"),
+    [
+        ("PEP: 8\nTitle: Style Guide\nAuthor: Ann,\n  Bob\n\nAbstract\n========\n\nText.\n", "Style Guide", "Ann, Bob"),
+        (":author: Ann\n:status: draft\n\nTides\n=====\n\nText.\n\nEbb\n---\n\nMore.\n", "Tides", "Ann"),
+        ("=====\nTides\n=====\n\nEbb\n===\n\nText.\n\nFlood\n=====\n\nMore.\n", "Tides", None),
+        ("Abstract\n========\n\nText.\n\nMotivation\n==========\n\nMore.\n", "notes", None),
+        ("Note: this is prose\nthat goes on.\n\nTides\n-----\n", "Tides", None),
+    ],
+)
+def test_titles_and_fields_of_rst(tmp_path, text, title, meta):
+    (tmp_path / "notes.rst").write_text(text)
+    document = load_document(tmp_path / "notes.rst", "notes.rst")
+    assert (document.title, document.meta.get("author")) == (title, meta)
+
+
+@pytest.mark.parametrize("name", ["google-docs.html", "google-docs.md", "word.htm"])
+def test_files_as_word_and_google_docs_save_them(name):
+    document = load_document(Path(__file__).parents[1] / "data" / "writers" / name, name)
+    sentences = split_sentences(document.text, kind=document.kind)
+    found = [(one.kind, document.text[one.start : one.end].strip(" #*-\n").partition("**")[0]) for one in sentences]
+    headings = [text for kind, text in found if kind == "heading"]
+    assert headings == ["Harbour handbook", "Moorings", "Fees"]
+    items = [text for _, text in found if text.startswith(("Fenders", "Two lines", "1. Call", "2. Wait"))]
+    assert items == [
+        "Fenders on both sides",
+        "Two lines ashore",
+        "1. Call the harbour master",
+        "2. Wait for the green light",
+    ]
+    assert "| Slipway | 9 | 4 |" in document.text and "Residents pay half." in document.text

@@ -1,0 +1,197 @@
+"""Real files that are too much for their readers."""
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from lmkrag.errors import DocumentError
+from lmkrag.formats.isolated import IsolatedLoader, module_folders
+
+PAGE = "<p>Ten bees.</p>"
+
+
+@pytest.fixture
+def loader():
+    with IsolatedLoader() as opened:
+        yield opened
+
+
+def test_what_comes_back_is_what_the_reader_gave(loader, corpus):
+    from lmkrag.formats.load import load_document
+
+    for name in (
+        "beekeeping.html",
+        "reports/viaduct-inspection.pdf",
+        "reports/allotment-minutes.docx",
+        "glass-river.txt",
+    ):
+        assert loader.load(corpus / name, name) == load_document(corpus / name, name)
+
+
+def test_odd_characters_and_names_come_through(loader, tmp_path):
+    path = tmp_path / "ø \udcff 😀.html"
+    path.write_text("<p>日本 😀 &#xd800; \u202e x</p>", "utf-8")
+    assert "日本 😀" in loader.load(path, "a\nb").text
+
+
+def test_a_file_that_takes_too_long_is_given_up_and_the_next_one_is_read(tmp_path):
+    (tmp_path / "long.html").write_text("<table><tr><td>x</td></tr></table>" * 400_000)
+    (tmp_path / "good.html").write_text(PAGE)
+    with IsolatedLoader(seconds=1.0) as loader:
+        began = time.monotonic()
+        with pytest.raises(DocumentError, match="takes longer than 1 s to read: skipped"):
+            loader.load(tmp_path / "long.html", "long")
+        assert time.monotonic() - began < 10
+    with IsolatedLoader() as loader:
+        assert loader.load(tmp_path / "good.html", "good").text == "Ten bees."
+
+
+def test_a_file_that_needs_too_much_memory_is_skipped_and_the_next_one_is_read(tmp_path):
+    (tmp_path / "large.html").write_text("<i>x</i>" * 4_000_000)
+    (tmp_path / "good.html").write_text(PAGE)
+    with IsolatedLoader(memory=500 << 20) as loader:
+        with pytest.raises(
+            DocumentError, match=r"memory|can't be parsed|crashed or needed more than 500 MiB|broken HTML"
+        ):
+            loader.load(tmp_path / "large.html", "large")
+        assert loader.load(tmp_path / "good.html", "good").text == "Ten bees."
+
+
+def test_a_reader_that_dies_costs_one_file(loader, tmp_path):
+    (tmp_path / "good.html").write_text(PAGE)
+    assert loader.load(tmp_path / "good.html", "good").text == "Ten bees."
+    os.kill(loader._process.pid, 9)
+    with pytest.raises(DocumentError, match="its reader crashed"):
+        loader.load(tmp_path / "good.html", "good")
+    assert loader.load(tmp_path / "good.html", "good").text == "Ten bees."
+
+
+def zipped(name: str, inner: bytes, **others: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, inner)
+        for other, data in others.items():
+            archive.writestr(other, data)
+    return buffer.getvalue()
+
+
+def test_an_archive_that_lies_about_its_size(loader, tmp_path):
+    data = bytearray(zipped("META-INF/container.xml", b"x" * (64 << 20)))
+    for signature, offset in ((b"PK\x01\x02", 24), (b"PK\x03\x04", 22)):
+        place = data.index(signature) + offset
+        data[place : place + 4] = (10).to_bytes(4, "little")
+    (tmp_path / "lie.epub").write_bytes(data)
+    with pytest.raises(DocumentError, match="broken EPUB"):
+        loader.load(tmp_path / "lie.epub", "lie")
+
+
+def test_names_in_an_archive_never_leave_it(loader, tmp_path):
+    (tmp_path / "secret.xhtml").write_text("<p>the password</p>")
+    container = b"<c><rootfile full-path='p.opf'/></c>"
+    package = b"<p><item id='a' href='../../../secret.xhtml'/><item id='b' href='b.xhtml'/>"
+    package += b"<itemref idref='a'/><itemref idref='b'/></p>"
+    files = {"p.opf": package, "b.xhtml": PAGE.encode()}
+    (tmp_path / "escape.epub").write_bytes(zipped("META-INF/container.xml", container, **files))
+    assert loader.load(tmp_path / "escape.epub", "e").text == "Ten bees."
+
+
+def test_entities_are_not_expanded_and_nothing_is_fetched(loader, tmp_path):
+    (tmp_path / "secret.txt").write_text("the password")
+    laughs = "".join(f"<!ENTITY l{i} '{f'&l{i - 1};' * 10}'>" for i in range(1, 12))
+    bomb = f"<!DOCTYPE c [<!ENTITY l0 'ha'>{laughs}]><c><t>&l11;</t></c>".encode()
+    (tmp_path / "laughs.epub").write_bytes(zipped("META-INF/container.xml", bomb))
+    with pytest.raises(DocumentError, match="broken EPUB"):
+        loader.load(tmp_path / "laughs.epub", "l")
+    entity = f"<!DOCTYPE c [<!ENTITY f SYSTEM 'file://{tmp_path}/secret.txt'>]>"
+    container = b"<c><rootfile full-path='p.opf'/></c>"
+    package = f"{entity}<p><title>T&f;</title><item id='b' href='b.xhtml'/><itemref idref='b'/></p>".encode()
+    page = f"{entity}<p>Ten bees.&f;</p>".encode()
+    files = {"p.opf": package, "b.xhtml": page}
+    (tmp_path / "outside.epub").write_bytes(zipped("META-INF/container.xml", container, **files))
+    document = loader.load(tmp_path / "outside.epub", "o")
+    assert "Ten bees." in document.text
+    assert "password" not in document.title + document.text
+    (tmp_path / "front.md").write_text("---\na: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n---\nText.\n")
+    assert loader.load(tmp_path / "front.md", "f").meta == {}
+
+
+def test_deep_nesting_and_many_objects(loader, tmp_path):
+    (tmp_path / "deep.html").write_text("<div>" * 200_000 + "x" + "</div>" * 200_000)
+    (tmp_path / "deep.json").write_text("[" * 200_000 + "]" * 200_000)
+    objects = b"".join(b"%d 0 obj<</A %d 0 R>>endobj\n" % (i, i + 1) for i in range(1, 1_000_000))
+    (tmp_path / "objects.pdf").write_bytes(b"%PDF-1.7\n" + objects + b"trailer<</Root 1 0 R>>\n%%EOF")
+    for name in ("deep.html", "deep.json", "objects.pdf"):
+        with pytest.raises(DocumentError):
+            loader.load(tmp_path / name, name)
+
+
+def test_what_a_parser_says_is_kept_for_who_asks(loader, tmp_path, caplog):
+    (tmp_path / "broken.docx").write_bytes(zipped("word/document.xml", b"<w:document"))
+    with caplog.at_level("DEBUG", logger="lmkrag"), pytest.raises(DocumentError, match="broken Word file"):
+        loader.load(tmp_path / "broken.docx", "broken")
+    assert "Traceback" in caplog.text
+    assert "parsers/docx.py" in caplog.text
+
+
+def test_what_a_dying_reader_printed_is_told(loader, tmp_path, monkeypatch):
+    monkeypatch.setattr(
+        "lmkrag.formats.isolated._START", "import os, sys\nsys.stderr.write('libpdf: bad xref\\n')\nos._exit(3)"
+    )
+    (tmp_path / "a.html").write_text(PAGE)
+    with pytest.raises(DocumentError, match=r"its reader crashed .* \(libpdf: bad xref\): skipped"):
+        loader.load(tmp_path / "a.html", "a")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_reader_ends_with_a_parent_that_is_killed(tmp_path):
+    (tmp_path / "long.html").write_text("<table><tr><td>x</td></tr></table>" * 400_000)
+    code = f"""
+from pathlib import Path
+from lmkrag.formats.isolated import IsolatedLoader, module_folders
+loader = IsolatedLoader()
+loader._process = loader._start()
+print(loader._process.pid, flush=True)
+loader.load(Path({str(tmp_path / "long.html")!r}), "long")
+"""
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    reader = int(parent.stdout.readline())
+    time.sleep(1.0)
+    assert Path(f"/proc/{reader}").exists()
+    parent.kill()
+    parent.wait()
+    deadline = time.monotonic() + 10
+    while Path(f"/proc/{reader}").exists() and state(reader) != "Z":
+        assert time.monotonic() < deadline, "the reader outlives its parent"
+        time.sleep(0.05)
+
+
+def state(process: int) -> str:
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+    except OSError:
+        return "Z"
+
+
+def test_the_reader_limits_its_own_time(tmp_path):
+    """As where nobody is there any more to end it."""
+    code = f"""
+import sys
+sys.path[:] = {module_folders()!r}
+from lmkrag.formats import isolated
+isolated._GRACE = 0
+isolated._TASKS["load"] = lambda path, doc_id: exec("while True: pass")
+isolated.serve(4 << 30)
+"""
+    request = json.dumps({"task": "load", "path": "/x", "doc_id": "x", "seconds": 1})
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=request + "\n", capture_output=True, text=True, timeout=30
+    )
+    assert done.returncode in (-signal.SIGALRM, -signal.SIGXCPU, -signal.SIGKILL)

@@ -1,0 +1,562 @@
+"""Workbooks, slides, OpenDocument, RTF, mail, subtitles and gzipped text, made by the formats' own tools."""
+
+import datetime
+import gzip
+import io
+import json
+import mailbox
+import zipfile
+from email.message import EmailMessage
+
+import docx
+import openpyxl
+import pptx
+import pysubs2
+import pytest
+from docx.oxml import parse_xml
+from odf import dc, draw, meta, office, table, text
+from odf import presentation as odp
+from odf.namespaces import PRESENTATIONNS
+from odf.opendocument import OpenDocumentPresentation, OpenDocumentSpreadsheet, OpenDocumentText
+from pptx.chart.data import CategoryChartData, XyChartData
+from pptx.chart.xmlwriter import ChartXmlWriter
+from pptx.enum.chart import XL_CHART_TYPE
+from pptx.opc.package import Part
+from pptx.opc.packuri import PackURI
+
+from lmkrag.errors import DocumentError
+from lmkrag.formats import mail
+from lmkrag.formats.isolated import IsolatedLoader
+from lmkrag.formats.load import load_bytes
+from lmkrag.sentences.split import split_sentences
+
+OFFICE = "http://schemas.openxmlformats.org"
+
+
+def load(data: bytes, name: str):
+    return load_bytes(data, name, doc_id=name, path=name)
+
+
+def workbook() -> bytes:
+    book = openpyxl.Workbook()
+    sheet = book.active
+    sheet.title = "Valves"
+    sheet.append(["Code", "Pressure", "Checked", "Note"])
+    for number in range(1001, 1041):
+        sheet.append([f"VX-{number}", number / 100, datetime.datetime(2024, 5, number % 28 + 1), None])
+    other = book.create_sheet("Prices")
+    other.append(["Part", "Euro"])
+    other.append(["Lamp", 12.0])
+    book.create_sheet("Empty")
+    book.properties.title, book.properties.creator = "Stock", "A. Roe"
+    packed = io.BytesIO()
+    book.save(packed)
+    return packed.getvalue()
+
+
+def slides() -> bytes:
+    presentation = pptx.Presentation()
+    for title, body in (("Ferry", "Leaves at seven\nDogs travel free"), ("Prices", "")):
+        slide = presentation.slides.add_slide(presentation.slide_layouts[1])
+        slide.shapes.title.text = title
+        slide.placeholders[1].text = body
+    shape = slide.shapes.add_table(2, 2, 0, 0, 100, 100)
+    for place, value in (((0, 0), "Who"), ((0, 1), "Pays"), ((1, 0), "Child"), ((1, 1), "2")):
+        shape.table.cell(*place).text = value
+    slide.notes_slide.notes_text_frame.text = "Say that prams are free."
+    presentation.core_properties.title = "The ferry"
+    packed = io.BytesIO()
+    presentation.save(packed)
+    return packed.getvalue()
+
+
+def opendocument() -> bytes:
+    document = OpenDocumentText()
+    title = dc.Title()
+    title.addText("Rules")
+    document.meta.addElement(title)
+    creator = dc.Creator()
+    creator.addText("B. Poe")
+    document.meta.addElement(creator)
+    assert meta
+    document.text.addElement(text.H(outlinelevel=2, text="The gate"))
+    document.text.addElement(text.P(text="The gate is closed at nine."))
+    items = text.List()
+    for value in ("Red key", "Green key"):
+        item = text.ListItem()
+        item.addElement(text.P(text=value))
+        items.addElement(item)
+    document.text.addElement(items)
+    grid = table.Table()
+    for cells in (("Day", "Hour"), ("Monday", "8")):
+        row = table.TableRow()
+        for value in cells:
+            cell = table.TableCell()
+            cell.addElement(text.P(text=value))
+            row.addElement(cell)
+        grid.addElement(row)
+    document.text.addElement(grid)
+    packed = io.BytesIO()
+    document.write(packed)
+    return packed.getvalue()
+
+
+def message(subject: str = "Leave in May") -> EmailMessage:
+    made = EmailMessage()
+    made["From"], made["To"] = "Ruth Okafor <ruth@example.org>", "all@example.org"
+    made["Date"] = "Wed, 01 May 2024 10:00:00 +0000"
+    made["Subject"] = subject
+    made.set_content("Leave is granted for May.\n\nAsk me for June, ü 日本.")
+    made.add_alternative("<p>Leave is granted for <b>May</b>.</p>", subtype="html")
+    made.add_attachment(b"Code,Days\nA-1,12\nB-2,9\n", maintype="text", subtype="csv", filename="days.csv")
+    made.add_attachment(b"\x89PNG....", maintype="image", subtype="png", filename="photo.png")
+    return made
+
+
+def test_workbook():
+    found = load(workbook(), "stock.xlsx")
+    assert (found.kind, found.title, found.meta) == ("xlsx", "Stock", {"author": "A. Roe"})
+    assert found.text.startswith("# Valves\n\nCode: VX-1001 | Pressure: 10.01 | Checked: 2024-05-22\n")
+    assert "# Prices\n\nPart: Lamp | Euro: 12" in found.text
+    assert "Empty" not in found.text
+    units = [found.text[s.start : s.end].strip() for s in split_sentences(found.text, kind=found.kind)]
+    assert len(units) == 40 + 1 + 2
+    assert "Code: VX-1007 | Pressure: 10.07 | Checked: 2024-05-28" in units
+
+
+@pytest.mark.parametrize(
+    ("value", "number_format", "expected"),
+    [
+        (0.07, "0.0%;[Red]-0.0%", "7%"),
+        (0.125, "0%", "12.5%"),
+        (3, '0" of 100%"', "3"),
+        (0.1 + 0.2, "General", "0.3"),
+        (1e20, "General", "1e+20"),
+        (123456789012345, "0", "123456789012345"),
+        (True, "General", "True"),
+        ("8%", "General", "8%"),
+        (datetime.datetime(2024, 5, 1, 7, 30), "yyyy-mm-dd", "2024-05-01 07:30"),
+    ],
+)
+def test_values_of_a_workbook(value, number_format, expected):
+    book = openpyxl.Workbook()
+    book.active.append([value])
+    book.active["A1"].number_format = number_format
+    packed = io.BytesIO()
+    book.save(packed)
+    assert load(packed.getvalue(), "a.xlsx").text == f"# Sheet\n\n{expected}"
+
+
+def test_slides():
+    found = load(slides(), "ferry.pptx")
+    assert (found.kind, found.title, len(found.page_starts)) == ("pptx", "The ferry", 2)
+    assert found.text.startswith("# Ferry\n\n- Leaves at seven\n- Dogs travel free")
+    second = found.text[found.page_starts[1] :]
+    assert second.startswith("# Prices") and "| Child | 2 |" in second and second.endswith("Say that prams are free.")
+
+
+def test_a_chart_is_a_table_of_its_values():
+    presentation = pptx.Presentation()
+    slide = presentation.slides.add_slide(presentation.slide_layouts[6])
+    values = CategoryChartData()
+    values.categories = ["May", "June"]
+    values.add_series("Adults", (12345678, 3.5))
+    values.add_series("Dogs", (None, 7))
+    chart = slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 100, 100, values).chart
+    chart.has_title = True
+    chart.chart_title.text_frame.text = "Passengers"
+    points = XyChartData()
+    points.add_series("Points").add_data_point(1, 2)
+    slide.shapes.add_chart(XL_CHART_TYPE.XY_SCATTER, 0, 0, 100, 100, points)
+    other = slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, 100, 100, values).chart
+    other.plots[0]._element.tag = other.plots[0]._element.tag.replace("barChart", "bar3DChart")
+    packed = io.BytesIO()
+    presentation.save(packed)
+    found = load(packed.getvalue(), "ferry.pptx").text
+    table = "|  | Adults | Dogs |\n| May | 12345678 |  |\n| June | 3.5 | 7 |"
+    assert found == f"Passengers\n\n{table}\n\n|  | Points |\n| 1 | 2 |\n\n{table}"
+
+
+def test_a_chart_of_a_word_file_follows_its_paragraph():
+    values = CategoryChartData()
+    values.categories = ["May"]
+    values.add_series("Adults", (5,))
+    document = docx.Document()
+    document.add_paragraph("Passengers fell.")
+    content = ChartXmlWriter(XL_CHART_TYPE.COLUMN_CLUSTERED, values).xml.replace("barChart", "bar3DChart").encode()
+    chart = docx.opc.part.Part(docx.opc.packuri.PackURI("/word/charts/chart1.xml"), "application/xml", content)
+    key = document.part.relate_to(chart, f"{OFFICE}/officeDocument/2006/relationships/chart")
+    run = document.paragraphs[0].add_run()._r
+    run.append(
+        docx.oxml.parse_xml(
+            f'<w:drawing xmlns:w="{OFFICE}/wordprocessingml/2006/main" xmlns:c="{OFFICE}/drawingml/2006/chart"'
+            f' xmlns:r="{OFFICE}/officeDocument/2006/relationships"><c:chart r:id="{key}"/></w:drawing>'
+        )
+    )
+    packed = io.BytesIO()
+    document.save(packed)
+    assert load(packed.getvalue(), "boats.docx").text == "Passengers fell.\n\n|  | Adults |\n| May | 5 |"
+
+
+def test_opendocument():
+    found = load(opendocument(), "rules.odt")
+    assert (found.kind, found.title, found.meta) == ("odt", "Rules", {"author": "B. Poe"})
+    assert found.text == (
+        "## The gate\n\nThe gate is closed at nine.\n\n- Red key\n- Green key\n\n| Day | Hour |\n| Monday | 8 |"
+    )
+
+
+def test_an_opendocument_workbook_has_a_line_a_row():
+    document = OpenDocumentSpreadsheet()
+    sheet = table.Table(name="Stock")
+    rows = [("Part", "Price", "Since"), ("B-7", "12.50", "2024-05-01"), ("B-12", "3.00", "")]
+    for cells in rows:
+        row = table.TableRow(numberrowsrepeated=2 if cells[0] == "B-12" else 1)
+        for value in cells:
+            dated = {"valuetype": "date", "datevalue": f"{value}T00:00:00"} if value.startswith("2024") else {}
+            cell = table.TableCell(**dated)
+            cell.addElement(text.P(text="5/1/24" if dated else value))
+            row.addElement(cell)
+        row.addElement(table.TableCell(numbercolumnsrepeated=16_381))
+        sheet.addElement(row)
+    empty = table.TableRow(numberrowsrepeated=1_048_572)
+    empty.addElement(table.TableCell(numbercolumnsrepeated=16_384))
+    sheet.addElement(empty)
+    document.spreadsheet.addElement(sheet)
+    document.spreadsheet.addElement(table.Table(name="Nothing"))
+    packed = io.BytesIO()
+    document.write(packed)
+    found = load(packed.getvalue(), "stock.ods")
+    assert found.kind == "ods"
+    assert found.text.splitlines() == [
+        *("# Stock", ""),
+        "Part: B-7 | Price: 12.50 | Since: 2024-05-01",
+        *("Part: B-12 | Price: 3.00", "Part: B-12 | Price: 3.00"),
+    ]
+
+
+def test_an_opendocument_presentation_has_a_page_a_slide():
+    document = OpenDocumentPresentation()
+    for title, lines, note in (("The ferry", ["It leaves at nine.", "Dogs are free."], "Say it twice."), ("", [], "")):
+        slide = draw.Page(masterpagename="plain")
+        frame = draw.Frame()
+        frame.setAttrNS(PRESENTATIONNS, "class", "title")
+        box = draw.TextBox()
+        box.addElement(text.P(text=title))
+        frame.addElement(box)
+        slide.addElement(frame)
+        frame, box = draw.Frame(), draw.TextBox()
+        for line in lines:
+            box.addElement(text.P(text=line))
+        frame.addElement(box)
+        slide.addElement(frame)
+        notes, frame, box = odp.Notes(), draw.Frame(), draw.TextBox()
+        box.addElement(text.P(text=note))
+        frame.addElement(box)
+        notes.addElement(frame)
+        slide.addElement(notes)
+        document.presentation.addElement(slide)
+    packed = io.BytesIO()
+    document.write(packed)
+    found = load(packed.getvalue(), "ferry.odp")
+    assert (found.kind, len(found.page_starts)) == ("odp", 2)
+    assert found.text.strip() == "# The ferry\n\nIt leaves at nine.\n\nDogs are free.\n\nSay it twice."
+
+
+def anchored() -> bytes:
+    """An OpenDocument text whose paragraphs, items and cells have notes, boxes and comments."""
+    document = OpenDocumentText()
+
+    def paragraph(before: str, thing, after: str = "") -> text.P:
+        made = text.P(text=before)
+        made.addElement(thing)
+        made.addText(after)
+        return made
+
+    note = text.Note(noteclass="footnote")
+    note.addElement(text.NoteCitation(text="1"))
+    body = text.NoteBody()
+    body.addElement(text.P(text="Except in May."))
+    note.addElement(body)
+    document.text.addElement(paragraph("Leave is granted", note, " by the master."))
+    item = text.ListItem()
+    box = draw.TextBox()
+    box.addElement(text.P(text="In a box."))
+    frame = draw.Frame()
+    frame.addElement(box)
+    item.addElement(paragraph("See the", frame, " box."))
+    keys = text.List()
+    keys.addElement(item)
+    document.text.addElement(keys)
+    cell = table.TableCell()
+    comment = office.Annotation()
+    comment.addElement(text.P(text="Is this so?"))
+    cell.addElement(paragraph("Nine", comment))
+    cell.addElement(text.P(text="or ten"))
+    row = table.TableRow()
+    row.addElement(cell)
+    grid = table.Table()
+    grid.addElement(row)
+    document.text.addElement(grid)
+    packed = io.BytesIO()
+    document.write(packed)
+    return packed.getvalue()
+
+
+def test_what_is_anchored_in_a_paragraph_of_an_opendocument_follows_it():
+    assert load(anchored(), "rules.odt").text.split("\n\n") == [
+        "Leave is granted by the master.",
+        "[^1]: Except in May.",
+        "- See the box.",
+        "In a box.",
+        "| Nine or ten |",
+    ]
+
+
+def test_equations_of_an_opendocument_are_where_they_stand():
+    document = OpenDocumentText()
+    equation = draw.Frame()
+    equation.addElement(draw.Object(href="./Object 1"))
+    paragraph = text.P(text="The energy is ")
+    paragraph.addElement(equation)
+    paragraph.addText(" at rest.")
+    document.text.addElement(paragraph)
+    packed = io.BytesIO()
+    document.write(packed)
+    with zipfile.ZipFile(packed, "a") as archive:
+        typed = '<annotation encoding="StarMath 5.0">E = m c^2</annotation>'
+        parts = f"<semantics><mrow><mi>E</mi></mrow>{typed}</semantics>"
+        archive.writestr("Object 1/content.xml", f'<math xmlns="http://www.w3.org/1998/Math/MathML">{parts}</math>')
+    assert load(packed.getvalue(), "energy.odt").text == "The energy is E = m c^2 at rest."
+
+
+def test_rtf():
+    data = (
+        rb"{\rtf1\ansi\ansicpg1252{\info{\title House rules}}The gate is {\b closed} at nine, caf\'e9 too.\par Next.}"
+    )
+    found = load(data, "rules.rtf")
+    assert (found.kind, found.title) == ("rtf", "House rules")
+    assert found.text == "The gate is closed at nine, café too.\nNext."
+
+
+MATH = f"{OFFICE}/officeDocument/2006/math"
+EQUATION = (
+    f'<m:oMath xmlns:m="{MATH}"><m:r><m:t>A=</m:t></m:r><m:sSup><m:e><m:r><m:t>r</m:t></m:r></m:e>'
+    "<m:sup><m:r><m:t>2</m:t></m:r></m:sup></m:sSup></m:oMath>"
+)
+
+
+def test_equations_of_word():
+    document = docx.Document()
+    paragraph = document.add_paragraph("The area is ")
+    paragraph._p.append(parse_xml(EQUATION))
+    paragraph.add_run(" here.")
+    packed = io.BytesIO()
+    document.save(packed)
+    assert load(packed.getvalue(), "area.docx").text == "The area is A=r^2 here."
+
+
+def test_equations_and_smartart_of_powerpoint():
+    presentation = pptx.Presentation()
+    slide = presentation.slides.add_slide(presentation.slide_layouts[5])
+    slide.shapes.title.text = "Harbour"
+    names = " ".join(
+        f'xmlns:{key}="http://schemas.openxmlformats.org/{path}"'
+        for key, path in (
+            ("mc", "markup-compatibility/2006"), ("p", "presentationml/2006/main"), ("a", "drawingml/2006/main"),
+            ("dgm", "drawingml/2006/diagram"), ("r", "officeDocument/2006/relationships"),
+        )
+    )  # fmt: skip
+    tree = slide.shapes._spTree
+    shape = f"<p:sp><p:txBody><a:p><a:r><a:t>Area: </a:t></a:r>{EQUATION}</a:p></p:txBody></p:sp>"
+    tree.append(parse_xml(f"<mc:AlternateContent {names}><mc:Choice>{shape}</mc:Choice></mc:AlternateContent>"))
+    points = "".join(
+        f"<dgm:pt><dgm:t><a:p><a:r><a:t>{text}</a:t></a:r></a:p></dgm:t></dgm:pt>"
+        for text in ("Call the keeper", "Moor")
+    )
+    data = f"<dgm:dataModel {names}><dgm:ptLst>{points}</dgm:ptLst></dgm:dataModel>".encode()
+    part = Part(PackURI("/ppt/diagrams/data1.xml"), "application/xml", slide.part.package, data)
+    key = slide.part.relate_to(part, "http://schemas.openxmlformats.org/officeDocument/2006/relationships/diagramData")
+    tree.append(
+        parse_xml(
+            f"<p:graphicFrame {names}><p:nvGraphicFramePr><p:cNvPr id='9' name='Steps'/><p:cNvGraphicFramePr/><p:nvPr/>"
+            "</p:nvGraphicFramePr><p:xfrm/><a:graphic><a:graphicData "
+            f"uri='http://schemas.openxmlformats.org/drawingml/2006/diagram'><dgm:relIds r:dm='{key}'/>"
+            "</a:graphicData></a:graphic></p:graphicFrame>"
+        )
+    )
+    packed = io.BytesIO()
+    presentation.save(packed)
+    expected = "# Harbour\n\n- Call the keeper\n- Moor\n\nArea: A=r^2"
+    assert load(packed.getvalue(), "harbour.pptx").text == expected
+
+
+def test_rows_and_footnotes_of_rtf():
+    data = (
+        rb"{\rtf1\ansi Fees are due.{\super 1}{\*\footnote Residents pay half.}\par "
+        rb"\trowd\intbl Zone\par\cell Fee\par\cell\row \trowd\intbl Slipway\cell 9\cell\row }"
+    )
+    found = load(data, "fees.rtf").text
+    assert "Residents pay half." in found
+    assert found.splitlines()[1:] == ["| Zone | Fee |", "| Slipway | 9 |"]
+
+
+def test_mail():
+    found = load(message().as_bytes(), "leave.eml")
+    assert (found.kind, found.title) == ("mail", "Leave in May")
+    assert found.meta == {"author": "Ruth Okafor <ruth@example.org>", "date": "2024-05-01"}
+    assert "From: Ruth Okafor <ruth@example.org>\nTo: all@example.org\n" in found.text
+    assert "Ask me for June, ü 日本." in found.text
+    assert "Subject: Leave in May\nAttachments: days.csv, photo.png\n\nLeave is granted" in found.text
+    assert "A-1" not in found.text
+    assert "base64" not in found.text.lower()
+    units = [found.text[s.start : s.end].strip() for s in split_sentences(found.text)]
+    assert "Subject: Leave in May" in units
+
+
+def test_mail_in_html_only_and_a_mail_in_a_mail():
+    made = EmailMessage()
+    made["Subject"] = "Page"
+    made.set_content("<h1>Hours</h1><p>Open at nine.</p>", subtype="html")
+    made.add_attachment(message("Inner"))
+    found = load(made.as_bytes(), "page.eml")
+    assert "# Hours\n\nOpen at nine." in found.text
+    assert "# Inner\n\n" in found.text and "Leave is granted for May." in found.text
+
+
+def test_mailbox(tmp_path):
+    box = mailbox.mbox(tmp_path / "box.mbox")
+    for subject in ("One", "Two"):
+        box.add(message(subject))
+    box.close()
+    found = load((tmp_path / "box.mbox").read_bytes(), "box.mbox")
+    assert found.text.startswith("# One\n\nFrom: Ruth Okafor")
+    assert found.text.count("Leave is granted for May.") == 2 and "\n\n# Two\n\n" in found.text
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
+def test_cues_of_webvtt_have_identifiers_and_voices(end):
+    lines = [
+        "WEBVTT",
+        "",
+        "1",
+        "00:00:01.000 --> 00:00:02.000",
+        "<v Bob Roe>Is it <i>nine</i>?</v>",
+        "No, ten.",
+        "",
+        "8a1f-3/12-0",
+        "00:00:03.000 --> 00:00:04.000 align:start",
+        "<v.loud Ann>Yes.",
+    ]
+    found = load(end.join(lines).encode(), "talk.vtt")
+    assert found.text == "[00:00:01] Bob Roe: Is it nine? No, ten.\n[00:00:03] Ann: Yes."
+
+
+@pytest.mark.parametrize("suffix", ["srt", "vtt"])
+def test_subtitles(suffix):
+    cues = pysubs2.SSAFile()
+    cues.append(pysubs2.SSAEvent(start=1_000, end=2_000, text="The gate is {\\i1}green{\\i0}.\\NIt is closed."))
+    cues.append(pysubs2.SSAEvent(start=3_661_000, end=3_662_000, text="Goodbye."))
+    found = load(cues.to_string(suffix).encode(), f"talk.{suffix}")
+    assert found.kind == "subtitles"
+    assert found.text == "[00:00:01] The gate is green. It is closed.\n[01:01:01] Goodbye."
+    assert len(split_sentences(found.text, kind=found.kind)) == 2
+
+
+def test_gzipped_text():
+    found = load(gzip.compress(b"# Gate\n\nThe gate is green.\n"), "gate.md.gz")
+    assert (found.kind, found.title) == ("gz", "Gate")
+    assert found.text == "# Gate\n\nThe gate is green.\n"
+
+
+@pytest.mark.parametrize(
+    ("data", "name", "reason"),
+    [
+        (workbook()[:900], "x.xlsx", "broken Excel file"),
+        (b"PK\x03\x04 nothing", "x.xlsx", "broken Excel file"),
+        (slides()[:2_000], "x.pptx", "broken PowerPoint file"),
+        (workbook(), "x.pptx", "broken PowerPoint file"),
+        (opendocument()[:500], "x.odt", "broken OpenDocument file"),
+        (b"\xd0\xcf\x11\xe0 old", "x.xlsx", "encrypted or old Excel file"),
+        (b"plain text", "x.rtf", "content is not RTF"),
+        (b"no cues at all", "x.srt", "subtitles"),
+        (b"no messages at all", "x.mbox", "not a mailbox"),
+        (gzip.compress(b"x" * 100)[:-20], "x.txt.gz", "broken gzip file"),
+        (gzip.compress(b"x"), "x.tar.gz", "an archive inside an archive"),
+        (gzip.compress(bytes(range(256)) * 50), "x.gz", "binary|not text"),
+    ],
+    ids=range(12),  # gzip writes the time into what it makes
+)
+def test_broken_files(data, name, reason):
+    with pytest.raises(DocumentError, match=reason):
+        load(data, name)
+
+
+def test_a_bomb(monkeypatch):
+    from lmkrag.formats import compressed
+
+    monkeypatch.setattr(compressed, "_MOST", 1 << 20)
+    with pytest.raises(DocumentError, match="unpacks to more than 1 MiB"):
+        load(gzip.compress(b"x" * (2 << 20)), "x.txt.gz")
+    monkeypatch.setattr(mail, "_MOST_MESSAGES", 0)
+    with pytest.raises(DocumentError, match="split it"):
+        load(b"From a Wed May  1 10:00:00 2024\nSubject: x\n\ntext\n", "x.mbox")
+
+
+def test_in_the_limited_process(tmp_path):
+    (tmp_path / "stock.xlsx").write_bytes(workbook())
+    (tmp_path / "bad.pptx").write_bytes(b"not at all")
+    with IsolatedLoader() as loader:
+        assert loader.load(tmp_path / "stock.xlsx", "stock.xlsx").kind == "xlsx"
+        with pytest.raises(DocumentError, match="content is not PPTX"):
+            loader.load(tmp_path / "bad.pptx", "bad.pptx")
+
+
+LOG = """2024-05-01 12:00:03 INFO started
+2024-05-01 12:00:04 ERROR no route to host
+  Traceback (most recent call last):
+    File "x.py", line 1
+2024-05-01 12:00:09 INFO stopped
+"""
+
+
+def test_log_lines_are_units():
+    units = [LOG[s.start : s.end] for s in split_sentences(LOG)]
+    assert len(units) == 3
+    assert units[1].startswith("2024-05-01 12:00:04 ERROR") and 'File "x.py"' in units[1]
+    web = '10.0.0.1 - - [01/May/2024:12:00:00] "GET /" 200\n10.0.0.2 - - [01/May/2024:12:00:01] "GET /x" 404\n'
+    assert len(split_sentences(web)) == 2
+    syslog = "May  1 12:00:00 host sshd[1]: accepted\nMay  1 12:00:09 host sshd[1]: closed\n"
+    assert len(split_sentences(syslog)) == 2
+
+
+def test_json_objects_are_units():
+    keepers = [{"name": "Ann", "years": 3}, {"name": "Bob", "years": 5}]
+    data = json.dumps({"site": "rock", "keepers": keepers, "crew": {"boats": [1, 2]}})
+    found = load(data.encode(), "x.json")
+    assert found.text.splitlines() == [
+        "site: rock",
+        "keepers.name: Ann | keepers.years: 3",
+        "keepers.name: Bob | keepers.years: 5",
+        "crew.boats: 1 | crew.boats: 2",
+    ]
+    assert len(split_sentences(found.text, kind="json")) == 4
+
+
+def test_a_row_is_found_alone(encoder, tmp_path):
+    from lmkrag import Engine
+
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "folder" / "stock.xlsx").write_bytes(workbook())
+    rows = "Code,Meaning\n" + "".join(f"E{number},fault {number} of the pump\n" for number in range(40))
+    (tmp_path / "folder" / "codes.csv").write_text(rows)
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(tmp_path / "folder")
+        found = engine.search("Code: E17", top_k=1)[0]
+        assert found.text == "Code: E17 | Meaning: fault 17 of the pump"
+        assert found.header == ""
+        for number in (1007, 1020, 1033):
+            (row,) = engine.search(f"VX-{number}", top_k=1)
+            assert row.text.startswith(f"Code: VX-{number} |")
+        assert engine.search("Prices of parts", filter="kind=xlsx", top_k=1)[0].text
+        assert not engine.verify()

@@ -1,0 +1,76 @@
+"""Headings without markup: short lines before what they head."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lmkrag.sentences.headings import mark_headings
+from lmkrag.sentences.split import split_sentences
+from lmkrag.specs import SENTENCE_KINDS, Sentence
+
+
+def headings(text: str) -> list[str]:
+    return [text[s.start : s.end].strip() for s in split_sentences(text) if s.kind == "heading"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param("HONEY\n\nBees make it.\n\nWax\n\nIt burns.", ["HONEY", "Wax"], id="blank lines"),
+        pytest.param("Bees\nThey live in hives.\nWax\nIt burns slowly.", ["Bees", "Wax"], id="no blank lines"),
+        pytest.param(
+            "The manual\n\nPart 1\n\nHives\n\nPaint them.", ["The manual", "Part 1", "Hives"], id="one below the other"
+        ),
+        pytest.param("It sells.\n\n4.2 Taxes\n\n4.2.1 Taxes are due.", ["4.2 Taxes"], id="numbered"),
+        pytest.param("It sells.\n\n**Taxes**\n\nThey are due in May.", ["**Taxes**"], id="bold"),
+        pytest.param("How do I join?\n\nSend a card.", ["How do I join?"], id="question"),
+        pytest.param("Boats\n- Ida\n- Ruth\n", ["Boats"], id="of a list"),
+        pytest.param("Oars by boat\n\n| Ida | four |\n| Ruth | two |\n", ["Oars by boat"], id="of a table"),
+        pytest.param("蜂蜜的来源\n\n蜜蜂采集花蜜。", ["蜂蜜的来源"], id="no capitals"),
+        pytest.param("Rooms.\r\n\r\nPrices\r\n\r\nThey vary.\r\n", ["Prices"], id="windows"),
+        pytest.param("# Hives\n\nPaint them.", ["# Hives"], id="markup"),
+        pytest.param("Milk\n\nEggs\n\nFlour\n\nButter\n\nMix it all.", [], id="list without bullets"),
+        pytest.param("1. Wash it.\n2. Peel\n3. Bake it well.", [], id="numbered list"),
+        pytest.param("We met at the\nTown Hall\nThen we left.", [], id="a sentence over lines"),
+        pytest.param("All is well.\n\nYours\n\nRuth", [], id="nothing follows"),
+        pytest.param('"Who is there?"\n\nNobody answered.', [], id="someone speaks"),
+        pytest.param("He left in May.\nIt rained.\n", [], id="sentences"),
+        pytest.param("Ruth: I agree\nIda: So do I.\n", [], id="turns"),
+        pytest.param("Fees\n\nfor boats are due.\n\n12 34 56\n\nThat is all.", ["Fees"], id="figures"),
+        pytest.param("So:\n\n" + "Word " * 17 + "\n\nThat is all.", [], id="too long"),
+    ],
+)
+def test_which_lines_are_headings(text, found):
+    assert headings(text) == found
+
+
+def test_code_has_none():
+    assert {s.kind for s in split_sentences("Total\n\nprint(total)\n\nDone\n\nreturn it.", kind="code")} == {"code"}
+
+
+LINES = st.lists(
+    st.tuples(
+        st.sampled_from(
+            ["Wax\n", "Wax\n\n", "It burns.\n", "It burns. ", "4. Wax\n", "4.1 Wax\r\n", "Why?\n", "and so\n\n", "\n"]
+        ),
+        st.sampled_from(SENTENCE_KINDS),
+    ),
+    max_size=30,
+)
+
+
+@given(LINES)
+def test_only_lines_before_what_they_head_are_marked(lines):
+    given_kinds = [kind for _, kind in lines]
+    sentences = [(Sentence(number, number + 1, kind), text) for number, (text, kind) in enumerate(lines)]
+    marked = list(mark_headings(sentences))
+    assert [(s.start, s.end) for s in marked] == [(s.start, s.end) for s, _ in sentences]
+    fresh = [s.kind == "heading" != kind for s, kind in zip(marked, given_kinds, strict=True)]
+    assert all(s.kind == kind or new for s, kind, new in zip(marked, given_kinds, fresh, strict=True))
+    assert not any(all(fresh[first : first + 4]) for first in range(len(fresh) - 3))
+    for number in (number for number, new in enumerate(fresh) if new):
+        assert given_kinds[number] in ("text", "item")
+        following = next(
+            (kind for kind, new in zip(given_kinds[number:], fresh[number:], strict=True) if not new), None
+        )
+        assert following not in (None, "heading")
