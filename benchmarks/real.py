@@ -27,7 +27,7 @@ import numpy as np
 
 from lmkrag import Engine, Span
 from lmkrag.evaluation.significance import paired_interval
-from lmkrag.index.opening import open_store
+from lmkrag.index.store import IndexStore
 from lmkrag.search.weights import WEIGHTS, Weights
 
 RANKS = (1, 3, 10)
@@ -127,7 +127,7 @@ def parse_variant(variant: str) -> tuple[Weights, str | None, dict[str, Any]]:
 def open_engine(path: Path, variant: str) -> Engine:
     """Open an index with the weights and the re-ranker of a variant."""
     weights, reranker, _ = parse_variant(variant)
-    return Engine(open_store(path), reranker=reranker, weights=weights)
+    return Engine(IndexStore.open(path), reranker=reranker, weights=weights)
 
 
 def search(work: Path, questions: list[Question], variant: str) -> list[list[Span]]:
