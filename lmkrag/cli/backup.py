@@ -13,7 +13,7 @@ from lmkrag.cli.output import json_option, print_json
 @click.argument("copy", metavar="DIR", type=click.Path(path_type=Path))
 @json_option
 def backup(index: Path, copy: Path, as_json: bool) -> None:
-    """Copy an index to another directory, even while it is written to.
+    """Copy an index that is in use.
 
     The copy is verified, then replaces the earlier copy in DIR in one step. It is an ordinary index: search it with
     --index DIR. Run the command again to update it; only new segments are copied.
