@@ -21,8 +21,7 @@ from sets import WITHIN
 
 from lmkrag import Engine
 from lmkrag.evaluation.dataset import choose_queries, load_dataset
-from lmkrag.evaluation.metrics import overlap_at
-from lmkrag.evaluation.significance import macro_interval, paired_interval
+from lmkrag.evaluation.metrics import macro_interval, overlap_at, paired_interval
 from lmkrag.reranker.base import PassageScores, RerankPassage, ScoredSentences
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.search.filters import quote
