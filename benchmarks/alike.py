@@ -19,8 +19,7 @@ import numpy as np
 
 from lmkrag import Engine, Span
 from lmkrag.evaluation.dataset import Dataset, Query, draw_sample, load_dataset
-from lmkrag.evaluation.metrics import BUDGETS, overlap_at
-from lmkrag.evaluation.significance import paired_interval
+from lmkrag.evaluation.metrics import BUDGETS, overlap_at, paired_interval
 from lmkrag.search import candidates as gather
 from lmkrag.search.filters import quote
 

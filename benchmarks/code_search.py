@@ -25,8 +25,8 @@ import numpy as np
 
 from lmkrag import Document, Engine
 from lmkrag.evaluation.baselines import Baseline
-from lmkrag.evaluation.significance import paired_interval
-from lmkrag.index.words.bm25 import inverse_document_frequency
+from lmkrag.evaluation.metrics import paired_interval
+from lmkrag.index.words.lexical import inverse_document_frequency
 
 TOP = 10
 LINES = 30  # of a block of BM25

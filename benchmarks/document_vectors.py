@@ -17,8 +17,7 @@ import numpy as np
 from lmkrag import LandmarkEncoder
 from lmkrag.arrays import Ids, Scores
 from lmkrag.evaluation.dataset import load_dataset
-from lmkrag.evaluation.metrics import rank_queries
-from lmkrag.evaluation.significance import macro_interval
+from lmkrag.evaluation.metrics import macro_interval, rank_queries
 from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
 from lmkrag.training.settings import ModelSettings, SetSettings, StageSettings, TrainSettings

@@ -21,8 +21,7 @@ from sets import WITHIN
 
 from lmkrag import Engine, LandmarkEncoder
 from lmkrag.evaluation.dataset import Dataset, load_dataset
-from lmkrag.evaluation.metrics import overlap_at
-from lmkrag.evaluation.significance import macro_interval, paired_interval
+from lmkrag.evaluation.metrics import macro_interval, overlap_at, paired_interval
 from lmkrag.search.filters import quote
 from lmkrag.sentences.split import Sentence
 from lmkrag.training.validation import sample_dataset

@@ -19,8 +19,7 @@ import numpy as np
 
 from lmkrag import Document, Engine
 from lmkrag.evaluation.dataset import Dataset, load_dataset
-from lmkrag.evaluation.metrics import overlap_at
-from lmkrag.evaluation.significance import macro_interval
+from lmkrag.evaluation.metrics import macro_interval, overlap_at
 from lmkrag.index.searchable import Description
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.training.validation import sample_dataset

@@ -22,8 +22,7 @@ from lmkrag import Engine
 from lmkrag.arrays import Floats
 from lmkrag.evaluation.baselines import Baseline
 from lmkrag.evaluation.dataset import Dataset, load_dataset
-from lmkrag.evaluation.metrics import Piece, overlap_at
-from lmkrag.evaluation.significance import macro_interval, paired_interval
+from lmkrag.evaluation.metrics import Piece, macro_interval, overlap_at, paired_interval
 from lmkrag.search.filters import quote
 from lmkrag.sentences.split import split_sentences
 from lmkrag.training.validation import sample_dataset

@@ -21,8 +21,7 @@ from sets import WITHIN
 
 from lmkrag import LandmarkEncoder
 from lmkrag.evaluation.dataset import load_dataset
-from lmkrag.evaluation.metrics import rank_queries
-from lmkrag.evaluation.significance import macro_interval
+from lmkrag.evaluation.metrics import macro_interval, rank_queries
 from lmkrag.training.settings import ModelSettings, SetSettings, StageSettings, TrainSettings
 from lmkrag.training.trainer import train
 from lmkrag.training.validation import rank_sentences, recall_rows, sample_dataset

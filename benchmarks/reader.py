@@ -24,7 +24,7 @@ from answers import exact, f1
 from lmkrag import Document, Engine, Span
 from lmkrag.evaluation.baselines import Baseline
 from lmkrag.evaluation.dataset import choose_queries, load_dataset
-from lmkrag.evaluation.significance import macro_interval
+from lmkrag.evaluation.metrics import macro_interval
 from lmkrag.readers.base import LanguageModelReader
 from lmkrag.readers.choose import load_reader
 from lmkrag.search.filters import quote

@@ -16,8 +16,7 @@ import numpy as np
 from lmkrag import LandmarkEncoder
 from lmkrag.evaluation.baselines import Baseline
 from lmkrag.evaluation.dataset import Dataset, load_dataset
-from lmkrag.evaluation.metrics import rank_queries
-from lmkrag.evaluation.significance import macro_interval
+from lmkrag.evaluation.metrics import macro_interval, rank_queries
 from lmkrag.sentences.split import split_sentences
 from lmkrag.types import Document
 

@@ -6,7 +6,7 @@ from click.shell_completion import get_completion_class
 from lmkrag.cli.ask import ask, chat
 from lmkrag.cli.backup import backup
 from lmkrag.cli.check import check
-from lmkrag.cli.evaluate import evaluate
+from lmkrag.cli.evaluate import evaluate, train
 from lmkrag.cli.grep import grep
 from lmkrag.cli.index import index
 from lmkrag.cli.index_tools import index_tools
@@ -16,7 +16,6 @@ from lmkrag.cli.output import ErrorHandlingGroup, logging_options
 from lmkrag.cli.questions import questions
 from lmkrag.cli.search import search
 from lmkrag.cli.serve import mcp, serve
-from lmkrag.cli.train import train
 from lmkrag.system import set_wait_policy
 from lmkrag.version import __version__
 

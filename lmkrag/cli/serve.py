@@ -102,7 +102,7 @@ def serve(
     environment = dict(os.environ)
     _use_one_thread_each()
     try:
-        from lmkrag.server.following import FolderFollower
+        from lmkrag.server.run import FolderFollower
         from lmkrag.server.run import serve as run
         from lmkrag.server.settings import ServerSettings, name_indexes
     except ImportError as error:
@@ -163,8 +163,8 @@ def mcp(indexes: tuple[str, ...], writable: bool, **options: Any) -> None:
     """
     _use_one_thread_each()
     try:
+        from lmkrag.server.run import serve_stdio
         from lmkrag.server.settings import ServerLimits, name_indexes
-        from lmkrag.server.stdio import serve_stdio
     except ImportError as error:
         raise MissingExtra("serve", error.name or "a package") from None
     serve_stdio(name_indexes(indexes), reader=take_reader(options), writable=writable, limits=ServerLimits())

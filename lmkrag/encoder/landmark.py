@@ -17,9 +17,8 @@ from xxhash import xxh3_64_intdigest
 from lmkrag.arrays import Vectors
 from lmkrag.encoder.loading import Runtime, load_parts
 from lmkrag.encoder.tokens import Piece, SentenceTokenizer
-from lmkrag.encoder.window_model import WindowModel
-from lmkrag.encoder.windows import plan_windows
-from lmkrag.models.precision import Precision
+from lmkrag.encoder.windows import WindowModel, plan_windows
+from lmkrag.models.device import Precision
 from lmkrag.specs import EncoderSpec, Sentence, Text, Window
 
 if TYPE_CHECKING:

@@ -20,12 +20,19 @@ from lmkrag.encoder.spec import (
     read_settings,
 )
 from lmkrag.encoder.tokens import SentenceTokenizer
-from lmkrag.encoder.window_model import WindowModel
+from lmkrag.encoder.windows import WindowModel
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.models.bert import Bert, expected_names, is_plain_bert, read_weights
-from lmkrag.models.device import choose_device, choose_dtype, has_amx, has_card
+from lmkrag.models.device import (
+    Precision,
+    choose_device,
+    choose_dtype,
+    choose_ranges,
+    find_precision,
+    has_amx,
+    has_card,
+)
 from lmkrag.models.packing import unpacked_names
-from lmkrag.models.precision import Precision, choose_ranges, find_precision
 from lmkrag.specs import EncoderSpec
 
 if TYPE_CHECKING:

@@ -23,13 +23,13 @@ class OnnxModel:
 
     @property
     def precision(self) -> str:
-        """What documents are read in: see :class:`lmkrag.encoder.window_model.WindowModel`."""
+        """What documents are read in: see :class:`lmkrag.encoder.forward.WindowModel`."""
         return self._bert.precision
 
     def read(
         self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False
     ) -> Vectors:
-        """Read windows: see :class:`lmkrag.encoder.window_model.WindowModel`."""
+        """Read windows: see :class:`lmkrag.encoder.forward.WindowModel`."""
         tokens = self._tokens
         ids: list[int] = []
         lengths, starts, ends = [], [], []

@@ -32,14 +32,14 @@ class TorchModel:
 
     @property
     def precision(self) -> str:
-        """What documents are read in: see :class:`lmkrag.encoder.window_model.WindowModel`."""
+        """What documents are read in: see :class:`lmkrag.encoder.forward.WindowModel`."""
         return str(self.network.dtype).removeprefix("torch.")
 
     @torch.inference_mode()
     def read(
         self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False
     ) -> Vectors:
-        """Read windows: see :class:`lmkrag.encoder.window_model.WindowModel`."""
+        """Read windows: see :class:`lmkrag.encoder.forward.WindowModel`."""
         if os.getpid() != self._process:  # forked: torch would wait for ever for the parent's threads
             torch.set_num_threads(1)
         batch = pack_windows(self._tokens, windows, titles).to(torch.device(self.device))

@@ -1,8 +1,10 @@
 """Plan sliding windows over the sentences of a document, one pass, in bounded memory."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Protocol
 
+from lmkrag.arrays import Vectors
 from lmkrag.specs import Window
 
 
@@ -79,3 +81,27 @@ def _border(left_first: int, left: list[int], right_first: int, right: list[int]
             return right_first + offset
         seen += count
     return left_stop
+
+
+class WindowModel(Protocol):
+    """A model with its pooling, in some runtime. ``precision`` is what it reads documents in: ``float32``, ``int8``."""
+
+    device: str
+
+    @property
+    def precision(self) -> str: ...
+
+    def read(
+        self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False
+    ) -> Vectors:
+        """Read windows, and return the vectors of their sentences one after the other.
+
+        Args:
+            windows: the token ids of the sentences of each.
+            titles: the token ids that each begins with, which are no sentence's.
+            exact: compute in float32 where documents are read in int8, as questions are.
+
+        Returns:
+            ``[sentences, dimensions]`` float32 of length one.
+        """
+        ...

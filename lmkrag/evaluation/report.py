@@ -12,7 +12,7 @@ import numpy as np
 from lmkrag.arrays import Floats
 from lmkrag.errors import MissingExtra
 from lmkrag.evaluation.compare import OURS, Comparison
-from lmkrag.evaluation.significance import macro_interval, paired_interval
+from lmkrag.evaluation.metrics import macro_interval, paired_interval
 from lmkrag.version import __version__
 
 _PAGE = Path(__file__).with_name("report.html")

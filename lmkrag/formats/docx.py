@@ -17,8 +17,7 @@ from docx.oxml.ns import qn
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import MATH_TEXT, Loaded, check_office_file, read_run, table_row
 from lmkrag.formats.drawings import read_drawings
-from lmkrag.formats.ordinals import format_ordinal
-from lmkrag.formats.word_numbers import WordNumbers
+from lmkrag.formats.word_numbers import WordNumbers, format_ordinal
 
 _PARAGRAPH, _TABLE, _RUN = qn("w:p"), qn("w:tbl"), qn("w:r")
 _WRAPPERS = tuple(map(qn, ("w:sdt", "w:sdtContent", "w:ins", "w:moveTo", "w:customXml", "w:smartTag")))

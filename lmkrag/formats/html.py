@@ -72,3 +72,17 @@ def _read_styles(root: etree._Element) -> None:
             first = next((part for part in paragraph.iter("*") if (part.text or "").strip()), None)
             if first is not None and first.text.strip() in _BULLETS:
                 first.text = "- "
+
+
+def read_svg(data: bytes, name: str) -> Loaded:
+    """Read what a drawing says, a line for each text of it."""
+    try:
+        root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False))
+    except etree.XMLSyntaxError as error:
+        raise DocumentError(f"broken SVG ({error})") from error
+    elements = root.xpath("//*[local-name()='title' or local-name()='desc' or local-name()='text']")
+    lines = {element: " ".join("".join(element.itertext()).split()) for element in elements}
+    if not any(lines.values()):
+        raise DocumentError("SVG without text")
+    title = next((text for element, text in lines.items() if etree.QName(element).localname == "title"), "")
+    return Loaded("\n".join(dict.fromkeys(filter(None, lines.values()))), "svg", title)

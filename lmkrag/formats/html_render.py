@@ -6,7 +6,7 @@ from lxml import etree
 
 from lmkrag.formats.base import table_row
 from lmkrag.formats.mathml import read_math
-from lmkrag.formats.ordinals import format_ordinal
+from lmkrag.formats.word_numbers import format_ordinal
 
 _SKIPPED = {"script", "style", "noscript", "template", "head", "svg", "nav", "iframe", "object"}
 _SKIPPED |= {"canvas", "video", "audio"}

@@ -20,7 +20,7 @@ from lmkrag.system import printable
 from lmkrag.types import Document, Skipped
 
 _READERS = {
-    "html": (("read", (".html", ".htm", ".xhtml")),),
+    "html": (("read", (".html", ".htm", ".xhtml")), ("read_svg", (".svg",))),
     "epub": (("read", (".epub",)),),
     "pdf": (("read", (".pdf",)),),
     "docx": (("read", (".docx",)),),
@@ -31,9 +31,8 @@ _READERS = {
     "rtf": (("read", (".rtf",)),),
     "mail": (("read", (".eml",)), ("read_mailbox", (".mbox",))),
     "subtitles": (("read", (".srt", ".vtt")),),
-    "svg": (("read", (".svg",)),),
-    "compressed": (("read", (".gz",)),),
-    "picture": (("read", (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff")),),
+    "text": (("read_gzip", (".gz",)),),
+    "ocr": (("read_picture", (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff")),),
     "tabular": (
         ("read_csv", (".csv", ".tsv")),
         ("read_json", (".json",)),
@@ -47,7 +46,7 @@ _BY_SUFFIX = {
     for suffix in suffixes
 }
 
-_PICTURES = frozenset(suffix for suffix, (module, _) in _BY_SUFFIX.items() if module == "picture")
+_PICTURES = frozenset(suffix for suffix, (module, _) in _BY_SUFFIX.items() if module == "ocr")
 
 _MAGIC = {
     ".pdf": b"%PDF-",

@@ -4,14 +4,19 @@ The extra ``ocr`` installs it. The models find and read lines; where these stand
 of tables (recursive XY cuts; Nagy and Seth, 1984).
 """
 
+import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from lmkrag.errors import DocumentError, EmptyDocument
+from lmkrag.formats.base import Loaded, join_pages
+
 if TYPE_CHECKING:
     from PIL.Image import Image
+
 
 RESOLUTION = 200
 """Pixels to an inch at which a page is read."""
@@ -183,3 +188,39 @@ def _find_cut(lines: Sequence[Line]) -> int | None:
         if is_blank and _find_gutter(lines[number:]) is not None:
             return number
     return None
+
+
+_SMALLEST = (80, 24)  # pixels; an icon holds no text worth finding
+
+
+def read_picture(data: bytes, name: str) -> Loaded:
+    """Return a document without text whose pages are all scanned: one, or the frames of a TIFF file."""
+    with open_picture(data, 1) as image:
+        if image.width < _SMALLEST[0] or image.height < _SMALLEST[1]:
+            raise EmptyDocument("picture too small to hold text")
+        pages = getattr(image, "n_frames", 1) if image.format == "TIFF" else 1
+    text, starts = join_pages([""] * pages)
+    return Loaded(text, "image", page_starts=starts, scanned=tuple(range(1, pages + 1)))
+
+
+def open_picture(data: bytes, number: int) -> "Image":
+    """Open a picture at a page, from 1.
+
+    Raises:
+        DocumentError: it is broken, too large, or has no such page.
+    """
+    from PIL import Image, UnidentifiedImageError
+
+    try:
+        image = Image.open(io.BytesIO(data))
+        image.seek(number - 1)
+        image.load()
+    except Image.DecompressionBombError as error:
+        raise DocumentError("picture with too many pixels: refused") from error
+    except EOFError as error:
+        raise DocumentError(f"no page {number}") from error
+    except UnidentifiedImageError as error:
+        raise DocumentError("broken picture") from error
+    except (OSError, ValueError, SyntaxError) as error:
+        raise DocumentError(f"broken picture ({error})") from error
+    return image

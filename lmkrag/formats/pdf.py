@@ -107,7 +107,7 @@ def draw_page(data: bytes, number: int, scale: float) -> Any:
         DocumentError: there is no such page, or it can't be drawn.
     """
     if _MAGIC not in data[:1024]:
-        from lmkrag.formats.picture import open_picture
+        from lmkrag.formats.ocr import open_picture
 
         return open_picture(data, number)
     with _open_page(data, number) as page:

@@ -1,9 +1,13 @@
 """Plain text, Markdown, reStructuredText and source code: the document's text is the decoded file itself."""
 
 import codecs
+import gzip
+import io
 import logging
 import re
+import zlib
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import yaml
@@ -168,3 +172,24 @@ def find_rst_title(text: str) -> str:
 def _find_title(pattern: re.Pattern[str], text: str) -> str:
     match = pattern.search(text[:_MOST_BEFORE_TITLE].removeprefix(BYTE_ORDER_MARK))
     return next((group.strip() for group in match.groups() if group), "") if match else ""
+
+
+_MOST_UNPACKED = 256 << 20  # bytes that may come out
+_ARCHIVES = (".tar", ".tgz", ".zip", ".gz", ".bz2", ".xz", ".7z")
+
+
+def read_gzip(data: bytes, name: str) -> Loaded:
+    """Read a .gz file of text; an archive inside is refused."""
+    inner = name[: -len(".gz")]
+    if inner.lower().endswith(_ARCHIVES):
+        raise DocumentError("an archive inside an archive: unpack it first")
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
+            unpacked = file.read(_MOST_UNPACKED + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise DocumentError(f"broken gzip file ({error})") from error
+    if len(unpacked) > _MOST_UNPACKED:
+        raise DocumentError(f"unpacks to more than {_MOST_UNPACKED >> 20} MiB: unpack it first")
+    loaded = read(unpacked, inner)
+    # the text is not the file itself, so its lines are no lines of the file
+    return replace(loaded, kind="gz")

@@ -10,11 +10,11 @@ import numpy as np
 from lmkrag.errors import IndexCorrupt, IndexMismatch
 from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.catalog_texts import read_stored
 from lmkrag.index.files import sync
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.store import IndexStore
-from lmkrag.index.stored import read_stored
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,8 +13,7 @@ from pathlib import Path
 
 from lmkrag.errors import IndexCorrupt, StorageError, UsageError
 from lmkrag.index import catalog, catalog_segments
-from lmkrag.index.files import File, read_file, sync
-from lmkrag.index.locking import lock_index
+from lmkrag.index.files import File, lock_index, read_file, sync
 from lmkrag.index.pool import CATALOG
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.store import IndexStore

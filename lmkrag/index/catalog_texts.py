@@ -5,9 +5,13 @@ import sqlite3
 import numpy as np
 
 from lmkrag.arrays import Bytes, Hashes, Ids
-from lmkrag.errors import REPAIR, IndexCorrupt
+from lmkrag.errors import REPAIR, IndexCorrupt, UsageError
 from lmkrag.index import codec
 from lmkrag.index.catalog import SENTENCES_PER_BLOCK, TEXT_PER_BLOCK, DocumentRow
+from lmkrag.index.codec import checksum_content
+from lmkrag.index.staged import SentenceTable, Staged, WindowTable
+from lmkrag.system import FileStamp
+from lmkrag.types import Document
 
 
 def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end: int) -> str:
@@ -75,3 +79,27 @@ def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hash
     if packed is None:
         return np.zeros(0, np.uint64), np.zeros(0, np.int64)
     return codec.unpack_windows(packed[0], row.id)
+
+
+def read_stored(connection: sqlite3.Connection, row: DocumentRow) -> Staged:
+    """Read a document with its text, sentences and windows out of a catalog.
+
+    Raises:
+        IndexCorrupt: a part of it is damaged or missing.
+    """
+    text = read_text(connection, row, 0, row.length)
+    borders = read_borders(connection, row, 0, row.sentences)
+    kinds = read_kinds(connection, row)
+    hashes, ordinals = read_windows(connection, row)
+    if checksum_content(row.doc_id, text, borders[1:]) != row.content_checksum:
+        raise IndexCorrupt(f"the stored text of {row.doc_id!r} is damaged (checksum); {REPAIR}")
+    try:
+        document = Document(
+            row.doc_id, row.path, text, row.title, row.kind, row.page_starts, row.meta, fingerprint=row.fingerprint
+        )
+    except UsageError as error:  # stored by an earlier version, which checked less
+        raise IndexCorrupt(f"{error}; {REPAIR}") from error
+    text = document.text
+    sentences = SentenceTable(borders[1:].tolist(), kinds.tolist())
+    windows = WindowTable(hashes.tolist(), ordinals.tolist())
+    return Staged(document, text, sentences, row.root, FileStamp(row.size, row.mtime_ns), windows)

@@ -1,19 +1,23 @@
 """Immutable, checksummed files: damage is an error, never other data."""
 
+import contextlib
+import errno
+import fcntl
 import json
 import mmap
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
+from filelock import FileLock, Timeout
 from numpy.typing import NDArray
 from safetensors.numpy import save
 from xxhash import xxh3_128_hexdigest
 
-from lmkrag.errors import REPAIR, IndexCorrupt
+from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, StorageError
 
 Tables = dict[str, NDArray[Any]]
 """Named arrays, the content of a safetensors file."""
@@ -94,3 +98,42 @@ def read_tables(path: Path, file: File) -> Mapping[str, NDArray[Any]]:
         }
     except (ValueError, KeyError, TypeError) as error:
         raise IndexCorrupt(f"{path}: not a table file ({error})") from error
+
+
+LOCK = "write.lock"
+"""The file whose lock the writer of a directory holds."""
+
+
+def _has_locks(path: Path) -> bool:
+    """Return whether the file system of an existing file knows flock, without which filelock's file is the lock."""
+    try:
+        with path.open("rb") as file:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError as error:
+        return error.errno != errno.ENOSYS
+    return True
+
+
+@contextlib.contextmanager
+def lock_index(path: Path) -> Iterator[None]:
+    """Hold the lock of an index directory's one writer.
+
+    Raises:
+        IndexLocked: somebody else holds it. StorageError: the directory can't be written to.
+    """
+    lock = FileLock(str(path / LOCK), timeout=0, is_singleton=False)  # a forked child needs one of its own
+    try:
+        lock.acquire()
+    except Timeout:
+        if not _has_locks(path / LOCK):
+            raise StorageError(
+                f"{path}: this file system has no locks (flock), and write.lock is there, which an interrupted writer "
+                "may have left; keep the index on a local disk, or remove that file if nobody is writing"
+            ) from None
+        raise IndexLocked(f"{path}: another process is writing to this index; try again when it is done") from None
+    except OSError as error:
+        raise StorageError(f"{path}: can't be written to ({error})") from error
+    try:
+        yield
+    finally:
+        lock.release()

@@ -14,6 +14,7 @@ from lmkrag.arrays import Ids, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.catalog_texts import read_stored
 from lmkrag.index.files import Tables, sync
 from lmkrag.index.pool import CATALOG
 from lmkrag.index.ranges import sort_runs
@@ -21,7 +22,6 @@ from lmkrag.index.segments import open_vectors
 from lmkrag.index.snapshot import gather_vectors
 from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore, read_recorded
-from lmkrag.index.stored import read_stored
 from lmkrag.index.vectors.vector_set import VectorFile
 from lmkrag.index.working import WorkingFolder
 from lmkrag.specs import EncoderSpec, Recipe

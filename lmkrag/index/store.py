@@ -22,14 +22,13 @@ from lmkrag.arrays import Ids, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
 from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.catalog import SkippedFile
-from lmkrag.index.files import Tables, sync
+from lmkrag.index.catalog_segments import read_status
+from lmkrag.index.files import Tables, lock_index, sync
 from lmkrag.index.live import LiveSegment
-from lmkrag.index.locking import lock_index
 from lmkrag.index.merging import choose_groups, lay_runs, lay_sentences, read_structures, read_vectors, read_words
 from lmkrag.index.pool import CATALOG, IndexReader, wrap_error
 from lmkrag.index.segments import SegmentFile, write_segment
 from lmkrag.index.staged import Staged
-from lmkrag.index.status import read_status
 from lmkrag.index.vectors.recipes import DEFAULT_RECIPE, choose_recipe, load_recipe, recipe_from_json, recipe_to_json
 from lmkrag.index.vectors.vector_set import Slices, check_factory
 from lmkrag.specs import EncoderSpec, Recipe

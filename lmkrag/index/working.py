@@ -14,8 +14,7 @@ import sys
 from pathlib import Path
 
 from lmkrag.errors import UsageError
-from lmkrag.index.files import sync
-from lmkrag.index.locking import LOCK
+from lmkrag.index.files import LOCK, sync
 
 _MARKER = "working-folder"
 _AT_FDCWD, _RENAME_EXCHANGE = -100, 2

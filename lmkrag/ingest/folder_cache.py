@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import NamedTuple, TypeVar
 
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, LmkragError
-from lmkrag.index.locking import lock_index
+from lmkrag.index.files import lock_index
 from lmkrag.index.store import IndexStore
-from lmkrag.index.words.stop_words import drop_stop_words
-from lmkrag.index.words.terms import split_words
+from lmkrag.index.words.terms import drop_stop_words, split_words
 from lmkrag.ingest.changes import find_changes
 from lmkrag.ingest.ingest import GetEncoder, ingest
 from lmkrag.ingest.report import Run

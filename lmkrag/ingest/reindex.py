@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from lmkrag.encoder.index_encoder import load_new_encoder
 from lmkrag.errors import IndexNotFound
+from lmkrag.index.catalog_texts import read_stored
 from lmkrag.index.store import IndexStore
-from lmkrag.index.stored import read_stored
 from lmkrag.index.vectors.recipes import load_recipe
 from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.ingest import ingest

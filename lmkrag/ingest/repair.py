@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import IndexCorrupt
-from lmkrag.index.files import Tables
-from lmkrag.index.locking import lock_index
+from lmkrag.index.files import Tables, lock_index
 from lmkrag.index.salvage import keep_damaged, salvage_index
 from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore

@@ -4,8 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lmkrag.index.words.stop_words import drop_stop_words
-from lmkrag.index.words.terms import split_words
+from lmkrag.index.words.terms import drop_stop_words, split_words
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS
 from lmkrag.results import Answer, Citation, Span
 from lmkrag.sentences.split import split_sentences

@@ -9,8 +9,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from lmkrag.index.words.exact import find_exact_words, find_keys, holds
-from lmkrag.index.words.stop_words import drop_stop_words
-from lmkrag.index.words.terms import hash_words, split_words
+from lmkrag.index.words.terms import drop_stop_words, hash_words, split_words
 from lmkrag.places import is_record
 from lmkrag.readers.short_answers import has_short_answer
 from lmkrag.readers.weights import ANSWERS

@@ -21,8 +21,8 @@ from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.bert import AFTER, BEFORE, bert_inputs, expected_names, fuse_weights, read_weights
+from lmkrag.models.device import choose_ranges, find_precision
 from lmkrag.models.packing import WORDS
-from lmkrag.models.precision import choose_ranges, find_precision
 from lmkrag.models.quantization import check_ranges, quantize
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import (

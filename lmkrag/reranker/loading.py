@@ -1,13 +1,19 @@
 """Find and load a re-ranker by its name."""
 
+from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
-from lmkrag.errors import UsageError
-from lmkrag.reranker.base import DEFAULT_RERANKER, SHIPPED, Reranker
+import numpy as np
+
+from lmkrag.arrays import Scores
+from lmkrag.errors import EncoderError, MissingExtra, UsageError
+from lmkrag.reranker.base import DEFAULT_RERANKER, SHIPPED, Reranker, RerankPassage
 
 if TYPE_CHECKING:  # the graph's library takes time to import, and not every search reads
+    from sentence_transformers import CrossEncoder
+
     from lmkrag.reranker.landmark import LandmarkReranker
 
 
@@ -44,6 +50,54 @@ def _load(name: str) -> Reranker:
         return LandmarkReranker.load(name)
     if name.startswith((".", "/", "~")) and not folder.is_dir():
         raise UsageError(f"re-ranker {name!r}: no such folder")
-    from lmkrag.reranker.cross_encoder import CrossEncoderReranker
+    from lmkrag.reranker.loading import CrossEncoderReranker
 
     return CrossEncoderReranker.load(name)
+
+
+class CrossEncoderReranker:
+    """Reads passages with a ``CrossEncoder``. State: the model. May be shared by threads.
+
+    >>> reranker = CrossEncoderReranker.load("cross-encoder/ms-marco-MiniLM-L6-v2")  # doctest: +SKIP
+    >>> engine.search("who approves leave?", rerank=True)  # doctest: +SKIP
+    """
+
+    weight = 1.0  # its own score decides: similarities differ by less
+
+    def __init__(self, model: "CrossEncoder", name: str) -> None:
+        """Take a loaded model that gives one score for a pair of texts, and what it is called."""
+        self.name = name
+        self._model = model
+
+    @classmethod
+    def load(cls, name: str) -> Self:
+        """Load a model by its folder or hub name.
+
+        Raises:
+            MissingExtra: sentence-transformers is not installed. EncoderError: the model can't be loaded, or does not
+                give one score.
+        """
+        try:
+            from sentence_transformers import CrossEncoder
+        except ImportError:
+            raise MissingExtra("rerank", "sentence-transformers") from None
+        try:
+            model = CrossEncoder(name)
+        except Exception as error:  # each kind of model fails in its own way
+            raise EncoderError(f"re-ranker {name!r}: can't be loaded ({error})") from error
+        if model.num_labels != 1:
+            raise EncoderError(f"re-ranker {name!r}: gives {model.num_labels} scores for a pair, not one")
+        return cls(model, name)
+
+    def score(self, question: str, passages: Sequence[RerankPassage]) -> list[Scores]:
+        """Return the score of each passage, once for every sentence: see :class:`lmkrag.reranker.base.Reranker`."""
+        if not passages:
+            return []
+        pairs = [
+            (question, "".join([passage.title, "\n\n"] * bool(passage.title)) + "".join(passage.sentences))
+            for passage in passages
+        ]
+        scores = np.asarray(self._model.predict(pairs, show_progress_bar=False), np.float32)
+        return [
+            np.full(len(passage.sentences), score, np.float32) for passage, score in zip(passages, scores, strict=True)
+        ]

@@ -13,7 +13,7 @@ from lmkrag.arrays import Mask
 from lmkrag.index.words.exact import add_fiscal_years, find_exact_words, holds
 from lmkrag.index.words.terms import split_words
 from lmkrag.search.candidates import Candidates
-from lmkrag.search.code_ranking import asks_about_tests, find_identifiers
+from lmkrag.search.code_blocks import asks_about_tests, find_identifiers
 
 _MOST_PHRASES = 8
 _QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^”]+)”|«\s*([^»]+?)\s*»)(?!\w)""")

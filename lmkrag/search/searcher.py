@@ -16,7 +16,7 @@ from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Rerank
 from lmkrag.reranker.loading import load_reranker
 from lmkrag.results import Context, Span
 from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
-from lmkrag.search.code_ranking import rank_code
+from lmkrag.search.code_blocks import rank_code
 from lmkrag.search.filters import to_expression
 from lmkrag.search.growth import Grown
 from lmkrag.search.merging import best_documents, best_sentences, merge_passages, merge_spans

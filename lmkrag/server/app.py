@@ -17,17 +17,16 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from lmkrag.engine import Engine
 from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.server.guard import Guard
-from lmkrag.server.indexes import ServedIndexes
+from lmkrag.server.indexes import ServedIndexes, Workers
 from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.pages import Pages
 from lmkrag.server.problems import handle_errors
-from lmkrag.server.routes import dify, documents, health, openai, rerank, search
+from lmkrag.server.routes import dify, documents, openai, rerank, search
 from lmkrag.server.routes import indexes as index_routes
 from lmkrag.server.service import Service
 from lmkrag.server.settings import ServerSettings
 from lmkrag.server.uploads import Uploads
-from lmkrag.server.workers import Workers
 from lmkrag.version import __version__
 
 _logger = logging.getLogger(__name__)
@@ -92,7 +91,7 @@ def create_app(settings: ServerSettings) -> ASGIApp:
     )
     app.state.service = service
     handle_errors(app)
-    for router in (search.router, documents.jobs, index_routes.router, documents.router, health.router):
+    for router in (search.router, documents.jobs, index_routes.router, documents.router, index_routes.health):
         app.include_router(router, responses=_describe_errors("application/problem+json"))
     for router in (openai.router, rerank.router, dify.router):
         app.include_router(router, responses=_describe_errors("application/json"))

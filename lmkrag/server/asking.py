@@ -1,7 +1,10 @@
 """Answer a question on a served index: search on a thread, then read without blocking the event loop."""
 
+import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
+
+from sse_starlette import EventSourceResponse
 
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import AsyncAnswerStream, Exchange, LanguageModelReader, Reader
@@ -10,7 +13,12 @@ from lmkrag.results import Answer, Span
 from lmkrag.search.request import SearchRequest
 from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.indexes import ServedIndex
-from lmkrag.server.streams import Event
+
+GRACE = 25.0
+"""Seconds that streams may take to end when the server stops."""
+
+Event = tuple[str, Any]
+"""The name of an event, empty for none, and its data; a string without a name is sent as it is."""
 
 
 async def find_spans(index: ServedIndex, reader: Reader, question: str, options: dict[str, Any]) -> list[Span]:
@@ -84,3 +92,17 @@ async def make_standalone(
         return conversation.standalone(question), model or ExtractiveReader(quoted=before.citations)
 
     return await index.run(follow)
+
+
+def stream_events(events: AsyncIterator[Event]) -> EventSourceResponse:
+    """Return a response of events, their data as JSON."""
+
+    async def encoded() -> AsyncIterator[dict[str, str]]:
+        try:
+            async for name, data in events:
+                text = data if isinstance(data, str) and not name else json.dumps(data, ensure_ascii=False)
+                yield {"event": name, "data": text} if name else {"data": text}
+        finally:
+            await events.aclose()  # type: ignore[attr-defined]  # a generator; its reader stops with it
+
+    return EventSourceResponse(encoded(), sep="\n", shutdown_grace_period=GRACE)

@@ -7,9 +7,8 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import generate_latest
 from prometheus_client.metrics_core import Metric
 
-from lmkrag.server.indexes import ServedIndexes
+from lmkrag.server.indexes import ServedIndexes, Workers
 from lmkrag.server.problems import Problem
-from lmkrag.server.workers import Workers
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)

@@ -7,12 +7,11 @@ from fastapi import Depends, Request
 
 from lmkrag.readers.base import Reader
 from lmkrag.server.guard import Guard
-from lmkrag.server.indexes import ServedIndexes
+from lmkrag.server.indexes import ServedIndexes, Workers
 from lmkrag.server.metrics import Metrics
 from lmkrag.server.pages import Pages
 from lmkrag.server.settings import ServerSettings
 from lmkrag.server.uploads import Uploads
-from lmkrag.server.workers import Workers
 
 
 @dataclass(slots=True)

@@ -1,6 +1,7 @@
 """The steps of a re-ranker's training, by number: questions, and some passages of each, one of which answers."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, NamedTuple
 
@@ -13,7 +14,6 @@ from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.inputs import PairTokenizer, PairTokens
 from lmkrag.training.mining import ANSWERS, UNKNOWN, MinedPassage, MinedQuestion
 from lmkrag.training.reranker_settings import RerankerSettings, share_sets
-from lmkrag.training.unanswerable import make_unanswerable
 
 _POWER = 0.6  # a set's share of the questions grows with its size to this power
 _BATCHES = 4  # of passages by their lengths, so that little is padding
@@ -140,3 +140,46 @@ def _pack(pairs: Sequence[PairTokens], passages: Sequence[MinedPassage], questio
     return PlaceBatch(
         **{name: torch.from_numpy(array) for name, array in arrays.items()}, question=torch.tensor(question)
     )
+
+
+_NAMES = re.compile(r"(?<!^)\b[A-Z][\w'-]+(?: (?:of |the )?[A-Z][\w'-]+)*|\b\d[\d,.]*\d\b|\b\d\b")
+_PAIRS = (
+    "first last|largest smallest|most least|highest lowest|before after|more fewer|north south|east west|early late"
+    "|increase decrease|increased decreased|began ended|start end|won lost|older younger|major minor|high low"
+    "|long short|male female|win lose|best worst|top bottom|positive negative|can cannot|is isn't|was wasn't"
+    "|did didn't|does doesn't|were weren't|are aren't|new old|public private|rich poor|upper lower|same different"
+    "|larger smaller|maximum minimum|add remove|allowed forbidden|always never|oldest newest|earliest latest"
+    "|longest shortest|strong weak"
+)
+_OPPOSITES = {word: other for pair in _PAIRS.split("|") for word, other in (pair.split(), pair.split()[::-1])}
+_OPPOSITE_SHARE = 0.4  # of the questions that could be changed in both ways
+
+
+def make_unanswerable(question: str, texts: Iterable[str], rng: np.random.Generator) -> str | None:
+    """Return a question that the texts, which answer it, do not answer any more; None where nothing can be exchanged.
+
+    >>> make_unanswerable("When did Bergen burn?", ["Bergen burned in 1702, Oslo in 1624."], np.random.default_rng(0))
+    'When did Oslo burn?'
+    """
+    here = list(_NAMES.finditer(question))
+    known = {match.group(0) for match in here}
+    others = sorted({match.group(0) for text in texts for match in re.finditer(_NAMES, f" {text}")} - known)
+    names = []
+    for match in here:
+        alike = [
+            other
+            for other in others
+            if other[0].isdigit() == match.group(0)[0].isdigit()
+            and other not in question
+            and match.group(0) not in other
+        ]
+        if alike:
+            names.append((match, alike))
+    words = [match for match in re.finditer(r"\w+", question) if match.group(0) in _OPPOSITES]
+    if words and (not names or rng.random() < _OPPOSITE_SHARE):
+        word = words[int(rng.integers(len(words)))]
+        return question[: word.start()] + _OPPOSITES[word.group(0)] + question[word.end() :]
+    if not names:
+        return None
+    name, alike = names[int(rng.integers(len(names)))]
+    return question[: name.start()] + alike[int(rng.integers(len(alike)))] + question[name.end() :]

@@ -5,19 +5,23 @@ import hashlib
 import json
 import logging
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
+from torch.utils.data import Dataset
 
 from lmkrag.encoder.loading import runs_without_torch
 from lmkrag.encoder.spec import find_model, read_settings
-from lmkrag.errors import UsageError
+from lmkrag.encoder.tokens import SentenceTokenizer
+from lmkrag.errors import TrainingError, UsageError
 from lmkrag.models.bert import is_packed
 from lmkrag.training.calibration import calibrate_encoder, sample_texts
 from lmkrag.training.data import TrainingSet
 from lmkrag.training.settings import StageSettings, TrainSettings, prepare_training
-from lmkrag.training.stages import StageData
+from lmkrag.training.steps import Step, StepBuilder
 from lmkrag.training.student import (
     LandmarkObjective,
     average_encoders,
@@ -28,6 +32,53 @@ from lmkrag.training.student import (
 )
 from lmkrag.training.validation import RecallWatch
 from lmkrag.training.weights import pack_encoder
+
+_TRIES = 100
+"""A set may draw questions that fit no window; this many in a row mean that none does."""
+
+
+class StageData(Dataset[Step]):
+    """The steps of a stage. Step ``i`` is a function of the seed and ``i``, so a resumed run sees the same ones."""
+
+    def __init__(
+        self,
+        stage: StageSettings,
+        sets: Sequence[TrainingSet],
+        tokens: SentenceTokenizer,
+        *,
+        seed: int,
+        processes: int = 1,
+    ) -> None:
+        """Take the stage's sets in the order of its settings; ``processes`` share the steps among them."""
+        self._stage = stage
+        self._sets = sets
+        self._tokens = tokens
+        self._seed = seed
+        self._processes = processes
+        weights = np.array([chosen.weight for chosen in stage.sets])
+        self._shares = weights / weights.sum()
+
+    def __len__(self) -> int:
+        """Return how many forward passes the stage has, those of all processes."""
+        return self._stage.steps * self._stage.accumulate * self._processes
+
+    def __getitem__(self, index: int) -> Step:
+        """Build one.
+
+        Raises:
+            TrainingError: the sets hold nothing to ask.
+        """
+        rng = np.random.default_rng((self._seed, index))
+        for _ in range(_TRIES):
+            chosen = int(rng.choice(len(self._sets), p=self._shares))
+            builder = StepBuilder(self._stage, self._stage.sets[chosen], self._sets[chosen], rng)
+            if builder.build():
+                return builder.step(self._tokens)
+        raise TrainingError(
+            f"stage {self._stage.name!r}: {_TRIES} tries gave no question with a sentence to tell its evidence from; "
+            "are its sentences longer than its windows?"
+        )
+
 
 log = logging.getLogger(__name__)
 

@@ -18,9 +18,9 @@ from lmkrag.encoder.pooling import build_pooling
 from lmkrag.encoder.spec import BASE_ENCODER, MULTILINGUAL_ENCODER, SHIPPED, find_model
 from lmkrag.encoder.torch_model import TorchModel
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
-from lmkrag.models import precision
+from lmkrag.models import device
 from lmkrag.models.bert import Bert, group_texts, read_weights
-from lmkrag.models.precision import PRECISION, multiplies_int8
+from lmkrag.models.device import PRECISION, multiplies_int8
 from lmkrag.models.quantization import RANGES, read_ranges, write_ranges
 from lmkrag.sentences.split import split_sentences
 
@@ -223,7 +223,7 @@ def test_ranges_of_another_model_are_an_error(tmp_path):
 
 
 def test_precisions(monkeypatch):
-    monkeypatch.setattr(precision, "processor_flags", frozenset)
+    monkeypatch.setattr(device, "processor_flags", frozenset)
     with pytest.raises(UsageError, match="no instructions for it"):
         LandmarkEncoder.load(precision="int8")
     with pytest.raises(UsageError, match="one of auto, float32, int8, not 'half'"):

@@ -10,8 +10,7 @@ from lmkrag.errors import UsageError
 from lmkrag.evaluation.baselines import Baseline
 from lmkrag.evaluation.compare import Options, compare
 from lmkrag.evaluation.dataset import load_dataset
-from lmkrag.evaluation.metrics import overlap_at
-from lmkrag.evaluation.significance import paired_interval
+from lmkrag.evaluation.metrics import overlap_at, paired_interval
 from lmkrag.types import Document
 
 PIECES = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 50), st.integers(1, 30)), max_size=6).map(

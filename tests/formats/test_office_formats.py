@@ -493,9 +493,9 @@ def test_broken_files(data, name, reason):
 
 
 def test_a_bomb(monkeypatch):
-    from lmkrag.formats import compressed
+    from lmkrag.formats import text
 
-    monkeypatch.setattr(compressed, "_MOST", 1 << 20)
+    monkeypatch.setattr(text, "_MOST_UNPACKED", 1 << 20)
     with pytest.raises(DocumentError, match="unpacks to more than 1 MiB"):
         load(gzip.compress(b"x" * (2 << 20)), "x.txt.gz")
     monkeypatch.setattr(mail, "_MOST_MESSAGES", 0)

@@ -11,7 +11,7 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
 
 from lmkrag.formats.load import load_bytes
-from lmkrag.formats.ordinals import format_ordinal
+from lmkrag.formats.word_numbers import format_ordinal
 
 
 def element(xml: str):

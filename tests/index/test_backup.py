@@ -13,7 +13,7 @@ import pytest
 from lmkrag import Document, Engine
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexNotFound, StorageError, UsageError
 from lmkrag.index.backup import back_up_index
-from lmkrag.index.locking import lock_index
+from lmkrag.index.files import lock_index
 from lmkrag.index.working import WorkingFolder
 
 

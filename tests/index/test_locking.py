@@ -7,7 +7,7 @@ import pytest
 
 from lmkrag import Engine
 from lmkrag.errors import IndexLocked, StorageError
-from lmkrag.index.locking import lock_index
+from lmkrag.index.files import lock_index
 
 
 def test_a_second_writer_is_refused(tmp_path):

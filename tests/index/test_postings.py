@@ -8,10 +8,9 @@ from hypothesis import strategies as st
 
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import write_tables
-from lmkrag.index.words.bm25 import K1, B, inverse_document_frequency, score_rows
+from lmkrag.index.words.lexical import K1, B, inverse_document_frequency, score_rows
 from lmkrag.index.words.postings import Postings, PostingsBuilder, merge_postings
-from lmkrag.index.words.stop_words import drop_stop_words
-from lmkrag.index.words.terms import hash_words, query_words, split_words
+from lmkrag.index.words.terms import drop_stop_words, hash_words, query_words, split_words
 
 SENTENCES = st.lists(
     st.lists(st.sampled_from(["alpha", "beta", "betas", "the", "Gamma", "delta"]), max_size=6).map(" ".join),

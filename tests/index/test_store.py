@@ -16,7 +16,7 @@ from lmkrag.index import catalog, catalog_texts, merging
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems
-from lmkrag.index.words.bm25 import K1, B, inverse_document_frequency
+from lmkrag.index.words.lexical import K1, B, inverse_document_frequency
 from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.index.words.terms import query_words, split_words
 from lmkrag.search.candidates import SearchQuery

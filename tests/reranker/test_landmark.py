@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError
-from lmkrag.models.precision import PRECISION, multiplies_int8
+from lmkrag.models.device import PRECISION, multiplies_int8
 from lmkrag.models.quantization import RANGES
 from lmkrag.reranker.base import MULTILINGUAL_RERANKER, SHIPPED, RerankPassage
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker

@@ -10,9 +10,9 @@ from safetensors.numpy import save_file
 
 from lmkrag.errors import EncoderError
 from lmkrag.reranker.base import ListwiseReranker, ScoredSentences
-from lmkrag.reranker.cross_encoder import CrossEncoderReranker
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 from lmkrag.reranker.listwise import WEIGHTS, ListwiseModel, describe_sentences
+from lmkrag.reranker.loading import CrossEncoderReranker
 
 values = st.floats(-30, 30, width=32)
 

@@ -3,7 +3,7 @@
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.search.code_ranking import is_secondary
+from lmkrag.search.code_blocks import is_secondary
 from lmkrag.search.outline import outline
 from lmkrag.sentences.split import split_sentences
 

@@ -12,11 +12,10 @@ from lmkrag import Document
 from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.search.outline import outline
 from lmkrag.search.request import SearchRequest, option_of
-from lmkrag.server.indexes import ServedIndexes
+from lmkrag.server.indexes import ServedIndexes, Workers
 from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.settings import ServerLimits
 from lmkrag.server.uploads import Uploads
-from lmkrag.server.workers import Workers
 
 
 @pytest.fixture

@@ -23,9 +23,8 @@ from lmkrag.reranker.landmark import LandmarkReranker, read_body
 from lmkrag.training.mining import ANSWERS, MinedPassage, mine_passages
 from lmkrag.training.passage_reader import RerankerModel, save_reranker
 from lmkrag.training.reranker_settings import RerankerSet, RerankerSettings, load_reranker_settings
-from lmkrag.training.reranker_steps import RerankerData, _pack
+from lmkrag.training.reranker_steps import RerankerData, _pack, make_unanswerable
 from lmkrag.training.reranker_trainer import train_reranker
-from lmkrag.training.unanswerable import make_unanswerable
 
 QUESTION = "How often is the clockwork wound?"
 PASSAGE = RerankPassage(

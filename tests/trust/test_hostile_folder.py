@@ -13,7 +13,7 @@ import pytest
 from lmkrag import Engine, ray_encoding
 from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.ingest.folder_cache import cached_index
-from lmkrag.server.following import FolderFollower
+from lmkrag.server.run import FolderFollower
 
 install, serve = (importlib.import_module(f"lmkrag.cli.{name}") for name in ("install", "serve"))
 MODULES = (

@@ -3,8 +3,7 @@
 import re
 from functools import lru_cache
 
-from lmkrag.index.words.stop_words import drop_stop_words
-from lmkrag.index.words.terms import hash_words
+from lmkrag.index.words.terms import drop_stop_words, hash_words
 
 _QUOTED = re.compile(r"[\"“«`]\s*([^\"”»`]{2,60}?)\s*[\"”»`]")
 _TOKEN = re.compile(r"(?<![\w])-{0,2}[^\W_](?:[\w./+:#'’-]*[\w+#])?")

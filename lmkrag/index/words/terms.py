@@ -3,8 +3,8 @@
 import re
 import threading
 import unicodedata
-from collections.abc import Iterable, Iterator
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache, lru_cache
 from itertools import chain
 
 import numpy as np
@@ -12,9 +12,29 @@ from Stemmer import Stemmer
 from xxhash import xxh3_64_intdigest
 
 from lmkrag.arrays import Hashes
-from lmkrag.index.words.folding import fold, lower
-from lmkrag.index.words.stop_words import drop_stop_words
 from lmkrag.specs import CODE, ENGLISH
+
+_INVISIBLE = frozenset("\u00ad\u200c\u200d\u2060\ufeff")  # inside words: soft hyphens, joiners, byte order marks
+_SPELLING = range(0x0900, 0x1000)  # scripts of India and South-East Asia, whose marks are vowels
+
+
+def fold(text: str) -> str:
+    """Return a text in lower case, without the marks of its letters and without what is invisible inside words."""
+    if not text.isascii():
+        decomposed = unicodedata.normalize("NFKD", text)
+        text = "".join(
+            c for c in decomposed if not (unicodedata.combining(c) and ord(c) not in _SPELLING) and c not in _INVISIBLE
+        )
+        text = unicodedata.normalize("NFC", text)
+    return text.lower()
+
+
+def lower(text: str) -> str:
+    """Return a text in lower case, with the marks of its letters, which stemmers know."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", "".join(c for c in text if c not in _INVISIBLE))
+    return text.lower()
+
 
 STEMMERS = {
     **{"ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "es": "spanish"},
@@ -171,3 +191,46 @@ def _hash_word(word: str, language: str) -> int:
         _own.stemmers[algorithm] = Stemmer(algorithm, 0)
     stem = fold(_own.stemmers[algorithm].stemWord(word[:_LONGEST]))
     return xxh3_64_intdigest(stem.encode("utf-8", "surrogatepass"))
+
+
+_ENGLISH_WORDS = """a about after all also an and any are as at be because been before being between both but by can
+could did do does doing for from had has have having he her his how i if in into is it its me more most my no not of on
+or other our s she should so some such t than that the their them then there these they this those to under was we were
+what when where which while who whom why will with would you your"""
+_ENGLISH = frozenset(_ENGLISH_WORDS.split())
+_OTHERS = (
+    *("ar", "bg", "ca", "cs", "da", "de", "el", "es", "fr", "he", "hi", "hu", "id", "it", "nb", "nl", "pl", "pt"),
+    *("ro", "ru", "sk", "sv", "tr", "uk"),
+)
+"""Languages whose lists, of the stop-words package, hold function words and little else."""
+
+_SURE = 2  # function words of a language beyond those of English
+
+
+def drop_stop_words(words: Sequence[str]) -> list[str]:
+    """Return words without function words: the English ones, and those of the language that most of them are of.
+
+    That is a language with at least two more of the words than English has. Where several are as likely, as Danish and
+    Norwegian are, the function words of all of them are dropped.
+
+    Args:
+        words: in order, from :func:`lmkrag.index.words.terms.split_words`.
+
+    >>> drop_stop_words("who approves the leave".split()), drop_stop_words("wer genehmigt den urlaub".split())
+    (['approves', 'leave'], ['genehmigt', 'urlaub'])
+    """
+    distinct = set(words)
+    dropped, least = _ENGLISH, len(distinct & _ENGLISH) + _SURE
+    if len(distinct) >= least:
+        counts = {language: len(distinct & _stop_words(language)) for language in _OTHERS}
+        best = max(counts.values())
+        if best >= least:
+            dropped = dropped.union(*(_stop_words(language) for language, count in counts.items() if count == best))
+    return [word for word in words if word not in dropped]
+
+
+@cache
+def _stop_words(language: str) -> frozenset[str]:
+    from stop_words import get_stop_words
+
+    return frozenset(map(fold, get_stop_words(language)))

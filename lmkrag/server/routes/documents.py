@@ -19,6 +19,7 @@ from pydantic import ValidationError
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError
 from lmkrag.rendering.blocks import parse_blocks
+from lmkrag.server.asking import Event, stream_events
 from lmkrag.server.excerpts import read_excerpt
 from lmkrag.server.pages import SCALES
 from lmkrag.server.problems import Problem
@@ -34,7 +35,6 @@ from lmkrag.server.schemas import (
     TextReply,
 )
 from lmkrag.server.service import Service, TheService
-from lmkrag.server.streams import Event, stream_events
 from lmkrag.server.uploads import UploadJob, Uploads
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, SentenceScore
 

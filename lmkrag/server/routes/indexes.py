@@ -1,4 +1,4 @@
-"""The indexes that are served, examples of questions, and the session of a page."""
+"""The indexes that are served, examples of questions, the session of a page, and the health of the server."""
 
 import re
 from dataclasses import asdict
@@ -6,7 +6,7 @@ from itertools import islice
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from fastapi.responses import Response
+from fastapi.responses import JSONResponse, Response
 
 from lmkrag.engine import Engine
 from lmkrag.server.guard import COOKIE
@@ -114,3 +114,28 @@ async def log_out() -> Response:
     response = Response(status_code=204)
     response.delete_cookie(COOKIE, httponly=True, samesite="strict")
     return response
+
+
+health = APIRouter(tags=["health"])
+
+
+@health.get("/healthz")
+async def is_alive() -> dict[str, str]:
+    """Return 200 while the server lives."""
+    return {"status": "alive"}
+
+
+@health.get("/readyz", responses={503: {"description": "An index can't be read, or the server still warms up."}})
+def is_ready(service: TheService) -> Response:
+    """Return 200 once a search has warmed every index up, and while each can be read."""
+    if not service.ready:
+        raise Problem(503, "not-ready", "Not ready", "the server warms up", headers={"Retry-After": "1"})
+    for index in service.indexes.by_name.values():
+        index.call(lambda engine: engine.documents(limit=1))
+    return JSONResponse({"status": "ready"})
+
+
+@health.get("/metrics", response_class=Response, responses={200: {"content": {"text/plain": {}}}})
+def render_metrics(service: TheService) -> Response:
+    """Return requests, latencies, queues and the state of each index in Prometheus's text format."""
+    return Response(service.metrics.render(), media_type="text/plain; version=0.0.4; charset=utf-8")

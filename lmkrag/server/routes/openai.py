@@ -14,12 +14,11 @@ from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import Exchange, Reader
 from lmkrag.results import Answer, Citation
-from lmkrag.server.asking import answer, find_spans, make_standalone
+from lmkrag.server.asking import Event, answer, find_spans, make_standalone, stream_events
 from lmkrag.server.indexes import ServedIndex
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_QUERY
 from lmkrag.server.service import TheService
-from lmkrag.server.streams import Event, stream_events
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
 

@@ -6,7 +6,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from lmkrag.serialization import to_json
-from lmkrag.server.asking import answer, answer_events, answer_reply, find_spans, make_standalone
+from lmkrag.server.asking import answer, answer_events, answer_reply, find_spans, make_standalone, stream_events
 from lmkrag.server.schemas import (
     AnswerReply,
     AskBody,
@@ -19,7 +19,6 @@ from lmkrag.server.schemas import (
     SpansReply,
 )
 from lmkrag.server.service import TheService
-from lmkrag.server.streams import stream_events
 
 router = APIRouter(prefix="/api", tags=["search"])
 
