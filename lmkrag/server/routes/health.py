@@ -15,13 +15,18 @@ async def is_alive() -> dict[str, str]:
     return {"status": "alive"}
 
 
-@router.get("/readyz", responses={503: {"description": "An index can't be read, or the server still warms up."}})
+@router.get(
+    "/readyz",
+    responses={503: {"description": "An index can't be read, a folder is not followed, or the server still warms up."}},
+)
 def is_ready(service: TheService) -> Response:
-    """Return 200 once a search has warmed every index up, and while each can be read."""
+    """Return 200 once a search has warmed every index up, while each can be read and the served folder is followed."""
     if not service.ready:
         raise Problem(503, "not-ready", "Not ready", "the server warms up", headers={"Retry-After": "1"})
     for index in service.indexes.by_name.values():
         index.call(lambda engine: engine.documents(limit=1))
+    if since := service.follower_state.not_followed_since:
+        raise Problem(503, "not-followed", "Not followed", f"changes of the folder are not followed since {since}")
     return JSONResponse({"status": "ready"})
 
 

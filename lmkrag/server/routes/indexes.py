@@ -48,15 +48,17 @@ async def list_indexes(service: TheService) -> Any:
 
 @router.get("/status", response_model=StatusReply)
 async def read_status(service: TheService, index: Annotated[str | None, Query(max_length=200)] = None) -> Any:
-    """Return what an index holds, and how far indexing is while the folder that is served is indexed."""
+    """Return what an index holds; of a folder that is served also how far indexing is, or since when it has failed."""
     served = service.indexes.find(index)
+    state = service.follower_state
     status = asdict(await served.run(lambda engine: engine.status()))
-    progress = service.settings.progress and service.settings.progress()
     return status | {
         "name": served.name,
         "writable": service.uploads is not None,
         "reader": service.reader.name,
-        "indexing": progress and progress._asdict(),
+        "indexing": state.indexing and state.indexing._asdict(),
+        "follows": service.settings.follower_state is not None,
+        "not_followed_since": state.not_followed_since,
     }
 
 
