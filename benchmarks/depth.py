@@ -16,12 +16,12 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-from lmkrag.index.opening import open_store
 from sets import WITHIN
 
 from lmkrag import Engine
 from lmkrag.evaluation.dataset import choose_queries, load_dataset
 from lmkrag.evaluation.metrics import macro_interval, overlap_at, paired_interval
+from lmkrag.index.store import IndexStore
 from lmkrag.reranker.base import PassageScores, RerankPassage, ScoredSentences
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.search.filters import quote
@@ -100,7 +100,7 @@ def main() -> None:
                 engine.add(dataset.documents)
         for depth in depths:
             weights = replace(WEIGHTS, reranked=max(1, depth))
-            with Engine(open_store(options.work / folder.name), reranker=reranker, weights=weights) as engine:
+            with Engine(IndexStore.open(options.work / folder.name), reranker=reranker, weights=weights) as engine:
                 rows = []
                 for query in queries:
                     only = f"doc_id={quote(query.doc_id)}" if folder.name in WITHIN else None

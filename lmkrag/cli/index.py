@@ -133,21 +133,26 @@ def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], 
 
     seen = watchfiles.watch(*folders, watch_filter=OutsideIndex(), yield_on_timeout=True, rust_timeout=_PAUSE)
     try:
-        for number, changes in enumerate(seen):
-            if changes or number == 0:  # the first turn comes once changes are watched for
+        due, failure = True, ""  # the first turn comes once changes are watched for
+        for changes in seen:
+            if changes or due:
                 try:
-                    report = engine.add(folders, progress=_print_progress if as_json else None, **options)
+                    with following_progress(as_json=as_json) as progress:
+                        report = engine.add(folders, progress=progress, **options)
                     finish(report, str(index), strict=False, as_json=as_json)
-                except LmkragError as error:  # such as another writer: the next change tries again
+                    if due:
+                        click.echo(f"following changes in {', '.join(map(str, folders))}", err=True)
+                    due, failure = False, ""
+                except LmkragError as error:  # such as another writer: the next turn tries again
+                    due = True
+                    if str(error) == failure:
+                        continue
+                    failure = str(error)
                     print_error(error)
                     if as_json:
                         print_json({"error": str(error)})
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-def _print_progress(name: str, done: int, total: int) -> None:
-    print_json({"file": one_line(name), "done": done, "total": total})
 
 
 @contextmanager
@@ -174,8 +179,8 @@ def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool)
 
 
 @contextmanager
-def following_progress() -> "Iterator[Progress]":
-    """Show on a terminal how far encoding is; an interruption says how to go on, and exits."""
+def following_progress(*, as_json: bool = False) -> "Iterator[Progress]":
+    """Show on a terminal, or also as JSON, how far encoding is; an interruption says how to go on, and exits."""
     from rich.progress import DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
 
     with progress_bar(DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as bar:
@@ -188,6 +193,8 @@ def following_progress() -> "Iterator[Progress]":
                 reported = time.monotonic()
                 share = f"{done / total:.0%}" if total else f"{done / 1e6:,.1f} MB"
                 click.echo(f"{share} indexed, now {one_line(name)}", err=True)
+            if as_json:
+                print_json({"file": one_line(name), "done": done, "total": total})
             bar.update(task, description=one_line(name)[-30:], completed=done, total=total or None)
 
         try:

@@ -102,7 +102,9 @@ def serve(
     environment = dict(os.environ)
     _use_one_thread_each()
     try:
-        from lmkrag.server.run import FolderFollower
+        import watchfiles  # noqa: F401  # what follows the folders needs it
+
+        from lmkrag.server.following import FolderFollower
         from lmkrag.server.run import serve as run
         from lmkrag.server.settings import ServerSettings, name_indexes
     except ImportError as error:
@@ -126,15 +128,19 @@ def serve(
         click.echo(f"lmkrag: serving {', '.join(settings.indexes)} on {url}", err=True)
         if folders:
             click.echo(f"lmkrag: MCP clients connect to {url}/mcp", err=True)
+            click.echo(f"lmkrag: indexing {', '.join(map(str, folders))}", err=True)
             if not no_open and sys.stderr.isatty():
                 webbrowser.open(url)
 
     with contextlib.ExitStack() as stack:
-        progress = None
+        follower_state = None
         if folders:
             (index,) = served.values()
-            progress = stack.enter_context(FolderFollower(folders, index, environment)).progress
-        run(replace(settings, progress=progress), announce=announce)
+            follower_state = stack.enter_context(FolderFollower(folders, index, environment)).state
+        try:
+            run(replace(settings, follower_state=follower_state), announce=announce)
+        except KeyboardInterrupt:  # uvicorn raises it once the server has stopped
+            sys.exit(130)
 
 
 def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path]:

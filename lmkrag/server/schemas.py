@@ -219,6 +219,8 @@ class StatusReply(BaseModel):
     reader: str
     generation: int
     indexing: IndexingModel | None = None
+    follows: bool = Field(False, description="Whether the index is of a folder that is served and followed.")
+    not_followed_since: str | None = Field(None, description="From when on changes of the folder may be missing.")
 
 
 class IndexModel(BaseModel):

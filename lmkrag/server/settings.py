@@ -54,6 +54,16 @@ class IndexingProgress(NamedTuple):
     total: int
 
 
+class FollowerState(NamedTuple):
+    """What becomes of the folder that is served: ``indexing`` is None while nothing is indexed.
+
+    ``not_followed_since`` is the time (ISO 8601) from which changes may be missing in the index; None if none are.
+    """
+
+    indexing: IndexingProgress | None = None
+    not_followed_since: str | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
     """How to serve.
@@ -72,7 +82,7 @@ class ServerSettings:
             fewer passages are re-ranked.
         rerank_model: the re-ranker: a folder or hub name; our own by default.
         limits: how much to take on.
-        progress: says how far the indexing of the folder that is served is; None while nothing is indexed.
+        follower_state: returns what becomes of the folder that is served; None where only indexes are served.
 
     Raises:
         UsageError: there is no index, or no token where there must be one.
@@ -90,7 +100,7 @@ class ServerSettings:
     rerank_timeout_ms: float | None = 100.0
     rerank_model: str | None = None
     limits: ServerLimits = field(default_factory=ServerLimits)
-    progress: Callable[[], IndexingProgress | None] | None = None
+    follower_state: Callable[[], FollowerState] | None = None
 
     @property
     def reranking(self) -> dict[str, Any]:

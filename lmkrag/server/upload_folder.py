@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
 from lmkrag.errors import UsageError
+from lmkrag.types import MAX_DOC_ID
 
 JSON = ".lmkrag.json"
 """How the file of a document that was sent as JSON ends, after the id."""
@@ -39,6 +40,7 @@ def check_doc_id(doc_id: str) -> PurePosixPath:
         or any(part.startswith(".") for part in path.parts)
         or any(len(part.encode("utf-8", "surrogatepass")) > _LONGEST_NAME for part in path.parts)
         or len(path.parts) > 32
+        or len(doc_id.encode("utf-8", "surrogatepass")) > MAX_DOC_ID  # the system refuses paths of more than 4,096
         or not doc_id.isprintable()
         or "\\" in doc_id
         or doc_id.endswith(JSON)

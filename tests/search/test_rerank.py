@@ -185,7 +185,7 @@ def test_the_shipped_one_and_the_explanation(engine):
     assert span.explanation.score == pytest.approx(span.score)
 
 
-@pytest.mark.parametrize("value", ["yes", 0, -5, float("nan"), float("inf")])
+@pytest.mark.parametrize("value", ["yes", 0, -5, float("nan"), float("inf"), 10**400])
 def test_what_rerank_may_be(value):
     with pytest.raises(UsageError, match="rerank must be true or false"):
         SearchRequest(rerank=value)

@@ -110,6 +110,7 @@ def test_what_cannot_be_indexed_is_told_and_costs_nothing(writable):
         "a\nb",
         "x" * 300,
         "a/" * 40 + "b",
+        "/".join(["x" * 190] * 25),  # longer than a path may be
         "a.lmkrag.json",
     ],
 )

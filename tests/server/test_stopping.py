@@ -65,3 +65,11 @@ def test_an_idle_server_stops_at_once(serve, built_index, tmp_path):
         running.process.wait(40)
         assert time.monotonic() - began < 15
     assert "Traceback" not in running.log.read_text()
+
+
+def test_an_interruption_after_a_visitor(serve, built_index, tmp_path):
+    with serve(tmp_path, "--index", built_index) as running, running.client() as client:
+        assert client.post("/api/ask", json={"question": "who approves leave?"}).status_code == 200
+        running.process.send_signal(signal.SIGINT)
+        assert running.process.wait(40) == 130
+    assert running.log.read_text().splitlines() == [f"lmkrag: serving {built_index.name} on {running.url}"]

@@ -13,7 +13,7 @@ import pytest
 from lmkrag import Engine, ray_encoding
 from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.ingest.folder_cache import cached_index
-from lmkrag.server.run import FolderFollower
+from lmkrag.server.following import FolderFollower
 
 install, serve = (importlib.import_module(f"lmkrag.cli.{name}") for name in ("install", "serve"))
 MODULES = (
@@ -102,7 +102,7 @@ def test_code_of_the_folder_is_not_run_where_it_is_served(hostile, tmp_path, mon
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     (index,) = map(Path, serve._open_cached_index((Path(),)).values())
     with FolderFollower((Path(),), index, os.environ) as follower:
-        wait_for(lambda: follower.progress() is None)
+        wait_for(lambda: follower.state().indexing is None)
         (hostile / "new.txt").write_text("The lamp is red.")
         wait_for(lambda: documents(index) == len(MODULES) + 5)
     assert not (tmp_path / "run").exists()

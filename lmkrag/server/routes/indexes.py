@@ -48,15 +48,17 @@ async def list_indexes(service: TheService) -> Any:
 
 @router.get("/status", response_model=StatusReply)
 async def read_status(service: TheService, index: Annotated[str | None, Query(max_length=200)] = None) -> Any:
-    """Return what an index holds, and how far indexing is while the folder that is served is indexed."""
+    """Return what an index holds; of a folder that is served also how far indexing is, or since when it has failed."""
     served = service.indexes.find(index)
+    state = service.follower_state
     status = asdict(await served.run(lambda engine: engine.status()))
-    progress = service.settings.progress and service.settings.progress()
     return status | {
         "name": served.name,
         "writable": service.uploads is not None,
         "reader": service.reader.name,
-        "indexing": progress and progress._asdict(),
+        "indexing": state.indexing and state.indexing._asdict(),
+        "follows": service.settings.follower_state is not None,
+        "not_followed_since": state.not_followed_since,
     }
 
 
@@ -125,13 +127,18 @@ async def is_alive() -> dict[str, str]:
     return {"status": "alive"}
 
 
-@health.get("/readyz", responses={503: {"description": "An index can't be read, or the server still warms up."}})
+@health.get(
+    "/readyz",
+    responses={503: {"description": "An index can't be read, a folder is not followed, or the server still warms up."}},
+)
 def is_ready(service: TheService) -> Response:
-    """Return 200 once a search has warmed every index up, and while each can be read."""
+    """Return 200 once a search has warmed every index up, while each can be read and the served folder is followed."""
     if not service.ready:
         raise Problem(503, "not-ready", "Not ready", "the server warms up", headers={"Retry-After": "1"})
     for index in service.indexes.by_name.values():
         index.call(lambda engine: engine.documents(limit=1))
+    if since := service.follower_state.not_followed_since:
+        raise Problem(503, "not-followed", "Not followed", f"changes of the folder are not followed since {since}")
     return JSONResponse({"status": "ready"})
 
 

@@ -9,6 +9,7 @@ import { addressOf, CLOSED, Page, readState } from "/static/state.js";
 import { Thread } from "/static/thread.js";
 
 const POLL = 1500; // milliseconds between two looks at a folder that is being indexed
+const QUIET_POLL = 15_000; // at one that is followed
 const KEYS = [
   ["/", "Go to the question"],
   ["j, k", "Next, previous passage"],
@@ -123,13 +124,13 @@ function App() {
     if (index) getJson("/api/status", { index }).then(setStatus, setProblem);
   }, [index, changed]);
   useEffect(() => {
-    if (!status?.indexing) return undefined;
+    if (!status?.follows) return undefined;
     const look = () =>
       getJson("/api/status", { index }).then((next) => {
         setStatus(next);
-        if (!next.indexing) reload();
+        if (next.generation !== status.generation) reload();
       }, setProblem);
-    const timer = setTimeout(look, POLL);
+    const timer = setTimeout(look, status.indexing || status.not_followed_since ? POLL : QUIET_POLL);
     return () => clearTimeout(timer);
   }, [status]);
   useEffect(() => {
@@ -203,6 +204,8 @@ function App() {
         ${problem &&
         html`<div class="problem" role="alert"><p>${problem.message}</p><button onClick=${reload}>Try again</button></div>`}
         ${status?.indexing && html`<${Indexing} ...${status.indexing} />`}
+        ${status?.not_followed_since &&
+        html`<p class="problem" role="status">The folder is not followed since ${new Date(status.not_followed_since).toLocaleString()}: later changes may be missing.</p>`}
         ${listed ? html`<${Documents} />` : begun ? html`<${Thread} />` : html`<${Home} composer=${composer} />`}
         ${begun && !listed && html`<div class="dock">${composer}</div>`}
       </main>
