@@ -1,8 +1,8 @@
 """The numbers that decide what a search finds and in which order, with their units.
 
-They were chosen by macro-averaged recall on the English development sets (``benchmarks/rules.py``, the log). The date
-after each group is that of the last comparison. Comparisons give another value, ``dataclasses.replace(WEIGHTS, ...)``,
-to :class:`lmkrag.engine.Engine`.
+They were chosen on the English development sets (``benchmarks/rules.py``, the log) and on questions in other words than
+the text's (``benchmarks/real.py``). The date after each group is that of the last comparison. Comparisons give another
+value, ``dataclasses.replace(WEIGHTS, ...)``, to :class:`lmkrag.engine.Engine`.
 """
 
 from dataclasses import dataclass
@@ -22,32 +22,28 @@ class Weights:
     expanded_per_result: int = 4
     """Candidates whose neighbours become candidates per result, at least."""
 
-    # Fusion (2026-11-22)
-    lexical: float = 0.15
+    # Fusion (2026-11-26)
+    lexical: float = 0.11
     """Weight of BM25, divided by the best score of the query, beside a similarity of weight 1."""
-    lexical_neighbour: float = 0.3
-    """Share of the next sentences' BM25 that a sentence gets."""
     neighbourhoods: tuple[tuple[int, float], ...] = ((4, 0.7), (12, 0.5))
     """(sentences to each side, weight of the best score there)."""
     paragraph: float = 1.0
     """Weight of the best score in the sentence's paragraph."""
     document: float = 1.0
     """Weight of the best score in the sentence's document."""
-    title: float = 0.3
-    """Share of its score that a sentence gains when the query names all words of its document's title."""
     document_words: float = 0.25
     """Share of its score that a sentence loses when its document has none of the query's words."""
     navigation: float = 0.1
     """Share of their scores that entries of tables of contents and links keep: they repeat what they lead to."""
 
-    # The document that a query names (2026-11-22)
+    # The document that a query names (2026-11-26)
     opening: int = 250
     """Words at a document's beginning that may name it: a contract's parties, a report's company and year."""
     opening_share: float = 0.25
     """Share of a short document's words that is its opening."""
     min_opening: int = 30
     """Words that an opening has at least."""
-    document_margin: float = 0.1
+    document_margin: float = 0.2
     """Share of the query's words by which a document must be ahead of all others to be the one that is named."""
     common_share: float = 0.2
     """A word in the openings of more documents than this share of them names none."""
@@ -90,7 +86,7 @@ class Weights:
     reranked: int = 16
     """Passages that are re-ranked, at most."""
 
-    # Passages (2026-11-23)
+    # Passages (2026-11-26)
     paragraph_chars: int = 300
     """Characters of a paragraph that is returned whole, at most."""
     lead_chars: int = 600
@@ -103,7 +99,7 @@ class Weights:
     """Characters of a function or block of code, at most, to be returned whole."""
     touching: int = 8
     """Spans, the best ones, that become one passage with a better one that they touch."""
-    max_merged_chars: int = 300
+    max_merged_chars: int = 450
     """Characters of a passage made of spans that only touch, at most."""
     max_extension_chars: int = 100
     """Characters by which a passage grows for a lesser one that overlaps it, at most; else that one is cut off."""
