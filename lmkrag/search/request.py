@@ -241,6 +241,7 @@ def _check(name: str, value: object, option: Option, default: object) -> None:
             raise UsageError(f"{name} must be at least 1, not {value}")
         if int(value) > option.most:
             raise UsageError(f"{name} must be at most {option.most:,}, not {value:,}")
-    elif option.kind == "number":
-        if not (isinstance(value, Real) and not isinstance(value, bool) and 0 < value <= option.most):
-            raise UsageError(f"{name} must be a positive number of at most {option.most:,}, not {str(value)[:50]}")
+    elif option.kind == "number" and not (
+        isinstance(value, Real) and not isinstance(value, bool) and 0 < value <= option.most
+    ):
+        raise UsageError(f"{name} must be a positive number of at most {option.most:,}, not {str(value)[:50]}")
