@@ -7,7 +7,7 @@ option is a field of it and a line of :class:`SearchOptions` or :class:`AskOptio
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from numbers import Integral, Real
-from typing import Any, Literal, NamedTuple, TypedDict, get_args
+from typing import Any, Literal, NamedTuple, TypedDict, cast, get_args
 
 from lmkrag.errors import UsageError
 from lmkrag.json_values import replace_surrogates
@@ -242,6 +242,6 @@ def _check(name: str, value: object, option: Option, default: object) -> None:
         if int(value) > option.most:
             raise UsageError(f"{name} must be at most {option.most:,}, not {value:,}")
     elif option.kind == "number" and not (
-        isinstance(value, Real) and not isinstance(value, bool) and 0 < value <= option.most
+        isinstance(value, Real) and not isinstance(value, bool) and 0 < cast(float, value) <= option.most
     ):
         raise UsageError(f"{name} must be a positive number of at most {option.most:,}, not {str(value)[:50]}")

@@ -62,8 +62,6 @@ class Workers:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
 
-Result = TypeVar("Result")
-
 _logger = logging.getLogger(__name__)
 
 
