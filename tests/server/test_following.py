@@ -82,7 +82,7 @@ def test_the_pause_grows(followed, tmp_path):
 
 
 def test_a_folder_that_another_process_writes_to(followed, tmp_path):
-    running, client = followed
+    _, client = followed
     with lock_index(Path(status(client)["path"])):
         (tmp_path / "notes" / "lamp.md").write_text("The lamp is trimmed at dawn.\n")
         until(lambda: status(client)["not_followed_since"])
