@@ -41,6 +41,16 @@ def carry_over(before: str, question: str) -> str:
     return f"{question} ({before})"
 
 
+def list_readings(before: str, title: str, question: str) -> list[str]:
+    """Return what a follow-up may ask: with the title of the document quoted before, and alone or with what it omits.
+
+    >>> list_readings("How do I request leave?", "Handbook", "Who signs it off?")
+    ['Who signs it off?', 'Who signs it off? (Handbook)']
+    """
+    titled = f"{question} ({title})"
+    return [titled, carry_over(before, question)] if _FOLLOWS.match(question) else [question, titled]
+
+
 class Conversation:
     """Asks an engine question after question.
 
@@ -80,10 +90,7 @@ class Conversation:
         if self._last is None:
             return question
         quoted = self._last.citations[0].span if self._last.citations else self._last.spans[0]
-        candidates = [question, f"{question} ({quoted.title})"]
-        if _FOLLOWS.match(question):
-            candidates = [*candidates[1:], carry_over(self._topic or question, question)]
-        return max(candidates, key=self._weigh)
+        return max(list_readings(self._topic or question, quoted.title, question), key=self._weigh)
 
     def _weigh(self, question: str) -> float:
         options: dict[str, Any] = dict(self._options)

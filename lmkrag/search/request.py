@@ -4,6 +4,7 @@ Python, the command line, HTTP, MCP, LangChain and LlamaIndex make their argumen
 option is a field of it and a line of :class:`SearchOptions` or :class:`AskOptions`, whose names type checkers need.
 """
 
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from numbers import Integral, Real
@@ -241,7 +242,9 @@ def _check(name: str, value: object, option: Option, default: object) -> None:
             raise UsageError(f"{name} must be at least 1, not {value}")
         if int(value) > option.most:
             raise UsageError(f"{name} must be at most {option.most:,}, not {value:,}")
-    elif option.kind == "number" and not (
-        isinstance(value, Real) and not isinstance(value, bool) and 0 < cast(float, value) <= option.most
-    ):
-        raise UsageError(f"{name} must be a positive number of at most {option.most:,}, not {str(value)[:50]}")
+    elif option.kind == "number" and not _is_positive(value):
+        raise UsageError(f"{name} must be a positive number, not {str(value)[:50]}")
+
+
+def _is_positive(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, bool) and 0 < cast(float, value) <= sys.float_info.max

@@ -22,7 +22,7 @@ from lmkrag.search.filters import explain_filter
 from lmkrag.search.outline import outline
 from lmkrag.search.request import DEFAULT_CONTEXT, SearchOptions, find_options, option_of, to_pydantic
 from lmkrag.serialization import answer_to_json
-from lmkrag.server.asking import answer, find_spans
+from lmkrag.server.asking import answer, find_evidence
 from lmkrag.server.excerpts import Excerpt, read_excerpt
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.mcp_replies import (
@@ -202,9 +202,9 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
     async def ask(question: _Query, filter: _Filter = None, index: _Index = None) -> AnswerWithQuotations:
         """Answer a question from the user's documents, every statement with the words it rests on."""
         served = indexes.find(index)
-        spans = await find_spans(served, reader, question, {"filter": filter})
-        await _check_filter(served, filter, spans)
-        record = answer_to_json(question, await answer(served, reader, question, spans))
+        evidence = await find_evidence(served, reader, question, {"filter": filter})
+        await _check_filter(served, filter, evidence.spans)
+        record = answer_to_json(question, await answer(served, evidence))
         return AnswerWithQuotations.model_validate({**record, "answer": record["text"]})
 
 

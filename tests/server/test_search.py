@@ -4,9 +4,12 @@ import json
 
 import pytest
 
-from lmkrag import Engine, RemoteEngine
+from lmkrag import Document, Engine, RemoteEngine
 from lmkrag.readers.extractive import ExtractiveReader
+from lmkrag.search.searcher import Searcher
 from lmkrag.serialization import answer_to_json, to_json
+from lmkrag.server.asking import answer, find_evidence
+from lmkrag.server.schemas import PriorCitation
 
 QUESTION = "how is leave accrued?"
 
@@ -169,3 +172,83 @@ def test_blocks_history_and_words_of_a_span(client):
     assert said["blocks"] and said["question"] == "And on what day of the month?"
     assert {span["doc_id"] for span in said["spans"][:2]} == {"lighthouse-handbook.md"}  # nothing else says of what
     assert client.post("/api/ask", json={"question": "x", "history": [["q", "a"]] * 21}).status_code == 422
+
+
+@pytest.fixture
+def libraries(tmp_path):
+    """An index of public and private documents, and the server's view of it."""
+    from lmkrag.server.workers import Workers
+
+    from lmkrag.server.indexes import ServedIndexes
+    from lmkrag.server.settings import ServerLimits
+
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        secret = "The takeover of Brinmore closes in May. The price of Brinmore is nine million.\n"
+        engine.add(Document("private/plan.md", "plan.md", f"# Brinmore takeover\n\n{secret}", "Brinmore takeover"))
+        public = "The library opens at nine. The library lends forty books to a reader. Fines are paid at the desk.\n"
+        engine.add(Document("public/rules.md", "rules.md", f"# Library rules\n\n{public}", "Library rules"))
+    workers = Workers(ServerLimits())
+    served = ServedIndexes({"docs": tmp_path / "index"}, workers)
+    yield served.find("docs")
+    workers.close()
+    served.close()
+
+
+async def test_a_follow_up_keeps_the_filter(libraries):
+    history = [("When does the takeover of Brinmore close?", "In May.")]
+    cited = [PriorCitation(doc_id="private/plan.md", start=21)]
+    for citations in ([], cited):
+        evidence = await find_evidence(
+            libraries,
+            ExtractiveReader(),
+            "And at what price?",
+            {"filter": "path=public/*"},
+            history=history,
+            citations=citations,
+        )
+        assert "takeover" not in evidence.question.partition("(When")[0]
+        assert "Brinmore takeover" not in evidence.question
+        assert {span.doc_id for span in evidence.spans} <= {"public/rules.md"}
+
+
+async def test_with_the_citations_a_follow_up_is_one_search(libraries, monkeypatch):
+    searches: list[list[str]] = []
+    search = Searcher.search
+
+    def record(self, queries, *arguments, **options):
+        searches.append(list(queries))
+        return search(self, queries, *arguments, **options)
+
+    monkeypatch.setattr(Searcher, "search", record)
+    history = [("When does the library open?", "At nine.")]
+    first = await find_evidence(libraries, ExtractiveReader(), "How many books does it lend?", {}, history=history)
+    assert len(searches) == 2  # the last answer is made again
+    (cited,) = (await answer(libraries, first)).citations[:1]
+    searches.clear()
+    second = await find_evidence(
+        libraries,
+        ExtractiveReader(),
+        "How many books does it lend?",
+        {},
+        history=history,
+        citations=[PriorCitation(doc_id=cited.span.doc_id, start=cited.start)],
+    )
+    assert len(searches) == 1
+    assert second.spans[0].doc_id == "public/rules.md"
+    assert (cited.span.doc_id, cited.start) not in [
+        (other.span.doc_id, other.start) for other in (await answer(libraries, second)).citations
+    ]
+
+
+def test_a_streamed_follow_up_names_the_question_as_it_was_asked(client):
+    first = client.post("/api/ask", json={"question": "how is leave accrued?"}).json()
+    body = {
+        "question": "And who approves it?",
+        "history": [["how is leave accrued?", first["text"]]],
+        "citations": first["citations"],
+        "stream": True,
+    }
+    events = client.post("/api/ask", json=body).text
+    said = json.loads(events.rpartition("event: answer")[2].partition("data: ")[2].splitlines()[0])
+    assert said["question"] == "And who approves it?"
+    assert said["citations"][0]["doc_id"] == "lighthouse-handbook.md"

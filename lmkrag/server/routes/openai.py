@@ -12,9 +12,13 @@ from pydantic import BaseModel, Field, StrictBool
 
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError
-from lmkrag.readers.base import Exchange, Reader
+from lmkrag.readers.base import Exchange
 from lmkrag.results import Answer, Citation
+<<<<<<< HEAD
 from lmkrag.server.asking import Event, answer, find_spans, make_standalone, stream_events
+=======
+from lmkrag.server.asking import Evidence, answer, find_evidence
+>>>>>>> first-server
 from lmkrag.server.indexes import ServedIndex
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_QUERY
@@ -71,14 +75,13 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
     """Answer the last question of a conversation from an index's documents; earlier messages explain it."""
     index = service.indexes.find(body.model)
     history, question = read_conversation(body.messages)
-    standalone, reader = await make_standalone(index, service.reader, history, question)
-    spans = await find_spans(index, reader, standalone, {})
+    evidence = await find_evidence(index, service.reader, question, {}, history=history)
     base = str(request.base_url)
     reply = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": index.name}
     if body.stream:
-        response: Response = stream_events(_chunks(index, reader, standalone, spans, base, reply))
+        response: Response = stream_events(_chunks(index, evidence, base, reply))
         return response
-    said = await answer(index, reader, standalone, spans)
+    said = await answer(index, evidence)
     message = {"role": "assistant", "content": said.text, "refusal": None, "annotations": _annotate(said, index, base)}
     return {
         **reply,
@@ -99,15 +102,13 @@ def _count_usage(engine: Engine, question: str, text: str) -> dict[str, int]:
     }
 
 
-async def _chunks(
-    index: ServedIndex, reader: Reader, question: str, spans: Sequence[Any], base: str, reply: dict[str, Any]
-) -> AsyncIterator[Event]:
+async def _chunks(index: ServedIndex, evidence: Evidence, base: str, reply: dict[str, Any]) -> AsyncIterator[Event]:
     def chunk(delta: dict[str, Any], finish: str | None = None) -> Event:
         choice = {"index": 0, "delta": delta, "finish_reason": finish, "logprobs": None}
         return "", {**reply, "object": "chat.completion.chunk", "choices": [choice]}
 
     yield chunk({"role": "assistant", "content": ""})
-    stream = reader.astream(question, spans)
+    stream = evidence.reader.astream(evidence.question, evidence.spans)
     try:
         async for piece in stream:
             yield chunk({"content": piece})

@@ -6,7 +6,11 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from lmkrag.serialization import to_json
+<<<<<<< HEAD
 from lmkrag.server.asking import answer, answer_events, answer_reply, find_spans, make_standalone, stream_events
+=======
+from lmkrag.server.asking import answer, answer_events, answer_reply, find_evidence
+>>>>>>> first-server
 from lmkrag.server.schemas import (
     AnswerReply,
     AskBody,
@@ -53,12 +57,13 @@ async def search_batch(body: BatchBody, service: TheService) -> Any:
 async def ask(body: AskBody, service: TheService) -> Any:
     """Answer a question from the documents, with citations; with `stream`, as server-sent events."""
     index = service.indexes.find(body.index)
-    question, reader = await make_standalone(index, service.reader, body.history, body.question)
-    spans = await find_spans(index, reader, question, body.options())
+    evidence = await find_evidence(
+        index, service.reader, body.question, body.options(), history=body.history, citations=body.citations
+    )
     if body.stream:
-        response: Response = stream_events(answer_events(index, reader, question, spans, blocks=body.blocks))
+        response: Response = stream_events(answer_events(index, body.question, evidence, blocks=body.blocks))
         return response
-    reply = await answer(index, reader, question, spans)
+    reply = await answer(index, evidence)
     return answer_reply(body.question, reply, blocks=body.blocks)
 
 
