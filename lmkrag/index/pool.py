@@ -204,7 +204,8 @@ class IndexReader:
         """Refuse another index in this one's place, unless the same encoder made it."""
         if connection is None:
             with contextlib.closing(catalog.connect(self.path / CATALOG)) as opened:
-                return self.check_encoder(opened)
+                self.check_encoder(opened)
+            return
         if EncoderSpec(**json.loads(catalog.read_meta(connection)["encoder"])) != self.encoder:
             self._identity = None
             raise IndexMismatch(f"{self.path}: replaced by an index of another encoder; open it again")
