@@ -161,7 +161,7 @@ class Engine:
         documents = make_source(
             source, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode
         )
-        return ingest(self._store, lambda: self.encoders.encoder, documents, progress=progress)
+        return ingest(self._store, lambda: self.encoders.encoder_of(self._store.encoder), documents, progress=progress)
 
     def remove(self, doc_ids: str | Iterable[str] | None = None, *, filter: "Filter | None" = None) -> int:
         """Remove documents by their ids or by a filter, with what is attached to them; return how many.

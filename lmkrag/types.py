@@ -208,7 +208,10 @@ class Skipped:
 
 @dataclass(frozen=True, slots=True)
 class IndexReport:
-    """What one ``add`` did. The counts are documents, except ``sentences`` and ``characters``."""
+    """What one ``add`` did. The counts are documents, except ``sentences`` and ``characters``.
+
+    ``warnings`` say what the user should know, such as that an encoder was chosen by language.
+    """
 
     added: int = 0
     updated: int = 0
@@ -218,6 +221,7 @@ class IndexReport:
     sentences: int = 0
     characters: int = 0
     seconds: float = 0.0
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

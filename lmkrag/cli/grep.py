@@ -129,7 +129,7 @@ def _search_index(
     store, loaded = open_index(index, create=True)
     with Engine(store, loaded) as engine:
         remaining, unindexed = catch_up(
-            store, lambda: engine.encoders.encoder, folder, meaning, include=include, exclude=exclude
+            store, lambda: engine.encoders.encoder_of(store.encoder), folder, meaning, include=include, exclude=exclude
         )
         options: dict[str, Any] = {"top_k": top, "filter": only_file}
         spans = engine.search(meaning, **options)
@@ -137,7 +137,7 @@ def _search_index(
             with tempfile.TemporaryDirectory() as scratch:
                 temporary, _ = open_index(f"{scratch}/index", create=True, encoder=engine.encoders.encoder)
                 with Engine(temporary, engine.encoders.encoder) as scratch_engine:
-                    encode_files(temporary, lambda: engine.encoders.encoder, unindexed)
+                    encode_files(temporary, lambda: engine.encoders.encoder_of(store.encoder), unindexed)
                     spans += scratch_engine.search(meaning, **options)
             spans = sorted(spans, key=lambda span: -span.score)[:top]
     if remaining:

@@ -91,8 +91,6 @@ def index(
         if not path.is_dir():
             raise UsageError(f"{path}: not a directory; --watch follows directories")
     opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder}
-    if encoder is None:
-        opening["encoder"] = choose_encoder(sources, Path(index_path), include=include, exclude=exclude)
     adding: dict[str, Any] = {"include": include, "exclude": exclude, "ray": ray, "follow_links": follow_links}
     if watch:
         with Engine.open(index_path, create=True, **opening) as engine:
@@ -101,19 +99,6 @@ def index(
     with Engine.open(index_path, create=True, **opening) as engine, following_progress() as progress, keeping_output():
         report = engine.add(sources, progress=progress, prune=prune, **adding)
     finish(report, index_path, strict=strict, as_json=as_json)
-
-
-def choose_encoder(
-    paths: Sequence[Path], index: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = ()
-) -> str | None:
-    """Return the encoder of a new index, by the languages of its files, and say so; None for the default one."""
-    from lmkrag.index.store import IndexStore
-    from lmkrag.ingest.languages import choose_encoder as choose
-
-    chosen = None if IndexStore.exists(index) else choose(paths, include=include, exclude=exclude)
-    if chosen is not None:
-        click.echo(f"not all in English: encoder {chosen}", err=True)
-    return chosen
 
 
 def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], *, as_json: bool) -> None:
@@ -208,7 +193,9 @@ def following_progress(*, as_json: bool = False) -> "Iterator[Progress]":
 
 
 def explain_report(report: IndexReport, index_path: str) -> None:
-    """Say what a run did, and what it left out."""
+    """Say what a run did, what it left out, and what it warns of."""
+    for warning in report.warnings:
+        click.echo(f"lmkrag: warning: {one_line(warning)}", err=True)
     if len(report.skipped) <= _LISTED:
         for skipped in report.skipped:
             click.echo(f"skipped {one_line(skipped.path)}: {one_line(skipped.reason)}", err=True)

@@ -13,7 +13,6 @@ import click
 from click.core import ParameterSource
 
 from lmkrag.cli.ask import reader_options, take_reader
-from lmkrag.cli.index import choose_encoder
 from lmkrag.cli.output import DEFAULT_INDEX, Switch, find_default_index, rerank_model_option
 from lmkrag.errors import MissingExtra, UsageError
 
@@ -151,7 +150,7 @@ def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path]:
     index = cached_index(folders)
 
     def check() -> None:
-        with Engine.open(index, create=True, encoder=choose_encoder(folders, index)) as engine:
+        with Engine.open(index, create=True) as engine:
             _ = engine.encoders.encoder  # loaded, and compared with what made the index
 
     use_cached(index, check)

@@ -57,6 +57,13 @@ class IndexEncoders:
         self._waiting: list[_Waiting] = []  # questions to be encoded next
         self._encodes = threading.Lock()
 
+    def encoder_of(self, spec: EncoderSpec) -> "LandmarkEncoder":
+        """Return the encoder that the index has recorded now: its first documents may have changed it."""
+        with self._guard:
+            if spec != self._spec:
+                self._spec, self._encoder, self._light = spec, None, None
+            return self.encoder
+
     @property
     def name(self) -> str:
         """The name of the encoder."""

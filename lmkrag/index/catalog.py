@@ -130,6 +130,13 @@ def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
     return meta
 
 
+def write_encoder(connection: sqlite3.Connection, encoder: str) -> None:
+    """Record another encoder, as JSON."""
+    meta = {**read_meta(connection), "encoder": encoder}
+    values = [(encoder, "encoder"), (_checksum_fixed(meta), "checksum")]
+    connection.executemany("UPDATE meta SET value = ? WHERE key = ?", values)
+
+
 def _checksum_fixed(meta: dict[str, str]) -> str:
     return checksum("meta", "\0".join(meta[key] for key in _FIXED).encode()).hex()
 

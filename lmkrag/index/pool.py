@@ -59,7 +59,7 @@ class IndexReader:
     def __init__(self, path: Path, encoder: EncoderSpec) -> None:
         """Take an index directory and the encoder that made it; nothing is opened before the first snapshot."""
         self.path = path
-        self._encoder = encoder
+        self.encoder = encoder
         self._closed = False
         self._reset()
 
@@ -190,7 +190,7 @@ class IndexReader:
         self._forget()
         self._identity = identity
         if replaced:
-            self._check_encoder()
+            self.check_encoder()
 
     def _stat(self) -> os.stat_result:
         try:
@@ -200,11 +200,13 @@ class IndexReader:
         except OSError as error:
             raise StorageError(f"{self.path}: can't be read ({error})") from error
 
-    def _check_encoder(self) -> None:
+    def check_encoder(self, connection: sqlite3.Connection | None = None) -> None:
         """Refuse another index in this one's place, unless the same encoder made it."""
-        with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
-            recorded = json.loads(catalog.read_meta(connection)["encoder"])
-        if EncoderSpec(**recorded) != self._encoder:
+        if connection is None:
+            with contextlib.closing(catalog.connect(self.path / CATALOG)) as opened:
+                self.check_encoder(opened)
+            return
+        if EncoderSpec(**json.loads(catalog.read_meta(connection)["encoder"])) != self.encoder:
             self._identity = None
             raise IndexMismatch(f"{self.path}: replaced by an index of another encoder; open it again")
 
@@ -246,6 +248,7 @@ class IndexReader:
             newest = self._state  # read once: another thread may put a newer one there
             if generation == newest.generation:
                 return newest
+            self.check_encoder(connection)
             documents = catalog.read_ranges(connection)
             try:
                 live = tuple(

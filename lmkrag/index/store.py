@@ -36,6 +36,7 @@ from lmkrag.system import FileStamp, renew_in_forks
 from lmkrag.types import IndexStatus
 
 _NEW_CATALOG = "catalog.new"
+_CHOOSES = "chooses_encoder"  # in the catalog of an index whose encoder nobody named
 _SHARDS = "shards.json"  # of an index that a development version divided into several
 _LEFTOVERS = {"segments", "write.lock", *(_NEW_CATALOG + end for end in ("", "-wal", "-shm", "-journal"))}
 
@@ -43,10 +44,11 @@ _LEFTOVERS = {"segments", "write.lock", *(_NEW_CATALOG + end for end in ("", "-w
 class IndexStore:
     """An index directory. One process writes, inside :meth:`writing`; ``reader`` gives snapshots to any number."""
 
-    def __init__(self, path: Path, encoder: EncoderSpec, recipe: Recipe) -> None:
+    def __init__(self, path: Path, encoder: EncoderSpec, recipe: Recipe, *, chooses_encoder: bool = False) -> None:
         """Take what :meth:`open` or :meth:`create` found."""
         self.path = path
         self.encoder = encoder
+        self.chooses_encoder = chooses_encoder  # with its first documents
         self.recipe = recipe
         self.reader = IndexReader(path, encoder)
         self.renew_locks()
@@ -57,13 +59,20 @@ class IndexStore:
         self._writer = threading.Lock()
 
     @classmethod
-    def create(cls, path: Path, *, encoder: EncoderSpec, recipe: str | Recipe | None = None) -> Self:
-        """Make an empty index in a new or empty directory."""
+    def create(
+        cls,
+        path: Path,
+        *,
+        encoder: EncoderSpec,
+        recipe: str | Recipe | None = None,
+        chooses_encoder: bool = False,
+    ) -> Self:
+        """Make an empty index in a new or empty directory; its first documents may change an encoder nobody named."""
         if path.exists() and (not path.is_dir() or not {entry.name for entry in path.iterdir()} <= _LEFTOVERS):
             raise UsageError(f"{path}: not empty and not an index; choose another directory")
         chosen = recipe if isinstance(recipe, Recipe) else load_recipe(recipe or DEFAULT_RECIPE)
         check_factory(chosen, encoder.dimensions)
-        store = cls(path, encoder, chosen)
+        store = cls(path, encoder, chosen, chooses_encoder=chooses_encoder)
         try:
             (path / "segments").mkdir(parents=True, exist_ok=True)
             with store.locked():
@@ -79,6 +88,8 @@ class IndexStore:
         new = self.path / _NEW_CATALOG
         new.unlink(missing_ok=True)
         meta = {"encoder": json.dumps(asdict(self.encoder)), "recipe": recipe_to_json(self.recipe)}
+        if self.chooses_encoder:
+            meta[_CHOOSES] = "1"
         with contextlib.closing(catalog.connect(new, create=True)) as connection:
             catalog.create_schema(connection, meta)
         sync(new)
@@ -103,8 +114,9 @@ class IndexStore:
         reader = IndexReader(path, EncoderSpec(name="", fingerprint="", dimensions=0))
         try:
             with reader.connection() as connection:
-                encoder, recorded = read_recorded(path, catalog.read_meta(connection), recipe)
-                return cls(path, encoder, recorded)
+                meta = catalog.read_meta(connection)
+                encoder, recorded = read_recorded(path, meta, recipe)
+                return cls(path, encoder, recorded, chooses_encoder=_CHOOSES in meta)
         except sqlite3.OperationalError as error:
             raise wrap_error(path, error) from error
         except (sqlite3.Error, KeyError, ValueError, TypeError, IndexCorrupt) as error:
@@ -137,6 +149,7 @@ class IndexStore:
         """
         with self.locked():
             try:
+                self.reader.check_encoder()
                 self._collect_orphans()
                 yield
             except sqlite3.DatabaseError as error:
@@ -159,6 +172,13 @@ class IndexStore:
                 yield
         finally:
             self._writer.release()
+
+    def change_encoder(self, encoder: EncoderSpec) -> None:
+        """Record another encoder, inside :meth:`writing`, in an index without documents."""
+        with self.transaction() as connection:
+            catalog.write_encoder(connection, json.dumps(asdict(encoder)))
+            catalog.next_generation(connection)
+            self.encoder = self.reader.encoder = encoder
 
     def stage_segment(self, vectors: Sequence[Vectors], words: Tables, structure: Tables) -> SegmentFile:
         """Write vectors, words and structure to a durable segment; it exists once :meth:`commit` names it.

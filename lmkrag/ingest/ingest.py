@@ -1,15 +1,13 @@
 """Ingestion: read the changed documents of a source, encode them, commit them in batches."""
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from lmkrag.encoder.spec import DEFAULT_ENCODER, MULTILINGUAL_ENCODER
 from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.store import IndexStore
-from lmkrag.ingest.languages import MIN_FOREIGN
+from lmkrag.ingest.languages import warn_of_languages
 from lmkrag.ingest.pipeline import SourceDocument, encode_documents
 from lmkrag.ingest.report import Progress, Run
 from lmkrag.ingest.sources import Source, find_known, find_lost_files, load_files, read_known
@@ -21,8 +19,6 @@ if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode
 
 GetEncoder = Callable[[], "LandmarkEncoder"]
 """Gives the encoder; called only when there is something to encode."""
-
-_logger = logging.getLogger(__name__)
 
 
 def ingest(store: IndexStore, encoder: GetEncoder, source: Source, *, progress: Progress | None = None) -> IndexReport:
@@ -47,16 +43,7 @@ def ingest(store: IndexStore, encoder: GetEncoder, source: Source, *, progress: 
             store.merge_small()
         if run.removed:
             store.commit_removed(run.removed)
-        if store.encoder.name == DEFAULT_ENCODER and run.foreign > MIN_FOREIGN * (run.added + run.updated):
-            _logger.warning(
-                "%d of %d documents are not in English, which %s reads: make the index with encoder %s, or change it "
-                "by lmkrag index-tools reindex --encoder %s",
-                run.foreign,
-                run.added + run.updated,
-                DEFAULT_ENCODER,
-                MULTILINGUAL_ENCODER,
-                MULTILINGUAL_ENCODER,
-            )
+        warn_of_languages(store, run)
         return run.report()
 
 

@@ -1,55 +1,74 @@
-"""Choose the encoder of a new index by the languages of its files."""
+"""Choose the encoder of a new index by the languages of its first documents."""
 
-from collections.abc import Sequence
-from itertools import islice
-from pathlib import Path
+from collections.abc import Iterable, Iterator, Sequence
 
-from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
+from lmkrag.encoder.index_encoder import load_new_encoder
+from lmkrag.encoder.spec import DEFAULT_ENCODER, MULTILINGUAL_ENCODER
 from lmkrag.errors import DocumentError
 from lmkrag.formats.isolated import IsolatedLoader
-from lmkrag.ingest.walk import Found, walk
+from lmkrag.index.store import IndexStore
+from lmkrag.ingest.report import Run
+from lmkrag.ingest.walk import Found
 from lmkrag.sentences.languages import document_language
-from lmkrag.specs import ENGLISH
+from lmkrag.specs import CODE, ENGLISH
+from lmkrag.types import Document
 
-MIN_FOREIGN = 0.2
-"""The least share of the characters in other languages than English for the multilingual encoder."""
+SAMPLED = 24
+"""The most documents that are looked at."""
 
+_MIN_FOREIGN = 0.2  # share of other languages than English that takes the multilingual encoder
 _PROSE = frozenset(
     [
         *(".txt", ".md", ".rst", ".adoc", ".tex", ".org", ".html", ".htm", ".pdf"),
         *(".docx", ".odt", ".odp", ".rtf", ".pptx", ".epub", ".eml", ".srt", ".vtt"),
     ]
 )
-_LISTED, _SAMPLED = 10_000, 24  # files that are looked for, and of those that are read
 _MAX_BYTES = 2 << 20
-_MOST = 2_000  # characters of a file that count
+_MOST = 2_000  # characters of a document that count
 
 
-def choose_encoder(sources: Sequence[Path], *, include: Sequence[str] = (), exclude: Sequence[str] = ()) -> str | None:
-    """Return the multilingual encoder where a sample of the files is not mostly English; None for the default one.
-
-    Files of prose are sampled; source code and tables have no language.
-
-    Args:
-        sources: files and directories.
-        include: globs; only files that match.
-        exclude: globs; no files that match.
-
-    Raises:
-        UsageError: a source does not exist, or a glob can't be parsed.
-    """
-    items = (item for source in sources for item in walk(source, include=include, exclude=exclude))
-    files = [
-        item
-        for item in islice(items, _LISTED)
-        if isinstance(item, Found) and item.path.suffix.lower() in _PROSE and item.stamp.size <= _MAX_BYTES
-    ]
-    counts = {True: 0, False: 0}
+def sample_files(files: Sequence[Found]) -> Iterator[Document]:
+    """Read some of the files that hold prose, evenly spread; source code and tables have no language."""
+    prose = [file for file in files if file.path.suffix.lower() in _PROSE and file.stamp.size <= _MAX_BYTES]
     with IsolatedLoader() as loader:
-        for file in files[:: max(1, len(files) // _SAMPLED)]:
+        for file in prose[:: len(prose) // SAMPLED + 1]:
             try:
-                document = loader.load(file.path, file.doc_id)
+                yield loader.load(file.path, file.doc_id)
             except DocumentError:
                 continue
-            counts[document_language(document.text, document.kind) == ENGLISH] += min(len(document.text), _MOST)
-    return MULTILINGUAL_ENCODER if counts[False] > MIN_FOREIGN * sum(counts.values()) else None
+
+
+def choose_encoder(store: IndexStore, run: Run, sample: Iterable[Document]) -> None:
+    """Record the multilingual encoder in a new index whose first documents are not mostly English, and warn of it.
+
+    An index that has documents keeps its encoder, as does one that was opened with ``encoder=``.
+
+    Args:
+        store: inside its :meth:`~lmkrag.index.store.IndexStore.writing`.
+        run: that gets the warning.
+        sample: some of the documents.
+    """
+    if run.known or not store.chooses_encoder:
+        return
+    counts = {True: 0, False: 0}
+    for document in sample:
+        language = document_language(document.text, document.kind)
+        if language != CODE:
+            counts[language == ENGLISH] += min(len(document.text), _MOST)
+    foreign = counts[False] / max(1, sum(counts.values()))
+    name = MULTILINGUAL_ENCODER if foreign > _MIN_FOREIGN else DEFAULT_ENCODER
+    if name != store.encoder.name:
+        store.change_encoder(load_new_encoder(name).spec)
+    if name == MULTILINGUAL_ENCODER:
+        run.warnings.append(f"{foreign:.0%} of the text sampled is not in English: encoder {name} was chosen")
+
+
+def warn_of_languages(store: IndexStore, run: Run) -> None:
+    """Warn where an index whose encoder reads English got documents in other languages."""
+    documents = run.added + run.updated
+    if store.encoder.name == DEFAULT_ENCODER and run.foreign > _MIN_FOREIGN * documents:
+        run.warnings.append(
+            f"{run.foreign} of {documents} documents are not in English, which {DEFAULT_ENCODER} reads: make the index "
+            f"with encoder {MULTILINGUAL_ENCODER}, or change it by lmkrag index-tools reindex --encoder "
+            f"{MULTILINGUAL_ENCODER}"
+        )

@@ -41,4 +41,4 @@ def open_index(
     if not create:
         raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
     chosen, loaded = load_recipe(recipe or DEFAULT_RECIPE), load_new_encoder(encoder)
-    return IndexStore.create(path, encoder=loaded.spec, recipe=chosen), loaded
+    return IndexStore.create(path, encoder=loaded.spec, recipe=chosen, chooses_encoder=encoder is None), loaded

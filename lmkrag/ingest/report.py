@@ -29,6 +29,7 @@ class Run:
         self.skipped: list[Skipped] = []
         self.touched: list[tuple[int, FileStamp]] = []  # document rows and the stamps that their files have now
         self.unreadable: list[SkippedFile] = []
+        self.warnings: list[str] = []
         self.total = self.foreign = 0  # bytes of sources, documents in other languages than English
         self._progress = progress
         self._done = self._inside = 0  # of sources that are done with, of the document that is being encoded
@@ -81,4 +82,5 @@ class Run:
             sentences=self.sentences,
             characters=self.characters,
             seconds=time.monotonic() - self._began,
+            warnings=tuple(self.warnings),
         )

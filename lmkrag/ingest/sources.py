@@ -15,6 +15,7 @@ from lmkrag.index.catalog import DocumentRow, SkippedFile
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import KEPT, find_changes, find_gone, find_named_changes
 from lmkrag.ingest.foreign_documents import from_foreign, is_foreign
+from lmkrag.ingest.languages import SAMPLED, choose_encoder, sample_files
 from lmkrag.ingest.long_text import load_long_text
 from lmkrag.ingest.pipeline import SourceDocument
 from lmkrag.ingest.report import Run
@@ -88,6 +89,7 @@ class Files:
             )
         run.unchanged, run.skipped = changes.unchanged, changes.skipped
         run.total = sum(file.stamp.size for file in changes.to_read)
+        choose_encoder(store, run, sample_files(changes.to_read))
         self._has_read, self._forgotten = bool(changes.to_read), changes.forgotten
         files = changes.to_read if self.encode is None else self.encode(changes.to_read, run)
         with IsolatedLoader() as loader:
@@ -113,8 +115,11 @@ class Documents:
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
         """Yield the documents that are new or changed."""
+        documents = iter(self.documents)
+        first = list(islice(documents, SAMPLED))
+        choose_encoder(store, run, first)
         digests: dict[str, str] = {}
-        for document in self.documents:
+        for document in chain(first, documents):
             digest = document.fingerprint or _fingerprint(document)
             row = run.known.get(document.doc_id)
             if document.doc_id in digests:
