@@ -4,12 +4,9 @@ import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any, NamedTuple
 
-<<<<<<< HEAD
 from sse_starlette import EventSourceResponse
 
-=======
 from lmkrag.engine import Engine
->>>>>>> first-server
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import AsyncAnswerStream, Exchange, LanguageModelReader, Reader
 from lmkrag.readers.extractive import ExtractiveReader, is_greeting
@@ -18,17 +15,13 @@ from lmkrag.search.filters import quote
 from lmkrag.search.request import SearchRequest
 from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.indexes import ServedIndex
-<<<<<<< HEAD
+from lmkrag.server.schemas import PriorCitation
 
 GRACE = 25.0
 """Seconds that streams may take to end when the server stops."""
 
 Event = tuple[str, Any]
 """The name of an event, empty for none, and its data; a string without a name is sent as it is."""
-=======
-from lmkrag.server.schemas import PriorCitation
-from lmkrag.server.streams import Event
->>>>>>> first-server
 
 
 class Evidence(NamedTuple):
@@ -133,33 +126,6 @@ async def answer_events(index: ServedIndex, asked: str, evidence: Evidence, *, b
 def answer_reply(question: str, answer: Answer, *, blocks: bool) -> dict[str, Any]:
     """Return an answer as JSON, with ``blocks`` also what is shown of it."""
     return answer_to_json(question, answer) | ({"blocks": answer.to_blocks()} if blocks else {})
-<<<<<<< HEAD
-
-
-async def make_standalone(
-    index: ServedIndex, reader: Reader, history: Sequence[Exchange], question: str
-) -> tuple[str, Reader]:
-    """Return a follow-up question as one that stands alone, and what reads its answer.
-
-    A language model rewrites it. Without one, or with a small one, the exchange before is answered again, to know what
-    was quoted.
-
-    Raises:
-        Problem: the search or the reader failed.
-    """
-    if not history:
-        return question, reader
-    from lmkrag.conversation import Conversation
-
-    def follow(engine: Any) -> tuple[str, Reader]:
-        model = reader if isinstance(reader, LanguageModelReader) else None
-        if model is not None and model.prompts.layout == "fenced":
-            return model.rewrite(history, question), model
-        conversation = Conversation(engine)
-        before = conversation.ask(history[-1][0])
-        return conversation.standalone(question), model or ExtractiveReader(quoted=before.citations)
-
-    return await index.run(follow)
 
 
 def stream_events(events: AsyncIterator[Event]) -> EventSourceResponse:
@@ -174,5 +140,3 @@ def stream_events(events: AsyncIterator[Event]) -> EventSourceResponse:
             await events.aclose()  # type: ignore[attr-defined]  # a generator; its reader stops with it
 
     return EventSourceResponse(encoded(), sep="\n", shutdown_grace_period=GRACE)
-=======
->>>>>>> first-server

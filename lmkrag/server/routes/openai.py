@@ -14,11 +14,7 @@ from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import Exchange
 from lmkrag.results import Answer, Citation
-<<<<<<< HEAD
-from lmkrag.server.asking import Event, answer, find_spans, make_standalone, stream_events
-=======
-from lmkrag.server.asking import Evidence, answer, find_evidence
->>>>>>> first-server
+from lmkrag.server.asking import Event, Evidence, answer, find_evidence, stream_events
 from lmkrag.server.indexes import ServedIndex
 from lmkrag.server.problems import Problem
 from lmkrag.server.schemas import MAX_QUERY

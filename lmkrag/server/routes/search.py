@@ -6,11 +6,7 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from lmkrag.serialization import to_json
-<<<<<<< HEAD
-from lmkrag.server.asking import answer, answer_events, answer_reply, find_spans, make_standalone, stream_events
-=======
-from lmkrag.server.asking import answer, answer_events, answer_reply, find_evidence
->>>>>>> first-server
+from lmkrag.server.asking import answer, answer_events, answer_reply, find_evidence, stream_events
 from lmkrag.server.schemas import (
     AnswerReply,
     AskBody,
