@@ -129,12 +129,10 @@ class FolderFollower:
         self._progress = None
 
     def __enter__(self) -> Self:
-        """Return the follower."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the process."""
         self._process.terminate()
         self._process.wait()

@@ -6,12 +6,10 @@ from contextlib import closing
 
 import numpy as np
 import pytest
-from lmkrag.index.shards import ShardedStore
 
 from lmkrag import Document, Engine
 from lmkrag.errors import IndexCorrupt, StorageError
 from lmkrag.index import catalog, codec
-from lmkrag.search.selection import FilterCache
 
 
 def change(index, *statements):
@@ -68,20 +66,3 @@ def test_a_name_that_is_not_there_is_compared_with_its_neighbours_only(tmp_path,
         ]
         assert engine.documents(after="zzz") == [] and engine.documents(limit=0) == []
         assert len(engine.documents(filter="path=notes/001?.md", after="notes/0013.md", limit=4)) == 4
-
-
-def test_a_filter_is_never_answered_from_another_state_of_a_sharded_index(tmp_path, encoder):
-    """Two states whose shards were committed as often in sum, but not each."""
-    cache, found = FilterCache(), []
-    for path, shards in ((tmp_path / "one", (0, 0, 1)), (tmp_path / "two", (0, 1, 1))):
-        with Engine.open(path, create=True, encoder=encoder, shards=2, rerank=False) as engine:
-            store = engine._store
-            assert isinstance(store, ShardedStore)
-            names = [[n for n in map(str, range(50)) if store.number_of(n) == shard] for shard in (0, 1)]
-            for number, shard in enumerate(shards):
-                engine.add(Document(names[shard][number], "", "The gate is red.", meta={"year": 2024}))
-            with engine._reading(segments=True) as snapshot:
-                selection = cache.select(snapshot, "year=2024")
-                assert selection.documents is snapshot.documents
-                found.append(int(selection.kept.sum()))
-    assert found == [3, 3]
