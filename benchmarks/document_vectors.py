@@ -33,7 +33,6 @@ POSITIONS = 4_100
 TRAINING = ("medquad", "fairytaleqa", "peps", "rfcs", "aws_headings", "eips")
 # (pooling of a unit, task, tokens between landmarks in training)
 MODELS = {
-    "cls": ("cls", "pairs", []),
     "mean": ("mean", "pairs", []),
     "lmk, one a sentence": ("lmk", "passages", []),
     "lmk, one every 32 tokens": ("lmk", "passages", [32]),

@@ -44,13 +44,8 @@ VARIANTS: dict[str, tuple[dict, dict]] = {
     "lmk+mean": ({}, {}),
     "lmk": ({"pooling": "lmk"}, {}),
     "mean": ({"pooling": "mean"}, {}),
-    "cls": ({"pooling": "cls"}, {}),
-    "last": ({"pooling": "last"}, {}),
-    "gem": ({"pooling": "gem"}, {}),
-    "layers": ({"pooling": "layers"}, {}),
     "uniform weights (alpha 0)": ({}, {"alpha": 0.0}),
     "steep weights (alpha 1)": ({}, {"alpha": 1.0}),
-    "causal attention": ({"causal": True}, {}),
 }
 SETTINGS: dict[str, tuple[dict, dict]] = {
     "as shipped": ({}, {}),

@@ -109,15 +109,12 @@ class Engine:
         self._store.close()
 
     def __enter__(self) -> Self:
-        """Return the engine; it is closed at the end of the block."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the engine."""
         self.close()
 
     def __repr__(self) -> str:
-        """Return where the index is."""
         return f"Engine({str(self._store.path)!r})"
 
     # Writing

@@ -67,7 +67,6 @@ class RemoteEngine:
         self._async_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, httpx.AsyncClient] = WeakKeyDictionary()
 
     def __repr__(self) -> str:
-        """Return where the index is."""
         return f"RemoteEngine({self._url + '/' + self._index!r})"
 
     def close(self) -> None:
@@ -86,11 +85,9 @@ class RemoteEngine:
         return self._async_clients.setdefault(asyncio.get_running_loop(), httpx.AsyncClient(**self._settings))
 
     def __enter__(self) -> Self:
-        """Return the engine; it is closed at the end of the block."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Close the engine."""
         self.close()
 
     # Searching

@@ -98,7 +98,6 @@ class ForkGate:
     """
 
     def __init__(self) -> None:
-        """Start open, with nobody inside."""
         self._own = threading.local()
         self.renew_locks()
         renew_in_forks(self)

@@ -169,7 +169,6 @@ class Explanation:
     added_after: int = 0
 
     def __str__(self) -> str:
-        """Return it in lines."""
         lines = [f"score {self.score:.3f}"]
         lines += [f"  {part.value * part.weight:.3f}  {part.name} ({part.value:.3f})" for part in self.parts]
         lines += [f"  x {factor.value:.3f}  {factor.name}" for factor in self.factors]

@@ -3,7 +3,7 @@
     pip install 'lmkrag[train]'
     python pipelines/train_encoder.py SET --out build/tiny --steps 20
 
-SET is a folder in the data format (``lmkrag questions generate`` makes one of your documents). Prints the folder of the
+SET is a folder in the data format (``generate_questions.py`` makes one of your documents). Prints the folder of the
 encoder, which ``lmkrag index --encoder build/tiny/encoder`` takes. The full recipe is ``train/landmark-mini.toml``.
 """
 

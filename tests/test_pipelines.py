@@ -1,5 +1,6 @@
 """Every job in pipelines/ runs on the sample corpus."""
 
+import json
 import os
 import subprocess
 import sys
@@ -59,6 +60,18 @@ def test_train_encoder(sample_set, tmp_path, lmkrag, corpus):
     assert ranges.is_file()
     result = lmkrag("index", corpus / "glass-river.txt", "--encoder", folder, "--index", tmp_path / "index")
     assert "1 added" in result.stderr
+
+
+def test_generate_questions(corpus, causal_model, tmp_path):
+    out = tmp_path / "set"
+    (tmp_path / "broken.docx").write_bytes(b"x")
+    arguments = [corpus / "glass-river.txt", tmp_path / "broken.docx", "--out", out, "--questions", 3]
+    process = start("generate_questions.py", *arguments, "--reader", "transformers", "--model", causal_model)
+    printed, err = process.communicate(timeout=200)
+    assert process.returncode == 0, err
+    assert printed.startswith(f"{out}: ") and printed.endswith(" questions about 1 documents\n")
+    assert "skipped 'broken.docx': content is not DOCX" in err
+    assert [json.loads(line)["number"] for line in (out / "questions.jsonl").read_text().splitlines()] == [0, 1, 2]
 
 
 def test_no_job_is_left_out():

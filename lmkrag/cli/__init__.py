@@ -13,7 +13,6 @@ from lmkrag.cli.index_tools import index_tools
 from lmkrag.cli.install import install
 from lmkrag.cli.manage import list_command, remove, show, status, verify
 from lmkrag.cli.output import ErrorHandlingGroup, logging_options
-from lmkrag.cli.questions import questions
 from lmkrag.cli.search import search
 from lmkrag.cli.serve import mcp, serve
 from lmkrag.system import set_wait_policy
@@ -73,7 +72,6 @@ for command in (
     mcp,
     evaluate,
     train,
+    index_tools,
 ):
     main.add_command(command)
-for group in (questions, index_tools):
-    main.add_command(group)

@@ -14,10 +14,8 @@ def read_sentences(model: Any, pooling: Pooling, batch: Batch) -> Tensor:
     inputs = {"input_ids": batch.input_ids}
     if not bool(batch.attention_mask.all()):
         inputs["attention_mask"] = batch.attention_mask
-    output = model(**inputs, output_hidden_states=pooling.layered)
-    layers = output.hidden_states if pooling.layered else [output.last_hidden_state]
-    flat = [states.flatten(0, 1) for states in layers]
-    vectors: Tensor = pooling(flat, batch.owner.flatten(), batch.is_landmark.flatten(), batch.count)
+    states = model(**inputs).last_hidden_state.flatten(0, 1)
+    vectors: Tensor = pooling(states, batch.owner.flatten(), batch.is_landmark.flatten(), batch.count)
     return vectors
 
 

@@ -110,7 +110,6 @@ class LandmarkEncoder:
     """
 
     def __init__(self, model: WindowModel, tokens: SentenceTokenizer, spec: EncoderSpec) -> None:
-        """Take the parts; :meth:`load` builds them."""
         self.spec = spec
         self.tokens = tokens
         self.model = model

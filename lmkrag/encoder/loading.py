@@ -203,12 +203,16 @@ def _load_torch(
             raise MissingExtra("torch", package)
     import torch
 
-    from lmkrag.encoder.torch_model import TorchModel, load_network, load_pooling
+    from lmkrag.encoder.pooling import build_pooling
+    from lmkrag.encoder.torch_model import TorchModel, load_network
 
     where = choose_device(device)
     dtype = dtype or (torch.float32 if precision == "float32" else choose_dtype(where))
     network, config, tokenizer = load_network(folder, dtype)
-    pool = load_pooling(folder, pooling, config.hidden_size)
+    try:
+        pool = build_pooling(pooling)
+    except ValueError as error:
+        raise EncoderError(f"{folder}: its pooling can't be loaded ({error})") from error
     return _Loaded(
         dimensions=config.hidden_size,
         free=free_positions(

@@ -18,7 +18,6 @@ class OnnxModel:
     device = "cpu"
 
     def __init__(self, bert: Bert, pooling: str, tokens: SentenceTokenizer) -> None:
-        """Take the parts."""
         self._bert, self._pooling, self._tokens = bert, pooling, tokens
 
     @property

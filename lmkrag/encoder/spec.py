@@ -26,9 +26,6 @@ DEFAULT_WINDOW = 254
 DEFAULT_OVERLAP = 0.5
 FORMAT_VERSION = 1
 
-POOLING_WEIGHTS = "pooling.safetensors"
-"""Beside the model, for a pooling that is learnt."""
-
 # What makes the folder a sentence-transformers model.
 _MODULES = [{"idx": 0, "name": "0", "path": "", "type": "lmkrag.integrations.sentence_transformers.LandmarkDocument"}]
 
@@ -120,23 +117,18 @@ def check_weights(folder: Path, settings: dict[str, Any]) -> None:
         raise EncoderError(f"{folder}: its weights are not those that landmark.json names: get the folder again")
 
 
-def write_encoder(folder: Path, *, model: Any, pooling: Any, tokenizer: Any, settings: dict[str, Any]) -> None:
+def write_encoder(folder: Path, *, model: Any, tokenizer: Any, settings: dict[str, Any]) -> None:
     """Write an encoder folder, which lmkrag and sentence-transformers both load.
 
     Args:
         folder: made if it is not there.
         model: a transformers model.
-        pooling: the module that pools its states.
         tokenizer: a transformers tokenizer.
         settings: of ``landmark.json``; the hashes of the weights are added.
     """
-    from safetensors.torch import save_file
-
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)
-    if learnt := pooling.state_dict():
-        save_file({name: tensor.contiguous() for name, tensor in learnt.items()}, folder / POOLING_WEIGHTS)
     write_json(folder / "modules.json", _MODULES)
     write_json(folder / "landmark.json", {**settings, "weights": hash_weights(folder)})
     make_readable(folder)

@@ -7,13 +7,11 @@ from typing import Any, NamedTuple
 
 import torch
 from safetensors import SafetensorError
-from safetensors.torch import load_file
 
 from lmkrag.arrays import Vectors
 from lmkrag.encoder.batches import pack_windows
 from lmkrag.encoder.forward import read_sentences
-from lmkrag.encoder.pooling import Pooling, build_pooling
-from lmkrag.encoder.spec import POOLING_WEIGHTS
+from lmkrag.encoder.pooling import Pooling
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import EncoderError
 from lmkrag.models.bert import is_packed, read_weights
@@ -116,18 +114,3 @@ def _check_missing(folder: Path, names: Iterable[str]) -> None:
     missing = {name for name in names if not name.startswith("pooler.")}
     if missing:
         raise EncoderError(f"{folder}: can't be loaded as an encoder ({min(missing)} is missing)")
-
-
-def load_pooling(folder: Path, name: str, dimensions: int) -> Pooling:
-    """Return the pooling of an encoder folder, with its weights if it has any.
-
-    Raises:
-        EncoderError: no such pooling, or weights that are missing or do not fit.
-    """
-    try:
-        pooling = build_pooling(name, dimensions)
-        if pooling.state_dict():
-            pooling.load_state_dict(load_file(folder / POOLING_WEIGHTS))
-    except (ValueError, OSError, RuntimeError, SafetensorError) as error:
-        raise EncoderError(f"{folder}: its pooling can't be loaded ({error})") from error
-    return pooling

@@ -166,11 +166,9 @@ class IsolatedLoader:
             self._errors = None
 
     def __enter__(self) -> "IsolatedLoader":
-        """Return the loader; its process ends with the block."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the process."""
         self.close()
 
     def _ask(self, request: dict[str, Any]) -> bytes:

@@ -79,7 +79,6 @@ class Selection:
     """
 
     def __init__(self, documents: DocumentRanges, keys: Sequence[int]) -> None:
-        """Take the documents of a snapshot and the row ids of those to keep."""
         self.documents = documents
         self.kept: Mask = np.isin(documents.keys, np.array(keys, np.int64))
         self._bounds: Ids = documents.bounds[self.kept]

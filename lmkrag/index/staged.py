@@ -34,7 +34,6 @@ class SentenceTable:
             self._kinds.append(SENTENCE_KINDS.index(sentence.kind))
 
     def __len__(self) -> int:
-        """Return the number of sentences."""
         return len(self._ends)
 
     @property
@@ -57,7 +56,6 @@ class WindowTable:
     """The windows a document was read in: of each its hash, and the ordinal of the first sentence it gives a vector."""
 
     def __init__(self, hashes: Iterable[int] = (), ordinals: Iterable[int] = ()) -> None:
-        """Take the first windows, none as a rule."""
         self._hashes, self._ordinals = array("Q", hashes), array("q", ordinals)
 
     def append(self, window_hash: int, ordinal: int) -> None:
@@ -66,7 +64,6 @@ class WindowTable:
         self._ordinals.append(ordinal)
 
     def __len__(self) -> int:
-        """Return the number of windows."""
         return len(self._hashes)
 
     @property

@@ -52,11 +52,9 @@ class TextOnDisk:
         return True
 
     def __len__(self) -> int:
-        """Return the number of characters."""
         return self._length
 
     def __getitem__(self, key: slice, /) -> str:
-        """Return characters ``[start, stop)``."""
         start, stop, _ = key.indices(self._length)
         self._file.seek(self._width * start)
         return self._file.read(self._width * max(0, stop - start)).decode(self._encoding, "surrogatepass")

@@ -21,7 +21,6 @@ class Run:
     """The counts of one run, and its progress in bytes of its sources."""
 
     def __init__(self, known: dict[str, DocumentRow], progress: Progress | None = None) -> None:
-        """Take the documents of the index by ``doc_id``."""
         self.known = known
         self.added = self.updated = self.unchanged = self.sentences = self.characters = 0
         self.removed: list[str] = []

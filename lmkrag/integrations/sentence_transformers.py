@@ -31,7 +31,6 @@ class LandmarkDocument(InputModule):  # type: ignore[misc]
     """
 
     def __init__(self, encoder: LandmarkEncoder) -> None:
-        """Take an encoder that torch runs."""
         super().__init__()
         model = cast(TorchModel, encoder.model)
         self._encoder = encoder
@@ -100,7 +99,6 @@ class LandmarkDocument(InputModule):  # type: ignore[misc]
         write_encoder(
             Path(output_path),
             model=self.backbone,
-            pooling=self.pooling,
             tokenizer=AutoTokenizer.from_pretrained(self._folder, trust_remote_code=False),
             settings=settings,
         )

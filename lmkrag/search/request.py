@@ -147,7 +147,6 @@ class SearchRequest:
     )
 
     def __post_init__(self) -> None:
-        """Check every value."""
         for declared in fields(self):
             _check(declared.name, getattr(self, declared.name), option_of(declared), declared.default)
         to_expression(self.filter)

@@ -37,7 +37,6 @@ class Views:
     """The documents of some candidates, each looked up once."""
 
     def __init__(self, snapshot: Searchable, candidates: Candidates) -> None:
-        """Take a snapshot and the candidates of a search in it."""
         self._snapshot, self._candidates = snapshot, candidates
         self._views: dict[int, DocumentView] = {}
         self.languages = snapshot.totals.languages

@@ -21,7 +21,6 @@ class FilterCache:
     """What the filters used last keep of the newest snapshot they were used on. May be shared by threads."""
 
     def __init__(self) -> None:
-        """Start empty."""
         self.renew_locks()
         renew_in_forks(self)
         self._selections: dict[str, Selection] = {}

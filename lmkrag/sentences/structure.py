@@ -63,7 +63,6 @@ class ParagraphTracker:
     """
 
     def __init__(self) -> None:
-        """Begin before a document's first sentence."""
         self._position = self._length = self._line = 0
         self._after_heading = False
         self._in_contents = False
@@ -123,13 +122,11 @@ class StructureTable:
     """Gathers positions and roles of sentences, row after row; a row may be of any document."""
 
     def __init__(self) -> None:
-        """Start with no rows."""
         self._positions: list[int] = []
         self._roles = bytearray()
         self._headings: list[int] = []  # rows of the open paragraph that no text has followed yet
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self._positions)
 
     def add(self, sentences: Iterable[tuple[str, SentenceKind]], paragraphs: ParagraphTracker) -> None:

@@ -53,14 +53,12 @@ class Guard:
     """
 
     def __init__(self, app: ASGIApp, settings: ServerSettings, metrics: Metrics) -> None:
-        """Take the application that is guarded."""
         self._app, self._settings, self._metrics = app, settings, metrics
         self._secret = secrets.token_bytes(32)  # sessions end with the process
         self._hosts = {"localhost", settings.host, *settings.allowed_hosts}
         self._in_flight = {True: 0, False: 0}  # requests, by whether their path is public
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

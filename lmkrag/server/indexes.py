@@ -22,7 +22,6 @@ class Workers:
     """Runs blocking calls, a few at once and a bounded number waiting. State: the threads, and how much they have."""
 
     def __init__(self, limits: ServerLimits) -> None:
-        """Take how many run and how many wait."""
         self._limits = limits
         self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="lmkrag-search")
         self._pending = 0

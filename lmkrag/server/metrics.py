@@ -18,7 +18,6 @@ class Metrics:
     """Requests, latencies, what is in flight and waits, and the state of each index; a registry of its own."""
 
     def __init__(self, indexes: ServedIndexes, workers: Workers) -> None:
-        """Create the metrics of a server."""
         self.in_flight = 0
         self._registry = CollectorRegistry()
         self._requests = Counter(

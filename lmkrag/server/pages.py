@@ -20,7 +20,6 @@ class Pages:
     """Draws pages one at a time: PDFium serves one thread. State: the process that does it."""
 
     def __init__(self) -> None:
-        """Start nothing yet."""
         self._guard = threading.Lock()
         self._loader = IsolatedLoader(seconds=_SECONDS)
 

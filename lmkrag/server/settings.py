@@ -112,7 +112,6 @@ class ServerSettings:
         }
 
     def __post_init__(self) -> None:
-        """Check every value."""
         if not self.indexes:
             raise UsageError("nothing to serve: name an index with --index DIR")
         for name in self.indexes:

@@ -43,7 +43,6 @@ class TrainingSet:
     """
 
     def __init__(self, folder: Path, tokens: SentenceTokenizer) -> None:
-        """Read the folder."""
         dataset = load_dataset(folder)
         self._tokens = tokens
         self._texts = [document.text for document in dataset.documents]

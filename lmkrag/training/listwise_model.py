@@ -26,7 +26,6 @@ class Member(nn.Module):
     """A transformer that sees the features of all sentences of a question."""
 
     def __init__(self, config: BertConfig, features: int) -> None:
-        """Make an untrained one."""
         super().__init__()
         self.input = nn.Linear(features, config.hidden_size)
         self.norm = nn.LayerNorm(config.hidden_size, eps=config.layer_norm_eps)

@@ -65,7 +65,6 @@ class ListwiseData(Dataset[ListwiseStep]):
         return self._settings.steps * self._processes
 
     def __getitem__(self, index: int) -> ListwiseStep:
-        """Build one."""
         rng = np.random.default_rng((self._settings.seed, index))
         chosen = []
         for number in rng.choice(len(self._sets), self._settings.questions, p=self._shares):

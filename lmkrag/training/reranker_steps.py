@@ -76,7 +76,6 @@ class RerankerData(Dataset[PlaceStep]):
         return self._settings.steps * self._processes
 
     def __getitem__(self, index: int) -> PlaceStep:
-        """Build one."""
         rng = np.random.default_rng((self._settings.seed, index))
         pairs: list[PairTokens] = []
         passages: list[MinedPassage] = []

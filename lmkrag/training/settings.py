@@ -28,9 +28,8 @@ class ModelSettings:
     """The encoder to train.
 
     ``base``: an encoder's name, a folder (beside the configuration if its path begins with a dot), or empty for the
-    packaged all-MiniLM-L6-v2. ``causal``: let a token see only what
-    is before it. ``lora``: rank of low-rank adapters, 0 to train every weight. ``positions``: stretch a table of
-    absolute positions to so many by interpolation (Zhu et al., "LongEmbed", arXiv 2404.12096), 0 to leave it.
+    packaged all-MiniLM-L6-v2. ``lora``: rank of low-rank adapters, 0 to train every weight. ``positions``: stretch a
+    table of absolute positions to so many by interpolation (Zhu et al., "LongEmbed", arXiv 2404.12096), 0 to leave it.
     ``title_tokens``: how much of its title each window of a document begins with. ``layers``: of the base to keep,
     counted from 0, all if empty; the base is then the teacher that the others are anchored to.
     """
@@ -43,7 +42,6 @@ class ModelSettings:
     title_tokens: int = 24
     window: int = 254
     overlap: float = 0.5
-    causal: bool = False
     lora: int = 0
     positions: int = 0
 

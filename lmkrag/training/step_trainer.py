@@ -105,7 +105,6 @@ class LogCallback(TrainerCallback):  # type: ignore[misc]
     """Says how far a run is, and its losses."""
 
     def __init__(self, name: str) -> None:
-        """Take the name of the run, for the log."""
         self._name = name
 
     def on_log(self, _: Any, state: Any, __: Any, logs: dict[str, Any], **___: Any) -> None:

@@ -22,7 +22,7 @@ from lmkrag.encoder.spec import (
     write_encoder,
 )
 from lmkrag.encoder.tokens import SentenceTokenizer
-from lmkrag.encoder.torch_model import load_backbone, load_pooling
+from lmkrag.encoder.torch_model import load_backbone
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.models.files import hash_weights, make_readable, write_json
 from lmkrag.training.losses import anchor_loss, imitation_loss, landmark_loss, mask_near_duplicates
@@ -50,8 +50,6 @@ def create_student(model: ModelSettings, folder: Path) -> None:
     source = find_model(model.base or BASE_ENCODER)
     try:
         config = AutoConfig.from_pretrained(source, trust_remote_code=False)
-        if model.causal and not getattr(config, "is_decoder", False) and hasattr(config, "is_decoder"):
-            config.is_decoder = True
         tokenizer = AutoTokenizer.from_pretrained(source, trust_remote_code=False)
         backbone = load_backbone(source, config=config, dtype=torch.float32)
     except (OSError, ValueError) as error:
@@ -75,7 +73,7 @@ def create_student(model: ModelSettings, folder: Path) -> None:
     if model.landmark and model.landmark not in tokenizer.get_vocab():
         tokenizer.add_special_tokens({"additional_special_tokens": [model.landmark]})
         _add_row(backbone, tokenizer, model.landmark)
-    pooling = build_pooling(model.pooling, config.hidden_size)
+    pooling = build_pooling(model.pooling)
     settings = {
         "format": FORMAT_VERSION,
         "pooling": model.pooling,
@@ -142,7 +140,7 @@ def load_student(folder: Path, *, lora: int = 0) -> Student:
     for name, parameter in backbone.named_parameters():
         if name.startswith("pooler."):
             parameter.requires_grad_(False)  # no vector of ours passes through it
-    pooling = load_pooling(folder, settings["pooling"], backbone.config.hidden_size)
+    pooling = build_pooling(settings["pooling"])
     if lora:
         backbone = _adapt(backbone, tokenizer.convert_tokens_to_ids(settings["landmark"]), lora)
     return Student(backbone, pooling, tokenizer)
@@ -170,7 +168,7 @@ def save_student(student: Student, settings: dict[str, Any], folder: Path) -> No
     backbone = student.backbone
     if hasattr(backbone, "merge_and_unload"):
         backbone = backbone.merge_and_unload()
-    write_encoder(folder, model=backbone, pooling=student.pooling, tokenizer=student.tokenizer, settings=settings)
+    write_encoder(folder, model=backbone, tokenizer=student.tokenizer, settings=settings)
 
 
 def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path) -> None:

@@ -225,8 +225,6 @@ READ = {
     "mean": ([1, 2], [4]),
     "lmk": ([3], [5]),
     "lmk+mean": ([1, 2, 3], [4, 5]),
-    "cls": ([1], [4]),
-    "last": ([2], [4]),
 }
 
 
@@ -236,24 +234,11 @@ def test_pooling_against_a_loop(pooling):
     states = torch.tensor(rng.standard_normal((7, 16)), dtype=torch.float32)
     owner = torch.tensor([2, 0, 0, 0, 1, 1, 2])  # 2 stands for none
     landmark = torch.tensor([False, False, False, True, False, True, False])
-    module = build_pooling(pooling, 16)
-    pooled = module([states], owner, landmark, 2)
-    for sentence, rows in enumerate(READ.get(pooling, READ["lmk+mean"])):  # the learnt ones start at the mean
-        expected = states[rows]
-        if pooling == "gem":
-            expected = torch.nn.functional.softplus(expected).mean(0).expm1().log()
-        else:
-            expected = expected.mean(0)
+    module = build_pooling(pooling)
+    pooled = module(states, owner, landmark, 2)
+    for sentence, rows in enumerate(READ[pooling]):
+        expected = states[rows].mean(0)
         torch.testing.assert_close(pooled[sentence], expected / expected.norm(), rtol=1e-4, atol=1e-5)
-
-
-@pytest.mark.parametrize("pooling", ["gem", "layers"])
-def test_learnt_poolings_learn(pooling):
-    module = build_pooling(pooling, 16)
-    states = [torch.randn(6, 16) for _ in range(3)]
-    owner, landmark = torch.tensor([0, 0, 0, 1, 1, 1]), torch.tensor([False, False, True] * 2)
-    module(states, owner, landmark, 2).sum().backward()
-    assert any(bool(parameter.grad.abs().sum() > 0) for parameter in module.parameters())
 
 
 @pytest.fixture

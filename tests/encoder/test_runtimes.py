@@ -66,7 +66,7 @@ def test_any_sentences_are_pooled_as_in_torch(both, sizes, pooling):
     if not any(windows):
         return
     found = OnnxModel(onnx.model._bert, pooling, onnx.tokens).read(windows, titles)
-    exact = TorchModel(reference.model.network, build_pooling(pooling, 384), onnx.tokens, torch.device("cpu"))
+    exact = TorchModel(reference.model.network, build_pooling(pooling), onnx.tokens, torch.device("cpu"))
     np.testing.assert_allclose(found, exact.read(windows, titles), atol=2e-5)
 
 

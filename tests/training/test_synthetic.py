@@ -1,7 +1,5 @@
 """Questions made by a real model about real files, in the format that training reads."""
 
-import json
-
 import pytest
 
 from lmkrag.errors import UsageError
@@ -57,26 +55,3 @@ def test_an_interrupted_run_goes_on_and_ends_the_same(reader, documents, tmp_pat
 def test_nothing_to_ask_about(reader, tmp_path, text):
     with pytest.raises(UsageError, match="no passage long enough"):
         synthesise([Document("a", "a", text)], reader, tmp_path, count=1)
-
-
-def test_the_command_line(lmkrag, corpus, causal_model, tmp_path):
-    out = tmp_path / "set"
-    arguments = [corpus / "glass-river.txt", "--out", out, "--questions", 3]
-    refused = lmkrag("questions", "generate", *arguments)
-    assert (refused.returncode, "questions are written by a language model" in refused.stderr) == (2, True)
-    options = ["--reader", "transformers", "--model", causal_model, "--max-tokens", 30]
-    result = lmkrag("questions", "generate", *arguments, *options)
-    assert result.returncode == 0
-    assert f"{out}: " in result.stderr
-    assert [json.loads(line)["number"] for line in (out / "questions.jsonl").read_text().splitlines()] == [0, 1, 2]
-
-
-def test_files_are_read_in_the_limited_process(tmp_path, monkeypatch):
-    from lmkrag.cli.questions import _load
-    from lmkrag.formats import isolated
-
-    (tmp_path / "a.html").write_text("<p>Ten bees.</p>")
-    (tmp_path / "b.html").write_text("<table><tr><td>x</td></tr></table>" * 400_000)
-    real = isolated.IsolatedLoader.__init__
-    monkeypatch.setattr(isolated.IsolatedLoader, "__init__", lambda self: real(self, seconds=1.0))
-    assert [document.text for document in _load((str(tmp_path),))] == ["Ten bees."]

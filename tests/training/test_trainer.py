@@ -258,16 +258,6 @@ def test_positions_can_only_grow(settings):
         train(replace(settings, model=ModelSettings(window=64, positions=100)))
 
 
-@pytest.mark.parametrize("pooling", ["gem", "layers", "cls"])
-def test_other_poolings_are_trained_saved_and_read(settings, pooling):
-    model = replace(settings.model, pooling=pooling)
-    folder = train(replace(settings, model=model, stages=settings.stages[2:], keep_base=0.0))
-    encoder = LandmarkEncoder.load(str(folder))
-    assert encoder.spec.pooling == pooling
-    assert np.isfinite(encoder.encode_query("why?")).all()
-    assert (folder / "pooling.safetensors").is_file() == (pooling != "cls")
-
-
 def test_an_encoder_can_be_run_in_int8_when_it_is_trained(one_stage):
     folder = one_stage.resolve(one_stage.out) / "encoder"
     layers = read_config(folder)["num_hidden_layers"]
@@ -293,7 +283,7 @@ def test_weights_that_are_not_finite_are_not_saved(one_stage, tmp_path):
 
 def test_low_rank_adapters_train_a_decoder_end_to_end(settings, tmp_path, corpus):
     base = make_decoder(tmp_path / "decoder", corpus)
-    model = ModelSettings(base=str(base), pooling="lmk", window=64, lora=4, causal=True)
+    model = ModelSettings(base=str(base), pooling="lmk", window=64, lora=4)
     stage = replace(settings.stages[2], learning_rate=5e-3, steps=6)
     folder = train(replace(settings, model=model, stages=[stage], keep_base=0.0))
     encoder = LandmarkEncoder.load(str(folder), dtype=torch.float32)

@@ -31,7 +31,6 @@ class PostingsBuilder:
     """Gathers the words of sentences, row after row."""
 
     def __init__(self) -> None:
-        """Start with no rows."""
         self._words: list[Hashes] = []
         self._languages: list[str] = []
 
@@ -42,7 +41,6 @@ class PostingsBuilder:
         self._languages += [language] * len(words)
 
     def __len__(self) -> int:
-        """Return the number of rows."""
         return len(self._words)
 
     def take(self, rows: int) -> Tables:
