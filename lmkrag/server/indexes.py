@@ -61,8 +61,6 @@ class Workers:
         self._threads.shutdown(wait=True, cancel_futures=True)
 
 
-Result = TypeVar("Result")
-
 _logger = logging.getLogger(__name__)
 
 
