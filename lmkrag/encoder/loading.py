@@ -142,17 +142,6 @@ def runs_without_torch(folder: Path, pooling: str) -> bool:
         raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
 
 
-def free_positions(positions: int, longest: int, special: int) -> int:
-    """Return how many tokens a window can hold beside the special ones.
-
-    Args:
-        positions: of the model.
-        longest: of the tokenizer.
-        special: tokens that stand around a text.
-    """
-    return min(positions, longest) - special
-
-
 def prefers_torch(device: str | None = None) -> bool:
     """Return whether torch is installed, and faster on this machine: there is a card, or a CPU with AMX."""
     installed = all(importlib.util.find_spec(package) for package in _TORCH)
@@ -182,9 +171,7 @@ def _load_onnx(folder: Path, pooling: str, precision: Precision) -> _Loaded:
     )
     return _Loaded(
         dimensions=config["hidden_size"],
-        free=free_positions(
-            config["max_position_embeddings"], longest, tokenizer.num_special_tokens_to_add(is_pair=False)
-        ),
+        free=min(config["max_position_embeddings"], longest) - tokenizer.num_special_tokens_to_add(is_pair=False),
         tokenizer=tokenizer,
         pad=0,
         build=lambda tokens: OnnxModel(
@@ -215,11 +202,8 @@ def _load_torch(
         raise EncoderError(f"{folder}: its pooling can't be loaded ({error})") from error
     return _Loaded(
         dimensions=config.hidden_size,
-        free=free_positions(
-            getattr(config, "max_position_embeddings", 512),
-            tokenizer.model_max_length,
-            tokenizer.num_special_tokens_to_add(),
-        ),
+        free=min(getattr(config, "max_position_embeddings", 512), tokenizer.model_max_length)
+        - tokenizer.num_special_tokens_to_add(),
         tokenizer=tokenizer.backend_tokenizer,  # calling the tokenizer itself would undo what an encoder sets
         pad=tokenizer.pad_token_id or 0,
         build=lambda tokens: TorchModel(network, pool, tokens, where),

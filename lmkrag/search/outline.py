@@ -28,7 +28,11 @@ def outline(document: Document) -> list[Heading]:
     >>> [(heading.level, heading.text, heading.start) for heading in outline(Document(text=text, kind="markdown"))]
     [(1, 'Ferry', 0), (2, 'Fares', 29)]
     """
-    found = list(_definitions(document.text) if document.kind == "code" else _headings(document))
+    definitions = (
+        (1 + len(match["indent"].expandtabs(4)) // 4, match[0].strip().rstrip(":"), match.start())
+        for match in DEFINITION.finditer(document.text)
+    )
+    found = list(definitions if document.kind == "code" else _headings(document))
     made = []
     for number, (level, text, start) in enumerate(found):
         following = (first for other, _, first in found[number + 1 :] if other <= level)
@@ -41,8 +45,3 @@ def _headings(document: Document) -> Iterator[tuple[int, str, int]]:
         if sentence.kind == "heading":
             level, text = read_heading(document.text[sentence.start : sentence.end])
             yield level, text, sentence.start
-
-
-def _definitions(text: str) -> Iterator[tuple[int, str, int]]:
-    for match in DEFINITION.finditer(text):
-        yield 1 + len(match["indent"].expandtabs(4)) // 4, match[0].strip().rstrip(":"), match.start()

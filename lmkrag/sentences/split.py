@@ -108,7 +108,7 @@ def iter_sentences(
 ) -> Iterator[Sentence]:
     """Like :func:`split_sentences`, one at a time: what is held in memory does not grow with the text."""
     # Code has no sentences to look for, and NLTK takes half a second to import.
-    find_ends = _sentence_ends(splitter, language) if kind != "code" else _no_ends
+    find_ends = _sentence_ends(splitter, language) if kind != "code" else lambda _: []
     if kind == "code":
         blocks = _code_blocks(0, _lines(text), _CODE_GROUP)
     else:
@@ -341,10 +341,6 @@ def _code_blocks(start: int, lines: Iterable[str], most: int = _SAMPLE_GROUP) ->
             start, group = start + len(group), ""
     if group:
         yield start, group, "code"
-
-
-def _no_ends(_: str) -> list[int]:
-    return []
 
 
 @cache

@@ -121,7 +121,7 @@ class StepTrainer(Trainer):  # type: ignore[misc]
 
     def __init__(self, *, name: str, **arguments: Any) -> None:
         """Make one that logs as :class:`LogCallback` and prints nothing."""
-        super().__init__(data_collator=_only, **arguments)
+        super().__init__(data_collator=lambda steps: {"step": steps[0]}, **arguments)
         self._name = name
         self.remove_callback(PrinterCallback)
         self.add_callback(LogCallback(name))
@@ -142,8 +142,3 @@ class StepTrainer(Trainer):  # type: ignore[misc]
                 "the checkpoints before it are kept"
             )
         return loss
-
-
-def _only(steps: list[Any]) -> dict[str, Any]:
-    (step,) = steps
-    return {"step": step}

@@ -12,7 +12,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from lmkrag.encoder.forward import mean_by_group, read_sentences
-from lmkrag.encoder.loading import free_positions
 from lmkrag.encoder.pooling import Pooling, build_pooling
 from lmkrag.encoder.spec import (
     BASE_ENCODER,
@@ -63,12 +62,8 @@ def create_student(model: ModelSettings, folder: Path) -> None:
     if model.positions:
         _stretch_positions(backbone, model.positions)
         tokenizer.model_max_length = model.positions
-    free = free_positions(
-        getattr(backbone.config, "max_position_embeddings", 512),
-        tokenizer.model_max_length,
-        tokenizer.num_special_tokens_to_add(),
-    )
-    if model.window > free:
+    positions = min(getattr(backbone.config, "max_position_embeddings", 512), tokenizer.model_max_length)
+    if model.window > positions - tokenizer.num_special_tokens_to_add():
         raise UsageError(f"a window of {model.window} tokens is longer than {source.name} has positions for")
     if model.landmark and model.landmark not in tokenizer.get_vocab():
         tokenizer.add_special_tokens({"additional_special_tokens": [model.landmark]})

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, StrictBool
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import Exchange
-from lmkrag.results import Answer, Citation
+from lmkrag.results import Answer
 from lmkrag.server.asking import Event, Evidence, answer, find_evidence, stream_events
 from lmkrag.server.indexes import ServedIndex
 from lmkrag.server.problems import Problem
@@ -146,15 +146,12 @@ def _annotate(answer: Answer, index: ServedIndex, base: str) -> list[dict[str, A
     for citation in answer.citations:
         mark = f"[{citation.number}]"
         position = answer.text.find(mark)
+        state = {"index": index.name, "doc": citation.span.doc_id, "start": citation.start, "end": citation.end}
         link = {
-            "url": f"{base}?{urlencode(_page_state(index, citation))}",
+            "url": f"{base}?{urlencode(state)}",
             "title": citation.place,
             "start_index": max(0, position),
             "end_index": max(0, position) + (len(mark) if position >= 0 else 0),
         }
         annotations.append({"type": "url_citation", "url_citation": link})
     return annotations
-
-
-def _page_state(index: ServedIndex, citation: Citation) -> dict[str, Any]:
-    return {"index": index.name, "doc": citation.span.doc_id, "start": citation.start, "end": citation.end}
