@@ -51,7 +51,7 @@ reader_options = add_options(
         "--timeout",
         type=click.FloatRange(min=0, min_open=True),
         metavar="SECONDS",
-        help="Maximum time to wait for the next piece of the reader's answer.",
+        help="Maximum time for the reader's answer; in process, for its next piece.",
     ),
     click.option("--max-tokens", type=click.IntRange(min=1), metavar="N", help="Maximum number of tokens to generate."),
     click.option(

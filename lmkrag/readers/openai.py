@@ -2,9 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import AsyncGenerator, Iterator, Sequence
+import threading
+import time
+from collections.abc import AsyncGenerator, Awaitable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -45,7 +47,7 @@ class OpenAIReader(LanguageModelReader):
         Args:
             model: its name there; without one, the only model the server lists.
             base_url: such as ``http://localhost:8000/v1``; else ``OPENAI_BASE_URL``, else the hosted service.
-            timeout: seconds to wait for a connection, and for each piece of an answer.
+            timeout: seconds that an answer may take as a whole, retries included.
             retries: how often a request that failed is sent again.
             max_tokens: maximum number of tokens to generate; not sent without one.
             temperature: of sampling; not sent without one.
@@ -74,6 +76,7 @@ class OpenAIReader(LanguageModelReader):
         self._where = url or "the hosted service"
         self._client: Any = openai.OpenAI(**options)
         self._options = options
+        self._timeout = timeout
         self._model: str | None = model
         self._settings: dict[str, Any] = {}
         if max_tokens is not None:
@@ -89,40 +92,54 @@ class OpenAIReader(LanguageModelReader):
 
     def generate(self, messages: Messages) -> Iterator[str]:
         """Yield what the model says."""
-        import openai
+        loop = asyncio.new_event_loop()
+        thread = threading.Thread(target=loop.run_forever, name="lmkrag-openai", daemon=True)
+        thread.start()
+        pieces = self.agenerate(messages)
 
-        with self._explained():
-            model = self._choose_model()
-            while True:
-                try:
-                    stream = self._client.chat.completions.create(**self._request(messages, model))
-                    break
-                except openai.BadRequestError as error:
-                    self._drop_refused(error)
-            finished = None
-            with stream:
-                for chunk in stream:
-                    piece, finished = _read(chunk, finished)
-                    if piece:
-                        yield piece
-            yield from self._end(finished)
+        async def ask_next() -> str | None:
+            return await anext(pieces, None)
+
+        def run(call: Coroutine[Any, Any, Any]) -> Any:
+            future = asyncio.run_coroutine_threadsafe(call, loop)
+            try:
+                return future.result()
+            finally:
+                future.cancel()  # an interruption
+
+        try:
+            while (piece := run(ask_next())) is not None:
+                yield piece
+        finally:
+            with suppress(RuntimeError):  # interrupted: the piece that was asked for is not cancelled yet
+                run(pieces.aclose())
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
 
     async def agenerate(self, messages: Messages) -> AsyncGenerator[str, None]:
         """Yield the same without blocking the event loop."""
         import openai
 
+        deadline = time.monotonic() + self._timeout
+
+        async def in_time(call: Awaitable[Any]) -> Any:
+            return await asyncio.wait_for(call, deadline - time.monotonic())
+
         with self._explained():
-            model = await asyncio.to_thread(self._choose_model)
+            model = await in_time(asyncio.to_thread(self._choose_model))
             finished = None
             # A client for each answer: its connections belong to the event loop it was made in.
             async with openai.AsyncOpenAI(**self._options) as client:
                 while True:
                     try:
-                        stream: Any = await client.chat.completions.create(**self._request(messages, model))
+                        request = self._request(messages, model)
+                        stream: Any = await in_time(client.chat.completions.create(**request))
                         break
                     except openai.BadRequestError as error:
                         self._drop_refused(error)
-                async for chunk in stream:
+                chunks = aiter(stream)
+                while (chunk := await in_time(anext(chunks, None))) is not None:
                     piece, finished = _read(chunk, finished)
                     if piece:
                         yield piece
@@ -153,7 +170,7 @@ class OpenAIReader(LanguageModelReader):
     def _choose_model(self) -> str:
         if self._model:
             return self._model
-        names: list[str] = [model.id for model in self._client.models.list()]
+        names: list[str] = [model.id for model in self._client.with_options(max_retries=0).models.list()]
         if len(names) != 1:
             listed = ", ".join(names[:5]) or "none"
             raise UsageError(f"{self._where} has {len(names)} models ({listed}): choose one with --model")
@@ -176,6 +193,9 @@ class OpenAIReader(LanguageModelReader):
             yield
         except openai.APITimeoutError as error:
             raise ReaderError(f"{where}: nothing came in time; raise --timeout or look at the server") from error
+        except TimeoutError as error:
+            message = f"{where}: took longer than {self._timeout:g} seconds; raise --timeout or look at the server"
+            raise ReaderError(message) from error
         except openai.AuthenticationError as error:
             raise ReaderError(f"{where}: refused the key; set {KEY_VARIABLE}") from error
         except openai.NotFoundError as error:

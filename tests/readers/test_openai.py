@@ -103,6 +103,15 @@ class Misbehaving(BaseHTTPRequestHandler):
             if part == "hang":
                 self.server.released.wait(20)
                 return
+            if part == "comments":
+                while not self.server.released.wait(0.1):
+                    self.wfile.write(b"2\r\n:\n\r\n")
+                return
+            if part == "endless":
+                part = event("and ")
+                while not self.server.released.wait(0.1):
+                    self.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
+                return
             self.wfile.write(f"{len(part):x}\r\n".encode() + part + b"\r\n")
             self.wfile.flush()
         self.wfile.write(b"0\r\n\r\n")
@@ -192,9 +201,19 @@ async def test_every_failure_is_one_line(misbehaving, script, message):
 def test_silence_is_waited_for_so_long(misbehaving, script):
     reader = misbehaving(script, retries=0, timeout=0.5)
     started = time.monotonic()
-    with pytest.raises(ReaderError, match=r"nothing came in time|went silent"):
+    with pytest.raises(ReaderError, match=r"nothing came in time|went silent|took longer"):
         reader.answer("When?", [SPAN])
     assert time.monotonic() - started < 10
+
+
+@pytest.mark.parametrize("script", [["comments"], ["endless"], [event("At n"), "comments"], ["hang"]])
+async def test_an_answer_has_so_much_time_as_a_whole(misbehaving, script):
+    reader = misbehaving(script, retries=3, timeout=1.0)
+    for attempt in ("sync", "async"):
+        started = time.monotonic()
+        with pytest.raises(ReaderError, match="took longer than 1 seconds; raise --timeout"):
+            reader.answer("When?", [SPAN]) if attempt == "sync" else await reader.aanswer("When?", [SPAN])
+        assert time.monotonic() - started < 4
 
 
 def test_no_server(misbehaving):

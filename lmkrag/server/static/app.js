@@ -206,7 +206,7 @@ function App() {
         ${status?.indexing && html`<${Indexing} ...${status.indexing} />`}
         ${status?.not_followed_since &&
         html`<p class="problem" role="status">The folder is not followed since ${new Date(status.not_followed_since).toLocaleString()}: later changes may be missing.</p>`}
-        ${listed ? html`<${Documents} />` : begun ? html`<${Thread} />` : html`<${Home} composer=${composer} />`}
+        ${listed ? index && html`<${Documents} />` : begun ? html`<${Thread} />` : html`<${Home} composer=${composer} />`}
         ${begun && !listed && html`<div class="dock">${composer}</div>`}
       </main>
       ${state.doc && index && html`<${DocumentView} />`}

@@ -72,14 +72,15 @@ function useRemoval(index, onChange) {
 function Row({ info, link, removal, writable }) {
   if (removal.pending[info.doc_id]) {
     return html`<tr><td colspan="5">
-      Removed ${info.title || info.doc_id}. <button class="small" onClick=${() => removal.undo(info.doc_id)}>Undo</button>
+      Removed ${info.doc_id}. <button class="small" onClick=${() => removal.undo(info.doc_id)}>Undo</button>
     </td></tr>`;
   }
   return html`<tr>
-    <td><a ...${link}>${info.title || info.doc_id}</a></td>
+    <td><a ...${link}>${info.doc_id.slice(folderOf(info.doc_id).length).replace(/^\//, "")}</a>
+      <span class="quiet folder">${folderOf(info.doc_id)}</span></td>
+    <td>${info.title}</td>
     <td>${info.kind}</td>
     <td>${String(info.meta.date || "").slice(0, 10)}</td>
-    <td>${folderOf(info.doc_id)}</td>
     ${writable &&
     html`<td><button class="small" aria-label=${`Remove ${info.doc_id}`} onClick=${() => removal.request(info.doc_id)}>Remove</button></td>`}
   </tr>`;
@@ -116,7 +117,7 @@ export function Documents() {
     ${documents && found.length === 0 && html`<p class="quiet">No document${words || kind ? " is called so" : "s yet"}.</p>`}
     ${found.length > 0 &&
     html`<div class="table" tabindex="0"><table class="list">
-      <thead><tr><th>Title</th><th>Kind</th><th>Date</th><th>Folder</th>${writable && html`<th><span class="hidden">Remove</span></th>`}</tr></thead>
+      <thead><tr><th>File</th><th>Title</th><th>Kind</th><th>Date</th>${writable && html`<th><span class="hidden">Remove</span></th>`}</tr></thead>
       <tbody>
         ${found.slice(0, most).map(
           (info) => html`<${Row} key=${info.doc_id} ...${{ info, removal, writable }}

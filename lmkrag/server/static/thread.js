@@ -62,7 +62,7 @@ function useAnswer(key, body, wanted) {
 
 function Sources({ answer, link }) {
   const cited = answer.citations.filter(
-    (citation, place, all) => all.findIndex((other) => other.number === citation.number) === place,
+    (citation, place, all) => all.findIndex((other) => other.place === citation.place) === place,
   );
   if (!cited.length) return null;
   return html`<ol class="citations" aria-label="Sources">
@@ -97,7 +97,7 @@ function Reply({ asked, link, retry }) {
   const perhaps = !answer.found && answer.citations.length > 0;
   return html`<div class=${perhaps ? "said perhaps" : "said"}>
       <${Blocks} nodes=${answer.blocks} cite=${cite} />
-      ${!answer.found && !perhaps && answer.spans.length > 0 && html`<p class="quiet">The nearest passages are below. Other words may find more.</p>`}
+      ${!answer.found && !perhaps && answer.spans.length > 0 && html`<p class="quiet">Other words may find more.</p>`}
     </div>
     <${Sources} answer=${answer} link=${link} />
     ${answer.warnings.map((warning) => html`<p class="quiet">${warning}</p>`)}`;
@@ -197,7 +197,7 @@ function Turn({ number }) {
       ${!busy && !waiting && html`<button class="small" onClick=${asked.again}>Ask again</button>`}
       ${!editing && html`<button class="small" onClick=${() => setEditing(true)}>Edit</button>`}
     </div>
-    ${spans && html`<${Passages} ...${{ question, spans, link }} open=${isLast} />`}
+    ${spans && html`<${Passages} ...${{ question, spans, link }} open=${isLast && answer?.found !== false} />`}
   </article>`;
 }
 
