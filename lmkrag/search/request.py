@@ -247,4 +247,6 @@ def _check(name: str, value: object, option: Option, default: object) -> None:
 
 
 def _is_positive(value: object) -> bool:
-    return isinstance(value, Real) and not isinstance(value, bool) and 0 < value <= sys.float_info.max
+    if not isinstance(value, Real) or isinstance(value, bool):
+        return False
+    return bool(value <= sys.float_info.max) and not value <= 0
