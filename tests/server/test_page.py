@@ -470,7 +470,7 @@ def test_documents_of_two_writable_indexes_begin_with_their_files(page, serve, b
         page.locator(".list a").first.wait_for()
         names = page.locator(".list tbody td:first-child a").all_inner_texts()
         assert "viaduct-inspection.pdf" in names
-        assert page.locator(".list .folder", has_text="reports").count() == 1
+        assert page.locator(".list .folder", has_text="reports").count() == 2
         assert page.get_by_role("alert").count() == 0
 
 
