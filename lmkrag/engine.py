@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from lmkrag.errors import ReaderError, UsageError
 from lmkrag.results import Answer, Context, Span
-from lmkrag.search.request import AskOptions, SearchOptions, SearchRequest, check_queries
+from lmkrag.search.request import AskOptions, SearchOptions, SearchRequest, check_queries, show_options
 from lmkrag.types import Document, DocumentInfo, IndexReport, IndexStatus, SentenceScore, check_doc_id, check_range
 
 if TYPE_CHECKING:
@@ -187,6 +187,7 @@ class Engine:
 
     # Searching
 
+    @show_options(SearchOptions)
     def search(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
         """Find the passages that answer ``query``, best first.
 
@@ -201,10 +202,12 @@ class Engine:
         """
         return self.searcher.search([query], SearchRequest(**options))[0]
 
+    @show_options(SearchOptions)
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
         """Like :meth:`search`, without blocking the event loop."""
         return (await asyncio.to_thread(self.searcher.search, [query], SearchRequest(**options)))[0]
 
+    @show_options(SearchOptions)
     def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
         """Like :meth:`search` for many queries, encoded together and searched in one snapshot."""
         return self.searcher.search(check_queries(queries), SearchRequest(**options))
@@ -221,6 +224,7 @@ class Engine:
 
     # Asking
 
+    @show_options(AskOptions)
     def ask(self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]) -> Answer:
         """Answer a question from the documents, with citations.
 
@@ -238,6 +242,7 @@ class Engine:
             raise answer
         return answer
 
+    @show_options(AskOptions)
     def ask_many(
         self, questions: Sequence[str], *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
     ) -> Iterator[Answer | ReaderError]:
@@ -254,6 +259,7 @@ class Engine:
             return reader.answer_each(questions, spans)
         return map(partial(answer_or_error, reader.answer), questions, spans)
 
+    @show_options(AskOptions)
     def ask_stream(
         self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
     ) -> "AnswerStream":
@@ -264,6 +270,7 @@ class Engine:
         (spans,) = self.searcher.search_for(reader, [question], SearchRequest(**options))
         return reader.stream(question, spans)
 
+    @show_options(AskOptions)
     def aask_stream(
         self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
     ) -> "AsyncAnswerStream":
@@ -279,6 +286,7 @@ class Engine:
 
         return AsyncAnswerStream.begin_with(begin)
 
+    @show_options(AskOptions)
     def build_context(self, question: str, *, layout: "Layout" = "fenced", **options: Unpack[AskOptions]) -> Context:
         """Return the spans for a question for a prompt of your own: numbered, fenced or ``plain``, with sources."""
         (context,) = self.searcher.build_contexts([question], SearchRequest(**options), layout=layout)

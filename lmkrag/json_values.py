@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from datetime import date, time
 from itertools import islice
 from numbers import Integral, Real
@@ -74,3 +75,18 @@ def replace_surrogates(text: str) -> str:
     except UnicodeEncodeError:
         return "".join("\ufffd" if "\ud800" <= character <= "\udfff" else character for character in text)
     return text
+
+
+def to_json(value: Any) -> Any:
+    """Return a dataclass as an object with its fields and the properties that it names in ``derived``, and so within.
+
+    A tuple is an array.
+    """
+    if is_dataclass(value):
+        names = [*(one.name for one in fields(value)), *getattr(value, "derived", ())]
+        return {name: to_json(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return {key: to_json(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_json(item) for item in value]
+    return value

@@ -23,6 +23,7 @@ from lmkrag.search.request import (
     SearchRequest,
     check_queries,
     check_query,
+    show_options,
 )
 from lmkrag.serialization import answer_from_json, from_json
 from lmkrag.types import Document, DocumentInfo, IndexStatus, SentenceScore
@@ -92,14 +93,17 @@ class RemoteEngine:
 
     # Searching
 
+    @show_options(SearchOptions)
     def search(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
         """Find the passages that answer ``query``, best first: see :meth:`lmkrag.Engine.search`."""
         return _to_spans(self._post("/api/search", self._search_body(query, options)))
 
+    @show_options(SearchOptions)
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
         """Like :meth:`search`, without blocking the event loop."""
         return _to_spans(await self._apost("/api/search", self._search_body(query, options)))
 
+    @show_options(SearchOptions)
     def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
         """Like :meth:`search` for many queries; up to 64 of them are searched in one state of the index."""
         SearchRequest(**options)
@@ -118,10 +122,12 @@ class RemoteEngine:
 
     # Asking
 
+    @show_options(AskOptions)
     def ask(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> Answer:
         """Answer a question, with citations: by the server's reader, or here by a ``reader`` of your own."""
         return self.ask_stream(question, reader=reader, **options).answer()
 
+    @show_options(AskOptions)
     def ask_many(
         self, questions: Sequence[str], *, reader: Reader | None = None, **options: Unpack[AskOptions]
     ) -> Iterator[Answer | ReaderError]:
@@ -129,6 +135,7 @@ class RemoteEngine:
         ask = partial(self.ask, reader=reader, **options)
         return map(partial(answer_or_error, ask), check_queries(questions))
 
+    @show_options(AskOptions)
     def ask_stream(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> AnswerStream:
         """Like :meth:`ask`, piece by piece: iterate over the text, then call ``.answer()``."""
         if reader is not None:
@@ -136,6 +143,7 @@ class RemoteEngine:
         events = _AnswerEvents()
         return AnswerStream(self._pieces(self._ask_body(question, options), events), lambda _: events.answer())
 
+    @show_options(AskOptions)
     def aask_stream(
         self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]
     ) -> AsyncAnswerStream:

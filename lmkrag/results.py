@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from textwrap import wrap
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 from urllib.parse import quote, urldefrag
 
 from lmkrag.errors import UsageError
+from lmkrag.json_values import to_json
 from lmkrag.places import UNITS, count_paragraphs, line_at, number_paragraph
 from lmkrag.types import Explanation, Hit
 
@@ -58,6 +59,15 @@ class Span:
     header: str = ""
     coverage: float = 0.0
     explanation: Explanation | None = field(default=None, compare=False, repr=False)
+    derived: ClassVar = ("place", "url", "section", "weak")  # of its JSON, beside the fields
+
+    def __str__(self) -> str:
+        """Return where it is, what it stands under and its text."""
+        return "\n".join(filter(None, (f"{self.place}  {self.section}".strip(), self.text)))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields, ``place``, ``url``, ``section`` and ``weak`` as JSON has them."""
+        return cast(dict[str, Any], to_json(self))
 
     def explain(self) -> str:
         """Return in lines why it was found.
@@ -170,6 +180,21 @@ class Citation:
         """Where the quotation is: see :meth:`Span.locate`."""
         return self.span.locate(self.start)
 
+    def to_dict(self) -> dict[str, Any]:
+        """Return where it stands and what it quotes, as JSON has them; its span is named by ``number``."""
+        span = self.span
+        return {
+            "number": self.number,
+            "doc_id": span.doc_id,
+            "path": span.path,
+            "start": self.start,
+            "end": self.end,
+            "page": span.page,
+            "place": self.place,
+            "url": span.url,
+            "quote": self.quote,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class ShortAnswer:
@@ -217,6 +242,10 @@ class Answer:
     confidence: float | None = None
     missing: tuple[str, ...] = ()
     quotes: tuple[Quote, ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return its fields as ``lmkrag ask --json`` has them; citations name their spans by number."""
+        return {**to_json(self), "citations": [citation.to_dict() for citation in self.citations]}
 
     def to_blocks(self) -> "list[Node]":
         """Return what is shown of it: its citations are ``cite`` elements, whose ``number`` is the citation's.

@@ -1,11 +1,12 @@
 """Values as JSON: the one form that ``--json`` prints, the server sends and a remote engine reads."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, is_dataclass, replace
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
-from lmkrag.results import Answer, Citation, Span
+from lmkrag.json_values import to_json as to_json
+from lmkrag.results import Answer, Citation
 
 Value = TypeVar("Value")
 
@@ -23,23 +24,6 @@ class CitationRecord:
     place: str
     url: str
     quote: str
-
-
-def to_json(value: Any) -> Any:
-    """Return a dataclass as an object with its fields, a tuple as an array, and so on within.
-
-    A span also has its ``place``, ``url`` and ``section``, and ``weak``: whether little speaks for an answer in it.
-    """
-    if is_dataclass(value):
-        made = {one.name: to_json(getattr(value, one.name)) for one in fields(value)}
-        if isinstance(value, Span):
-            made |= {"place": value.place, "url": value.url, "section": value.section, "weak": value.weak}
-        return made
-    if isinstance(value, Mapping):
-        return {key: to_json(item) for key, item in value.items()}
-    if isinstance(value, tuple | list):
-        return [to_json(item) for item in value]
-    return value
 
 
 def from_json(kind: type[Value], record: Any) -> Value:
@@ -64,21 +48,7 @@ def _from_json(kind: Any, record: Any) -> Any:
 
 def answer_to_json(question: str, answer: Answer) -> dict[str, Any]:
     """Return an answer to a question as JSON has it: citations name their spans by number."""
-    citations = [
-        CitationRecord(
-            number=citation.number,
-            doc_id=citation.span.doc_id,
-            path=citation.span.path,
-            start=citation.start,
-            end=citation.end,
-            page=citation.span.page,
-            place=citation.place,
-            url=citation.span.url,
-            quote=citation.quote,
-        )
-        for citation in answer.citations
-    ]
-    return {"question": question, **to_json(answer), "citations": to_json(citations)}
+    return {"question": question, **answer.to_dict()}
 
 
 def answer_from_json(record: Mapping[str, Any]) -> Answer:

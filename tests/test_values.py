@@ -1,5 +1,6 @@
 """Values are checked where they enter: whatever ``add`` accepts, everything that reads can give back."""
 
+import inspect
 import json
 import math
 import sqlite3
@@ -10,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lmkrag import Document, Engine
+from lmkrag import Document, Engine, RemoteEngine
 from lmkrag.errors import IndexCorrupt, UsageError
 from lmkrag.index import catalog, catalog_texts, codec
 from lmkrag.ingest.reindex import reindex
@@ -296,3 +297,42 @@ def test_texts_of_an_earlier_version_are_given_back_without_lone_surrogates(tmp_
         reindex(path, encoder=encoder)
     with Engine.open(path, encoder=encoder, rerank=False) as engine:
         give_everything_back(engine)
+
+
+def test_names_of_other_libraries_get_a_hint(engine):
+    for name in ("k", "similarity_top_k", "n_results"):
+        with pytest.raises(UsageError, match=f"no option '{name}': use top_k"):
+            engine.search("leave", **{name: 3})
+    with pytest.raises(UsageError, match="no option 'filters': use filter"):
+        engine.ask("who approves leave?", filters="kind=pdf")
+    with pytest.raises(UsageError, match="no option 'rerunk': use rerank"):
+        engine.search("leave", rerunk=False)
+    with pytest.raises(UsageError, match="rerank_timeout_ms must be a positive number"):
+        engine.search("leave", rerank_timeout_ms=10**400)
+
+
+@pytest.mark.parametrize("kind", [Engine, RemoteEngine])
+def test_options_are_in_the_signatures(kind):
+    shown = inspect.signature(kind.search).parameters
+    assert {"query", "top_k", "level", "filter", "explain"} <= set(shown)
+    assert shown["mode"].default == "hybrid"
+    assert "context_tokens" in inspect.signature(kind.ask).parameters
+
+
+def test_spans_and_answers_print_and_become_dictionaries(engine):
+    span = engine.search("how is leave accrued?", top_k=1)[0]
+    assert str(span).startswith(f"{span.place}  {span.section}\n")
+    assert str(span).endswith(span.text)
+    assert span.to_dict() == to_json(span)
+    assert (span.to_dict()["place"], span.to_dict()["text"]) == (span.place, span.text)
+    answer = engine.ask("how is leave accrued?")
+    assert {"question": "how?", **answer.to_dict()} == answer_to_json("how?", answer)
+    assert answer.to_dict()["citations"][0]["quote"] == answer.citations[0].quote
+    assert json.loads(json.dumps(answer.to_dict()))["text"] == answer.text
+
+
+def test_nothing_is_no_source(engine):
+    with pytest.raises(UsageError, match="an empty path"):
+        engine.add("")
+    with pytest.raises(UsageError, match="nothing is cited there"):
+        engine.check(None)

@@ -4,7 +4,7 @@ import os
 import re
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from lmkrag.cli.index import glob_options
 from lmkrag.cli.output import json_option, one_line, print_json
 from lmkrag.errors import UsageError
 from lmkrag.results import Span
+from lmkrag.system import printable
 
 _LONGEST_LINE = 500  # characters that are printed
 _DEFINES = re.compile(
@@ -71,8 +72,10 @@ def grep(
     """Search a folder by meaning, as grep does by pattern.
 
     Nothing has to be indexed first: the most promising files are encoded at once, the rest in the background, into an
-    index in the user's cache directory. Prints FILE:LINE:TEXT; exits with 1 where nothing was found.
+    index in the user's cache directory. Prints FILE:LINE:TEXT; exits with 1 where
+    nothing or only weak results were found.
     """
+    os.umask(0o077)  # only the user may read the cache
     pattern = _compile(regex, ignore_case=ignore_case)
     folder = path if path.is_dir() else path.parent
     spans = _search(meaning, path, folder, _CANDIDATES if pattern else top, include, exclude)
@@ -87,8 +90,9 @@ def grep(
         for name in dict.fromkeys(names):
             click.echo(f"{one_line(name)}:{names.count(name)}")
     else:
-        _print(matches, around if before is None else before, around if after is None else after)
-    if not matches:
+        separated = pattern is None or bool(before or after or around)
+        _print(matches, around if before is None else before, around if after is None else after, separated=separated)
+    if all(match.span.weak for match in matches):
         sys.exit(1)
 
 
@@ -118,20 +122,25 @@ def _search_index(
     from lmkrag.ingest.folder_cache import adopt_worktree, catch_up, index_in_background
     from lmkrag.ingest.ingest import encode_files
     from lmkrag.ingest.opening import open_index
-    from lmkrag.search.filters import quote
+    from lmkrag.search.filters import PredicateFilter
 
-    index.parent.mkdir(parents=True, exist_ok=True)
     if not IndexStore.exists(index):
         adopt_worktree(folder, index)
-    only_file = f"path={quote(str(path.resolve()))}" if path.is_file() else None
-    narrowed = bool(include or exclude)
-    top = _CANDIDATES if narrowed else top
+    taken, left_out = GitIgnoreSpec.from_lines(include or ["*"]), GitIgnoreSpec.from_lines(exclude)
+    only_file = printable(str(path.resolve())) if path.is_file() else None
+
+    def matches(fields: Mapping[str, Any]) -> bool:
+        inside = taken.match_file(fields["doc_id"]) and not left_out.match_file(fields["doc_id"])
+        return inside and (only_file is None or only_file in fields["path"])
+
     store, loaded = open_index(index, create=True)
     with Engine(store, loaded) as engine:
         remaining, unindexed = catch_up(
             store, lambda: engine.encoders.encoder_of(store.encoder), folder, meaning, include=include, exclude=exclude
         )
-        options: dict[str, Any] = {"top_k": top, "filter": only_file}
+        options: dict[str, Any] = {"top_k": top}
+        if only_file or include or exclude:
+            options["filter"] = PredicateFilter(f"{only_file} {include} {exclude}", matches)
         spans = engine.search(meaning, **options)
         if unindexed:
             with tempfile.TemporaryDirectory() as scratch:
@@ -143,10 +152,10 @@ def _search_index(
     if remaining:
         if not unindexed:  # else another process indexes them
             index_in_background(folder, index, include, exclude)
-        click.echo("lmkrag: the other files are being indexed; run it again for more", err=True)
-    if narrowed:
-        taken, left_out = GitIgnoreSpec.from_lines(include or ["*"]), GitIgnoreSpec.from_lines(exclude)
-        spans = [span for span in spans if taken.match_file(span.doc_id) and not left_out.match_file(span.doc_id)]
+        message = (
+            "these results are from a part of the folder: the other files are being indexed; run it again for more"
+        )
+        click.echo(f"lmkrag: {message}", err=True)
     return spans
 
 
@@ -186,18 +195,35 @@ def _weigh(line: str, words: list[str]) -> float:
     return sum(word in lowered for word in words) + defines if line.strip() else -1
 
 
-def _print(matches: list[Match], before: int, after: int) -> None:
+def _find_definition(match: Match) -> list[int]:
+    """The number of the line that names the function or class around a match, if it is not in the match itself."""
+    indent = _indent(match.lines[match.first - 1])
+    if indent and not _DEFINES.match(match.lines[match.first - 1]):
+        for number in range(match.first - 1, 0, -1):
+            line = match.lines[number - 1]
+            if _DEFINES.match(line) and _indent(line) < indent:
+                return [number]
+    return []
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _print(matches: list[Match], before: int, after: int, *, separated: bool) -> None:
     """Print lines as grep does; on a terminal below the names of their files, and coloured."""
     shown = ""
     for position, match in enumerate(matches):
-        if position and (before or after):
+        if position and separated:
             click.echo("--")
         if sys.stdout.isatty() and match.path != shown:
             click.echo(("\n" if shown else "") + click.style(one_line(match.path), fg="magenta", bold=True))
             shown = match.path
-        for number in range(max(1, match.first - before), min(len(match.lines), match.last + after) + 1):
+        around = range(max(1, match.first - before), min(len(match.lines), match.last + after) + 1)
+        definition = _find_definition(match) if separated else []
+        for number in [*(line for line in definition if line not in around), *around]:
             text = one_line(match.lines[number - 1].expandtabs())[:_LONGEST_LINE]
-            inside = match.first <= number <= match.last
+            inside = match.first <= number <= match.last or number in definition
             if sys.stdout.isatty():
                 click.echo(f"{click.style(str(number), fg='green')}{':' if inside else '-'} {text}")
             else:

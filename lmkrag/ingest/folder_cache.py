@@ -14,7 +14,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, LmkragError
+from filelock import FileLock
+
+from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, LmkragError, StorageError
 from lmkrag.index.files import lock_index
 from lmkrag.index.store import IndexStore
 from lmkrag.index.words.terms import drop_stop_words, split_words
@@ -46,12 +48,29 @@ def cached_index(folders: Sequence[Path]) -> Path:
 
 
 def use_cached(index: Path, use: Callable[[], Result]) -> Result:
-    """Return what ``use`` makes of a cached index; one of another version, or a damaged one, is made again first."""
+    """Return what ``use`` makes of a cached index; one of another version, or a damaged one, is made again first.
+
+    Only the user may read the cache. Another process that uses the same index is waited for.
+
+    Raises:
+        StorageError: the cache can't be written to.
+    """
+    lock = FileLock(index.parent.with_name(f"{index.name}.lock"))
+    try:
+        for folder in (index.parent.parent, index.parent):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.chmod(0o700)
+        lock.acquire()  # waits
+    except OSError as error:
+        reason = f"the cache can't be written to ({error.strerror}); XDG_CACHE_HOME names another folder for it"
+        raise StorageError(f"{index.parent}: {reason}") from error
     try:
         return use()
     except (IndexMismatch, IndexCorrupt):
         shutil.rmtree(index, ignore_errors=True)
         return use()
+    finally:
+        lock.release()
 
 
 def adopt_worktree(folder: Path, index: Path) -> None:
@@ -179,4 +198,4 @@ def index_in_background(folder: Path, index: Path, include: Sequence[str], exclu
     command = [*PYTHON, "-m", "lmkrag", "index", str(folder), "--index", str(index), "--prune"]
     command += [f"--include={glob}" for glob in include] + [f"--exclude={glob}" for glob in exclude]
     quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-    subprocess.Popen(command, start_new_session=True, **quiet)  # type: ignore[call-overload]
+    subprocess.Popen(command, start_new_session=True, umask=0o077, **quiet)  # type: ignore[call-overload]

@@ -112,6 +112,8 @@ def local_path(source: str | Path) -> Path:
     Raises:
         UsageError: it is a URL; the message says what to run instead.
     """
+    if source == "":
+        raise UsageError("an empty path names no file or directory; '.' is the working directory")
     url = _URL.match(str(source))
     if url is None or os.path.lexists(source):
         return Path(source)

@@ -116,6 +116,8 @@ def read_quotations(source: Source) -> list[Quotation]:
         except (KeyError, TypeError, AttributeError):
             raise UsageError("a citation has doc_id, start, end, and quote or text") from None
     if not isinstance(source, str):
+        if not isinstance(source, Iterable):
+            raise UsageError("nothing is cited there: give an answer, spans, their JSON, or a text with quotations")
         return [Quotation(span.text, span.doc_id, span.start, span.end) for span in source]
     try:
         return read_quotations(json.loads(source))

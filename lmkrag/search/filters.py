@@ -14,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from fnmatch import translate
-from typing import Any
+from typing import Any, Self
 
 from lmkrag.errors import UsageError
 from lmkrag.types import DocumentInfo
@@ -36,6 +36,20 @@ _MAX_PATTERN = 1_000  # characters of a value with wildcards
 Filter = str | Mapping[str, Any]
 """An expression, or the values of some keys."""
 
+
+class PredicateFilter(str):
+    """A filter that is a function of a document's fields, for what no expression says; its text names it."""
+
+    __slots__ = ("matches",)
+    matches: Predicate
+
+    def __new__(cls, name: str, matches: Predicate) -> Self:
+        """Take the function; two filters of one name keep the same documents."""
+        made = super().__new__(cls, name)
+        made.matches = matches
+        return made
+
+
 Token = tuple[str, str]  # kind ("paren", "operator", "quoted", "word"), text
 
 
@@ -48,6 +62,8 @@ def parse_filter(expression: str) -> Predicate:
     >>> parse_filter("kind=pdf and year>=2020")({"kind": "pdf", "year": 2021})
     True
     """
+    if isinstance(expression, PredicateFilter):
+        return expression.matches
     if not isinstance(expression, str):
         raise UsageError(f"a filter is a string such as 'kind=pdf', not {expression!r}")
     return _Parser(expression).parse()

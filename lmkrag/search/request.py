@@ -5,10 +5,12 @@ option is a field of it and a line of :class:`SearchOptions` or :class:`AskOptio
 """
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
+from difflib import get_close_matches
+from inspect import Parameter, signature
 from numbers import Integral, Real
-from typing import Any, Literal, NamedTuple, TypedDict, cast, get_args
+from typing import Any, Literal, NamedTuple, Self, TypedDict, TypeVar, cast, get_args, get_type_hints
 
 from lmkrag.errors import UsageError
 from lmkrag.json_values import replace_surrogates
@@ -16,6 +18,10 @@ from lmkrag.search.filters import Filter, to_expression
 from lmkrag.types import Level, Mode
 
 DEFAULT_TOP_K = 8
+
+_ALIASES = dict.fromkeys(("k", "n", "n_results", "limit", "similarity_top_k"), "top_k") | {"filters": "filter"}
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 DEFAULT_CONTEXT = 2_000
 """Tokens of context that a reader gets."""
@@ -146,6 +152,13 @@ class SearchRequest:
         None, "number", "Maximum time for re-ranking, in milliseconds.", most=60_000, metavar="MS"
     )
 
+    def __new__(cls, **options: Any) -> Self:
+        """Refuse options that do not exist, with a hint where another library calls one so."""
+        for name in options.keys() - find_options(options).keys():
+            near = _ALIASES.get(name) or next(iter(get_close_matches(name, [one.name for one in fields(cls)], 1)), "")
+            raise UsageError(f"no option {name!r}" + (f": use {near}" if near else ""))
+        return object.__new__(cls)
+
     def __post_init__(self) -> None:
         for declared in fields(self):
             _check(declared.name, getattr(self, declared.name), option_of(declared), declared.default)
@@ -166,6 +179,26 @@ def option_of(declared: "Field[Any]") -> Option:
     """Return the description of a field of :class:`SearchRequest`."""
     found: Option = declared.metadata["option"]
     return found
+
+
+def show_options(names: type) -> Callable[[Function], Function]:
+    """Return a decorator that has the signature of a function show options of a search in place of ``**options``.
+
+    Args:
+        names: :class:`SearchOptions` or :class:`AskOptions`.
+    """
+
+    def decorate(function: Function) -> Function:
+        shown = signature(function)
+        parameters = [one for one in shown.parameters.values() if one.kind is not Parameter.VAR_KEYWORD]
+        parameters += [
+            Parameter(name, Parameter.KEYWORD_ONLY, default=declared.default, annotation=declared.type)
+            for name, declared in find_options(get_type_hints(names)).items()
+        ]
+        cast(Any, function).__signature__ = shown.replace(parameters=parameters)
+        return function
+
+    return decorate
 
 
 def find_options(names: Iterable[str]) -> dict[str, "Field[Any]"]:

@@ -1,8 +1,10 @@
 """``lmkrag grep``: a folder that was never indexed is searched at once, and again when it has changed."""
 
 import json
+import os
 import shutil
 import subprocess
+import sys
 from dataclasses import replace
 
 import pytest
@@ -55,7 +57,7 @@ def test_results_are_file_line_and_text(grep):
 def test_files_counts_context_json_and_globs(grep):
     assert grep("wait after a failed request", "-l", "-k", 1).stdout == "net/retry.py\n"
     assert grep("wait after a failed request", "-c", "-k", 1).stdout == "net/retry.py:1\n"
-    around = grep("expired token", "-k", 1, "-C", 1, "--include", "*.py").stdout
+    around = grep("expired token", "-k", 1, "-C", 2, "--include", "*.py").stdout
     assert "session.py-" in around and "session.py:" in around
     record = json.loads(grep("slow answers at night", "--json", "--exclude", "*.py").stdout)
     assert record["matches"][0]["path"] == "NOTES.md"
@@ -110,6 +112,56 @@ def test_files_with_the_rare_words_of_a_question_come_first(folder):
     assert len(rank_files(files, "???")) == 3
 
 
+def test_globs_are_filters_of_the_search(grep, folder):
+    (folder / "docs").mkdir()
+    (folder / "docs" / "tokens.md").write_text("Sessions end at midnight.\n")
+    for number in range(260):
+        (folder / f"code_{number}.py").write_text(f"def refuse_expired_session_{number}():\n    return {number}\n")
+    found = grep("where is an expired session refused", "--include", "docs/*.md", "-l")
+    assert found.stdout == "docs/tokens.md\n"
+    others = grep("where is an expired session refused", "--exclude", "code_*", "--exclude", "*.md", "-l", "-k", 2)
+    assert set(others.stdout.split()) == {"session.py", "net/retry.py"}
+
+
+def test_results_are_apart_named_by_their_function_and_in_one_order(grep):
+    first, second = (grep("where is an expired session refused", "-k", 2) for _ in range(2))
+    assert first.stdout == second.stdout
+    assert first.stdout.startswith("session.py:4:def check_token(token, now):\nsession.py:5:")
+    assert first.stdout.count("--\n") == 1
+
+
+def test_only_weak_results_exit_with_one(grep):
+    assert grep("wait after a failed request").returncode == 0
+    assert grep("qwzx vrrkl pflomph").returncode == 1
+
+
+def test_the_cache_is_private_and_first_searches_wait_for_one_another(folder, tmp_path):
+    command = [sys.executable, "-m", "lmkrag", "grep", "where is an expired session refused", "-k", "1"]
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    running = [
+        subprocess.Popen(
+            command, cwd=folder, env=environment, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        )
+        for _ in range(3)
+    ]
+    found = [(*process.communicate(timeout=90), process.returncode) for process in running]
+    assert "session.py:5:" in found[0][0]
+    assert set(found) == {(found[0][0], "", 0)}
+    (tmp_path / "cache").chmod(0o755)
+    paths = list((tmp_path / "cache" / "lmkrag").rglob("*"))
+    assert paths
+    for path in (tmp_path / "cache" / "lmkrag", *paths):
+        assert path.stat().st_mode & 0o077 == 0, path
+
+
+def test_a_cache_that_cannot_be_written_to_is_one_sentence(lmkrag, folder, tmp_path):
+    (tmp_path / "file").write_text("")
+    found = lmkrag("grep", "anything", cwd=folder, env={"XDG_CACHE_HOME": str(tmp_path / "file")})
+    assert (found.returncode, found.stdout) == (1, "")
+    assert found.stderr.count("\n") == 1
+    assert "the cache can't be written to (Not a directory); XDG_CACHE_HOME names another folder for it" in found.stderr
+
+
 def make_old_index(index, folder):
     """An index whose encoder had other weights."""
     old = LandmarkEncoder.load()
@@ -153,7 +205,8 @@ def test_worktrees_of_a_repository_share_what_is_encoded(grep, folder, tmp_path)
     other = tmp_path / "other"
     (other / "session.py").write_text("# moved down\n" + SESSION)
     found = grep("where is an expired session refused", "-k", 1, cwd=other).stdout
-    assert found.startswith("session.py:6:")  # as it is in this worktree
+    assert found.startswith("session.py:5:def check_token")  # as it is in this worktree
+    assert "\nsession.py:6:" in found
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
         index = cached_index([tmp_path / "third"])
