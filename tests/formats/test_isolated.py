@@ -138,7 +138,7 @@ def test_what_a_parser_says_is_kept_for_who_asks(loader, tmp_path, caplog):
     with caplog.at_level("DEBUG", logger="lmkrag"), pytest.raises(DocumentError, match="broken Word file"):
         loader.load(tmp_path / "broken.docx", "broken")
     assert "Traceback" in caplog.text
-    assert "parsers/docx.py" in caplog.text
+    assert "formats/docx.py" in caplog.text
 
 
 def test_what_a_dying_reader_printed_is_told(loader, tmp_path, monkeypatch):
