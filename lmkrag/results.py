@@ -113,7 +113,7 @@ class Span:
         https://wicg.github.io/scroll-to-text-fragment/), a PDF at its page.
         """
         url = self.meta.get("url")
-        if not isinstance(url, str) or not url.startswith(("http://", "https://")):
+        if not isinstance(url, str) or not url.startswith(("http://", "https://")) or not url.isprintable():
             return ""
         if self.kind == "pdf" and self.page:
             return f"{url}#page={self.page}"

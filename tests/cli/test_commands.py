@@ -154,7 +154,7 @@ def test_verify_finds_damage_and_exits_1(lmkrag, index):
         (["index", "missing-directory"], 2, "lmkrag: missing-directory: no such file or directory"),
         (["index"], 2, "Missing argument"),
         (["nonsense"], 2, "No such command"),
-        (["ask", "x", "--reader", "oracle"], 2, "Invalid value for '--reader'"),
+        (["ask", "x", "--reader", "oracle"], 2, "reader 'oracle': use one of extractive, openai, vllm, transformers"),
     ],
 )
 def test_mistakes_get_one_line_and_the_right_code(lmkrag, arguments, code, message, tmp_path):

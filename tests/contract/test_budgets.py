@@ -18,35 +18,35 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "": 2_336,  # the single files of lmkrag/
+    "": 2_370,  # the single files of lmkrag/
     "agents": 75,
-    "cli": 2_182,
-    "encoder": 1_527,
-    "evaluation": 814,
-    "formats": 3_002,
-    "index": 4_213,
-    "ingest": 1_942,
-    "integrations": 358,
-    "models": 761,
-    "readers": 2_041,
+    "cli": 2_123,
+    "encoder": 1_411,
+    "evaluation": 809,
+    "formats": 2_985,
+    "index": 4_182,
+    "ingest": 1_971,  # the encoder is chosen with the first documents
+    "integrations": 356,
+    "models": 757,
+    "readers": 2_059,  # the timeout of a server holds for the whole answer
     "rendering": 674,
-    "reranker": 790,
-    "search": 3_207,
-    "sentences": 940,
-    "server": 3_271,
-    "training": 3_157,
+    "reranker": 783,
+    "search": 3_232,  # options that do not exist get a hint
+    "sentences": 933,
+    "server": 3_351,  # a follower that dies is started again
+    "training": 3_122,
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_290,
-    "files": 257,
+    "lines": 31_193,
+    "files": 234,
     "files at the top": 17,
     "base dependencies": 27,
     "members of Engine": 20,
-    "public names": 28,
-    "commands": 19,
-    "options": 201,
+    "public names": 28,  # with ServerError and MissingExtra, which callers catch
+    "commands": 18,
+    "options": 189,
     "environment variables": 10,
 }
 
