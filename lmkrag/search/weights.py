@@ -5,7 +5,8 @@ the text's (``benchmarks/real.py``). The date after each group is that of the la
 value, ``dataclasses.replace(WEIGHTS, ...)``, to :class:`lmkrag.engine.Engine`.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,8 +24,11 @@ class Weights:
     """Candidates whose neighbours become candidates per result, at least."""
 
     # Fusion (2026-11-26)
-    lexical: float = 0.11
-    """Weight of BM25, divided by the best score of the query, beside a similarity of weight 1."""
+    lexical: float = 0.15
+    """Weight of BM25, divided by the best score of the query, beside a similarity of weight 1, for a query with codes,
+    numbers or names: its exact words."""
+    lexical_without_keys: float = 0.11
+    """The same for a query that has none: it may well say in other words what the text says."""
     neighbourhoods: tuple[tuple[int, float], ...] = ((4, 0.7), (12, 0.5))
     """(sentences to each side, weight of the best score there)."""
     paragraph: float = 1.0
@@ -43,8 +47,11 @@ class Weights:
     """Share of a short document's words that is its opening."""
     min_opening: int = 30
     """Words that an opening has at least."""
-    document_margin: float = 0.2
-    """Share of the query's words by which a document must be ahead of all others to be the one that is named."""
+    document_margin: float = 0.1
+    """Share of the query's words by which a document must be ahead of all others to be the one that is named, by a
+    query with codes, numbers or names."""
+    margin_without_keys: float = 0.2
+    """The same for a query that has none."""
     common_share: float = 0.2
     """A word in the openings of more documents than this share of them names none."""
     document_match_gain: float = 2.0
@@ -105,6 +112,10 @@ class Weights:
     """Characters by which a passage grows for a lesser one that overlaps it, at most; else that one is cut off."""
     min_copy_chars: int = 80
     """Characters of a passage, at least, for another document's passage with the same words to be its copy."""
+
+    def without_keys(self) -> Self:
+        """Return the weights for a question that has no codes, numbers or names."""
+        return replace(self, lexical=self.lexical_without_keys, document_margin=self.margin_without_keys)
 
 
 WEIGHTS = Weights()
