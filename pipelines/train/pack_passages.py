@@ -1,0 +1,102 @@
+"""Pack mined passages, tokenized, into one file that travels to a GPU.
+
+    python pipelines/train/pack_passages.py MINED OUT.npz [--questions 3000]
+
+MINED holds the `SET.jsonl.gz` that `lmkrag train pipelines/train/landmark-reranker.toml` leaves in its folder. Each
+sentence is stored once, however many passages hold it. `--questions` of each set are taken at most, those first that
+share few words with what answers them.
+"""
+
+import argparse
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tokenizers import Tokenizer
+
+from lmkrag.encoder.spec import find_model
+from lmkrag.training.mining import ANSWERS
+
+QUESTION, TITLE, SENTENCE = 64, 16, 120  # tokens of each, at most
+LITTLE = 0.35  # of a question's words in what answers it
+_WORD = re.compile(r"\w{3,}")
+
+
+class Pack:
+    """What is packed so far: tokens of texts, each text once."""
+
+    def __init__(self) -> None:
+        self._tokenizer = Tokenizer.from_file(str(find_model("landmark-mini") / "tokenizer.json"))
+        self._tokenizer.no_truncation()
+        self._tokenizer.no_padding()
+        self.tokens: list[np.ndarray] = []
+        self._known: dict[str, int] = {}
+
+    def add(self, text: str, most: int) -> int:
+        """Return the number of a text."""
+        if text not in self._known:
+            self._known[text] = len(self.tokens)
+            ids = self._tokenizer.encode(text[:2_000], add_special_tokens=False).ids[:most]
+            self.tokens.append(np.array(ids, np.uint16))
+        return self._known[text]
+
+
+def shared_words(question: str, passages: list[Any]) -> float:
+    """Return the share of a question's words in the sentences that answer it, by their first five letters."""
+    words = {word[:5] for word in _WORD.findall(question.lower())}
+    good = " ".join(
+        sentence
+        for _, sentences, _, _, labels, *_ in passages
+        for sentence, label in zip(sentences, labels, strict=True)
+        if label == ANSWERS
+    )
+    return len(words & {word[:5] for word in _WORD.findall(good.lower())}) / max(1, len(words))
+
+
+def main() -> None:
+    """Run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("mined", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--questions", type=int, default=3_000)
+    options = parser.parse_args()
+    pack = Pack()
+    columns: dict[str, list[int]] = {name: [] for name in ("set", "question", "little", "passages")}
+    passage_columns: dict[str, list[int]] = {name: [] for name in ("title", "sentences")}
+    sentences: list[int] = []
+    labels: list[int] = []
+    scores: list[float] = []
+    names = []
+    for number, file in enumerate(sorted(options.mined.glob("*.jsonl.gz"))):
+        names.append(file.name.split(".")[0])
+        with gzip.open(file, "rt", encoding="utf-8") as lines:
+            mined = [json.loads(line) for line in lines]
+        mined = [(shared_words(question, passages), question, passages) for question, passages in mined]
+        mined.sort(key=lambda one: one[0])
+        for shared, question, passages in mined[: options.questions]:
+            columns["set"].append(number)
+            columns["question"].append(pack.add(question, QUESTION))
+            columns["little"].append(shared < LITTLE)
+            columns["passages"].append(len(passages))
+            for title, texts, scored, _, known, *_ in passages:
+                passage_columns["title"].append(pack.add(title, TITLE))
+                passage_columns["sentences"].append(len(texts))
+                sentences += [pack.add(text, SENTENCE) for text in texts]
+                labels += known
+                scores += scored
+    arrays: dict[str, Any] = {name: np.array(values, np.int32) for name, values in columns.items()}
+    arrays |= {f"passage_{name}": np.array(values, np.int32) for name, values in passage_columns.items()}
+    arrays["sentence"] = np.array(sentences, np.int32)
+    arrays["label"], arrays["score"] = np.array(labels, np.int8), np.array(scores, np.float16)
+    arrays["tokens"] = np.concatenate(pack.tokens)
+    arrays["lengths"] = np.array([len(ids) for ids in pack.tokens], np.uint8)
+    np.savez_compressed(options.out, names=np.array(names), **arrays)
+    questions, passages = len(columns["set"]), len(passage_columns["title"])
+    print(f"{questions} questions, {passages} passages, {options.out.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,329 @@
+"""Train a reader of passages on packed data, on one GPU or, slowly, on processors. Needs torch, transformers, NumPy.
+
+    python pipelines/train/train_passages.py DATA.npz OUT --start model.onnx [--layers 12] [--minutes 11]
+    python pipelines/train/train_passages.py DATA.npz OUT --start model.onnx --layers 3 --teacher RUN
+
+A question's passages are read with it, `[CLS] question [SEP] title sentences [SEP]`; one score for each passage comes
+from the first token, one for each sentence from the mean of its tokens. Both learn from the labels, passages also from
+a teacher: the untrained model itself, so that what it knows of paraphrases stays, or with `--teacher` another run.
+With fewer `--layers` than `--start` has, every n-th layer is taken. Run it again to go on from the last checkpoint.
+OUT gets `log.txt`, `last.pt` and in the end `part-NN`, at most 16 MB each: `cat part-* > model.safetensors` gives what
+was trained, which is all but the embeddings.
+"""
+
+import argparse
+import copy
+import os
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from safetensors.torch import load_file, save
+from torch import Tensor, nn
+from transformers import BertConfig, BertModel
+
+FIRST, LAST = 101, 102
+ANSWERS, NO_ANSWER = 1, 0
+PART = 15_000_000
+MASKED = -1e4
+HALF = 0.5  # of the passages are read with their titles
+HEADINGS = {"aws_headings", "peps", "rfcs", "eips", "rustbook", "faq_headings", "medquad"}  # weigh half
+
+
+Row = tuple[list[int], list[int], int, list[int]]
+"""Tokens, the sentence each is of, where the passage begins, labels of the sentences."""
+
+
+class Data:
+    """Packed questions: see pack_passages.py."""
+
+    def __init__(self, path: Path, seed: int) -> None:
+        self.arrays = dict(np.load(path))
+        starts = {"lengths": "text", "passages": "passage", "passage_sentences": "sentence_of"}
+        self._starts = {
+            name: np.concatenate([[0], np.cumsum(self.arrays[counts], dtype=np.int64)])
+            for counts, name in starts.items()
+        }
+        sets, little = self.arrays["set"], self.arrays["little"]
+        sizes = np.bincount(sets, minlength=len(self.arrays["names"])).astype(float)
+        share = sizes**0.6 / np.maximum(sizes, 1)
+        share[[name in HEADINGS for name in self.arrays["names"]]] *= HALF
+        weights = share[sets] * np.where(little, 3.0, 1.0)
+        self._cumulative, self._seed = np.cumsum(weights / weights.sum()), seed
+
+    def _text(self, number: int) -> np.ndarray:
+        starts = self._starts["text"]
+        found: np.ndarray = self.arrays["tokens"][starts[number] : starts[number + 1]]
+        return found
+
+    def step(self, number: int, questions: int, passages: int) -> "Step":
+        """Return the passages of some questions, drawn by the step's number."""
+        rng = np.random.default_rng((self._seed, number))
+        rows: list[Row] = []
+        question_of = []
+        for place in range(questions):
+            chosen = int(np.searchsorted(self._cumulative, rng.random()))
+            low, high = self._starts["passage"][chosen : chosen + 2]
+            asked = self._text(self.arrays["question"][chosen]).tolist()
+            rows += [self._row(asked, int(one), rng) for one in self._pick(np.arange(low, high), passages, rng)]
+            question_of += [place] * (len(rows) - len(question_of))
+        length, most = max(len(row[0]) for row in rows), max(len(row[3]) for row in rows)
+        ids, types, owners = (np.zeros((len(rows), length), np.int64) for _ in range(3))
+        owners -= 1
+        labels = np.full((len(rows), most), -1, np.int64)
+        mask = np.zeros((len(rows), length), bool)
+        for i, (tokens, owned, asked, known) in enumerate(rows):
+            ids[i, : len(tokens)], owners[i, : len(tokens)], mask[i, : len(tokens)] = tokens, owned, True
+            types[i, asked : len(tokens)], labels[i, : len(known)] = 1, known
+        return Step(*(torch.from_numpy(array) for array in (ids, types, mask, owners, labels, np.array(question_of))))
+
+    def _pick(self, numbers: np.ndarray, passages: int, rng: np.random.Generator) -> list[int]:
+        """Two passages that answer at most, and others of which nothing is unknown, the search's first more often."""
+        known = [self._labels(int(number)) for number in numbers]
+        good = [int(number) for number, labels in zip(numbers, known, strict=True) if ANSWERS in labels]
+        bad = [int(number) for number, labels in zip(numbers, known, strict=True) if (labels == NO_ANSWER).all()]
+        chosen = [good[i] for i in rng.permutation(len(good))[:2]]
+        room = passages - len(chosen)
+        near = bad[: room * 3 // 4]
+        rest = [bad[i] for i in len(near) + rng.permutation(len(bad) - len(near))[: room - len(near)]]
+        return chosen + near + rest
+
+    def _labels(self, number: int) -> np.ndarray:
+        low, high = self._starts["sentence_of"][number : number + 2]
+        found: np.ndarray = self.arrays["label"][low:high]
+        return found
+
+    def _row(
+        self, asked: list[int], number: int, rng: np.random.Generator
+    ) -> tuple[list[int], list[int], int, list[int]]:
+        tokens = [FIRST, *asked, LAST]
+        begin = len(tokens)
+        if rng.random() < HALF:
+            tokens += self._text(self.arrays["passage_title"][number]).tolist()
+        owners = [-1] * len(tokens)
+        low, high = self._starts["sentence_of"][number : number + 2]
+        for place, sentence in enumerate(self.arrays["sentence"][low:high]):
+            text = self._text(sentence).tolist()
+            if len(tokens) + len(text) > begin + 240:
+                break
+            tokens += text
+            owners += [place] * len(text)
+        return [*tokens, LAST], [*owners, -1], begin, self.arrays["label"][low:high].tolist()
+
+
+class Step(NamedTuple):
+    """``p`` passages of ``t`` tokens and ``k`` sentences.
+
+    ``ids``, ``types``, ``mask`` and ``owners`` ``[p, t]``, ``labels`` ``[p, k]``, ``question`` ``[p]``.
+    """
+
+    ids: Tensor
+    types: Tensor
+    mask: Tensor
+    owners: Tensor
+    labels: Tensor
+    question: Tensor
+
+
+class Reader(nn.Module):
+    """BERT with a score for a passage and one for each of its sentences."""
+
+    def __init__(self, weights: dict[str, Tensor], layers: int) -> None:
+        super().__init__()
+        stored = 1 + max(int(name.split(".")[3]) for name in weights if name.startswith("bert.encoder.layer."))
+        words = weights["bert.embeddings.word_embeddings.weight"]
+        config = BertConfig(
+            vocab_size=len(words),
+            hidden_size=words.shape[1],
+            num_hidden_layers=layers,
+            num_attention_heads=12,
+            intermediate_size=4 * words.shape[1],
+            layer_norm_eps=1e-12,
+            hidden_dropout_prob=0.0,
+            attention_probs_dropout_prob=0.0,
+            attn_implementation="sdpa" if torch.cuda.is_available() else "eager",
+        )
+        self.bert = BertModel(config)
+        self.classifier = nn.Linear(config.hidden_size, 1)
+        self.sentence = nn.Linear(config.hidden_size, 1)
+        nn.init.zeros_(self.sentence.weight)
+        renamed = {}
+        for name, value in weights.items():
+            parts = name.split(".")
+            if name.startswith("bert.encoder.layer."):
+                if (int(parts[3]) + 1) % (stored // layers):
+                    continue
+                parts[3] = str((int(parts[3]) + 1) // (stored // layers) - 1)
+            renamed[".".join(parts)] = value
+        missing, unknown = self.load_state_dict(renamed, strict=False)
+        assert not unknown and not [name for name in missing if not name.startswith("sentence")], (missing, unknown)
+
+    def forward(self, step: Step) -> tuple[Tensor, Tensor]:
+        """Return scores of the passages ``[p]`` and of their sentences ``[p, k]``."""
+        states = self.bert(step.ids, attention_mask=step.mask.long(), token_type_ids=step.types)
+        last = states.last_hidden_state.float()
+        count = step.labels.shape[1]
+        group = torch.where(step.owners >= 0, step.owners, count)
+        sums = last.new_zeros(len(last), count + 1, last.shape[2])
+        sums.scatter_add_(1, group[..., None].expand_as(last), last)
+        sizes = last.new_zeros(sums.shape[:2]).scatter_add_(1, group, torch.ones_like(group, dtype=last.dtype))
+        means = (sums / sizes.clamp(min=1)[..., None])[:, :count]
+        return self.classifier(states.pooler_output.float())[:, 0], self.sentence(means)[..., 0]
+
+
+def losses(step: Step, scores: Tensor, sentences: Tensor, taught: Tensor, temperature: float) -> tuple[Tensor, ...]:
+    """Return the loss of passages, of sentences and the divergence from the teacher, means over the questions."""
+    count = int(step.question.max()) + 1
+    good = (step.labels == ANSWERS).any(1)
+    passage = _softmax_loss(scores, good, step.question, count)
+    known = step.labels >= 0
+    owner = step.question[:, None].expand_as(step.labels)[known]
+    sentence = _softmax_loss(sentences[known], (step.labels == ANSWERS)[known], owner, count)
+    student, teacher = (_log_softmax(values / temperature, step.question, count) for values in (scores, taught))
+    divergence = (teacher.exp() * (teacher - student)).sum() / count * temperature**2
+    return passage, sentence, divergence
+
+
+def _log_sums(values: Tensor, group: Tensor, count: int) -> Tensor:
+    """The logarithm of the sum of the exponentials in each group."""
+    greatest = values.new_full((count,), MASKED).scatter_reduce(0, group, values.detach(), "amax")
+    sums = values.new_zeros(count).scatter_add(0, group, (values - greatest[group]).exp())
+    return sums.clamp(min=1e-30).log() + greatest
+
+
+def _log_softmax(values: Tensor, group: Tensor, count: int) -> Tensor:
+    return values - _log_sums(values, group, count)[group]
+
+
+def _softmax_loss(values: Tensor, good: Tensor, group: Tensor, count: int) -> Tensor:
+    """Minus the logarithm of the share of what answers, mean over the groups that have both."""
+    best = _log_sums(torch.where(good, values, MASKED), group, count)
+    found = (_log_sums(values, group, count) - best)[best > MASKED / 2]
+    return found.mean() if len(found) else values.sum() * 0
+
+
+def load_start(path: Path) -> dict[str, Tensor]:
+    """Return the weights to start from: safetensors, or a model of ONNX Runtime in int8."""
+    if path.suffix == ".onnx":
+        from int8_onnx import unpack
+
+        return {name: torch.from_numpy(np.array(values)) for name, values in unpack(path).items()}
+    weights: dict[str, Tensor] = load_file(path)
+    return weights
+
+
+def main() -> None:
+    """Run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--start", type=Path, required=True)
+    parser.add_argument("--teacher", type=Path, help="the folder of another run")
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--frozen", type=int, default=0, help="lower layers that stay as they are")
+    parser.add_argument("--minutes", type=float, default=11)
+    parser.add_argument("--steps", type=int, default=0, help="instead of minutes")
+    parser.add_argument("--questions", type=int, default=64)
+    parser.add_argument("--passages", type=int, default=8)
+    parser.add_argument("--learning-rate", type=float, default=5e-5)
+    parser.add_argument("--teach", type=float, default=0.5)
+    parser.add_argument("--temperature", type=float, default=2.0)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    torch.manual_seed(options.seed)
+    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for each shape
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    options.out.mkdir(parents=True, exist_ok=True)
+    weights = load_start(options.start)
+    model = Reader(weights, options.layers).to(device).train()
+    teacher = copy.deepcopy(model) if options.teacher is None else _load_run(options.teacher, device)
+    teacher.requires_grad_(False).eval()
+    model.bert.embeddings.requires_grad_(False)
+    model.bert.encoder.layer[: options.frozen].requires_grad_(False)
+    optimizer = torch.optim.AdamW(
+        [parameter for parameter in model.parameters() if parameter.requires_grad], options.learning_rate
+    )
+    begun: dict[str, Any] = {"step": 0, "seconds": 0.0}
+    checkpoint = options.out / "last.pt"
+    if checkpoint.is_file():
+        begun = torch.load(checkpoint, map_location=device)
+        model.load_state_dict(begun["model"])
+        optimizer.load_state_dict(begun["optimizer"])
+    step, began, saved = int(begun["step"]), time.monotonic() - begun["seconds"], time.monotonic()
+    data = Data(options.data, options.seed)
+    batches = torch.utils.data.DataLoader(
+        _Steps(data, step, options.questions, options.passages),
+        batch_size=None,
+        num_workers=min(8, os.cpu_count() or 1) if device.type == "cuda" else 0,
+    )
+    total = np.zeros(3)
+    for batch in batches:
+        elapsed = time.monotonic() - began
+        done = step / options.steps if options.steps else elapsed / (60 * options.minutes)
+        if done >= 1:
+            break
+        rate = options.learning_rate * min(1.0, (step + 1) / 50) * (0.02 + 0.49 * (1 + np.cos(np.pi * done)))
+        for group in optimizer.param_groups:
+            group["lr"] = rate
+        batch = Step(*(tensor.to(device, non_blocking=True) for tensor in batch))
+        with torch.autocast(device.type, torch.bfloat16):
+            scores, sentences = model(batch)
+            with torch.no_grad():
+                taught, _ = teacher(batch)
+        passage, sentence, divergence = losses(
+            batch, scores.float(), sentences.float(), taught.float(), options.temperature
+        )
+        optimizer.zero_grad()
+        (passage + 0.5 * sentence + options.teach * divergence).backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        step += 1
+        total += [value.item() for value in (passage, sentence, divergence)]
+        if step % 20 == 0:
+            means = dict(zip(("passages", "sentences", "from the teacher"), total / 20, strict=True))
+            line = f"step {step}, {elapsed:.0f} s: " + ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
+            print(line, flush=True)
+            with (options.out / "log.txt").open("a") as log:
+                log.write(line + "\n")
+            total[:] = 0
+        if time.monotonic() - saved > 120:
+            _save(checkpoint, model, optimizer, step, time.monotonic() - began)
+            saved = time.monotonic()
+    _save(checkpoint, model, optimizer, step, time.monotonic() - began)
+    trained = {name: value for name, value in model.state_dict().items() if not name.startswith("bert.embeddings.")}
+    stored = save({name: value.half().cpu().contiguous() for name, value in trained.items()})
+    for number, start in enumerate(range(0, len(stored), PART)):
+        (options.out / f"part-{number:02}").write_bytes(stored[start : start + PART])
+
+
+class _Steps(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+    """The steps from one on, shared by the workers, without end."""
+
+    def __init__(self, data: Data, first: int, questions: int, passages: int) -> None:
+        self._data, self._first, self._size = data, first, (questions, passages)
+
+    def __iter__(self) -> Any:
+        worker = torch.utils.data.get_worker_info()
+        number, apart = (self._first + worker.id, worker.num_workers) if worker else (self._first, 1)
+        while True:
+            yield self._data.step(number, *self._size)
+            number += apart
+
+
+def _load_run(folder: Path, device: torch.device) -> Reader:
+    weights = torch.load(folder / "last.pt", map_location="cpu")["model"]
+    layers = 1 + max(int(name.split(".")[3]) for name in weights if name.startswith("bert.encoder.layer."))
+    return Reader(weights, layers).to(device)
+
+
+def _save(path: Path, model: Reader, optimizer: torch.optim.Optimizer, step: int, seconds: float) -> None:
+    partial = path.with_suffix(".partial")
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step, "seconds": seconds}
+    torch.save(state, partial)
+    partial.replace(path)
+
+
+if __name__ == "__main__":
+    main()
