@@ -258,7 +258,7 @@ def main() -> None:
         batch_size=None,
         num_workers=min(8, os.cpu_count() or 1) if device.type == "cuda" else 0,
     )
-    total = np.zeros(3)
+    total, counted = np.zeros(3), 0
     for batch in batches:
         elapsed = time.monotonic() - began
         done = step / options.steps if options.steps else elapsed / (60 * options.minutes)
@@ -266,7 +266,7 @@ def main() -> None:
             break
         rate = options.learning_rate * min(1.0, (step + 1) / 50) * (0.02 + 0.49 * (1 + np.cos(np.pi * done)))
         for group in optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = float(rate)
         batch = Step(*(tensor.to(device, non_blocking=True) for tensor in batch))
         with torch.autocast(device.type, torch.bfloat16):
             scores, sentences = model(batch)
@@ -281,13 +281,14 @@ def main() -> None:
         optimizer.step()
         step += 1
         total += [value.item() for value in (passage, sentence, divergence)]
-        if step % 20 == 0:
-            means = dict(zip(("passages", "sentences", "from the teacher"), total / 20, strict=True))
+        counted += 1
+        if step % 20 == 0 or step == options.steps:
+            means = dict(zip(("passages", "sentences", "from the teacher"), total / counted, strict=True))
             line = f"step {step}, {elapsed:.0f} s: " + ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
             print(line, flush=True)
             with (options.out / "log.txt").open("a") as log:
                 log.write(line + "\n")
-            total[:] = 0
+            total[:] = counted = 0
         if time.monotonic() - saved > 120:
             _save(checkpoint, model, optimizer, step, time.monotonic() - began)
             saved = time.monotonic()
