@@ -1,6 +1,6 @@
 """How long does reading passages together with the question take, and what does it change?
 
-    python benchmarks/second_look.py [--data ../shared/data/dev/squad] [--characters 300000] [--queries 60]
+    python benchmarks/reranker.py [--data ../shared/data/dev/squad] [--characters 300000] [--queries 60]
 
 Indexes a part of a set, searches with and without `rerank`, and reads 1 to 16 passages of each question. Prints medians
 and 95th percentiles in milliseconds, of a process that has loaded the re-ranker, and what the first reading costs.

@@ -14,7 +14,7 @@
 # | teacher | 12      | two readers of 12 layers, near to L12 and farther,  | real.py (more than L12 itself),  |
 # |         |         | that order passages better than L12 and ours        | encoders.py (more than ours)     |
 # | fetch   | 1       | the other one of the two                            |                                  |
-# | student | 9       | 3 layers with the order of the better one           | the same, search.py (time)       |
+# | student | 9       | 3 layers with the order of the better one           | the same, reranker.py (time)     |
 set -eu
 step=$1 run=${2:-near} out=${OUT:-runs/out}
 data=kit/passages.npz here=$(dirname "$0")
