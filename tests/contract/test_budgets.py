@@ -31,7 +31,7 @@ LINES = {
     "readers": 2_059,  # the timeout of a server holds for the whole answer
     "rendering": 674,
     "reranker": 783,
-    "search": 3_232,  # options that do not exist get a hint
+    "search": 3_243,  # options that do not exist get a hint; words weigh by the kind of question
     "sentences": 933,
     "server": 3_351,  # a follower that dies is started again
     "training": 3_122,
@@ -39,7 +39,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_193,
+    "lines": 31_204,
     "files": 234,
     "files at the top": 17,
     "base dependencies": 27,

@@ -49,14 +49,14 @@ CALLS = {
 
 @pytest.mark.parametrize("call", CALLS)
 def test_misspelt_keywords_are_refused(engine, call):
-    with pytest.raises(TypeError, match="filtr"):
+    with pytest.raises(UsageError, match="no option 'filtr': use filter"):
         CALLS[call](engine, filtr="kind=pdf")
 
 
 async def test_misspelt_keywords_are_refused_by_async_calls(engine):
-    with pytest.raises(TypeError, match="filtr"):
+    with pytest.raises(UsageError, match="no option 'filtr': use filter"):
         await engine.asearch("lamp", filtr="kind=pdf")
-    with pytest.raises(TypeError, match="filtr"):
+    with pytest.raises(UsageError, match="no option 'filtr': use filter"):
         engine.aask_stream("lamp", filtr="kind=pdf")
 
 

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
-from lmkrag.index.locking import lock_index
+from lmkrag.index.files import lock_index
 
 
 @pytest.fixture
