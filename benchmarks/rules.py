@@ -23,6 +23,7 @@ RULES = {
     "neighbourhoods 3, 8 and 20": replace(WEIGHTS, neighbourhoods=((3, 0.5), (8, 0.5), (20, 0.5))),
     "no paragraphs": replace(WEIGHTS, paragraph=0.0),
     "paragraph share 2": replace(WEIGHTS, paragraph=2.0),
+    "no titles": replace(WEIGHTS, title=0.0),
     "no words of documents": replace(WEIGHTS, document_words=0.0),
     "words of documents 0.4": replace(WEIGHTS, document_words=0.4),
     "no exact words": replace(WEIGHTS, exact=1.0),

@@ -72,14 +72,15 @@ class Description(NamedTuple):
     """What the index knows of some sentences, each ``[k]``.
 
     ``dense`` are similarities to the question, ``paragraphs`` the ids of their paragraphs' first sentences, ``roles``
-    the bits of their structure. ``document_score`` is the BM25 score of the document as one text, None when words do
-    not count.
+    the bits of their structure. ``title_match`` is the share of the words of the document's title that the question
+    names, ``document_score`` the BM25 score of the document as one text; both None when words do not count.
     """
 
     dense: Scores
     documents: Ids
     paragraphs: Ids
     roles: Bytes
+    title_match: Scores | None
     document_score: Scores | None
 
 

@@ -107,6 +107,7 @@ class Snapshot:
             documents=documents,
             paragraphs=paragraphs,
             roles=roles,
+            title_match=None if terms is None else self.match_titles(documents, terms.words),
             document_score=None if terms is None or len(np.unique(owners)) < 2 else self.score_owners(owners, terms),
         )
 
@@ -210,6 +211,21 @@ class Snapshot:
         """
         documents, position = np.unique(owners, return_inverse=True)
         return self.score_documents(documents, terms)[position]
+
+    def match_titles(self, documents: Ids, words: Hashes) -> Scores:
+        """Return which share of the words of each document's title are among some words.
+
+        Args:
+            documents: ``[k]`` their row ids.
+            words: from :func:`lmkrag.index.words.terms.query_words`.
+
+        Returns:
+            ``[k]`` float32; 0 without a title.
+        """
+        query_words = frozenset(words.tolist())
+        titles = self._read_titles(documents)
+        shares = {key: len(title & query_words) / len(title) if title else 0.0 for key, title in titles.items()}
+        return np.array([shares[key] for key in documents.tolist()], np.float32)
 
     def words_in_titles(self, words: Hashes, documents: Ids) -> Mask:
         """Return which of some words stand in the titles of documents ``[k]``: ``[words, k]``."""

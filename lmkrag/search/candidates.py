@@ -182,6 +182,7 @@ def score_matches(snapshot: Searchable, query: SearchQuery, preferred: Preferred
         sentences,
         known.documents,
         known.paragraphs,
+        known.title_match,
         known.document_score,
         weights,
     )

@@ -35,16 +35,17 @@ def fuse(
     sentences: Ids,
     documents: Ids,
     paragraphs: Ids,
+    title_match: Scores | None = None,
     document_score: Scores | None = None,
     weights: Weights = WEIGHTS,
 ) -> Fused:
     """Return one score a sentence, and what it is made of.
 
-    A sentence's own score is the dense one and a small share of the lexical one, divided by the query's best. The fused
-    score is the weighted mean of it, of the best own scores around the sentence, and of the best in its paragraph and
-    in its document: what lies near strong evidence belongs to it more often than an equally good sentence far from any.
-    A document whose words all together fit the query less than the best document's counts less: by a factor, so that
-    spans grow as in any other.
+    A sentence's own score is the dense one and a small share of the lexical one, which gathers the next sentences' and
+    is divided by the query's best. The fused score is the weighted mean of it, of the best own scores around the
+    sentence, and of the best in its paragraph and in its document: what lies near strong evidence belongs to it more
+    often than an equally good sentence far from any. A document that the query names counts more, and one whose words
+    all together fit it less than the best document's counts less: by a factor, so that spans grow as in any other.
 
     Args:
         dense: ``[n]`` inner products, or None to leave them out.
@@ -52,13 +53,15 @@ def fuse(
         sentences: ``[n]`` ids in increasing order; consecutive ids of one document are neighbours.
         documents: ``[n]`` the document each sentence is of.
         paragraphs: ``[n]`` the paragraph each sentence is of.
+        title_match: ``[n]`` share of the words of the document's title that the query names; None to leave it out.
         document_score: ``[n]`` BM25 score of each sentence's document as one text; None to leave it out.
         weights: of the parts.
     """
     own = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
     parts = [] if dense is None else [("similarity", own, 1.0)]
     if lexical is not None and len(lexical) and lexical.max() > 0:
-        words = np.float32(weights.lexical if dense is not None else 1.0) * lexical / lexical.max()
+        gathered = _gather_next(lexical, sentences, documents, weights.lexical_neighbour)
+        words = np.float32(weights.lexical if dense is not None else 1.0) * gathered / gathered.max()
         parts.append(("words", words, 1.0))
         own = own + words
     parts.append(("paragraph", _best_of_group(own, paragraphs), weights.paragraph))
@@ -73,10 +76,21 @@ def fuse(
         total += np.float32(share) * values
     total /= np.float32(weight)
     fused = Fused(total, tuple((name, values, share / weight) for name, values, share in parts), ())
+    if title_match is not None:
+        fused = fused.times("title", 1 + np.float32(weights.title) * title_match)
     if document_score is not None and len(document_score) and document_score.max() > 0:
         lost = np.float32(weights.document_words) * (1 - document_score / document_score.max())
         fused = fused.times("words of the document", 1 - lost)
     return fused
+
+
+def _gather_next(lexical: Scores, sentences: Ids, documents: Ids, share: float) -> Scores:
+    """Each sentence's score and a share of those of the sentences before and after it."""
+    total = lexical.astype(np.float32)
+    near = (np.diff(sentences) == 1) & (np.diff(documents) == 0)
+    total[1:] += np.where(near, share * lexical[:-1], 0)
+    total[:-1] += np.where(near, share * lexical[1:], 0)
+    return total
 
 
 def _best_within(own: Scores, sentences: Ids, documents: Ids, most: int) -> Iterator[tuple[int, Scores]]:

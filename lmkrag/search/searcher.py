@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.index.searchable import retry_expired
-from lmkrag.index.words.exact import asks_in_english, find_keys
+from lmkrag.index.words.exact import asks_in_english
 from lmkrag.index.words.terms import merge_variants, query_variants, query_words
 from lmkrag.readers.base import LanguageModelReader, Reader
 from lmkrag.readers.prompt import Layout, build_context, framed_cost
@@ -107,7 +107,7 @@ class Searcher:
             mode=request.mode,
             phrases=query_words(" ".join(operators.phrases), languages),
             allowed=self._filters.select(snapshot, expression) if expression else None,
-            weights=self._weights if find_keys(text) else self._weights.without_keys(),
+            weights=self._weights,
             variants=variants,
         )
         reranking = self._start_reranking(text, request)

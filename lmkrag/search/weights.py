@@ -1,12 +1,11 @@
 """The numbers that decide what a search finds and in which order, with their units.
 
-They were chosen on the English development sets (``benchmarks/rules.py``, the log) and on questions in other words than
-the text's (``benchmarks/real.py``). The date after each group is that of the last comparison. Comparisons give another
-value, ``dataclasses.replace(WEIGHTS, ...)``, to :class:`lmkrag.engine.Engine`.
+They were chosen by macro-averaged recall on the English development sets (``benchmarks/rules.py``, the log). The date
+after each group is that of the last comparison. Comparisons give another value, ``dataclasses.replace(WEIGHTS, ...)``,
+to :class:`lmkrag.engine.Engine`.
 """
 
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,24 +22,25 @@ class Weights:
     expanded_per_result: int = 4
     """Candidates whose neighbours become candidates per result, at least."""
 
-    # Fusion (2026-11-26)
+    # Fusion (2026-11-22)
     lexical: float = 0.15
-    """Weight of BM25, divided by the best score of the query, beside a similarity of weight 1, for a query with codes,
-    numbers or names: its exact words."""
-    lexical_without_keys: float = 0.11
-    """The same for a query that has none: it may well say in other words what the text says."""
+    """Weight of BM25, divided by the best score of the query, beside a similarity of weight 1."""
+    lexical_neighbour: float = 0.3
+    """Share of the next sentences' BM25 that a sentence gets."""
     neighbourhoods: tuple[tuple[int, float], ...] = ((4, 0.7), (12, 0.5))
     """(sentences to each side, weight of the best score there)."""
     paragraph: float = 1.0
     """Weight of the best score in the sentence's paragraph."""
     document: float = 1.0
     """Weight of the best score in the sentence's document."""
+    title: float = 0.3
+    """Share of its score that a sentence gains when the query names all words of its document's title."""
     document_words: float = 0.25
     """Share of its score that a sentence loses when its document has none of the query's words."""
     navigation: float = 0.1
     """Share of their scores that entries of tables of contents and links keep: they repeat what they lead to."""
 
-    # The document that a query names (2026-11-26)
+    # The document that a query names (2026-11-22)
     opening: int = 250
     """Words at a document's beginning that may name it: a contract's parties, a report's company and year."""
     opening_share: float = 0.25
@@ -48,10 +48,7 @@ class Weights:
     min_opening: int = 30
     """Words that an opening has at least."""
     document_margin: float = 0.1
-    """Share of the query's words by which a document must be ahead of all others to be the one that is named, by a
-    query with codes, numbers or names."""
-    margin_without_keys: float = 0.2
-    """The same for a query that has none."""
+    """Share of the query's words by which a document must be ahead of all others to be the one that is named."""
     common_share: float = 0.2
     """A word in the openings of more documents than this share of them names none."""
     document_match_gain: float = 2.0
@@ -93,7 +90,7 @@ class Weights:
     reranked: int = 16
     """Passages that are re-ranked, at most."""
 
-    # Passages (2026-11-26)
+    # Passages (2026-11-23)
     paragraph_chars: int = 300
     """Characters of a paragraph that is returned whole, at most."""
     lead_chars: int = 600
@@ -106,16 +103,12 @@ class Weights:
     """Characters of a function or block of code, at most, to be returned whole."""
     touching: int = 8
     """Spans, the best ones, that become one passage with a better one that they touch."""
-    max_merged_chars: int = 450
+    max_merged_chars: int = 300
     """Characters of a passage made of spans that only touch, at most."""
     max_extension_chars: int = 100
     """Characters by which a passage grows for a lesser one that overlaps it, at most; else that one is cut off."""
     min_copy_chars: int = 80
     """Characters of a passage, at least, for another document's passage with the same words to be its copy."""
-
-    def without_keys(self) -> Self:
-        """Return the weights for a question that has no codes, numbers or names."""
-        return replace(self, lexical=self.lexical_without_keys, document_margin=self.margin_without_keys)
 
 
 WEIGHTS = Weights()

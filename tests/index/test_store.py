@@ -218,9 +218,15 @@ def test_titles_are_known_by_their_words(store, monkeypatch):
             document = Document(f"d{number}", "p", "One.", title=title)
             sentences = SentenceTable.of(split_sentences("One."))
             store.commit([Staged(document, "One.", sentences, "", (1, 1))], [stage(store, ["One."])])
-    with store.reader.snapshot() as snapshot:
-        found = snapshot.words_in_titles(query_words("rules parks"), snapshot.documents.keys)
-    assert found.tolist() == [[False, True, False, False], [True, True, False, False]]
+    expectations: list[tuple[str, list[float]]] = [
+        ("parks of elm", [1, 2 / 3, 0, 0]),
+        ("rule", [0, 1 / 3, 0, 0]),
+        ("", [0, 0, 0, 0]),
+    ]
+    for asked, expected in expectations:
+        with store.reader.snapshot() as snapshot:
+            shares = snapshot.match_titles(snapshot.documents.keys, query_words(asked))
+        np.testing.assert_allclose(shares, expected, rtol=1e-6)
 
 
 def bm25_of_texts(texts: list[str], query: str) -> list[float]:

@@ -5,7 +5,6 @@ import math
 import pytest
 
 from lmkrag import Document, UsageError
-from lmkrag.search.weights import WEIGHTS
 
 QUESTIONS = ["how is leave accrued?", "coping stones moved", "When are bonfires allowed?", "lighthouse handbook: leave"]
 
@@ -75,14 +74,3 @@ def test_sentences_of_a_document(engine):
         engine.score_sentences("x", "none")
     with pytest.raises(UsageError, match="empty"):
         engine.score_sentences(" ", "lighthouse-handbook.md")
-
-
-def test_words_weigh_more_in_a_question_with_codes_numbers_or_names(engine):
-    expectations = [
-        ("how is leave accrued?", WEIGHTS.lexical_without_keys),
-        ("how is leave accrued at Skerry Light?", WEIGHTS.lexical),
-    ]
-    for question, weight in expectations:
-        spans = engine.search(question, explain=True)
-        words = [part.value for span in spans for part in span.explanation.parts if part.name == "words"]
-        assert max(words) == pytest.approx(weight)

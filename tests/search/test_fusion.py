@@ -43,7 +43,7 @@ def test_the_neighbourhood_ends_where_sentences_are_missing():
 
 def test_lexical_adds_a_share_of_the_best():
     lexical = np.array([0, 0, 0, 0, 0, 6.0, 0], np.float32)
-    own = WEIGHTS.lexical * np.array([0, 0, 0, 0, 0, 1.0, 0])
+    own = WEIGHTS.lexical * np.array([0, 0, 0, 0, 0, 1.0, WEIGHTS.lexical_neighbour])
     found = fuse(np.zeros(7, np.float32), lexical, IDS, DOCUMENTS, PARAGRAPHS).score
     np.testing.assert_allclose(found, weighted(own), rtol=1e-6)
 
@@ -54,13 +54,14 @@ def test_the_order_inside_a_paragraph_is_that_of_the_own_scores():
     assert np.argmax(fused) == np.argmax(dense)
 
 
-def test_documents_that_fit_less_lose():
+def test_documents_that_are_named_gain_and_those_that_fit_less_lose():
     dense = np.array([0.9, 0.0, 0.0, 0.0, 0.2, 0.5, 0.4], np.float32)
+    named = np.array([0, 0, 0, 0, 0, 0.5, 0.5], np.float32)
     about = np.array([3, 3, 3, 3, 3, 12, 12], np.float32)
-    fused = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, about).score
+    fused = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, named, about).score
     left = np.where(about == 12, 1, 1 - 0.75 * WEIGHTS.document_words)
-    np.testing.assert_allclose(fused, left * weighted(dense), rtol=1e-6)
-    without = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, about * 0).score
+    np.testing.assert_allclose(fused, left * (1 + WEIGHTS.title * named) * weighted(dense), rtol=1e-6)
+    without = fuse(dense, None, IDS, DOCUMENTS, PARAGRAPHS, named * 0, about * 0).score
     np.testing.assert_allclose(without, weighted(dense), rtol=1e-6)
 
 
