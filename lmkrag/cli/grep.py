@@ -75,7 +75,8 @@ def grep(
     index in the user's cache directory. Prints FILE:LINE:TEXT; exits with 1 where
     nothing or only weak results were found.
     """
-    os.umask(0o077)  # only the user may read the cache
+    umask = os.umask(0o077)  # only the user may read the cache
+    click.get_current_context().call_on_close(lambda: os.umask(umask))
     pattern = _compile(regex, ignore_case=ignore_case)
     folder = path if path.is_dir() else path.parent
     spans = _search(meaning, path, folder, _CANDIDATES if pattern else top, include, exclude)

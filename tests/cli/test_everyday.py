@@ -27,6 +27,7 @@ def test_watch_follows_a_directory_that_holds_the_index(tmp_path, lmkrag):
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a job in the background ignores it
     )
     said = [process.stderr.readline()]
+    assert process.stderr.readline() == "following changes in .\n"
     assert "1 added" in said[0]
     time.sleep(2.5)  # what the index wrote is no change of the directory
     (docs / "b.txt").write_text("The lamp is red.")

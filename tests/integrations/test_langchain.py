@@ -106,7 +106,7 @@ def test_documents_of_its_loaders(encoder, tmp_path):
 def test_misspelt_arguments_are_refused(engine):
     with pytest.raises(ValidationError, match="filtr"):
         LandmarkRetriever(engine=engine, filtr="kind=pdf")
-    with pytest.raises(TypeError, match="filtr"):
+    with pytest.raises(UsageError, match="no option 'filtr': use filter"):
         LandmarkRetriever(engine=engine).invoke(QUESTION, filtr="kind=pdf")
     with pytest.raises(UsageError, match="top_k must be at least 1, not 0"):
         LandmarkRetriever(engine=engine).invoke(QUESTION, k=0)

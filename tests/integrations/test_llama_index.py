@@ -79,7 +79,7 @@ def test_documents_of_its_readers(encoder, tmp_path):
 
 
 def test_misspelt_or_wrong_arguments_are_refused(engine):
-    with pytest.raises(TypeError, match="filtr"):
+    with pytest.raises(UsageError, match="no option 'filtr': use filter"):
         LandmarkRetriever(engine, filtr="kind=pdf")  # type: ignore[call-arg]
     with pytest.raises(UsageError, match="top_k must be at least 1, not 0"):
         LandmarkRetriever(engine, similarity_top_k=0)

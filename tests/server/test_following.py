@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from lmkrag.index.files import lock_index
 
 

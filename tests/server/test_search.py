@@ -177,9 +177,7 @@ def test_blocks_history_and_words_of_a_span(client):
 @pytest.fixture
 def libraries(tmp_path):
     """An index of public and private documents, and the server's view of it."""
-    from lmkrag.server.workers import Workers
-
-    from lmkrag.server.indexes import ServedIndexes
+    from lmkrag.server.indexes import ServedIndexes, Workers
     from lmkrag.server.settings import ServerLimits
 
     with Engine.open(tmp_path / "index", create=True) as engine:

@@ -110,6 +110,6 @@ def test_code_of_the_folder_is_not_run_where_it_is_served(hostile, tmp_path, mon
 
 def test_clients_are_told_a_command_that_does_not_run_code_of_their_folder(lmkrag, tmp_path, built_index, monkeypatch):
     monkeypatch.setattr(install.shutil, "which", lambda name: None)
-    lmkrag("install", "cursor", "--index", built_index, env={"HOME": str(tmp_path)})
-    entry = json.loads((tmp_path / ".cursor" / "mcp.json").read_text())["mcpServers"]["lmkrag"]
+    told = lmkrag("install", "cursor", "--index", built_index, env={"HOME": str(tmp_path)}).stdout
+    entry = json.loads(told[told.index("{") :])["mcpServers"]["lmkrag"]
     assert entry["args"][:3] == ["-P", "-m", "lmkrag"]
