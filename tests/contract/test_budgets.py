@@ -20,18 +20,18 @@ PACKAGE = ROOT / "lmkrag"
 LINES = {
     "": 2_370,  # the single files of lmkrag/
     "agents": 75,
-    "cli": 2_123,
+    "cli": 2_124,
     "encoder": 1_411,
     "evaluation": 809,
     "formats": 2_985,
-    "index": 4_182,
+    "index": 4_199,
     "ingest": 1_971,  # the encoder is chosen with the first documents
     "integrations": 356,
     "models": 757,
     "readers": 2_059,  # the timeout of a server holds for the whole answer
     "rendering": 674,
     "reranker": 783,
-    "search": 3_243,  # options that do not exist get a hint; words weigh by the kind of question
+    "search": 3_251,  # options that do not exist get a hint
     "sentences": 933,
     "server": 3_351,  # a follower that dies is started again
     "training": 3_122,
@@ -39,7 +39,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_204,
+    "lines": 31_230,
     "files": 234,
     "files at the top": 17,
     "base dependencies": 27,
