@@ -79,7 +79,7 @@ def test_own_prompts_and_settings_from_the_environment(lmkrag, index, served, ch
         (["ask", "x", "--base-url", "http://x"], 2, "--base-url is for the reader 'openai'"),
         (["ask", "x", "--reader", "transformers", "--model", "./none"], 2, "no such model folder: ./none"),
         (
-            ["ask", "x", "--reader", "openai", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--timeout", "2"],
+            ["ask", "x", "--reader", "openai", "--base-url", "http://127.0.0.1:9/v1", "--model", "m", "--timeout", "10"],
             1,
             "can't be reached; is the server running?",
         ),
