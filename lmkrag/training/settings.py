@@ -29,7 +29,7 @@ class ModelSettings:
 
     ``base``: an encoder's name, a folder (beside the configuration if its path begins with a dot), or empty for the
     packaged all-MiniLM-L6-v2. ``lora``: rank of low-rank adapters, 0 to train every weight. ``positions``: stretch a
-    table of absolute positions to so many by interpolation (Zhu et al., "LongEmbed", arXiv 2404.12096), 0 to leave it.
+    table of absolute positions to this length by interpolation (Zhu et al., "LongEmbed", arXiv 2404.12096), 0 for no.
     ``title_tokens``: how much of its title each window of a document begins with. ``layers``: of the base to keep,
     counted from 0, all if empty; the base is then the teacher that the others are anchored to.
     """
