@@ -287,7 +287,8 @@ def main() -> None:
         total += [value.item() for value in (passage, sentence, single, divergence)]
         counted += 1
         if step % 20 == 0 or step == options.steps:
-            means = dict(zip(("passages", "sentences", "single passages", "from the teacher"), total / counted, strict=True))
+            names = ("passages", "sentences", "single passages", "from the teacher")
+            means = dict(zip(names, total / counted, strict=True))
             line = f"step {step}, {elapsed:.0f} s: " + ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
             print(line, flush=True)
             with (options.out / "log.txt").open("a") as log:
