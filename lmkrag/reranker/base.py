@@ -13,8 +13,11 @@ DEFAULT_RERANKER = "landmark-reranker"
 MULTILINGUAL_RERANKER = "landmark-reranker-multilingual"
 """Our own for the other languages of ``landmark-multilingual``."""
 
+PASSAGE_RERANKER = "landmark-reranker-l12"
+"""The one that reads passages as they are shown, in English."""
+
 SHIPPED = (DEFAULT_RERANKER, MULTILINGUAL_RERANKER)
-"""The re-rankers in this package."""
+"""The re-rankers of sentences in this package."""
 
 PASSAGE_CHARS = 520
 """Characters of a passage, if its sentences are not longer."""

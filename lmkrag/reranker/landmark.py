@@ -27,6 +27,7 @@ from lmkrag.models.quantization import check_ranges, quantize
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import (
     DEFAULT_RERANKER,
+    PASSAGE_RERANKER,
     SHIPPED,
     PassageScores,
     RerankPassage,
@@ -155,7 +156,7 @@ def find_reranker(name: str | None) -> Path:
     Raises:
         UsageError: there is none.
     """
-    if name is None or name in SHIPPED:
+    if name is None or name in (*SHIPPED, PASSAGE_RERANKER):
         return Path(__file__).with_name("weights") / (name or DEFAULT_RERANKER)
     folder = Path(name).expanduser()
     if not (folder / "reranker.json").is_file():

@@ -32,9 +32,9 @@ _TOKENS = 400  # of a question and a text that are read, at most
 class PassageReranker:
     """Scores texts by reading each with a question. State: the model. May be shared by threads.
 
-    >>> reranker = PassageReranker.load("build/landmark-reranker-l12")  # doctest: +SKIP
+    >>> reranker = PassageReranker.load("landmark-reranker-l12")
     >>> texts = ["Pears ripen in October.", "Apples are picked in May."]
-    >>> int(reranker.score_texts("When are apples picked?", texts).argmax())  # doctest: +SKIP
+    >>> int(reranker.score_texts("When are apples picked?", texts).argmax())
     1
     """
 

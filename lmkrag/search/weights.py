@@ -90,6 +90,14 @@ class Weights:
     reranked: int = 16
     """Passages that are re-ranked, at most."""
 
+    # Passages that are read as they are shown (2026-11-26)
+    ranked: int = 16
+    """Passages that are ranked by reading them, at most."""
+    relevance: float = 1.0
+    """What reading counts beside the score, both standardised, where no passage has a word of the question."""
+    paraphrase: float = 0.45
+    """Share of the question's words, by weight, in one of the best passages, from which on reading counts half."""
+
     # Passages (2026-11-23)
     paragraph_chars: int = 300
     """Characters of a paragraph that is returned whole, at most."""
