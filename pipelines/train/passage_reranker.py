@@ -25,7 +25,7 @@ from tokenizers import Tokenizer
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
 from lmkrag.models.bert import bert_inputs
-from lmkrag.models.files import write_json
+from lmkrag.models.files import make_readable, write_json
 from lmkrag.models.packing import WORDS, pack_blocks
 from lmkrag.models.quantization import write_ranges
 from lmkrag.reranker.landmark import FORMAT, read_body
@@ -55,6 +55,7 @@ def pack(floats: Path, out: Path, mined: Path) -> None:
         meter.read(bert_inputs(np.array([encoding.ids]), np.array([encoding.type_ids])))
     write_ranges(out, meter.ranges)
     write_passage_graphs(out)
+    make_readable(out)
 
 
 def sample_pairs(mined: Path) -> list[tuple[str, str]]:
