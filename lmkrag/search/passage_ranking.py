@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _AT_A_TIME = 4  # passages that are read at once while time is limited
 _LEADING = 5  # passages whose share of the question's words counts
 _STEEPNESS = 0.06
+_LEAST_SHARE = 0.05  # that is worth the time
 _LEAST = 1e-6
 
 
@@ -61,7 +62,7 @@ class PassageRanking:
         first = list(passages[: self.count])
         share = self._share(first)
         is_code = 2 * sum(span.kind == CODE for span in first) > len(first)
-        if len(first) < 2 or share < _LEAST or is_code:
+        if len(first) < 2 or share < _LEAST_SHARE or is_code:
             return list(passages)
         read = self._read([span.text for span in first])
         if len(read) < 2:
