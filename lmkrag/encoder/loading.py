@@ -175,7 +175,7 @@ def _load_onnx(folder: Path, pooling: str, precision: Precision) -> _Loaded:
         tokenizer=tokenizer,
         pad=0,
         build=lambda tokens: OnnxModel(
-            Bert(read_weights(folder / "model.safetensors"), config, ranges, folder), pooling, tokens
+            Bert(read_weights(folder / "model.safetensors", rows=True), config, ranges, folder), pooling, tokens
         ),
     )
 

@@ -1,4 +1,4 @@
-"""Weights in fewer bytes: embeddings of words by product quantization, matrices in 8 or 4 bits.
+"""Weights in fewer bytes: embeddings of words by product quantization or in 8 bits, matrices in 8 or 4 bits.
 
 A row of embeddings is divided into parts of three numbers, and each part is one of 256 codewords (Jégou et al.,
 "Product quantization for nearest neighbor search", IEEE TPAMI 2011): 128 bytes for 384 numbers. Rows of special tokens
@@ -19,6 +19,10 @@ CODES, CODEWORDS, KEPT, KEPT_ROWS = (f"{WORDS}.{part}" for part in ("codes", "co
 """``[words, parts]`` uint8, ``[parts, 256, size]`` float16, and the numbers and rows of the words kept as they are."""
 
 _INT8, _INT4, _SCALES = ".int8", ".int4", ".scales"
+
+ROWS, ROW_SCALES = WORDS + _INT8, WORDS + _SCALES
+"""``[words, dimensions]`` int8 and ``[words, 1]`` float32: embeddings of words that a graph reads as they are."""
+
 _BLOCK = 32  # weights of a row with one scale, in 4 bits
 _SHRINK = np.linspace(0.75, 1.1, 15)  # of a scale: less rounding for the many, clipping for the few
 
@@ -35,18 +39,17 @@ def unpacked_names(names: Iterable[str]) -> set[str]:
 
 
 def unpack_weights(tensors: Mapping[str, Any]) -> dict[str, Vectors]:
-    """Return weights by their names: embeddings of words in float16, others in float32, what is not packed as it is."""
+    """Return weights by their names: embeddings of words from codewords in float16, others in float32."""
     weights = {}
     for name in unpacked_names(tensors):
         if name in tensors:
             weights[name] = tensors[name]
         elif name == WORDS:
-            weights[name] = decode_words(tensors)
+            weights[name] = decode_words(tensors) if CODES in tensors else _decode_rows(tensors, name)
         elif name + _INT4 in tensors:
             weights[name] = _decode_blocks(tensors[name + _INT4], tensors[name + _SCALES].astype(np.float32))
         else:
-            scales = tensors[name + _SCALES].astype(np.float32)
-            weights[name] = tensors[name + _INT8].astype(np.float32) * scales[:, None]
+            weights[name] = _decode_rows(tensors, name)
     return weights
 
 
@@ -63,12 +66,16 @@ def pack_matrices(weights: Mapping[str, Vectors]) -> dict[str, Any]:
     packed: dict[str, Any] = {}
     for name, weight in weights.items():
         if weight.ndim == 2 and name.startswith("encoder."):
-            scales = np.maximum(np.abs(weight).max(1), 1e-12).astype(np.float32) / 127
-            packed[name + _INT8] = np.round(weight / scales[:, None]).astype(np.int8)
-            packed[name + _SCALES] = scales
+            packed |= pack_rows(name, weight)
         else:
             packed[name] = weight.astype(np.float16)
     return packed
+
+
+def pack_rows(name: str, weight: Vectors) -> dict[str, Any]:
+    """Return a matrix ``[rows, columns]`` in 8 bits, with one scale for each row."""
+    scales = np.maximum(np.abs(weight.astype(np.float32)).max(1, keepdims=True), 1e-12) / 127
+    return {name + _INT8: np.round(weight / scales).astype(np.int8), name + _SCALES: scales}
 
 
 def pack_blocks(weights: Mapping[str, Vectors]) -> dict[str, Any]:
@@ -96,6 +103,12 @@ def pack_blocks(weights: Mapping[str, Vectors]) -> dict[str, Any]:
         packed[name + _INT4] = halves[..., 0] | halves[..., 1] << 4
         packed[name + _SCALES] = scales.astype(np.float16)
     return packed
+
+
+def _decode_rows(tensors: Mapping[str, Any], name: str) -> Vectors:
+    scales = tensors[name + _SCALES].astype(np.float32).reshape(-1, 1)
+    rows: Vectors = tensors[name + _INT8].astype(np.float32)
+    return rows * scales
 
 
 def _decode_blocks(packed: Any, scales: Vectors) -> Vectors:

@@ -22,7 +22,7 @@ from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.bert import AFTER, BEFORE, bert_inputs, expected_names, fuse_weights, read_weights
 from lmkrag.models.device import choose_ranges, find_precision
-from lmkrag.models.packing import WORDS
+from lmkrag.models.packing import WORDS, unpacked_names
 from lmkrag.models.quantization import check_ranges, quantize
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import (
@@ -169,16 +169,17 @@ def read_body(folder: Path, base: Path, layers: int) -> tuple[dict[str, Any], di
 
     Args:
         folder: of the re-ranker.
-        base: of the encoder that it was trained from, whose embeddings of words it shares.
+        base: of the encoder that it was trained from, whose embeddings of words it shares if it has none.
         layers: that it has.
 
     Raises:
         EncoderError: weights are missing.
     """
     config = {**read_config(base), "num_hidden_layers": layers}
-    words = read_weights(base / "model.safetensors", only=WORDS)
-    weights = {**words, **read_weights(folder / "model.safetensors")}
-    if missing := sorted(expected_names(config) - weights.keys()):
+    weights = read_weights(folder / "model.safetensors", rows=True)
+    if WORDS not in unpacked_names(weights):
+        weights |= read_weights(base / "model.safetensors", only=WORDS, rows=True)
+    if missing := sorted(expected_names(config) - unpacked_names(weights)):
         raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({missing[0]} is missing)")
     return config, fuse_weights(weights, layers)
 

@@ -13,8 +13,8 @@ from lmkrag.arrays import Scores, Vectors
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError
 from lmkrag.models.bert import bert_inputs
+from lmkrag.models.device import choose_ranges, find_precision
 from lmkrag.models.files import encodable
-from lmkrag.models.precision import choose_ranges, find_precision
 from lmkrag.models.quantization import check_ranges, quantize
 from lmkrag.models.session import Session
 from lmkrag.reranker.landmark import FORMAT, find_reranker, read_body

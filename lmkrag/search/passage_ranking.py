@@ -1,4 +1,4 @@
-"""Rank passages by reading them as they are shown, where the question has few of their words.
+"""Rank passages by reading each as it is shown, together with the question.
 
 Similarities, words and ``landmark-reranker`` rank best what says a thing as the question does. A cross-encoder of
 passages knows more of what is said in other words, and less of which of two similar passages is meant: so it counts the
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _AT_A_TIME = 4  # passages that are read at once while time is limited
 _LEADING = 5  # passages whose share of the question's words counts
 _STEEPNESS = 0.06
-_LEAST_SHARE = 0.05  # that is worth the time
 _LEAST = 1e-6
 
 
@@ -62,7 +61,7 @@ class PassageRanking:
         first = list(passages[: self.count])
         share = self._share(first)
         is_code = 2 * sum(span.kind == CODE for span in first) > len(first)
-        if len(first) < 2 or share < _LEAST_SHARE or is_code:
+        if len(first) < 2 or share < _LEAST or is_code:
             return list(passages)
         read = self._read([span.text for span in first])
         if len(read) < 2:
@@ -76,7 +75,8 @@ class PassageRanking:
     def _share(self, passages: Sequence[Span]) -> float:
         """What reading counts beside the score, in standard deviations."""
         coverage = max((span.coverage for span in passages[:_LEADING]), default=1.0)
-        return self._weights.relevance / (1 + math.exp((coverage - self._weights.paraphrase) / _STEEPNESS))
+        least, most = self._weights.relevance
+        return least + (most - least) / (1 + math.exp((coverage - self._weights.paraphrase) / _STEEPNESS))
 
     def _read(self, texts: Sequence[str]) -> Floats:
         """Scores of the first texts, as many as there is time for."""

@@ -246,6 +246,8 @@ def find_spans(
     top_k = query.top_k
     if operators.excluded:
         query = query._replace(top_k=2 * top_k)  # some may be excluded
+    if level == "passage":
+        query = query._replace(weights=replace(query.weights, keep=query.weights.passage_keep))
     # 3. Gather: the sentences nearest to the question, and those with its words.
     matches = gather_matches(snapshot, query)
     if not len(matches.sentences):

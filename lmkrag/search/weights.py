@@ -78,7 +78,9 @@ class Weights:
 
     # Growth (2026-11-21)
     keep: float = 0.98
-    """A neighbour joins while the sum of (its score - keep x the hit's score) does not fall."""
+    """A neighbour joins a span while the sum of (its score - keep x the hit's score) does not fall."""
+    passage_keep: float = 0.95
+    """The same for a passage, which a person reads."""
     reach: int = 8
     """Sentences that a hit grows to each side, at most."""
     join: float = 0.97
@@ -93,10 +95,10 @@ class Weights:
     # Passages that are read as they are shown (2026-11-26)
     ranked: int = 16
     """Passages that are ranked by reading them, at most."""
-    relevance: float = 1.0
-    """What reading counts beside the score, both standardised, where no passage has a word of the question."""
-    paraphrase: float = 0.45
-    """Share of the question's words, by weight, in one of the best passages, from which on reading counts half."""
+    relevance: tuple[float, float] = (0.25, 4.0)
+    """What reading counts beside the score, both standardised: where a passage has all words of the question, and none."""
+    paraphrase: float = 0.5
+    """Share of the question's words, by weight, in one of the best passages, at which reading counts half-way."""
 
     # Passages (2026-11-23)
     paragraph_chars: int = 300

@@ -85,7 +85,7 @@ class RangeMeter:
     def __init__(self, fused: dict[str, Vectors], config: dict[str, Any]) -> None:
         """Take the weights, as :func:`lmkrag.models.bert.fuse_weights` returns them, and the configuration."""
         self.ranges: dict[str, Vectors] = {}
-        nodes = bert_nodes(config)
+        nodes = bert_nodes(config, fused)
         parsed = parse_nodes(nodes, BERT_INPUTS, [AFTER]).graph.node
         self._given = {
             name: next(node.input[0] for node in parsed if f"{name}weight" in node.input)

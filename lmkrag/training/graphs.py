@@ -22,7 +22,7 @@ _CONTRAST = 4.0  # times the product of a sentence's mean and the question's
 def write_encoder_graphs(folder: Path) -> None:
     """Write the graph of an encoder folder, and where it has ranges that for int8."""
     config, layers = read_config(folder), read_config(folder)["num_hidden_layers"]
-    weights, ranges = fuse_weights(read_weights(folder / "model.safetensors"), layers), read_ranges(folder)
+    weights, ranges = fuse_weights(read_weights(folder / "model.safetensors", rows=True), layers), read_ranges(folder)
     (folder / "float32.onnx").write_bytes(build_bert(config, weights, int8=False))
     if ranges is not None:
         (folder / "int8.onnx").write_bytes(build_bert(config, quantize(weights, ranges, layers), int8=True))
@@ -36,7 +36,7 @@ def write_reranker_graphs(folder: Path) -> None:
     head, ranges = read_head(folder)[0], read_ranges(folder)
     bodies = {"float32": weights} if ranges is None else {"float32": weights, "int8": quantize(weights, ranges, layers)}
     for precision, body in bodies.items():
-        nodes = bert_nodes(config, int8=precision == "int8") + _head_nodes()
+        nodes = bert_nodes(config, body, int8=precision == "int8") + _head_nodes()
         graph = build_model(nodes, _RERANKER_INPUTS, OUTPUTS, body | head)
         (folder / f"{precision}.onnx").write_bytes(graph)
 
@@ -49,7 +49,7 @@ def write_passage_graphs(folder: Path) -> None:
     head, ranges = passages.read_head(folder), read_ranges(folder)
     bodies = {"float32": weights} if ranges is None else {"float32": weights, "int8": quantize(weights, ranges, layers)}
     for precision, body in bodies.items():
-        nodes = bert_nodes(config, int8=precision == "int8") + _passage_nodes()
+        nodes = bert_nodes(config, body, int8=precision == "int8") + _passage_nodes()
         (folder / f"{precision}.onnx").write_bytes(build_model(nodes, BERT_INPUTS, [passages.SCORE], body | head))
 
 

@@ -8,8 +8,8 @@ from tokenizers import Tokenizer
 
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError
-from lmkrag.models.bert import bert_inputs
-from lmkrag.models.packing import WORDS, pack_blocks, unpack_weights
+from lmkrag.models.bert import bert_inputs, read_weights
+from lmkrag.models.packing import ROW_SCALES, ROWS, WORDS, pack_blocks, unpack_weights
 from lmkrag.models.quantization import write_ranges
 from lmkrag.reranker.landmark import read_body
 from lmkrag.reranker.passages import PassageReranker
@@ -25,6 +25,12 @@ def base():
     return find_model("landmark-mini")
 
 
+def words(base):
+    """The embeddings of words, which the file holds in 8 bits, as a graph reads them."""
+    weights = read_weights(base / "model.safetensors", only=WORDS, rows=True)
+    return weights[ROWS].astype(np.float32) * weights[ROW_SCALES]
+
+
 @pytest.fixture(scope="module")
 def model(base):
     """Two layers of our encoder with a head of one score, as it is before any training."""
@@ -32,7 +38,9 @@ def model(base):
 
     torch.manual_seed(0)
     options = {"num_labels": 1, "num_hidden_layers": 2, "dtype": torch.float32}
-    return AutoModelForSequenceClassification.from_pretrained(base, **options).eval()
+    model = AutoModelForSequenceClassification.from_pretrained(base, **options).eval()
+    model.bert.embeddings.word_embeddings.weight.data = torch.from_numpy(words(base))
+    return model
 
 
 @pytest.fixture(scope="module")

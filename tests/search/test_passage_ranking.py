@@ -46,7 +46,7 @@ def test_the_order_stays_where_words_are_shared():
 def test_nothing_is_read_without_weight():
     reader = Reader()
     given = spans(-5, 9)
-    assert ranking(reader, weights=replace(WEIGHTS, relevance=0.0)).rank(given) == given
+    assert ranking(reader, weights=replace(WEIGHTS, relevance=(0.0, 0.0))).rank(given) == given
     assert reader.read == []
 
 
@@ -81,7 +81,7 @@ def test_texts_alike_score_alike():
 
 def test_a_search_ranks_passages_as_they_are_shown(engine):
     question = "how many free days do employees earn?"
-    weights = replace(WEIGHTS, relevance=0.0)
+    weights = replace(WEIGHTS, relevance=(0.0, 0.0))
     with Engine(IndexStore.open(engine._store.path), weights=weights) as other:
         plain = other.search(question, top_k=4)
     found = engine.search(question, top_k=4)
