@@ -92,12 +92,13 @@ def _salvage(
     old = _readable_catalog(path / CATALOG, repaired)
     with contextlib.closing(catalog.connect(old)) as connection:
         chosen_recipe: Recipe | str | None
-        if recorded := _read_recorded(connection, path):
-            spec, chosen_recipe = recorded
-        elif encoder is not None:
+        try:
+            spec, chosen_recipe = read_recorded(path, catalog.read_meta(connection))
+        except (IndexCorrupt, sqlite3.Error, KeyError, ValueError, TypeError):
+            if encoder is None:
+                message = f"{path / CATALOG}: the record of the encoder is damaged; {REPAIR} --encoder NAME"
+                raise IndexCorrupt(message) from None
             spec, chosen_recipe = encoder(), recipe
-        else:
-            raise IndexCorrupt(f"{path / CATALOG}: the record of the encoder is damaged; {REPAIR} --encoder NAME")
         for leftover in repaired.iterdir():
             leftover.unlink()  # the open connection still reads the copy
         with contextlib.closing(IndexStore.create(repaired, encoder=spec, recipe=chosen_recipe)) as new, new.writing():
@@ -143,13 +144,6 @@ def _readable_catalog(path: Path, work: Path) -> Path:
     return copy
 
 
-def _read_recorded(connection: sqlite3.Connection, path: Path) -> tuple[EncoderSpec, Recipe] | None:
-    try:
-        return read_recorded(path, catalog.read_meta(connection))
-    except (IndexCorrupt, sqlite3.Error, KeyError, ValueError, TypeError):
-        return None
-
-
 def _copy(path: Path, connection: sqlite3.Connection, new: IndexStore, read_tables: ReadTables) -> Salvage:
     parts = list(_sound_parts(path, connection))
     rows, unknown = _rows(connection)
@@ -174,7 +168,7 @@ def _copy(path: Path, connection: sqlite3.Connection, new: IndexStore, read_tabl
 
 def _sound_parts(path: Path, connection: sqlite3.Connection) -> Iterator[tuple[VectorFile, Ids]]:
     """Each set of vectors that is what was written, with its runs by sentence."""
-    for key in catalog_segments.segment_keys(connection):
+    for key in catalog.row_keys(connection, "segment"):
         try:
             file, runs = catalog_segments.read_segments(connection, key)[0]
             yield open_vectors(path / "segments", file), sort_runs(runs)
@@ -184,7 +178,7 @@ def _sound_parts(path: Path, connection: sqlite3.Connection) -> Iterator[tuple[V
 
 def _rows(connection: sqlite3.Connection) -> tuple[list[DocumentRow], int]:
     rows, unknown = [], 0
-    for key in catalog.document_keys(connection):
+    for key in catalog.row_keys(connection, "document"):
         try:
             rows.append(catalog.read_documents(connection, [key])[key])
         except (IndexCorrupt, sqlite3.Error):

@@ -86,8 +86,7 @@ class Postings:
             self._words: Hashes = tables["words"]
             self._starts, self._rows, self._counts = tables["starts"], tables["rows"], tables["counts"]
             self.lengths: NDArray[np.uint16] = tables["lengths"]
-            named = tables.get("languages")  # files of earlier versions have only words as English stems them
-            self.languages = frozenset() if named is None else frozenset(named.tobytes().decode("ascii").split())
+            self.languages = frozenset(tables["languages"].tobytes().decode("ascii").split())
         except KeyError as error:
             raise IndexCorrupt(f"{path}: not a postings file (no {error})") from error
 
