@@ -58,7 +58,10 @@ class Snapshot:
             nearest: what an earlier search for the same vector, mode, number and documents found, not to look twice.
         """
         if nearest is None:
-            nearest = self._find_nearest(vector, mode, top_k, allowed)
+            nearest = NOTHING_NEAR
+            if mode != "lexical" and vector is not None:
+                scores, ids = self.search_dense(vector[None], top_k, allowed)
+                nearest = Nearest(ids[0][ids[0] >= 0], scores[0][ids[0] >= 0])
         matched, bm25, terms = np.zeros(0, np.int64), np.zeros(0, np.float32), None
         if mode != "dense":
             terms = self.find_terms(words)
@@ -66,14 +69,6 @@ class Snapshot:
         sentences = np.union1d(nearest.sentences, matched)
         dense = self.score_sentences(vector, sentences, nearest.sentences, nearest.dense)
         return Matches(sentences, dense, spread_scores(bm25, matched, sentences), terms, nearest)
-
-    def _find_nearest(self, vector: Scores | None, mode: Mode, top_k: int, allowed: Selection | None) -> Nearest:
-        """The dense half of a search."""
-        if mode == "lexical" or vector is None:
-            return NOTHING_NEAR
-        scores, ids = self.search_dense(vector[None], top_k, allowed)
-        exists = ids[0] >= 0
-        return Nearest(ids[0][exists], scores[0][exists])
 
     def describe(self, sentences: Ids, owners: Ids, vector: Scores | None, matches: Matches) -> Description:
         """Return all that ranking needs to know of some sentences.

@@ -27,9 +27,8 @@ from lmkrag.index.files import Tables, lock_index, sync, write_tables
 from lmkrag.index.live import LiveSegment
 from lmkrag.index.merging import choose_groups, lay_runs, lay_sentences
 from lmkrag.index.pool import CATALOG, IndexReader, wrap_error
-from lmkrag.index.segments import SegmentFile
+from lmkrag.index.segments import SegmentFile, merge_structures
 from lmkrag.index.staged import Staged
-from lmkrag.index.structure import merge_structures
 from lmkrag.index.vectors.recipes import DEFAULT_RECIPE, choose_recipe, load_recipe, recipe_from_json, recipe_to_json
 from lmkrag.index.vectors.vector_set import SUFFIX, Slices, check_factory, write_vectors
 from lmkrag.index.words.postings import merge_postings
@@ -47,7 +46,6 @@ class IndexStore:
     """An index directory. One process writes, inside :meth:`writing`; ``reader`` gives snapshots to any number."""
 
     def __init__(self, path: Path, encoder: EncoderSpec, recipe: Recipe, *, chooses_encoder: bool = False) -> None:
-        """Take what :meth:`open` or :meth:`create` found."""
         self.path = path
         self.encoder = encoder
         self.chooses_encoder = chooses_encoder  # with its first documents
@@ -62,12 +60,7 @@ class IndexStore:
 
     @classmethod
     def create(
-        cls,
-        path: Path,
-        *,
-        encoder: EncoderSpec,
-        recipe: str | Recipe | None = None,
-        chooses_encoder: bool = False,
+        cls, path: Path, *, encoder: EncoderSpec, recipe: str | Recipe | None = None, chooses_encoder: bool = False
     ) -> Self:
         """Make an empty index in a new or empty directory; its first documents may change an encoder nobody named."""
         if path.exists() and (not path.is_dir() or not {entry.name for entry in path.iterdir()} <= _LEFTOVERS):

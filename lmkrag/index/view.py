@@ -15,10 +15,7 @@ class DocumentView:
     """Sentences and characters of one document. Each block of them is read once, when something in it is asked for."""
 
     def __init__(
-        self,
-        row: DocumentRow,
-        read_sentences: Callable[[int], tuple[Ids, Bytes]],
-        read_text: Callable[[int, int], str],
+        self, row: DocumentRow, read_sentences: Callable[[int], tuple[Ids, Bytes]], read_text: Callable[[int, int], str]
     ) -> None:
         """Take the document's row and what reads it; good for as long as the snapshot is held.
 

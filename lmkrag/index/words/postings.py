@@ -76,11 +76,7 @@ class Postings:
     """A postings file opened for reading, memory-mapped."""
 
     def __init__(self, path: Path, file: File) -> None:
-        """Check the file against its checksum and map it.
-
-        Raises:
-            IndexCorrupt: it is missing or not the one that was written.
-        """
+        """Map the file after comparing it with its checksum: see :func:`lmkrag.index.files.read_file`."""
         tables = read_tables(path, file)
         try:
             self._words: Hashes = tables["words"]
