@@ -200,22 +200,17 @@ def _question(number: int, line: str) -> tuple[Any, str]:
 def logging_options(command: click.Command) -> None:
     """Add ``--verbose`` and ``--debug``."""
 
-    def set_level(level: int) -> Callable[[click.Context, click.Parameter, bool], None]:
-        def callback(context: click.Context, parameter: click.Parameter, enabled: bool) -> None:
-            if enabled and _logger.getEffectiveLevel() > level:
-                logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
-                _logger.setLevel(level)
+    def set_level(level: int, context: click.Context, parameter: click.Parameter, enabled: bool) -> None:
+        if enabled and _logger.getEffectiveLevel() > level:
+            logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
+            _logger.setLevel(level)
 
-        return callback
-
-    levels = {
-        "verbose": (logging.INFO, ["-v", "--verbose"], "Log what is done to standard error."),
-        "debug": (logging.DEBUG, ["--debug"], "Log more, with tracebacks and the output of parsers."),
-    }
-    for level, names, text in levels.values():
-        command.params.append(
-            click.Option(names, is_flag=True, expose_value=False, callback=set_level(level), help=text)
-        )
+    for level, names, text in (
+        (logging.INFO, ["-v", "--verbose"], "Log what is done to standard error."),
+        (logging.DEBUG, ["--debug"], "Log more, with tracebacks and the output of parsers."),
+    ):
+        callback = functools.partial(set_level, level)
+        command.params.append(click.Option(names, is_flag=True, expose_value=False, callback=callback, help=text))
 
 
 class ErrorHandlingGroup(click.Group):

@@ -36,12 +36,15 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
     from rich.style import Style
     from rich.text import Text
 
+    from lmkrag.index.words.terms import find_words, query_words
+
     heading = Text(f"{number}. ")
     heading.append(one_line(span.place), style=Style(bold=True, link=_link(span)))
     heading.append(f"  {_rate(span)}", style="dim")
     console = _console()
     console.print(heading, soft_wrap=True)
-    marks = [(*word, "word") for word in _find_words(span, query)]
+    words = find_words(span.text, query_words(query).tolist())
+    marks = [(span.start + start, span.start + end, "word") for start, end in words]
     if level == "document":
         blocks = parse_blocks(text, kind=span.kind, start=span.hits[0].start if span.hits else span.start)
     else:
@@ -88,14 +91,6 @@ def _pad(part: "RenderableType") -> "RenderableType":
     return Padding(part, (0, 0, 0, _INDENT), expand=False)
 
 
-def _find_words(span: Span, query: str) -> list[tuple[int, int]]:
-    """The words of a span that are, by their stems, among those of a question, as characters of its document."""
-    from lmkrag.index.words.terms import find_words, query_words
-
-    words = find_words(span.text, query_words(query).tolist())
-    return [(span.start + start, span.start + end) for start, end in words]
-
-
 def _link(span: Span) -> str | None:
     if span.url:
         return span.url
@@ -123,7 +118,8 @@ def print_citations(answer: Answer) -> None:
     """Print where each quotation stands; marked among what stands around it, unless the answer shows it."""
     printed = 0
     for citation in answer.citations:
-        shown = _find_quote(citation.quote, answer.text) is not None
+        words = map(re.escape, citation.quote.split())
+        shown = re.search(r"\s+".join(words), answer.text) is not None  # line breaks aside
         if shown and citation.number == printed:
             continue
         printed = citation.number
@@ -134,11 +130,6 @@ def print_citations(answer: Answer) -> None:
             click.echo(f"    {_in_its_span(citation, answer.short)}")
         if citation.span.also_in:
             click.echo("    also in " + ", ".join(map(one_line, citation.span.also_in)))
-
-
-def _find_quote(quote: str, text: str) -> "re.Match[str] | None":
-    """Where a text has a quotation, line breaks aside."""
-    return re.search(r"\s+".join(map(re.escape, quote.split())), text)
 
 
 def _in_its_span(citation: Citation, short: Sequence[ShortAnswer]) -> str:

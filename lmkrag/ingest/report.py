@@ -1,20 +1,51 @@
-"""What a run of ingestion has done so far, and how far it has come."""
+"""What a run of ingestion has done so far, how far it has come, and the documents on their way."""
 
 import logging
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 
 from lmkrag.index.catalog import DocumentRow, SkippedFile
-from lmkrag.index.staged import Staged
-from lmkrag.ingest.pipeline import SourceDocument
-from lmkrag.specs import CODE, ENGLISH
+from lmkrag.index.staged import SentenceTable, Staged, WindowTable
+from lmkrag.sentences.languages import document_language
+from lmkrag.sentences.structure import ParagraphTracker
+from lmkrag.specs import CODE, ENGLISH, Text
 from lmkrag.system import FileStamp
-from lmkrag.types import IndexReport, Skipped
+from lmkrag.types import Document, IndexReport, Skipped
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of the document that is being encoded, bytes done, and bytes in all, 0 if that is unknown."""
 
 _logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class SourceDocument:
+    """A document on its way through the encoder; ``text`` is its own, or on disk.
+
+    ``replaces`` are the attachments of its earlier version that it no longer has. ``is_attachment``: what it is
+    attached to comes after it, and both are committed together.
+    """
+
+    document: Document
+    text: Text
+    root: str
+    stamp: FileStamp
+    sentences: SentenceTable = field(default_factory=SentenceTable)
+    windows: WindowTable = field(default_factory=WindowTable)
+    paragraphs: ParagraphTracker = field(default_factory=ParagraphTracker)
+    replaces: tuple[str, ...] = ()
+    is_attachment: bool = False
+    language: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Tell its language by a sample of its text."""
+        self.language = document_language(self.text, self.document.kind)
+
+    @property
+    def share(self) -> float:
+        """How much of it is encoded, from 0 to 1."""
+        return self.sentences.length / max(1, len(self.text))
 
 
 class Run:

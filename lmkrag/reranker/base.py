@@ -93,15 +93,8 @@ class ScoredSentences(NamedTuple):
 
 
 @runtime_checkable
-class ListwiseReranker(Protocol):
+class ListwiseReranker(Reranker, Protocol):
     """A re-ranker that also compares all sentences that were read, those of different passages among them."""
-
-    name: str
-    weight: float
-
-    def score(self, question: str, passages: Sequence[RerankPassage]) -> list[Scores]:
-        """Return how well the sentences of each passage answer a question: see :class:`Reranker`."""
-        ...
 
     def read(self, question: str, passages: Sequence[RerankPassage]) -> list[PassageScores]:
         """Read passages together with a question."""

@@ -63,8 +63,6 @@ def _load(name: str) -> Reranker:
         return LandmarkReranker.load(name)
     if name.startswith((".", "/", "~")) and not folder.is_dir():
         raise UsageError(f"re-ranker {name!r}: no such folder")
-    from lmkrag.reranker.loading import CrossEncoderReranker
-
     return CrossEncoderReranker.load(name)
 
 

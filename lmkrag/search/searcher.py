@@ -102,13 +102,16 @@ class Searcher:
     ) -> list[Span]:
         languages, expression = snapshot.totals.languages, to_expression(request.filter)
         variants = query_variants(text, languages)
+        weights = self._weights
+        if request.level == "passage":
+            weights = replace(weights, keep=weights.passage_keep)
         query = SearchQuery(
             vector,
             merge_variants(variants),
             mode=request.mode,
             phrases=query_words(" ".join(operators.phrases), languages),
             allowed=self._filters.select(snapshot, expression) if expression else None,
-            weights=self._weights,
+            weights=weights,
             variants=variants,
         )
         reranking = self._start_reranking(text, request)
@@ -246,8 +249,6 @@ def find_spans(
     top_k = query.top_k
     if operators.excluded:
         query = query._replace(top_k=2 * top_k)  # some may be excluded
-    if level == "passage":
-        query = query._replace(weights=replace(query.weights, keep=query.weights.passage_keep))
     # 3. Gather: the sentences nearest to the question, and those with its words.
     matches = gather_matches(snapshot, query)
     if not len(matches.sentences):

@@ -19,7 +19,7 @@ _ENDS = re.compile(r"[.!?…。！？:;,：；，、]" + _CLOSING)
 _OPENS_QUOTE = re.compile(r"[\"'“‘«「]")
 
 
-class _Line(NamedTuple):
+class _Candidate(NamedTuple):
     """A sentence: ``body`` is its text without white space around it, nor Markdown's emphasis.
 
     ``single`` if it is on one line; ``line_ends`` are those after it.
@@ -44,7 +44,7 @@ def mark_headings(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[Sentenc
     >>> [s.kind for s in mark_headings((Sentence(0, 0), text) for text in texts)]
     ['heading', 'text', 'heading', 'text']
     """
-    lines: list[_Line] = []  # that may be headings of what comes next
+    lines: list[_Candidate] = []  # that may be headings of what comes next
     complete = True  # is what comes before them?
     for line in (_read(sentence, text) for sentence, text in sentences):
         if _may_head(line):
@@ -57,17 +57,19 @@ def mark_headings(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[Sentenc
         yield from (replace(above.sentence, kind="heading") if head else above.sentence for above in lines)
         lines = []
         yield line.sentence
-        complete = _is_complete(line)
+        # nothing of a sentence can be on the next line
+        complete = line.sentence.kind in BLOCK_KINDS or line.line_ends > 1
+        complete = complete or (line.line_ends == 1 and _ENDS_SENTENCE.search(line.body) is not None)
     yield from (line.sentence for line in lines)
 
 
-def _read(sentence: Sentence, text: str) -> _Line:
+def _read(sentence: Sentence, text: str) -> _Candidate:
     stripped = text.strip()
     line_ends = len(_LINE_END.findall(text, len(text.rstrip())))
-    return _Line(sentence, stripped.strip("*_").strip(), _LINE_END.search(stripped) is None, line_ends)
+    return _Candidate(sentence, stripped.strip("*_").strip(), _LINE_END.search(stripped) is None, line_ends)
 
 
-def _may_head(line: _Line) -> bool:
+def _may_head(line: _Candidate) -> bool:
     """Whether a sentence could be a heading, whatever stands around it."""
     kind, body = line.sentence.kind, line.body
     if kind not in ("text", "item") or not line.single or not line.line_ends:
@@ -83,7 +85,7 @@ def _may_head(line: _Line) -> bool:
     return body[0].isalnum() and not body[0].islower() and 2 * letters >= len(body.replace(" ", ""))
 
 
-def _heads(lines: list[_Line], following: _Line) -> bool:
+def _heads(lines: list[_Candidate], following: _Candidate) -> bool:
     """Whether lines that may be headings are followed by what they head."""
     numbers = [found.group(1) for line in lines if (found := _NUMBER.match(line.body))]
     next_number = _NUMBER.match(following.body)
@@ -91,10 +93,3 @@ def _heads(lines: list[_Line], following: _Line) -> bool:
         return False  # a numbered list
     kind, body = following.sentence.kind, following.body
     return kind != "heading" and (kind != "text" or len(body) > _LONGEST or bool(_ENDS.search(body)))
-
-
-def _is_complete(line: _Line) -> bool:
-    """Whether nothing of a sentence can be on the next line."""
-    if line.sentence.kind in BLOCK_KINDS or line.line_ends > 1:
-        return True
-    return line.line_ends == 1 and _ENDS_SENTENCE.search(line.body) is not None

@@ -1,10 +1,11 @@
 """What requests and responses look like; ``/openapi.json`` is made of it."""
 
 from dataclasses import MISSING, fields
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model
 
+from lmkrag.engine import Engine
 from lmkrag.results import Answer, Span
 from lmkrag.search.checking import CitationCheck
 from lmkrag.search.request import AskOptions, SearchOptions, to_pydantic
@@ -153,6 +154,26 @@ class TextReply(BaseModel):
     characters: int
 
 
+class Excerpt(TextReply):
+    """Characters ``[start, end)`` of a document that has ``characters``."""
+
+    title: str
+
+    @classmethod
+    def read(cls, engine: Engine, doc_id: str, start: int, end: int | None, *, most: int) -> Self:
+        """Read characters ``[start, end)`` of a document, at most ``most`` of them.
+
+        Raises:
+            DocumentNotFound: it is not in the index.
+        """
+        (info,) = engine.documents(doc_ids=[doc_id])
+        first = min(start, info.characters)
+        stop = min(info.characters if end is None else max(end, first), info.characters, first + most)
+        text = engine.read(doc_id, first, stop)
+        counts = {"start": first, "end": first + len(text), "characters": info.characters}
+        return cls(doc_id=doc_id, title=info.title, text=text, **counts)
+
+
 class RelevanceReply(BaseModel):
     """Sentences of a document with their scores, in order; of ``total``, where there are too many to show."""
 
@@ -286,14 +307,3 @@ class LoginBody(_Request):
     """The server's token."""
 
     token: str = Field(max_length=1_000)
-
-
-class ProblemModel(BaseModel):
-    """What went wrong (RFC 9457)."""
-
-    model_config = ConfigDict(extra="allow")
-
-    type: str
-    title: str
-    status: int
-    detail: str

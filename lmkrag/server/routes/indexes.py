@@ -11,12 +11,7 @@ from fastapi.responses import JSONResponse, Response
 from lmkrag.engine import Engine
 from lmkrag.server.guard import COOKIE
 from lmkrag.server.problems import Problem
-from lmkrag.server.schemas import (
-    ExamplesReply,
-    IndexesReply,
-    LoginBody,
-    StatusReply,
-)
+from lmkrag.server.schemas import ExamplesReply, IndexesReply, LoginBody, StatusReply
 from lmkrag.server.service import TheService
 
 router = APIRouter(prefix="/api", tags=["indexes"])
