@@ -114,4 +114,5 @@ def _decode_rows(tensors: Mapping[str, Any], name: str) -> Vectors:
 def _decode_blocks(packed: Any, scales: Vectors) -> Vectors:
     """A matrix from 4 bits ``[rows, columns / 2]`` and the scales ``[rows, columns / 32]`` of its blocks."""
     codes = np.stack([packed & 15, packed >> 4], -1).reshape(len(packed), -1, _BLOCK).astype(np.float32) - 8
-    return (codes * scales[..., None]).reshape(len(packed), -1)
+    weights: Vectors = (codes * scales[..., None]).reshape(len(packed), -1)
+    return weights
