@@ -96,7 +96,7 @@ class Weights:
     ranked: int = 16
     """Passages that are ranked by reading them, at most."""
     relevance: tuple[float, float] = (0.25, 4.0)
-    """What reading counts beside the score, both standardised, where a passage has all words of a question, and none."""
+    """What reading counts beside the score, both standardised, where a passage has all words of a question or none."""
     paraphrase: float = 0.5
     """Share of the question's words, by weight, in one of the best passages, at which reading counts half-way."""
 
