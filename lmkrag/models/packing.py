@@ -107,8 +107,8 @@ def pack_blocks(weights: Mapping[str, Vectors]) -> dict[str, Any]:
 
 def _decode_rows(tensors: Mapping[str, Any], name: str) -> Vectors:
     scales = tensors[name + _SCALES].astype(np.float32).reshape(-1, 1)
-    rows: Vectors = tensors[name + _INT8].astype(np.float32)
-    return rows * scales
+    rows: Vectors = tensors[name + _INT8].astype(np.float32) * scales
+    return rows
 
 
 def _decode_blocks(packed: Any, scales: Vectors) -> Vectors:
