@@ -1,16 +1,23 @@
 """Does `ask` answer what people ask of their own files: commands, codes, tables, figures, and what is not there?
 
-    python benchmarks/asking.py [--failures]
+    python benchmarks/asking.py [CORPUS...] [--work DIR] [--failures]
 
 Writes files as people have them (documentation, notes, minutes, a manual; a CSV of 5,000 rows, a workbook, a web page,
 a Word file and filings in PDF, made here from a fixed seed), asks the questions of `asking/questions.tsv` and of the
 tables, and prints by kind, in %: the answer is in the first passage of `search`, in its first three, in what `ask`
 quotes; short answers shown, and right among those; and of the questions that nothing answers, those that it refuses or
 says the documents may not answer.
+
+Each CORPUS is a folder with `files`, and `questions.jsonl` with a regular expression for the passages that answer and
+for short answers. Of these it prints how often `ask` is right and not doubtful where the first three passages answer,
+short answers, what is called weak of questions that nothing answers, and how well the confidence tells (AUROC) and is
+calibrated, refitted with each corpus left out. Their indexes are kept in DIR.
 """
 
 import argparse
+import json
 import random
+import re
 import shutil
 import tempfile
 from collections import defaultdict
@@ -19,7 +26,11 @@ from typing import NamedTuple
 
 import docx
 import fpdf
+import numpy as np
 import openpyxl
+from answers import auroc
+from scipy.special import expit, logit
+from sklearn.linear_model import LogisticRegression
 
 from lmkrag import Answer, Engine, Span
 
@@ -181,6 +192,70 @@ def ask_all(folder: Path, questions: list[Question]) -> tuple[list[list[Span]], 
     return found, answers
 
 
+class Outcome(NamedTuple):
+    """What became of a question of a corpus: ``three``, whether the first three passages answer it."""
+
+    corpus: str
+    kind: str
+    three: bool
+    right: bool
+    found: bool
+    short: bool | None
+    confidence: float
+
+
+def ask_corpus(folder: Path, index: Path) -> list[Outcome]:
+    """Index a corpus unless it is, and ask its questions."""
+    outcomes = []
+    with Engine.open(index, create=True) as engine:
+        engine.add(folder / "files")
+        for line in (folder / "questions.jsonl").read_text("utf-8").splitlines():
+            row = json.loads(line)
+            answer = engine.ask(row["question"])
+            pattern, expected = (re.compile(row[name] or r"(?!)", re.DOTALL) for name in ("pattern", "short"))
+            said = [answer.text, *(citation.quote for citation in answer.citations)]
+            three, right = (
+                any(map(pattern.search, texts)) for texts in ([span.text for span in answer.spans[:3]], said)
+            )
+            short = bool(expected.search(answer.short[0].text)) if answer.short else None
+            kind = "answered" if row["answerable"] else row["kind"]
+            outcomes.append(Outcome(folder.name, kind, three, right, answer.found, short, answer.confidence or 0.0))
+    return outcomes
+
+
+def print_corpora(outcomes: list[Outcome]) -> None:
+    """Print how `ask` does on corpora."""
+    answered = [one for one in outcomes if one.kind == "answered"]
+    reached = [one for one in answered if one.three]
+    sure = sum(one.right and one.found for one in reached)
+    right = sum(one.right and one.found for one in answered)
+    print(f"\n{len(answered)} questions; `ask` right and not doubtful: {right}, of {len(reached)} whose first three")
+    print(f"passages answer: {sure}")
+    shown = [one for one in outcomes if one.short is not None]
+    print(f"short answers shown: {len(shown)}, right: {sum(bool(one.short) for one in shown)}")
+    for kind in ("off-topic", "absent"):
+        asked = [one for one in outcomes if one.kind == kind]
+        print(f"{kind}, called weak: {sum(not one.found for one in asked)} of {len(asked)}")
+    truth = np.array([one.three for one in outcomes])
+    values = np.array([one.confidence for one in outcomes]).clip(1e-4, 1 - 1e-4)
+    corpora = np.array([one.corpus for one in outcomes])
+    print(f"AUROC of the confidence: {auroc(values[truth], values[~truth]):.3f}")
+    refitted = values.copy()
+    for corpus in np.unique(corpora):
+        rest = corpora != corpus
+        model = LogisticRegression(C=1e6).fit(logit(values[rest, None]), truth[rest])
+        refitted[~rest] = expit(model.intercept_ + model.coef_[0] * logit(values[~rest]))
+    print("\n| confidence | questions | mean | answered |\n|---|---|---|---|")
+    for name, scores in (("as it is", values), ("refitted, one corpus left out", refitted)):
+        error = 0.0
+        for low in np.arange(0, 1, 0.2):
+            inside = (scores >= low) & (scores < low + 0.2)
+            if inside.any():
+                error += abs(scores[inside].mean() - truth[inside].mean()) * inside.mean()
+                print(f"| {low:.1f} | {inside.sum()} | {scores[inside].mean():.2f} | {truth[inside].mean():.2f} |")
+        print(f"| {name}: calibration error {error:.3f} | | | |")
+
+
 def holds(text: str, answer: str) -> bool:
     """Return whether a text has the answer, white space aside."""
     return " ".join(answer.split()).lower() in " ".join(text.split()).lower()
@@ -202,8 +277,14 @@ def quoted(answer: Answer) -> str:
 def main() -> None:
     """Write, ask, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpora", nargs="*", type=Path)
+    parser.add_argument("--work", type=Path)
     parser.add_argument("--failures", action="store_true")
     options = parser.parse_args()
+    if options.corpora:
+        with tempfile.TemporaryDirectory() as temporary:
+            work = options.work or Path(temporary)
+            print_corpora([one for corpus in options.corpora for one in ask_corpus(corpus, work / corpus.name)])
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         questions = write_all(folder, random.Random(17))

@@ -181,7 +181,7 @@ def test_an_answer_prints_as_text_with_its_places(engine):
 
 
 def answer_not_found() -> str:
-    return "Nothing in these documents answers this question."
+    return "Nothing in these documents is about this."
 
 
 def test_words_alone_need_no_encoder_but_an_answer_does(index):
@@ -216,7 +216,7 @@ def test_ask_says_when_nothing_answers(engine):
     answer = engine.ask("What is the boiling point of tungsten hexafluoride?")
     assert not answer.found
     assert answer.citations == ()
-    assert answer.text == "Nothing in these documents answers this question."
+    assert answer.text == "Nothing in these documents is about this."
 
 
 def test_values_are_frozen(engine):

@@ -11,12 +11,10 @@ class AnswerWeights:
     """The weights of an answer. Probabilities are those that the documents answer the question."""
 
     # Whether there is an answer
-    min_confidence: float = 0.32
-    """The least probability with which an answer is given."""
-    min_nearest_confidence: float = 0.12
+    min_confidence: float = 0.08
+    """The least probability with which an answer is not called doubtful."""
+    min_nearest_confidence: float = 0.02
     """The least probability with which the nearest passage is shown instead of an answer."""
-    min_nearest_evidence: float = 0.3
-    """The least evidence with which the nearest passage is shown when no passage has an exact word of the question."""
     cell_confidence: float = 0.9
     """The probability of a table's value whose row and column the question names."""
     bias: float = -4.3
@@ -25,7 +23,7 @@ class AnswerWeights:
     """Its coefficients."""
     foreign_bias: float = -6.0
     """The constant for other languages than English."""
-    foreign_features: tuple[float, ...] = (11.0, 3.5, -2.9)
+    foreign_features: tuple[float, ...] = (11.0, 3.5, 0.0, -2.9, 0.0)
     """The coefficients for other languages than English."""
     max_log_odds: float = 10.0
     """Log-odds beyond which a sentence's count no more."""
@@ -34,23 +32,13 @@ class AnswerWeights:
     language_chars: int = 1_500
     """Characters of each of them."""
 
-    # Quotations
-    max_whole_passage: int = 600
-    """Characters of the best passage, at most, for it to be quoted whole."""
-    max_quotes: int = 3
-    """Sentences that are quoted, at most."""
-    min_quote_words: int = 4
-    """Words of a quotation, at least: a heading alone answers nothing."""
-    quote_margin: float = 0.04
-    """What a further sentence may score less than the best to be quoted, too."""
-    following_chars: int = 300
-    """Characters of a list, at most, that is quoted with the sentence that announces it."""
-    command: float = 0.05
-    """What a passage with a command gains, in units of scores, when the question asks how something is done."""
+    # What is shown
+    max_passages: int = 3
+    """Passages that are shown, at most."""
+    max_items: int = 12
+    """Items of a list that is quoted with the sentence that announces it."""
 
     # Reading with the question
-    passages_read: int = 8
-    """Passages that are read with the question, at most."""
     rank: float = 0.03
     """Weight of the re-ranker's ranks beside similarities."""
     beside_hit: float = 0.9
@@ -63,8 +51,6 @@ class AnswerWeights:
     """Constant of the logistic regression of :func:`lmkrag.readers.short_answers.estimate_short`."""
     short_features: tuple[float, ...] = (0.5, 0.25, 1.0, 1.2)
     """Its coefficients."""
-    min_strength: float = -3.0
-    """The logarithm of the least probability with which words are taken for the answer."""
     max_short_share: float = 0.75
     """Share of their sentence from which on words are the sentence."""
     max_cell_chars: int = 200

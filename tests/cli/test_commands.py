@@ -73,7 +73,7 @@ def test_ask_json_and_standard_input(lmkrag, index):
 
 def test_ask_says_when_nothing_answers(lmkrag, index):
     result = lmkrag("ask", "boiling point of tungsten hexafluoride?", "--index", index)
-    assert result.stdout == "Nothing in these documents answers this question.\n"
+    assert result.stdout == "Nothing in these documents is about this.\n"
     assert result.returncode == 0
 
 
