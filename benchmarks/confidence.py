@@ -105,11 +105,10 @@ def ask(engine: Engine, kind: str, queries: Sequence[Query], *, within: bool) ->
 
 def read_passages(kind: str, question: str, spans: Sequence[Span]) -> Iterator[Asked]:
     """Read what a search found; nothing where it found none: the confidence is 0 then, whatever the constants."""
-    read = read_spans(question, spans, load_landmark_reranker()) if spans else []
-    if read:
-        keys = extractive.match_keys(question, spans)
-        read = extractive.prefer_passages(question, keys, spans, read)
-        yield Asked(kind, extractive.confidence_features(keys, spans, read))
+    shown = spans[: ANSWERS.max_passages]
+    if spans:
+        read = read_spans(question, shown, load_landmark_reranker())
+        yield Asked(kind, extractive.confidence_features(question, spans, read))
 
 
 def report(asked: Sequence[Asked]) -> None:
