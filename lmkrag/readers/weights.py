@@ -1,6 +1,7 @@
 """The numbers that decide what the reader without a language model quotes, and how sure it is, with their units.
 
-They were chosen on training sets; ``benchmarks/confidence.py``, ``refusals.py`` and ``answers.py`` compare others.
+They were chosen on training sets; ``benchmarks/confidence.py``, ``refusals.py`` and ``answers.py`` compare others. The
+scale of the confidence was fitted to questions about files as people have them (``benchmarks/asking.py``).
 """
 
 from dataclasses import dataclass
@@ -11,19 +12,19 @@ class AnswerWeights:
     """The weights of an answer. Probabilities are those that the documents answer the question."""
 
     # Whether there is an answer
-    min_confidence: float = 0.08
+    min_confidence: float = 0.33
     """The least probability with which an answer is not called doubtful."""
-    min_nearest_confidence: float = 0.02
+    min_nearest_confidence: float = 0.19
     """The least probability with which the nearest passage is shown instead of an answer."""
     cell_confidence: float = 0.9
     """The probability of a table's value whose row and column the question names."""
-    bias: float = -4.3
+    bias: float = -1.63
     """Constant of the logistic regression of :func:`lmkrag.readers.extractive.confidence_features`."""
-    features: tuple[float, ...] = (5.1, 3.0, 0.08, -2.9, 1.3)
+    features: tuple[float, ...] = (2.51, 1.48, 0.039, -1.43, 0.64)
     """Its coefficients."""
-    foreign_bias: float = -6.0
+    foreign_bias: float = -2.47
     """The constant for other languages than English."""
-    foreign_features: tuple[float, ...] = (11.0, 3.5, 0.0, -2.9, 0.0)
+    foreign_features: tuple[float, ...] = (5.42, 1.72, 0.0, -1.43, 0.0)
     """The coefficients for other languages than English."""
     max_log_odds: float = 10.0
     """Log-odds beyond which a sentence's count no more."""
