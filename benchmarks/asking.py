@@ -284,7 +284,9 @@ def main() -> None:
     if options.corpora:
         with tempfile.TemporaryDirectory() as temporary:
             work = options.work or Path(temporary)
-            print_corpora([one for corpus in options.corpora for one in ask_corpus(corpus, work / corpus.name)])
+            print_corpora(
+                [one for corpus in options.corpora if corpus.is_dir() for one in ask_corpus(corpus, work / corpus.name)]
+            )
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         questions = write_all(folder, random.Random(17))
