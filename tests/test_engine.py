@@ -77,8 +77,14 @@ def test_a_reader_gets_what_the_budget_holds(engine):
     count = engine.encoders.encoder.count_tokens
     assert 250 <= sum(count(span.text) for span in few) <= 300
     assert 1_350 <= sum(count(span.text) for span in many) <= 1_500
-    assert sum(count(span.text) for span in engine.ask("Who keeps the lamp?").spans) > 1_800  # 2,000 without a budget
-    assert len(engine.ask("Who keeps the lamp?", top_k=3).spans) == 3
+
+
+def test_an_answer_has_what_the_search_finds_in_its_order(engine):
+    for options in ({}, {"top_k": 3}, {"filter": "kind=pdf"}, {"rerank": False}, {"mode": "dense"}):
+        spans = engine.search("Who keeps the lamp?", **options)
+        answer = engine.ask("Who keeps the lamp?", **options)
+        assert list(answer.spans) == spans
+        assert [citation.span for citation in answer.citations] == spans[: len(answer.citations)]
 
 
 @pytest.mark.parametrize("budget", [150, 200, 1_000, 2_000, 4_000])

@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from math import exp
 
-from lmkrag.index.words.exact import add_fiscal_years, asks_in_english, find_exact_words, find_keys, holds
+from lmkrag.index.words.exact import add_fiscal_years, asks_in_english, find_keys, holds
 from lmkrag.readers.base import Reader
 from lmkrag.readers.short_answers import ReadSentence, find_short_answer, read_hits, read_spans
 from lmkrag.readers.tables import find_cell
@@ -56,26 +56,26 @@ class ExtractiveReader(Reader):
         else:
             read = read_spans(question, shown, self._reranker or load_landmark_reranker())
         confidence = estimate_confidence(question, spans, read, foreign=foreign)
+        # 1. A cell of a table whose row and column the question names.
         cell = find_cell(question, shown)
         if cell is not None:
+            quote = Quote(cell.row.number, cell.row.start, cell.row.end, header=cell.header)
             confidence = max(confidence, ANSWERS.cell_confidence)
-        # 1. Mark the sentence of each passage that answers best.
+            return self._make(spans, cell.short.text, [cell.row], confidence, [cell.short], [quote])
+        # 2. Mark the sentence of each passage that answers best.
         citations = []
         for number, (span, sentences) in enumerate(zip(shown, read, strict=True), 1):
-            if cell is not None and number == cell.row.number:
-                citations.append(cell.row)
-                break
             marked = filter(None, (cite_sentence(number, span, sentence) for sentence in sentences))
             citations += [citation for citation in marked][:1]
-        if not citations or confidence < ANSWERS.min_nearest_confidence:
+        is_near = confidence >= ANSWERS.min_nearest_confidence or best_coverage(spans) >= ANSWERS.min_nearest_coverage
+        if not citations or not is_near:
             return self._make(spans, NOT_FOUND, [], confidence)
-        # 2. Show the first passage, and two more where it is not sure.
+        # 3. Show the first passage, and two more where it is not sure.
         if confidence < ANSWERS.min_confidence:
             return self._make(spans, WEAK_INTRODUCTION, citations[:1], confidence)
-        if cell is not None:
-            return self._make(spans, cell.short.text, citations, confidence, [cell.short])
         is_strong = confidence >= STRONG
-        citations = citations[:1] if is_strong else citations
+        if is_strong and (len(spans) == 1 or spans[0].score >= spans[1].score + ANSWERS.min_lead):
+            citations = citations[:1]
         short = None if foreign else find_short_answer(question, read[citations[0].number - 1], citations[0])
         if short is not None:
             return self._make(spans, " ".join(short.text.split()), citations, confidence, [short])
@@ -88,13 +88,10 @@ class ExtractiveReader(Reader):
         citations: Sequence[Citation],
         confidence: float | None,
         short: Sequence[ShortAnswer] = (),
+        quotes: Sequence[Quote] = (),
     ) -> Answer:
-        """Make an answer of its first line and the passages that are cited, each whole."""
-        quotes = []
-        for number in dict.fromkeys(citation.number for citation in citations):
-            span = spans[number - 1]
-            heading = span.headings[-1] if span.headings and span.headings[-1] not in span.text else ""
-            quotes.append(Quote(number, span.start, span.end, heading, span.header.strip(" \r\n")))
+        """Make an answer of its first line and quotes; without any, of the passages that are cited, each whole."""
+        quotes = quotes or [_quote_whole(citation) for citation in citations]
         return Answer(
             text="\n".join(
                 [*([first] if first else []), *([""] if first and quotes else []), *write_quotes(quotes, spans)]
@@ -107,6 +104,13 @@ class ExtractiveReader(Reader):
             confidence=confidence,
             quotes=tuple(quotes),
         )
+
+
+def _quote_whole(citation: Citation) -> Quote:
+    """The passage of a citation, with what it stands under."""
+    span = citation.span
+    heading = span.headings[-1] if span.headings and span.headings[-1] not in span.text else ""
+    return Quote(citation.number, span.start, span.end, heading, span.header.strip(" \r\n"))
 
 
 def is_foreign(question: str, spans: Sequence[Span]) -> bool:
@@ -175,14 +179,19 @@ def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
     return lines
 
 
+def _is_block(line: str) -> bool:
+    """Whether a line is no line of a paragraph: an item, code, or the row of a table."""
+    return bool(_BLOCK.match(line)) or "\t" in line or " | " in line
+
+
 def _reflow(text: str) -> list[str]:
     """The lines of a text, those of a paragraph joined."""
     lines: list[str] = []
     fenced = False
     for line in text.splitlines():
         fence = line.lstrip().startswith(("```", "~~~"))
-        block = fenced or fence or bool(_BLOCK.match(line)) or "\t" in line
-        after_block = bool(lines) and (bool(_BLOCK.match(lines[-1])) or "\t" in lines[-1])
+        block = fenced or fence or _is_block(line)
+        after_block = bool(lines) and _is_block(lines[-1])
         if lines and not block and line.strip() and lines[-1].strip() and not after_block and not fenced:
             lines[-1] += " " + line.strip()
         else:
@@ -210,26 +219,24 @@ def estimate_confidence(
 
 def confidence_features(
     question: str, spans: Sequence[Span], read: Sequence[Sequence[ReadSentence]]
-) -> tuple[float, float, float, float, float]:
+) -> tuple[float, float, float, float]:
     """Return what speaks for an answer.
 
-    The best similarity of the search, the greatest share of the question's words that one of the first three passages
-    has, the log-odds that the best sentence of these answers, the share of the question's exact words that the first
-    passage does not have, counted half where another one does, and whether the first passage has all of its codes, if
-    there are any.
+    The best similarity of the search, the log-odds that the best sentence of the first passages answers, what the first
+    passage scores more than the first that is not shown, and the share of the question's exact words that the first
+    passage does not have, counted half where another one does.
 
     Args:
         question: in words.
         spans: that were found, best first.
         read: the sentences of the first passages, best first.
     """
-    keys, codes = find_keys(question), find_exact_words(question)
-    missing_first = find_missing(question, spans[:1])
-    missing = len(find_missing(question, spans)) + len(missing_first)
+    keys = find_keys(question)
+    missing = len(find_missing(question, spans)) + len(find_missing(question, spans[:1]))
+    low, high = ANSWERS.log_odds
     return (
         best_similarity(spans),
-        best_coverage(spans),
-        min(ANSWERS.max_log_odds, max(sentence.answers for sentences in read for sentence in sentences)),
+        min(high, max(low, *(sentence.answers for sentences in read for sentence in sentences))),
+        spans[0].score - spans[: ANSWERS.max_passages + 1][-1].score,
         missing / (2 * len(keys)) if keys else 0.0,
-        float(bool(codes) and not set(codes) & set(missing_first)),
     )

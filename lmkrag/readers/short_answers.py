@@ -139,22 +139,29 @@ def short_features(question: str, sentence: ReadSentence, span: Span) -> tuple[f
     """Return what speaks for the short answer of a sentence.
 
     The logarithm of its probability, the log-odds that its sentence answers (at most 10), the share of the question's
-    exact words that the sentence, the header of its table or a heading has, and whether it is of the type asked for.
+    exact words that the sentence, the header of its table or a heading has, and whether it is of the type asked for
+    (1), of another (-1), or none is asked for (0).
     """
     keys = find_keys(question)
     near = "\n".join([_cut(span, sentence), span.header, *span.headings, span.title])
     share = sum(holds(near, key) for key in keys) / len(keys) if keys else 1.0
     short = span.text[sentence.short[0] - span.start : sentence.short[1] - span.start]
-    return max(sentence.strength, -10.0), min(sentence.answers, 10.0), share, float(_fits_type(question, short))
+    return max(sentence.strength, -10.0), min(sentence.answers, 10.0), share, _fit_type(question, short)
 
 
-def _fits_type(question: str, answer: str) -> bool:
-    """Whether an answer is of the type that a question in English asks for; true where it asks for none."""
+def _fit_type(question: str, answer: str) -> float:
+    """Return 1 for an answer of the type that a question in English asks for, -1 for another, 0 if it asks for none.
+
+    A bare number does not tell how much.
+    """
     lowered, answer = question.lower(), answer.lower()
+    is_number = bool(re.fullmatch(r"[\d\s.,]+", answer))
+    if re.search(r"\bhow much\b|\bcosts?\b", lowered):
+        return 0.0 if is_number else 1.0 if re.search(r"\d|" + _NUMERALS, answer) else -1.0
     if _ASKS_NUMBER.search(lowered):
-        return bool(re.search(r"\d|" + _NUMERALS, answer))
+        return 1.0 if re.search(r"\d|" + _NUMERALS, answer) else -1.0
     if _ASKS_TIME.search(lowered):
-        return bool(re.search(rf"\d|{_TIMES}|{_NUMERALS}", answer))
+        return 1.0 if re.search(rf"\d|{_TIMES}|{_NUMERALS}", answer) else -1.0
     if re.search(r"\bwho(?:se|m)?\b", lowered):
-        return not re.fullmatch(r"[\d\s.,%]+", answer)
-    return True
+        return -1.0 if is_number else 1.0
+    return 0.0

@@ -30,19 +30,21 @@ _ASKED = {
 
 
 class Cell(NamedTuple):
-    """A value of a table that answers a question, and its row."""
+    """A value of a table that answers a question, its row, and the header of the table as it is written."""
 
     short: ShortAnswer
     row: Citation
+    header: str
 
 
 class _Row(NamedTuple):
-    """A row: its span's number from 1, where it is in the span, and (column, value, its start) of its cells."""
+    """A row: its span's number from 1, where it is in the span, (column, value, its start) of its cells, its header."""
 
     number: int
     start: int
     end: int
     cells: list[tuple[str, str, int]]
+    header: str = ""
 
 
 def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
@@ -55,12 +57,16 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
     if not has_short_answer(question):
         return None
     question_words = _hash(question)
-    codes = find_exact_words(question)
-    demanded = [key for key in find_keys(question) if key in codes or any(map(str.isdigit, key))]
-    around = [_hash(" ".join([span.title, *span.headings, span.header])) for span in spans]
+    codes, keys = find_exact_words(question), find_keys(question)
+    demanded = [key for key in keys if key in codes or any(map(str.isdigit, key))]
+    contexts = [" ".join([span.doc_id, span.title, *span.headings, span.header]) for span in spans]
+    around = list(map(_hash, contexts))
     best: list[tuple[tuple[int, int], _Row, int | None]] = []
     for row in (row for number, span in enumerate(spans, 1) for row in _read_rows(number, span)):
         if not all(any(holds(value, key) or holds(column, key) for column, value, _ in row.cells) for key in demanded):
+            continue
+        near = " ".join([contexts[row.number - 1], *(f"{column} {value}" for column, value, _ in row.cells)])
+        if not all(holds(near, key) for key in keys):
             continue
         named = {cell for cell, (_, value, _) in enumerate(row.cells) if _is_named(question, value, question_words)}
         if named:
@@ -122,9 +128,10 @@ def _read_rows(number: int, span: Span) -> Iterator[_Row]:
     The first row of a table is its header; in one with tabs, any row without numbers but years, whose columns are those
     to the right.
     """
-    header: list[str] = []
-    if is_row(span.header):
-        header = [value for value, _ in split_row(span.header, 0)]
+    header, line_of_header = (
+        [value for value, _ in split_row(span.header, 0)] if is_row(span.header) else [],
+        span.header,
+    )
     for line in _LINE.finditer(span.text):
         text = line[0]
         if is_row(text):
@@ -133,12 +140,12 @@ def _read_rows(number: int, span: Span) -> Iterator[_Row]:
             if is_rule(text):
                 continue
             if is_header(values) if is_tabbed(text) else not header:
-                header = values
+                header, line_of_header = values, text
                 continue
             names = ["", *header] if is_tabbed(text) and len(cells) == len(header) + 1 else header
             if len(cells) == len(names):
                 named = [(column, value, start) for column, (value, start) in zip(names, cells, strict=True)]
-                yield _Row(number, *line.span(), named)
+                yield _Row(number, *line.span(), named, line_of_header)
         elif is_record(text):
             yield _Row(number, *line.span(), list(read_record(text, line.start())))
             header = []
@@ -153,4 +160,5 @@ def _to_cell(row: _Row, cell: int, span: Span) -> Cell | None:
     text = span.text[row.start : row.end]
     begin = span.start + row.start + len(text) - len(text.lstrip())
     citation = Citation(row.number, span, text.strip(), begin, begin + len(text.strip()))
-    return Cell(ShortAnswer(row.number, value, span.start + start, span.start + start + len(value)), citation)
+    short = ShortAnswer(row.number, value, span.start + start, span.start + start + len(value))
+    return Cell(short, citation, row.header.strip(" \r\n"))

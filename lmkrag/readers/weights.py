@@ -12,22 +12,26 @@ class AnswerWeights:
     """The weights of an answer. Probabilities are those that the documents answer the question."""
 
     # Whether there is an answer
-    min_confidence: float = 0.33
+    min_confidence: float = 0.16
     """The least probability with which an answer is not called doubtful."""
-    min_nearest_confidence: float = 0.19
-    """The least probability with which the nearest passage is shown instead of an answer."""
+    min_nearest_confidence: float = 0.1
+    """The least probability with which the closest passage is shown, whatever words of the question it has."""
+    min_nearest_coverage: float = 0.3
+    """The least share of the question's words in a passage with which it is shown, whatever the probability."""
+    min_lead: float = 0.15
+    """What the first passage of a strong answer scores more than the second, at least, to be shown alone."""
     cell_confidence: float = 0.9
     """The probability of a table's value whose row and column the question names."""
-    bias: float = -1.63
+    bias: float = -3.74
     """Constant of the logistic regression of :func:`lmkrag.readers.extractive.confidence_features`."""
-    features: tuple[float, ...] = (2.51, 1.48, 0.039, -1.43, 0.64)
+    features: tuple[float, ...] = (6.79, 0.091, 2.6, -1.18)
     """Its coefficients."""
-    foreign_bias: float = -2.47
+    foreign_bias: float = -5.4
     """The constant for other languages than English."""
-    foreign_features: tuple[float, ...] = (5.42, 1.72, 0.0, -1.43, 0.0)
+    foreign_features: tuple[float, ...] = (12.5, 0.0, 0.0, -2.9)
     """The coefficients for other languages than English."""
-    max_log_odds: float = 10.0
-    """Log-odds beyond which a sentence's count no more."""
+    log_odds: tuple[float, float] = (-6.0, 2.0)
+    """Least and greatest log-odds of a sentence that count."""
     language_passages: int = 3
     """Passages that the language of the documents is detected from."""
     language_chars: int = 1_500
@@ -46,11 +50,11 @@ class AnswerWeights:
     """Share of the best hit's score that a sentence of a span has which no search scored."""
 
     # Short answers
-    min_short_confidence: float = 0.6
+    min_short_confidence: float = 0.55
     """The least probability of being right with which a short answer is shown."""
-    short_bias: float = -1.2
+    short_bias: float = -1.35
     """Constant of the logistic regression of :func:`lmkrag.readers.short_answers.estimate_short`."""
-    short_features: tuple[float, ...] = (0.5, 0.25, 1.0, 1.2)
+    short_features: tuple[float, ...] = (0.16, 0.71, 0.42, 0.86)
     """Its coefficients."""
     max_short_share: float = 0.75
     """Share of their sentence from which on words are the sentence."""

@@ -59,7 +59,7 @@ class AnswerWithQuotations(BaseModel):
     answer: str
     found: bool
     confidence: float | None
-    label: str = Field(description="strong, fair or weak.")
+    label: str = Field(description="strong, fair or weak: how probable it is that the citations answer.")
     citations: list[Quotation]
 
 
