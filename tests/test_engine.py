@@ -197,7 +197,7 @@ def test_words_alone_need_no_encoder_but_an_answer_does(index):
         assert engine.encoders._light is None
         assert all(hit.lexical > 0 == hit.dense for hit in spans[0].hits)
         assert engine.ask("How long must the lamp burn before the wick is trimmed?", mode="lexical").found
-        assert not engine.ask("Who won the league of the burning lamp in basketball?", mode="lexical").found
+        assert engine.ask("Who won the league of the burning lamp in basketball?", mode="lexical").label != "strong"
 
 
 class Fussy(ExtractiveReader):

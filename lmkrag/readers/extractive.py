@@ -67,15 +67,15 @@ class ExtractiveReader(Reader):
         for number, (span, sentences) in enumerate(zip(shown, read, strict=True), 1):
             marked = filter(None, (cite_sentence(number, span, sentence) for sentence in sentences))
             citations += [citation for citation in marked][:1]
-        is_near = confidence >= ANSWERS.min_nearest_confidence or best_coverage(spans) >= ANSWERS.min_nearest_coverage
-        if not citations or not is_near:
+        is_weak = confidence < ANSWERS.min_confidence
+        if not citations or (is_weak and best_coverage(spans) < ANSWERS.min_coverage):
             return self._make(spans, NOT_FOUND, [], confidence)
-        # 3. Show the first passage, and two more where it is not sure.
-        if confidence < ANSWERS.min_confidence:
+        # 3. Show the first passage, and others that score nearly as much.
+        if is_weak:
             return self._make(spans, WEAK_INTRODUCTION, citations[:1], confidence)
         is_strong = confidence >= STRONG
-        if is_strong and (len(spans) == 1 or spans[0].score >= spans[1].score + ANSWERS.min_lead):
-            citations = citations[:1]
+        least = spans[0].score - (ANSWERS.strong_margin if is_strong else ANSWERS.fair_margin)
+        citations = [citation for citation in citations if citation.span.score >= least] or citations[:1]
         short = None if foreign else find_short_answer(question, read[citations[0].number - 1], citations[0])
         if short is not None:
             return self._make(spans, " ".join(short.text.split()), citations, confidence, [short])
@@ -222,9 +222,9 @@ def confidence_features(
 ) -> tuple[float, float, float, float]:
     """Return what speaks for an answer.
 
-    The best similarity of the search, the log-odds that the best sentence of the first passages answers, what the first
-    passage scores more than the first that is not shown, and the share of the question's exact words that the first
-    passage does not have, counted half where another one does.
+    The best similarity of the search, the log-odds that the best sentence of the first passages answers, the similarity
+    times what the first passage scores more than the first that is not shown, and the share of the question's exact
+    words that the first passage does not have, counted half where another one does.
 
     Args:
         question: in words.
@@ -234,9 +234,11 @@ def confidence_features(
     keys = find_keys(question)
     missing = len(find_missing(question, spans)) + len(find_missing(question, spans[:1]))
     low, high = ANSWERS.log_odds
+    similarity = best_similarity(spans)
+    lead = min(ANSWERS.max_lead, spans[0].score - spans[: ANSWERS.max_passages + 1][-1].score)
     return (
-        best_similarity(spans),
+        similarity,
         min(high, max(low, *(sentence.answers for sentences in read for sentence in sentences))),
-        spans[0].score - spans[: ANSWERS.max_passages + 1][-1].score,
+        similarity * lead,
         missing / (2 * len(keys)) if keys else 0.0,
     )

@@ -14,17 +14,13 @@ class AnswerWeights:
     # Whether there is an answer
     min_confidence: float = 0.16
     """The least probability with which an answer is not called doubtful."""
-    min_nearest_confidence: float = 0.1
-    """The least probability with which the closest passage is shown, whatever words of the question it has."""
-    min_nearest_coverage: float = 0.3
-    """The least share of the question's words in a passage with which it is shown, whatever the probability."""
-    min_lead: float = 0.15
-    """What the first passage of a strong answer scores more than the second, at least, to be shown alone."""
+    min_coverage: float = 0.1
+    """The least share of the question's words in a passage with which the closest one is shown for a weak answer."""
     cell_confidence: float = 0.9
     """The probability of a table's value whose row and column the question names."""
-    bias: float = -3.74
+    bias: float = -3.27
     """Constant of the logistic regression of :func:`lmkrag.readers.extractive.confidence_features`."""
-    features: tuple[float, ...] = (6.79, 0.091, 2.6, -1.18)
+    features: tuple[float, ...] = (5.65, 0.091, 6.15, -1.16)
     """Its coefficients."""
     foreign_bias: float = -5.4
     """The constant for other languages than English."""
@@ -32,6 +28,8 @@ class AnswerWeights:
     """The coefficients for other languages than English."""
     log_odds: tuple[float, float] = (-6.0, 2.0)
     """Least and greatest log-odds of a sentence that count."""
+    max_lead: float = 0.5
+    """What the first passage scores more than the first that is not shown, at most, as far as it counts."""
     language_passages: int = 3
     """Passages that the language of the documents is detected from."""
     language_chars: int = 1_500
@@ -40,6 +38,10 @@ class AnswerWeights:
     # What is shown
     max_passages: int = 3
     """Passages that are shown, at most."""
+    strong_margin: float = 0.15
+    """What a passage of a strong answer may score less than the first to be shown."""
+    fair_margin: float = 0.4
+    """The same for a fair answer."""
     max_items: int = 12
     """Items of a list that is quoted with the sentence that announces it."""
 

@@ -76,7 +76,7 @@ def test_the_cell_is_the_short_answer(tables, question, value):
 @pytest.mark.parametrize("question", ["how many B-900 are in stock?", "what is Carol's phone number?"])
 def test_a_key_that_is_in_no_row_gives_no_cell(tables, question):
     answer = tables.ask(question)
-    assert not answer.found and not answer.short
+    assert answer.label in ("fair", "weak") and not answer.short
 
 
 def test_a_question_that_names_several_rows_gives_no_cell(tables):
