@@ -15,7 +15,6 @@ from pathlib import Path
 
 import numpy as np
 from answers import auroc
-from confidence import PassagesOnly
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
@@ -62,7 +61,7 @@ def ask(engine: Engine, queries: tuple[Query, ...]) -> list[tuple[float, ...]]:
     """Return what speaks for an answer to each question that is not in English."""
     found = []
     for query in queries:
-        spans = engine.ask(query.query, reader=PassagesOnly()).spans
+        spans = engine.search(query.query)
         if extractive.is_foreign(query.query, spans):
             found.append(extractive.confidence_features(query.query, spans, read_hits(spans[: ANSWERS.max_passages])))
     return found
