@@ -52,11 +52,11 @@ class AnswerWeights:
     """Share of the best hit's score that a sentence of a span has which no search scored."""
 
     # Short answers
-    min_short_confidence: float = 0.55
+    min_short_confidence: float = 0.65
     """The least probability of being right with which a short answer is shown."""
-    short_bias: float = -1.35
+    short_bias: float = -1.2
     """Constant of the logistic regression of :func:`lmkrag.readers.short_answers.estimate_short`."""
-    short_features: tuple[float, ...] = (0.16, 0.71, 0.42, 0.86)
+    short_features: tuple[float, ...] = (0.5, 0.25, 1.0, 1.2)
     """Its coefficients."""
     max_short_share: float = 0.75
     """Share of their sentence from which on words are the sentence."""
