@@ -231,8 +231,7 @@ class Engine:
         Args:
             question: in words.
             reader: what answers; without one the spans themselves, their best sentences cited.
-            options: as of :meth:`search`, with ``context_tokens`` instead of ``max_tokens``. ``rerank`` defaults to
-                false without a language model, since the reader that quotes re-ranks the passages itself.
+            options: as of :meth:`search`, with ``context_tokens`` instead of ``max_tokens``.
 
         Raises:
             UsageError: as :meth:`search`. ReaderError: the reader failed.

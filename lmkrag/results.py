@@ -16,6 +16,9 @@ from lmkrag.types import Explanation, Hit
 if TYPE_CHECKING:
     from lmkrag.rendering.tree import Node
 
+STRONG = 0.8
+"""The least confidence of a strong answer."""
+
 FOUND = 0.45
 """Evidence that it takes to answer: similarity and words of the question; see ``benchmarks/LOG.md``."""
 
@@ -226,10 +229,9 @@ class Answer:
 
     ``warnings`` tell what did not hold when it was checked, such as a citation of a span that is not there. ``short``
     are the fewest words that answer, best first; none where a sentence is the answer. ``confidence`` is the probability
-    that the documents answer the question; None where nobody can tell. ``missing`` are exact words of the question
-    (codes, numbers, names) that no passage has. An answer that is not ``found`` but has citations tells the nearest
-    passages. ``quotes`` are the passages that ``text`` shows; none where a language model answered. Citation
-    ``[number]`` is of ``spans[number - 1]``.
+    that the documents answer the question; None where nobody can tell. An answer that is not ``found`` but has
+    citations tells the nearest passages. ``quotes`` are the passages that ``text`` shows; none where a language model
+    answered. Citation ``[number]`` is of ``spans[number - 1]``.
     """
 
     text: str
@@ -240,12 +242,19 @@ class Answer:
     warnings: tuple[str, ...] = ()
     short: tuple[ShortAnswer, ...] = ()
     confidence: float | None = None
-    missing: tuple[str, ...] = ()
     quotes: tuple[Quote, ...] = ()
+    derived: ClassVar = ("label",)  # of its JSON, beside the fields
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields as ``lmkrag ask --json`` has them; citations name their spans by number."""
         return {**to_json(self), "citations": [citation.to_dict() for citation in self.citations]}
+
+    @property
+    def label(self) -> str:
+        """``strong``, ``fair`` or ``weak``, by its confidence; empty without one."""
+        if self.confidence is None:
+            return ""
+        return "weak" if not self.found else "strong" if self.confidence >= STRONG else "fair"
 
     def to_blocks(self) -> "list[Node]":
         """Return what is shown of it: its citations are ``cite`` elements, whose ``number`` is the citation's.
@@ -262,7 +271,7 @@ class Answer:
         if self.short:
             words = "; ".join(" ".join(short.text.split()) for short in self.short)
             nodes.append(element("p", element("strong", text_node(words))))
-        elif not self.found:
+        elif self.label != "strong":
             nodes.append(element("p", text_node(self.text.partition("\n\n")[0])))
         for passage in self.quotes:
             span = self.spans[passage.number - 1]

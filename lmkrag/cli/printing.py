@@ -122,8 +122,9 @@ def print_citations(answer: Answer) -> None:
         shown = re.search(r"\s+".join(words), answer.text) is not None  # line breaks aside
         if shown and citation.number == printed:
             continue
+        label = "" if printed or not answer.label else f"  {answer.label}"
         printed = citation.number
-        click.secho(f"[{citation.number}] {one_line(citation.place)}", bold=True)
+        click.secho(f"[{citation.number}] {one_line(citation.place)}{label}", bold=True)
         for line in _above(citation.span):
             click.echo(f"    {line}")
         if not shown:

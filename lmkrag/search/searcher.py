@@ -175,16 +175,13 @@ class Searcher:
         return retry_expired(score)
 
     def search_for(self, reader: Reader, questions: Sequence[str], request: SearchRequest) -> list[list[Span]]:
-        """Return the spans that a reader gets for each question, within its tokens of context.
+        """Return the spans that a reader gets for each question; a language model as many as fit its context.
 
         Raises:
             UsageError: a question is not a string, or no span fits.
         """
         if not isinstance(reader, LanguageModelReader):
-            # It re-ranks the passages itself, and tells by similarity whether anything answers.
-            rerank = request.rerank or False
-            within = replace(request, context_tokens=request.context_tokens or DEFAULT_CONTEXT, rerank=rerank)
-            return self.search(questions, within, similarity=True)
+            return self.search(questions, request, similarity=True)  # which tells whether anything answers
 
         def count_tokens(text: str) -> int:
             own = reader.count_tokens(text)

@@ -16,7 +16,7 @@ from pydantic import Field
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers.base import Reader
-from lmkrag.readers.extractive import match_keys
+from lmkrag.readers.extractive import find_missing
 from lmkrag.results import Span
 from lmkrag.search.filters import explain_filter
 from lmkrag.search.outline import outline
@@ -164,7 +164,7 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
         return replies.Evidence(
             question=question,
             passages=list(map(_to_passage, spans)),
-            missing=list(match_keys(question, spans).missing),
+            missing=list(find_missing(question, spans)),
             generation=status.generation,
         )
 

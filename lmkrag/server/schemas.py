@@ -32,9 +32,7 @@ class _Request(BaseModel):
 
     def options(self) -> dict[str, Any]:
         """Return the options of a search that this asks for."""
-        return self.model_dump(
-            exclude={"query", "queries", "question", "index", "stream", "history", "citations", "blocks"}
-        )
+        return self.model_dump(exclude={"query", "queries", "question", "index", "stream", "history", "blocks"})
 
 
 WithBlocks = Annotated[StrictBool, Field(description="Also return what is shown of each text, as a tree of elements.")]
@@ -64,13 +62,6 @@ class BatchBody(SearchFields):  # type: ignore[misc]
     queries: list[Question | NamedQuery] = Field(min_length=1, max_length=MAX_BATCH)
 
 
-class PriorCitation(BaseModel):
-    """A citation of the answer before; its other fields may be sent, too."""
-
-    doc_id: str = Field(max_length=MAX_DOC_ID)
-    start: int = Field(ge=0)
-
-
 class AskBody(AskFields):  # type: ignore[misc]
     """A question to be answered."""
 
@@ -79,9 +70,6 @@ class AskBody(AskFields):  # type: ignore[misc]
     explain: StrictBool = Field(False, description="Explain why each passage was found.")
     history: list[tuple[Question, str]] = Field(
         [], max_length=MAX_HISTORY, description="Questions and answers before this one, oldest first."
-    )
-    citations: list[PriorCitation] = Field(
-        [], max_length=200, description="Citations of the last answer of the history: it is not made again then."
     )
     stream: StrictBool = Field(False, description="Answer as server-sent events: spans, text, ..., answer (or error).")
     blocks: WithBlocks = False
@@ -127,6 +115,7 @@ _ANSWER_FIELDS: dict[str, Any] = {
     "question": (str, ...),
     **{name: (kind, ...) for name, kind in get_type_hints(Answer).items()},
     "citations": (list[CitationRecord], ...),
+    "label": (str, Field(description="`strong`, `fair` or `weak`; empty where a language model answered.")),
     "spans": (list[SpanModel], ...),
     "blocks": (Blocks | None, Field(None, description="With `blocks`: what is shown of the answer.")),
 }

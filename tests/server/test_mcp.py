@@ -49,7 +49,7 @@ async def use(client) -> None:
     assert len(passages) == 2 and passages[0]["place"] == "lighthouse-handbook.md:50"
     asked = await client.call_tool("ask", {"question": "who approves leave?"})
     assert asked.structured_content["found"]
-    (citation,) = asked.structured_content["citations"]
+    citation = asked.structured_content["citations"][0]
     where = {name: citation[name] for name in ("doc_id", "start", "end")}
     read = await client.call_tool("read_document", where)
     assert read.structured_content["text"] == citation["quote"]

@@ -43,9 +43,7 @@ async def search_batch(body: schemas.BatchBody, service: TheService) -> Any:
 async def ask(body: schemas.AskBody, service: TheService) -> Any:
     """Answer a question from the documents, with citations; with `stream`, as server-sent events."""
     index = service.indexes.find(body.index)
-    evidence = await find_evidence(
-        index, service.reader, body.question, body.options(), history=body.history, citations=body.citations
-    )
+    evidence = await find_evidence(index, service.reader, body.question, body.options(), history=body.history)
     if body.stream:
         response: Response = stream_events(answer_events(index, body.question, evidence, blocks=body.blocks))
         return response
