@@ -23,10 +23,10 @@ _READERS = {
     "html": (("read", (".html", ".htm", ".xhtml")), ("read_svg", (".svg",))),
     "epub": (("read", (".epub",)),),
     "pdf": (("read", (".pdf",)),),
-    "docx": (("read", (".docx",)),),
+    "docx": (("read", (".docx", ".docm", ".dotx", ".dotm")),),
     "notebook": (("read", (".ipynb",)),),
-    "spreadsheet": (("read", (".xlsx", ".xlsm")),),
-    "slides": (("read", (".pptx",)),),
+    "spreadsheet": (("read", (".xlsx", ".xlsm", ".xltx", ".xltm")),),
+    "slides": (("read", (".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm")),),
     "opendocument": (("read", (".odt", ".ods", ".odp")),),
     "rtf": (("read", (".rtf",)),),
     "mail": (("read", (".eml",)), ("read_mailbox", (".mbox",))),
@@ -51,7 +51,11 @@ _PICTURES = frozenset(suffix for suffix, (module, _) in _BY_SUFFIX.items() if mo
 _MAGIC = {
     ".pdf": b"%PDF-",
     ".gz": b"\x1f\x8b",
-    **dict.fromkeys((".docx", ".epub", ".xlsx", ".xlsm", ".pptx", ".odt", ".ods", ".odp"), b"PK"),
+    **{
+        suffix: b"PK"
+        for suffix, (module, _) in _BY_SUFFIX.items()
+        if module in ("docx", "epub", "opendocument", "slides", "spreadsheet")
+    },
 }
 """What a file of a format has near its beginning."""
 

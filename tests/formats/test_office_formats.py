@@ -129,7 +129,17 @@ def test_workbook():
     [
         (0.07, "0.0%;[Red]-0.0%", "7%"),
         (0.125, "0%", "12.5%"),
-        (3, '0" of 100%"', "3"),
+        (3, '0" of 100%"', "3 of 100%"),
+        (1234, "00000", "01234"),
+        (123456789, "000-00-0000", "123-45-6789"),
+        (1234567.5, "#,##0.00", "1,234,567.50"),
+        (1234.5, '#,##0.00 "€"', "1,234.50 €"),
+        (-1234.5, "_-[$€-407] * #,##0.00_-;[Red]-#,##0.00", "€ -1,234.50"),
+        (40, '"$"0.00', "$40.00"),
+        (12.125, "0.00", "12.125"),
+        (7, '0" kg"', "7 kg"),
+        (datetime.timedelta(hours=30, minutes=5), "[h]:mm", "30:05"),
+        (datetime.timedelta(minutes=5, seconds=7), "[hh]:mm:ss", "0:05:07"),
         (0.1 + 0.2, "General", "0.3"),
         (1e20, "General", "1e+20"),
         (123456789012345, "0", "123456789012345"),
@@ -477,7 +487,7 @@ def test_gzipped_text():
         (slides()[:2_000], "x.pptx", "broken PowerPoint file"),
         (workbook(), "x.pptx", "broken PowerPoint file"),
         (opendocument()[:500], "x.odt", "broken OpenDocument file"),
-        (b"\xd0\xcf\x11\xe0 old", "x.xlsx", "encrypted or old Excel file"),
+        (b"\xd0\xcf\x11\xe0 old", "x.xlsx", "Excel file of a version before 2007: save it as .xlsx"),
         (b"plain text", "x.rtf", "content is not RTF"),
         (b"no cues at all", "x.srt", "subtitles"),
         (b"no messages at all", "x.mbox", "not a mailbox"),
@@ -560,3 +570,84 @@ def test_a_row_is_found_alone(encoder, tmp_path):
             assert row.text.startswith(f"Code: VX-{number} |")
         assert engine.search("Prices of parts", filter="kind=xlsx", top_k=1)[0].text
         assert not engine.verify()
+
+
+def repack(data: bytes, change) -> bytes:
+    """A package whose parts went through a function of their names and contents."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(packed, "w") as copy:
+        for entry in archive.namelist():
+            copy.writestr(entry, change(entry, archive.read(entry)))
+    return packed.getvalue()
+
+
+def word() -> bytes:
+    document = docx.Document()
+    document.add_heading("The ferry", 1)
+    document.add_paragraph("It leaves at nine.")
+    packed = io.BytesIO()
+    document.save(packed)
+    return packed.getvalue()
+
+
+WORD, SLIDES, BOOK = (
+    f"application/vnd.openxmlformats-officedocument.{name}.main+xml"
+    for name in ("wordprocessingml.document", "presentationml.presentation", "spreadsheetml.sheet")
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "plain", "variant", "suffix"),
+    [
+        (word, WORD, "application/vnd.ms-word.document.macroEnabled.main+xml", "docm"),
+        (word, WORD, WORD.replace("document.main", "template.main"), "dotx"),
+        (word, WORD, "application/vnd.ms-word.template.macroEnabledTemplate.main+xml", "dotm"),
+        (slides, SLIDES, "application/vnd.ms-powerpoint.presentation.macroEnabled.main+xml", "pptm"),
+        (slides, SLIDES, SLIDES.replace("presentation.main", "slideshow.main"), "ppsx"),
+        (slides, SLIDES, "application/vnd.ms-powerpoint.slideshow.macroEnabled.main+xml", "ppsm"),
+        (slides, SLIDES, SLIDES.replace("presentation.main", "template.main"), "potx"),
+        (slides, SLIDES, "application/vnd.ms-powerpoint.template.macroEnabled.main+xml", "potm"),
+        (workbook, BOOK, "application/vnd.ms-excel.sheet.macroEnabled.main+xml", "xlsm"),
+        (workbook, BOOK, BOOK.replace("sheet.main", "template.main"), "xltx"),
+        (workbook, BOOK, "application/vnd.ms-excel.template.macroEnabled.main+xml", "xltm"),
+    ],
+)
+def test_files_with_macros_templates_and_shows_are_read_as_plain_ones_are(made, plain, variant, suffix, tmp_path):
+    data = made()
+    changed = repack(data, lambda _, part: part.replace(plain.encode(), variant.encode()))
+    assert changed.count(variant.encode()) == 1
+    (tmp_path / f"a.{suffix}").write_bytes(changed)
+    with IsolatedLoader() as loader:
+        found = loader.load(tmp_path / f"a.{suffix}", "a")
+    name = {word: "a.docx", slides: "a.pptx", workbook: "a.xlsx"}[made]
+    assert (found.text, found.kind) == (load(data, name).text, load(data, name).kind)
+
+
+@pytest.mark.parametrize(("made", "name"), [(word, "a.docx"), (slides, "a.pptx"), (workbook, "a.xlsx")])
+def test_strict_open_xml_is_read(made, name):
+    def make_strict(_: str, part: bytes) -> bytes:
+        for kind in (b"officeDocument", b"wordprocessingml", b"presentationml", b"spreadsheetml", b"drawingml"):
+            part = part.replace(
+                b"http://schemas.openxmlformats.org/" + kind + b"/2006/", b"http://purl.oclc.org/ooxml/" + kind + b"/"
+            )
+        return part
+
+    strict = repack(made(), make_strict)
+    assert load(strict, name).text == load(made(), name).text
+
+
+def test_a_workbook_of_a_report_generator():
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in (["Item", "Net", "Gross"], ["Rope", 100, "=B2*1.2"], ["Tar", 50, "=B3*1.2"]):
+        sheet.append(row)
+    sheet["A2"].comment = openpyxl.comments.Comment("Made of hemp", "Ann")
+    packed = io.BytesIO()
+    book.save(packed)
+    data = repack(packed.getvalue(), lambda _, part: part.replace(b'<dimension ref="A1:C3"', b'<dimension ref="A1"'))
+    assert data.count(b'ref="A1:C3"') == 0
+    assert load(data, "a.xlsx").text.splitlines()[2:] == [
+        "Item: Rope | Net: 100 | Gross: =B2*1.2 (not computed)",
+        "Item: Tar | Net: 50 | Gross: =B3*1.2 (not computed)",
+        "Rope: Made of hemp",
+    ]
