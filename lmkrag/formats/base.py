@@ -27,7 +27,8 @@ class Attachment:
 class Loaded:
     """A file's text, what the file says about itself, and the files in it.
 
-    ``page_starts`` are character offsets, ``scanned`` the numbers, from 1, of pages that are pictures.
+    ``page_starts`` are character offsets, ``scanned`` the numbers, from 1, of pages that are pictures, and ``left_out``
+    says what could not be read.
     """
 
     text: str
@@ -37,6 +38,7 @@ class Loaded:
     meta: Mapping[str, Any] = field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
     scanned: tuple[int, ...] = ()
+    left_out: str = ""
 
 
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"

@@ -33,11 +33,8 @@ _READERS = {
     "subtitles": (("read", (".srt", ".vtt")),),
     "text": (("read_gzip", (".gz",)),),
     "ocr": (("read_picture", (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff")),),
-    "tabular": (
-        ("read_csv", (".csv", ".tsv")),
-        ("read_json", (".json",)),
-        ("read_json_lines", (".jsonl", ".ndjson")),
-    ),
+    "tabular": (("read_csv", (".csv", ".tsv")),),
+    "json_records": (("read", (".json", ".jsonl", ".ndjson")),),
 }
 _BY_SUFFIX = {
     suffix: (module, function)
@@ -163,6 +160,8 @@ def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
     attached: dict[str, Document] = {}
     skipped: list[Skipped] = []
     scans: dict[str, bytes] = {}
+    if loaded.left_out:
+        skipped.append(Skipped(f"{doc_id}/records", f"left out: {loaded.left_out}"))
     document = _document(loaded, data, path.name, doc_id, own_path)
     waiting = [(doc_id, 1, loaded.attachments)]
     while waiting:

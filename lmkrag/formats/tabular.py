@@ -1,11 +1,10 @@
-"""CSV, JSON and JSON Lines: one line a record, each value beside its name."""
+"""Tables: their headers, captions and merged cells; CSV, a line a record, each value beside its column's name."""
 
 import csv
 import io
-import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise, zip_longest
 from typing import Any, NamedTuple
 
@@ -13,7 +12,8 @@ from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, table_row
 from lmkrag.formats.text import decode
 
-_MAX_DEPTH = 20
+_SAMPLE = 100_000  # characters that tell the delimiter
+_LONGEST_CELL = (1 << 31) - 1  # the limit of the csv module is 131,072 else
 _SAYS_DELIMITER = re.compile(r"sep=(\t|[^\w\s\"'])\r?\n", re.IGNORECASE)  # the first line, as Excel has it
 _VALUE = re.compile(r"[-+]?[$€£]?\d[\d.,:/%\s-]*$|\S+@\S+\.\S+$|https?://")  # a number, date, address: no column's name
 _YEAR = r"(?:19|20)\d\d"
@@ -29,18 +29,32 @@ _SENTENCE_ENDS = (".", "!", "?", ":")
 def read_csv(data: bytes, name: str) -> Loaded:
     """Read a table: a line a row, ``column: value`` between bars."""
     text = decode(data).replace("\0", "")
-    delimiters = ",;\t|"
+    delimiters = "\t,;|" if name.lower().endswith(".tsv") else ",;\t|"
     if said := _SAYS_DELIMITER.match(text):
         delimiters, text = said[1], text[said.end() :]
-    try:
-        dialect: Any = csv.Sniffer().sniff(text[:10_000], delimiters=delimiters)
-    except csv.Error:
-        dialect = csv.excel_tab if name.lower().endswith(".tsv") else csv.excel
-    delimiter = said[1] if said else dialect.delimiter
-    try:
-        rows = [row for row in csv.reader(io.StringIO(text, newline=""), dialect, delimiter=delimiter)]
-    except csv.Error as error:
-        raise DocumentError(f"broken table ({error})") from error
+    sample = text[:_SAMPLE].rpartition("\n")[0] if len(text) > _SAMPLE else text
+    dialect: dict[str, Any] = {"skipinitialspace": True}
+    if '\\"' in sample and '""' not in sample:
+        dialect |= {"escapechar": "\\", "doublequote": False}
+    if '"' not in sample and all(line.startswith("'") for line in sample.split("\n") if line.strip()):
+        dialect["quotechar"] = "'"
+
+    def parse(lines: str, **changed: Any) -> list[list[str]]:
+        return list(csv.reader(io.StringIO(lines, newline=""), **{**dialect, **changed}))
+
+    def is_regular(delimiter: str) -> tuple[bool, float, int]:
+        """Whether a delimiter divides the sample, the share of the rows with the usual number of cells, and that."""
+        counts = Counter(len(row) for row in parse(sample, delimiter=delimiter) if any(row))
+        usual, rows = max(counts.items(), key=lambda item: (item[1], item[0]), default=(0, 0))
+        return usual > 1, rows / max(1, counts.total()), usual
+
+    csv.field_size_limit(_LONGEST_CELL)
+    dialect["delimiter"] = max(delimiters, key=is_regular)
+    rows = parse(text)
+    quote = dialect.get("quotechar", '"')
+    if rows and rows[-1] and "\n" in rows[-1][-1] and text.count(quote) % 2:  # one that is never closed
+        opened = text.rfind(quote + rows[-1][-1].partition("\n")[0])
+        rows[-1:] = parse(text[text.rfind("\n", 0, opened) + 1 :], quoting=csv.QUOTE_NONE)
     if not (lines := table_lines(rows)):
         raise DocumentError("table without rows")
     return Loaded("\n".join(lines), "csv")
@@ -102,8 +116,8 @@ def table_lines(rows: Iterable[Sequence[str]]) -> list[str]:
         records: Sequence[Sequence[str]] = ()
         if not is_wide or any(sum(map(bool, row)) > 1 for row in captions):  # else it is a title or a remark
             captions, names, records = split_table(captions, names)
-        lines += [_line(("", cell) for cell, _ in groupby(caption)) for caption in captions]
-        lines += [_line(zip_longest(names, row, fillvalue="")) for row in records]
+        lines += [format_record(("", cell) for cell, _ in groupby(caption)) for caption in captions]
+        lines += [format_record(zip_longest(names, row, fillvalue="")) for row in records]
     return lines
 
 
@@ -199,63 +213,7 @@ def _strip(row: Sequence[str]) -> list[str]:
     return cells
 
 
-def read_json(data: bytes, name: str) -> Loaded:
-    """Read a JSON file: a line for each object of a list, however deep, and for each other value of an object."""
-    try:
-        value = json.loads(decode(data))
-    except (ValueError, RecursionError) as error:
-        raise DocumentError(f"broken JSON ({type(error).__name__}: {error})") from error
-    records = value if isinstance(value, list) else [value]
-    lines = [_record(record) for record in records] if isinstance(value, list) else _object_lines(value)
-    text = "\n".join(line for line in lines if line)
-    if not text:
-        raise DocumentError("JSON without values")
-    return Loaded(text, "json")
-
-
-def read_json_lines(data: bytes, name: str) -> Loaded:
-    """Read JSON Lines: a line a record."""
-    lines = []
-    for number, line in enumerate(decode(data).splitlines(), 1):
-        if line.strip():
-            try:
-                lines.append(_record(json.loads(line)))
-            except (ValueError, RecursionError) as error:
-                raise DocumentError(f"broken JSON in line {number} ({type(error).__name__})") from error
-    if not any(lines):
-        raise DocumentError("JSON without values")
-    return Loaded("\n".join(lines), "json")
-
-
-def _object_lines(value: Any, name: str = "", depth: int = 0) -> list[str]:
-    lines: list[str] = []
-    for key, inner in value.items() if isinstance(value, dict) else [("", value)]:
-        full = f"{name}.{key}" if name else key
-        if isinstance(inner, list) and inner and all(isinstance(item, dict) for item in inner):
-            lines += [_line(_leaves(item, full, depth + 1)) for item in inner]
-        elif isinstance(inner, dict) and depth < _MAX_DEPTH:
-            lines += _object_lines(inner, full, depth + 1)
-        else:
-            lines.append(_line(_leaves(inner, full, depth + 1)))
-    return lines
-
-
-def _record(value: Any) -> str:
-    return _line(_leaves(value, "", 0))
-
-
-def _line(pairs: Any) -> str:
+def format_record(pairs: Iterable[tuple[str, str]]) -> str:
+    """Return names and values on one line, ``name: value`` between bars."""
     cells = (f"{name.strip()}: {value}" if name.strip() else value for name, value in pairs if value.strip())
     return " | ".join(" ".join(cell.split()) for cell in cells)
-
-
-def _leaves(value: Any, name: str, depth: int) -> Iterator[tuple[str, str]]:
-    """Yield (dotted name, value) of everything in a JSON value."""
-    if isinstance(value, dict) and depth < _MAX_DEPTH:
-        for key, inner in value.items():
-            yield from _leaves(inner, f"{name}.{key}" if name else key, depth + 1)
-    elif isinstance(value, list) and depth < _MAX_DEPTH:
-        for inner in value:
-            yield from _leaves(inner, name, depth + 1)
-    elif value is not None:
-        yield name, value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

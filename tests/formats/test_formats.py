@@ -9,8 +9,9 @@ import pytest
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import MAX_UNPACKED
-from lmkrag.formats.load import load_bytes, load_document
+from lmkrag.formats.load import load_bytes, load_document, load_with_attachments
 from lmkrag.sentences.split import split_sentences
+from lmkrag.types import Skipped
 
 NOTEBOOK = json.dumps(
     {
@@ -168,7 +169,44 @@ def test_titles(name, lines, end, before):
         ("t.csv", "name,\nIda,4\n", "name: Ida | 4"),
         ("t.csv", "sep=;\r\nname;price\r\npear;3,5\r\n", "name: pear | price: 3,5"),
         ("t.json", '[{"a": 1, "b": {"c": ["x", "y"]}}, {"a": null}, "z"]', "a: 1 | b.c: x | b.c: y\nz"),
+        (
+            "t.csv",
+            'name,note\nIda,say \'so\'\nRuth,"the ""big"" one"\n',
+            "name: Ida | note: say 'so'\nname: Ruth | note: the \"big\" one",
+        ),
+        (
+            "t.csv",
+            "name;price\nLast, First;1,5\nNext, Other;2,5\n",
+            "name: Last, First | price: 1,5\nname: Next, Other | price: 2,5",
+        ),
+        ("t.csv", 'a, b\n1, "x, y"\n', "a: 1 | b: x, y"),
+        ("t.csv", 'a,b\n1,"so \\"x\\", y"\n', 'a: 1 | b: so "x", y'),
+        ("t.csv", "'a','b'\n'1','x, y'\n", "a: 1 | b: x, y"),
+        ("t.csv", 'a,b\n1,"open\n2,x\n3,y\n', 'a: 1 | b: "open\na: 2 | b: x\na: 3 | b: y'),
+        ("t.csv", f"a,b\n1,{'long ' * 40_000}\n2,x\n", f"a: 1 | b: {'long ' * 40_000}".strip() + "\na: 2 | b: x"),
         ("t.json", '{"a": {"b": true}, "c": "d e"}', "a.b: true\nc: d e"),
+        (
+            "t.json",
+            '{"k1": {"boat": "Ida", "fee": 4}, "k2": {"boat": "Ruth", "fee": 5}}',
+            "k1.boat: Ida | k1.fee: 4\nk2.boat: Ruth | k2.fee: 5",
+        ),
+        ("t.json", '{"boat": ["Ida", "Ruth"], "fee": [4, null]}', "boat: Ida | fee: 4\nboat: Ruth"),
+        (
+            "t.json",
+            '{"boat": {"0": "Ida", "1": "Ruth"}, "fee": {"0": 4, "1": 5}}',
+            "boat: Ida | fee: 4\nboat: Ruth | fee: 5",
+        ),
+        (
+            "t.json",
+            '{"columns": ["boat", "fee"], "index": [0, 1], "data": [["Ida", 4], ["Ruth", 5]]}',
+            "boat: Ida | fee: 4\nboat: Ruth | fee: 5",
+        ),
+        ("t.json", '[["boat", "fee"], ["Ida", 4], ["Ruth", 5]]', "boat: Ida | fee: 4\nboat: Ruth | fee: 5"),
+        ("t.json", '{"a": 1}\n{"a": 2}\n', "a: 1\na: 2"),
+        ("t.json", '// of the pump\n{"bar": 12, /* at most */ "url": "http://x", // last\n}', "bar: 12\nurl: http://x"),
+        ("t.json", '{pump: "on"}', '{pump: "on"}'),
+        ("t.jsonl", '["boat", "fee"]\n["Ida", 4]\n', "boat: Ida | fee: 4"),
+        ("t.jsonl", '{"a": "x\u2028y"}\n{"a": "z"}\n', "a: x y\na: z"),
         ("t.jsonl", '{"a": 1}\n\n{"a": "two"}\n', "a: 1\na: two"),
     ],
 )
@@ -215,6 +253,20 @@ def test_decoding(data, expected):
         assert text == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "text", "reason"),
+    [
+        ("a.jsonl", '{"a": 1}\n{"a": \n{"a": 3}\n', "a: 1\na: 3", "left out: 1 of 3 records, the first in line 2"),
+        ("a.json", '[{"a": 1}, {"a": 2}, {"a": "cut o', "a: 1\na: 2", "left out: 1 of 3 records, the first in line 1"),
+    ],
+)
+def test_what_is_left_out_of_a_file_is_counted(name, data, text, reason, tmp_path):
+    (tmp_path / name).write_text(data)
+    document, attached, skipped = load_with_attachments(tmp_path / name, name)[:3]
+    assert (document.text, attached) == (text, [])
+    assert skipped == [Skipped(f"{name}/records", reason)]
+
+
 def broken_docx() -> bytes:
     buffer = io.BytesIO()
     docx.Document().save(buffer)
@@ -248,7 +300,7 @@ def bomb() -> bytes:
         ("a.ipynb", b"[1", "broken notebook"),
         ("a.json", b"{", "broken JSON"),
         ("a.json", b"[" * 100_000, "broken JSON"),
-        ("a.jsonl", b'{"a": 1}\n{', "broken JSON in line 2"),
+        ("a.jsonl", b'{"a": 1\n{', "broken JSON"),
         ("a.html", b"<html><script>x</script></html>", "HTML page without text"),
     ],
 )
