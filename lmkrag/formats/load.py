@@ -3,6 +3,7 @@
 import codecs
 import hashlib
 import logging
+import re
 from collections.abc import Callable, Container
 from dataclasses import replace
 from importlib import import_module
@@ -29,7 +30,7 @@ _READERS = {
     "slides": (("read", (".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm")),),
     "opendocument": (("read", (".odt", ".ods", ".odp")),),
     "rtf": (("read", (".rtf",)),),
-    "mail": (("read", (".eml",)), ("read_mailbox", (".mbox",))),
+    "mail": (("read", (".eml", ".emlx")), ("read_mailbox", (".mbox", ".mbx")), ("read_page", (".mht", ".mhtml"))),
     "subtitles": (("read", (".srt", ".vtt")),),
     "text": (("read_gzip", (".gz",)),),
     "ocr": (("read_picture", (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff")),),
@@ -61,6 +62,8 @@ _MAX_EXPANSION = 100  # characters per byte; compressed text has 3 to 20
 _SMALL = 1 << 20  # characters that any file may hold
 _MOST_ATTACHMENTS = 10_000  # of a file
 _DEEPEST = 3  # of attachments to attachments
+_HEAD = 8_192  # bytes that tell a mail
+_MAY_BE_MAIL = re.compile(rb"From |[A-Za-z-]+:[ \t]")
 _LONG = 4 << 20  # bytes
 _logger = logging.getLogger(__name__)
 _NOT_TEXT = frozenset(
@@ -103,11 +106,11 @@ def check_file(path: Path) -> None:
     """
     if path.stat().st_size == 0:
         raise EmptyDocument("empty file")
-    suffix = path.suffix.lower()
-    _check_suffix(suffix)
     with path.open("rb") as file:
         sample = file.read(SAMPLE)
-    if is_plain(path):
+    suffix = _find_suffix(path.name, sample)
+    _check_suffix(suffix)
+    if _is_plain(suffix):
         read_mark(sample)
     elif (
         suffix in _MAGIC and _MAGIC[suffix] not in sample[:1024] and not sample.startswith(OLD_OFFICE)
@@ -198,7 +201,7 @@ def _free_name(name: str, taken: Container[str]) -> str:
 def _parse(data: bytes, name: str, path: str) -> Loaded:
     if not data.strip():
         raise EmptyDocument("empty file")
-    suffix = Path(name).suffix.lower()
+    suffix = _find_suffix(name, data)
     _check_suffix(suffix)
     if not _is_plain(suffix):  # the text of other files is the file, its byte order mark included
         data = data.removeprefix(codecs.BOM_UTF8)
@@ -244,7 +247,21 @@ def fingerprint(data: bytes) -> str:
 
 def is_plain(path: Path) -> bool:
     """Return whether a file's characters are its text, so that there is nothing to parse."""
-    return _is_plain(path.suffix.lower())
+    try:
+        with path.open("rb") as file:
+            return _is_plain(_find_suffix(path.name, file.read(_HEAD)))
+    except OSError:  # its reader says so
+        return _is_plain(path.suffix.lower())
+
+
+def _find_suffix(name: str, data: bytes) -> str:
+    """The suffix of a file's name, or the one of a mail or a mailbox that was stored without."""
+    suffix = Path(name).suffix.lower()
+    if suffix in _BY_SUFFIX or suffix[1:].isalpha() or not _MAY_BE_MAIL.match(data):
+        return suffix
+    from lmkrag.formats.mail import is_mailbox, is_message
+
+    return ".mbox" if is_mailbox(data[:_HEAD]) else ".eml" if is_message(data[:_HEAD]) else suffix
 
 
 def _is_plain(suffix: str) -> bool:

@@ -267,6 +267,60 @@ def test_what_is_left_out_of_a_file_is_counted(name, data, text, reason, tmp_pat
     assert skipped == [Skipped(f"{name}/records", reason)]
 
 
+TEXTS = {
+    "Urlop zatwierdza kierownik portu w ciągu czternastu dni, jak każą przepisy; źródłem jest księga.": (
+        "cp1250",
+        "iso8859-2",
+    ),
+    "Отпуск утверждает начальник порта в течение четырнадцати дней. Заявление подаётся письменно.": (
+        *("cp1251", "koi8-r", "cp866"),
+    ),
+    "休暇は港長が承認する。申請は二週間前までに書面で提出すること。": ("cp932", "euc_jp"),
+    "休假由港务长批准。申请应提前两周以书面形式提交。": ("gb18030",),
+    "休假由港務長批准。申請應提前兩週以書面形式提交。": ("big5",),
+    "휴가는 항만장이 승인한다. 신청은 이주 전에 서면으로 제출한다.": ("cp949",),
+    "Η άδεια εγκρίνεται από τον λιμενάρχη μέσα σε δεκατέσσερις ημέρες.": ("cp1253",),
+    "İzin liman başkanı tarafından on dört gün içinde onaylanır.": ("cp1254",),
+    "Der Urlaub wird vom Hafenmeister genehmigt, für fünf Tage – „gern“.": ("cp1252",),
+    "Le congé est accordé par la capitainerie après l’accord du père, à Nîmes où ça va.": ("cp1252",),
+    "Ærø søger æbler på øen, sagde ængstelig Åse; prisen er 40 € pr. dag.": ("cp1252",),
+    "Meeting minutes: the budget for 2026 is 84,000 pounds.": ("utf-16-le", "utf-16-be"),
+}
+
+
+@pytest.mark.parametrize(("text", "encoding"), [(text, name) for text, names in TEXTS.items() for name in names])
+def test_a_text_tells_its_encoding(text, encoding):
+    text = f"{text}\n" * 6
+    assert load(text.encode(encoding), "a.txt").text == text
+
+
+@pytest.mark.parametrize(
+    ("label", "encoding", "text"),
+    [
+        ("iso-8859-1", "cp1252", "The tenant’s deposit is €450"),
+        ("us-ascii", "cp1252", "The tenant’s deposit is €450"),
+        ("utf-8", "cp1252", "Le loyer payé par le père s’élève à 740 €"),
+        ("iso-8859-1", "utf-8", "Le loyer payé s’élève à 740 €"),
+        ("Shift_JIS", "cp932", "手順①バルブを閉める。25㎏～髙橋"),
+        ("x-sjis", "cp932", "手順①バルブを閉める。25㎏～髙橋"),
+        ("gb2312", "gb18030", "经理朱镕基、陶喆批准休假。"),
+        ("euc-kr", "cp949", "똠방각하 펲시콜라"),
+        ("big5", "big5hkscs", "碁盤、恒生指數"),
+        ("iso-8859-9", "cp1254", "İzin “on dört” gün"),
+        ("windows-1251", "cp1251", "Отпуск"),
+        ("iso-2022-jp", "iso2022_jp", "休暇は港長が承認する"),
+        ("utf-16", "utf-8", "für fünf"),
+        ("nonsense", "utf-8", "für fünf"),
+    ],
+)
+def test_a_page_is_read_as_browsers_do(label, encoding, text):
+    for head in (f'<meta charset="{label}">', f'<meta http-equiv="Content-Type" content="text/html; charset={label}">'):
+        page = f"<html><head>{head}</head><body><p>{text}</p><p>End.</p></body></html>"
+        assert load(page.encode(encoding), "a.html").text == f"{text}\n\nEnd."
+    broken = f'<meta charset="{label}"><p>One</p>'.encode() + b"<p>\xff\xff</p><p>End.</p>"
+    assert load(broken, "a.html").text.endswith("End.")
+
+
 def broken_docx() -> bytes:
     buffer = io.BytesIO()
     docx.Document().save(buffer)

@@ -1,5 +1,6 @@
 """Workbooks, slides, OpenDocument, RTF, mail, subtitles and gzipped text, made by the formats' own tools."""
 
+import base64
 import datetime
 import gzip
 import io
@@ -442,6 +443,83 @@ def test_mailbox(tmp_path):
     found = load((tmp_path / "box.mbox").read_bytes(), "box.mbox")
     assert found.text.startswith("# One\n\nFrom: Ruth Okafor")
     assert found.text.count("Leave is granted for May.") == 2 and "\n\n# Two\n\n" in found.text
+
+
+def multipart(subtype: str, *parts: tuple[str, bytes]) -> bytes:
+    """A mail whose parts have some headers and some bytes."""
+    body = b"".join(b"--zz\n" + head.encode() + b"\n\n" + data + b"\n" for head, data in parts)
+    return f"Subject: Rota\nContent-Type: multipart/{subtype}; boundary=zz\n\n".encode() + body + b"--zz--\n"
+
+
+PLAIN, PAGE = "Content-Type: text/plain; charset=utf-8", "Content-Type: text/html; charset=utf-8"
+EVENT = b"BEGIN:VEVENT\nSUMMARY:Crane\n  check\nDTSTART;TZID=UTC:20250512T090000\nDTEND:20250513\nUID:7\nEND:VEVENT"
+WHOLE = b"<p>The order comes on 9 May.</p><p>It weighs 3 kg.</p>"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (multipart("mixed", (PLAIN, b"One."), (PAGE, b"<p>Two.</p>"), (PLAIN, b"Three.")), "One.\n\nTwo.\n\nThree."),
+        (multipart("alternative", (PLAIN, b" \n"), (PAGE, WHOLE)), "The order comes on 9 May.\n\nIt weighs 3 kg."),
+        (multipart("alternative", (PLAIN, b"In HTML."), (PAGE, WHOLE)), "The order comes on 9 May.\n\nIt weighs 3 kg."),
+        (multipart("alternative", (PLAIN, b"It comes on 9 May."), (PAGE, WHOLE)), "It comes on 9 May."),
+        (
+            multipart("alternative", (PLAIN, b"Please come."), ("Content-Type: text/calendar", EVENT)),
+            "Please come.\n\nSUMMARY: Crane check\nDTSTART: 2025-05-12 09:00\nDTEND: 2025-05-13",
+        ),
+        (
+            multipart(
+                "mixed",
+                (
+                    "Content-Type: message/rfc822\nContent-Transfer-Encoding: base64",
+                    base64.b64encode(b"Subject: Inner\n\nThe crane is checked."),
+                ),
+            ),
+            "# Inner\n\nSubject: Inner\n\nThe crane is checked.",
+        ),
+        (
+            b"Subject: Rota\nContent-Type: text/plain; format=flowed\n"
+            b"\nThe watch \nbegins \n at six.\n> Who \n> is it?\n-- \nAda",
+            "The watch begins at six.\n> Who is it?\n-- \nAda",
+        ),
+        (b"Subject: Rota\nContent-Type: text/plain; format=flowed; delsp=yes\n\nin the mor \nning", "in the morning"),
+        (b"Subject: Rota\nContent-Type: text/plain; charset=iso-8859-1\n\n740 \x80 \x96 f\xfcnf", "740 € – fünf"),
+        (b"Subject: Rota\n\n740 \x80 f\xfcr f\xfcnf Tage", "740 € für fünf Tage"),
+        (b"Subject: Rota\nContent-Type: text/plain; charset=iso-2022-jp\n\n\x1b$B5Y2K\x1b(B", "休暇"),
+        (b"Subject: Rota\nContent-Type: text/html\n\n<meta charset=koi8-r><p>\xef\xd4\xd0\xd5\xd3\xcb</p>", "Отпуск"),
+    ],
+    ids=range(12),
+)
+def test_the_parts_of_a_mail(data, text):
+    assert load(data, "a.eml").text == f"Subject: Rota\n\n{text}"
+
+
+def test_mail_without_a_suffix_and_lines_that_begin_with_from(tmp_path):
+    mails = (
+        b"From - Mon Mar  3 10:00:00 2025\nFrom: a@b.org\nTo: c@b.org\nSubject: One\n"
+        b"\n>From here\nFrom there it is 9:30.\n\n"
+        b"From - Mon Mar  3 10:00:00 2025\nFrom: a@b.org\nSubject: Two\n\nBye.\n"
+    )
+    (tmp_path / "Inbox").write_bytes(mails)
+    (tmp_path / "1741.M5P6.host:2,S").write_bytes(mails.partition(b"\n")[2].partition(b"\n\nFrom - ")[0])
+    (tmp_path / "Notes").write_text("From: the harbour\n\nIt is closed.")
+    with IsolatedLoader() as loader:
+        box, mail_file, notes = (
+            loader.load(tmp_path / name, name) for name in ("Inbox", "1741.M5P6.host:2,S", "Notes")
+        )
+    assert "From here\nFrom there it is 9:30.\n\n# Two\n\nFrom: a@b.org" in box.text
+    assert (mail_file.kind, mail_file.title) == ("mail", "One")
+    assert (notes.kind, notes.text) == ("text", "From: the harbour\n\nIt is closed.")
+
+
+def test_mail_of_apple_and_a_page_that_a_browser_saved():
+    body = b"Subject: One\n\nBye."
+    assert load(b"%d\n%s<plist>1</plist>" % (len(body), body), "1.emlx").text == "Subject: One\n\nBye."
+    page = load(
+        multipart("related", (PAGE, "<h1>Café</h1><p>It is open.</p>".encode()), ("Content-Type: image/png", b"x")),
+        "a.mht",
+    )
+    assert (page.text, page.title, page.kind) == ("# Café\n\nIt is open.", "Rota", "html")
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
