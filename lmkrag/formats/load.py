@@ -62,6 +62,7 @@ _MAX_EXPANSION = 100  # characters per byte; compressed text has 3 to 20
 _SMALL = 1 << 20  # characters that any file may hold
 _MOST_ATTACHMENTS = 10_000  # of a file
 _DEEPEST = 3  # of attachments to attachments
+_OLD = (".doc", ".xls", ".xlsb", ".ppt")
 _HEAD = 8_192  # bytes that tell a mail
 _MAY_BE_MAIL = re.compile(rb"From |[A-Za-z-]+:[ \t]")
 _LONG = 4 << 20  # bytes
@@ -70,7 +71,7 @@ _NOT_TEXT = frozenset(
     """.gif .bmp .ico .heic .psd .mp3 .wav .flac .ogg .m4a .mp4 .mov .avi .mkv
     .webm .zip .bz2 .xz .zst .7z .rar .tar .tgz .whl .jar .exe .dll .so .dylib .a .o .obj .class .pyc .pyo
     .bin .dat .iso .img .dmg .deb .rpm .msi .apk .ttf .otf .woff .woff2 .eot .sqlite .sqlite3 .db .parquet
-    .arrow .feather .npy .npz .pt .pth .onnx .safetensors .pkl .faiss .doc .xls .ppt .msg .pst
+    .arrow .feather .npy .npz .pt .pth .onnx .safetensors .pkl .faiss .doc .xls .xlsb .ppt .msg .pst
     .mobi""".split()
 )
 
@@ -122,7 +123,8 @@ def _check_suffix(suffix: str) -> None:
     if suffix[1:] in list_plugins(FORMATS):
         return
     if suffix in _NOT_TEXT:
-        raise DocumentError(f"unsupported format ({suffix})")
+        hint = f": save it as .{suffix[1:4]}x" if suffix in _OLD else ""
+        raise DocumentError(f"unsupported format ({suffix}){hint}")
     if suffix in _PICTURES and not is_installed():
         raise DocumentError("picture: pip install 'lmkrag[ocr]' reads its text", lasting=False)
 

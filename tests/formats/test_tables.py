@@ -63,18 +63,16 @@ def fill_grid(grid, rows: Rows, merged: Merged) -> None:
     for i, row in enumerate(rows):
         for j, value in enumerate(row):
             grid.cell(i, j).text = value
-    for row, column, height, width in merged:
-        grid.cell(row, column).merge(grid.cell(row + height - 1, column + width - 1))
+    for i, j, height, width in merged:
+        grid.cell(i, j).merge(grid.cell(i + height - 1, j + width - 1))
 
 
 def write_xlsx(rows: Rows, merged: Merged) -> bytes:
     book = openpyxl.Workbook()
     for row in rows:
         book.active.append([float(cell) if cell.isdecimal() else cell or None for cell in row])
-    for row, column, height, width in merged:
-        book.active.merge_cells(
-            start_row=row + 1, start_column=column + 1, end_row=row + height, end_column=column + width
-        )
+    for i, j, height, width in merged:
+        book.active.merge_cells(start_row=i + 1, start_column=j + 1, end_row=i + height, end_column=j + width)
     return save(book)
 
 
