@@ -4,7 +4,6 @@ python-docx gives the paragraphs that stand directly in the body; what is inside
 text boxes and notes is found in its XML.
 """
 
-import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,8 +14,9 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import qn
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import MATH_TEXT, Loaded, check_office_file, read_run, table_row
+from lmkrag.formats.base import MATH_TEXT, Loaded, open_office_file, read_run
 from lmkrag.formats.drawings import read_drawings
+from lmkrag.formats.tabular import Grid, bar_lines
 from lmkrag.formats.word_numbers import WordNumbers, format_ordinal
 
 _PARAGRAPH, _TABLE, _RUN = qn("w:p"), qn("w:tbl"), qn("w:r")
@@ -30,13 +30,13 @@ _NOTES = (
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read a .docx file: one paragraph a line, headings as ``#``, list items numbered, table rows between ``|``.
+    """Read a .docx file or one of its kin: a paragraph a line, headings as ``#``, table rows between ``|``.
 
     Of tracked changes what was inserted is read, and what was deleted is not. A note follows its paragraph.
     """
-    check_office_file(data, "Word", ".docx")
+    file = open_office_file(data, "Word", ".docx")
     try:
-        document = docx.Document(io.BytesIO(data))
+        document = docx.Document(file)
         reader = _Reader(document)
         lines = list(reader.blocks(document.element.body))
         properties = document.core_properties
@@ -102,19 +102,18 @@ class _Reader:
                 yield from notes.take(reference.get(qn("w:id"), ""))
 
     def _table(self, table: Any) -> Iterator[str]:
-        rows = []
+        grid = Grid()
         above: dict[int, str] = {}  # by column
         for row in _children(table, qn("w:tr")):
-            column, cells = 0, []
+            column = 0
             for cell in _children(row, qn("w:tc")):
                 text = above.get(column, "") if cell.vMerge == "continue" else self._cell(cell)
                 above[column] = text
-                cells.append(text)
+                grid.add(text, columns=cell.grid_span)
                 column += cell.grid_span
-            if any(cells):
-                rows.append(table_row(cells))
-        if rows:
-            yield "\n".join(rows)
+            grid.end_row()
+        if lines := bar_lines(grid.rows):
+            yield "\n".join(lines)
         for paragraph in table.iter(_PARAGRAPH):
             yield from self._notes_of(paragraph)
 

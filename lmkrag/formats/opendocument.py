@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from lxml import etree
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded, join_pages, open_archive, table_row
+from lmkrag.formats.base import Loaded, join_pages, open_archive
 from lmkrag.formats.mathml import read_math
-from lmkrag.formats.tabular import table_lines
+from lmkrag.formats.tabular import Grid, bar_lines, table_lines
 
 _OASIS = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
 _NAMES = ("drawing", "office", "presentation", "table", "text")
@@ -72,22 +72,34 @@ def _join(blocks: Iterable[str]) -> str:
 
 
 def _read_sheet(sheet: etree._Element) -> str:
-    rows: list[list[str]] = []
-    for row in sheet.iter(f"{_TABLE}table-row"):
-        cells: list[str] = []
-        for cell in row.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
-            date = cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " ")
-            cells += [date or _text(cell)] * _count(cell, "columns")
-        while cells and not cells[-1]:
-            cells.pop()  # a sheet is filled up to its edge with empty cells
-        rows += [cells] * _count(row, "rows") if cells else []
-    lines = table_lines(rows)
+    lines = table_lines(_read_rows(sheet))
     return "\n\n".join([f"# {sheet.get(f'{_TABLE}name', '')}", "\n".join(lines)]) if lines else ""
 
 
+def _read_rows(table: etree._Element) -> list[list[str]]:
+    """The rows of a table, those of tables in its cells left out."""
+    grid = Grid()
+    for row in table.iter(f"{_TABLE}table-row"):
+        if next(row.iterancestors(f"{_TABLE}table")) is not table:
+            continue
+        cells = [*row.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell")]
+        while cells and _count(cells[-1], "columns-repeated") > 1 and not _value(cells[-1]):
+            cells.pop()  # a sheet is filled up to its edge with empty cells
+        for _ in range(_count(row, "rows-repeated") if cells else 1):
+            for cell in cells:
+                for _ in range(_count(cell, "columns-repeated") if cell.tag == f"{_TABLE}table-cell" else 0):
+                    grid.add(_value(cell), _count(cell, "rows-spanned"), _count(cell, "columns-spanned"))
+            grid.end_row()
+    return grid.rows
+
+
+def _value(cell: etree._Element) -> str:
+    return cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " ") or _text(cell)
+
+
 def _count(node: etree._Element, what: str) -> int:
-    """How many equal rows or columns an element stands for."""
-    count = node.get(f"{_TABLE}number-{what}-repeated", "1")
+    """How many equal rows or columns an element stands for, or covers."""
+    count = node.get(f"{_TABLE}number-{what}", "1")
     return min(int(count), _MOST_REPEATED) if count.isdecimal() else 1
 
 
@@ -115,8 +127,7 @@ def _read(node: etree._Element) -> list[str]:
             items = [_text(item) for item in child.iter(_PARAGRAPH) if not _is_aside(item, child)]
             blocks.append("\n".join(f"- {item}" for item in items if item))
         elif child.tag == f"{_TABLE}table":
-            rows = child.iter(f"{_TABLE}table-row")
-            blocks.append("\n".join(table_row(map(_text, row.iter(f"{_TABLE}table-cell"))) for row in rows))
+            blocks.append("\n".join(bar_lines(_read_rows(child))))
         elif child.tag in _NO_TEXT:
             continue
         else:

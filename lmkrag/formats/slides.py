@@ -1,6 +1,5 @@
 """PowerPoint presentations, by python-pptx: a page a slide, its title as a heading, its notes after it."""
 
-import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,8 +7,9 @@ import pptx
 from pptx.oxml.ns import qn
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded, check_office_file, join_pages, table_row
+from lmkrag.formats.base import Loaded, join_pages, open_office_file
 from lmkrag.formats.drawings import read_drawings, read_paragraph
+from lmkrag.formats.tabular import Grid, bar_lines
 
 _GAP = "\n\n"
 _COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
@@ -17,9 +17,9 @@ _COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 def read(data: bytes, name: str) -> Loaded:
     """Read a .pptx file; groups of shapes, tables, charts, SmartArt and equations are read, too."""
-    check_office_file(data, "PowerPoint", ".pptx")
+    file = open_office_file(data, "PowerPoint", ".pptx")
     try:
-        presentation = pptx.Presentation(io.BytesIO(data))
+        presentation = pptx.Presentation(file)
         slides = [_GAP.join(_read_slide(slide)) for slide in presentation.slides]
         properties = presentation.core_properties
         title, author = properties.title or "", properties.author or ""
@@ -46,8 +46,14 @@ def _read_slide(slide: Any) -> Iterator[str]:
             if lines:
                 yield "\n".join(f"- {line}" for line in lines) if len(lines) > 1 else lines[0]
         elif shape.has_table:
-            rows = ([" ".join(cell.text.split()) for cell in row.cells] for row in shape.table.rows)
-            yield "\n".join(map(table_row, rows))
+            grid = Grid()
+            for row in shape.table.rows:
+                for cell in row.cells:
+                    if not cell.is_spanned:
+                        height, width = (cell.span_height, cell.span_width) if cell.is_merge_origin else (1, 1)
+                        grid.add(" ".join(cell.text.split()), height, width)
+                grid.end_row()
+            yield "\n".join(bar_lines(grid.rows))
         else:
             yield from read_drawings(shape.element, slide.part)
     yield from _read_equations(slide)
