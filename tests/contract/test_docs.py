@@ -97,6 +97,15 @@ def test_python_runs(page, folder, capsys):
         names["engine"].close()
 
 
+def test_examples_index_nothing_of_the_repository_but_the_sample_corpus():
+    indexed = re.compile(
+        r"""(?:lmkrag (?:index|serve|grep) |engine\.add\(|Directory\(|-v )["']?(?:\$PWD/)?([\w./-]+)"""
+    )
+    names = [name for page in PAGES for name in indexed.findall(page.read_text())]
+    assert {"tests/data/corpus", "handbook"} <= {*names}
+    assert [name for name in names if (ROOT / name).exists() and name != "tests/data/corpus"] == []
+
+
 def test_the_site_builds_without_a_broken_link(tmp_path):
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "-d", str(tmp_path / "site")]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)

@@ -13,6 +13,8 @@ from urllib.request import urlopen
 
 import pytest
 
+from lmkrag import __version__
+
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"```(console|python)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 ADDRESS = "https://github.com/lmkrag/lmkrag"
@@ -68,7 +70,7 @@ class Stranger:
         copy = self.home / "environments" / name
         shutil.copytree(environment, copy, symlinks=True, copy_function=os.link)
         for program in (copy / "bin").iterdir():
-            content = b"" if program.is_symlink() else program.read_bytes()
+            content = b"" if program.is_symlink() or program.is_dir() else program.read_bytes()
             if str(environment).encode() in content:
                 program.unlink()
                 program.write_bytes(content.replace(str(environment).encode(), str(copy).encode()))
@@ -101,9 +103,9 @@ def test_every_block_of_the_readme(tmp_path):
     clone = tmp_path / "lmkrag"
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "wheel")]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    (wheel,) = (tmp_path / "wheel").iterdir()
-    (tmp_path / "constraints.txt").write_text(f"lmkrag @ {wheel.as_uri()}\n")
+    (tmp_path / "constraints.txt").write_text(f"lmkrag=={__version__}\n")
     stranger.variables["PIP_CONSTRAINT"] = f"{ROOT}/constraints.txt {tmp_path}/constraints.txt"
+    stranger.variables["PIP_FIND_LINKS"] = f"{tmp_path}/wheel {os.environ.get('PIP_FIND_LINKS', '')}"
     base = stranger.copy(clone / ".venv", "base")
     stranger.run("pip uninstall --quiet --yes lmkrag", tmp_path, base)
     for command, _ in console[1]:
