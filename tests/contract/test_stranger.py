@@ -101,8 +101,8 @@ def test_every_block_of_the_readme(tmp_path):
     # The clone, and from its environment all others: less is installed then.
     stranger.run("\n".join(command for command, _ in console[0]), tmp_path)
     clone = tmp_path / "lmkrag"
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "wheel")]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "wheel")]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
     (tmp_path / "constraints.txt").write_text(f"lmkrag=={__version__}\n")
     stranger.variables["PIP_CONSTRAINT"] = f"{ROOT}/constraints.txt {tmp_path}/constraints.txt"
     stranger.variables["PIP_FIND_LINKS"] = f"{tmp_path}/wheel {os.environ.get('PIP_FIND_LINKS', '')}"
