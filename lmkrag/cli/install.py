@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from lmkrag.agents.clients import Client
 
 
+def _complete_client(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
+    from lmkrag.agents.clients import CLIENTS
+
+    return [name for name in CLIENTS if name.startswith(incomplete)]
+
+
 @click.command(epilog="Example: lmkrag install claude-code cursor --index indexes/handbook")
-@click.argument("names", nargs=-1, metavar="[CLIENT]...")
+@click.argument("names", nargs=-1, metavar="[CLIENT]...", shell_complete=_complete_client)
 @index_option
 @click.option("--dry-run", is_flag=True, help="Show what would be run or written, and do nothing.")
 @click.option(
