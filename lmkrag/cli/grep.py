@@ -57,8 +57,8 @@ def grep(
     """Search a folder by meaning, as grep does by pattern.
 
     Nothing has to be indexed first: the most promising files are encoded at once, the rest in the background, into an
-    index in the user's cache directory. Prints FILE:LINE:TEXT; exits with 1 where
-    nothing or only weak results were found.
+    index in the user's cache directory. Prints FILE:LINE:TEXT; exits with 1 where nothing or only weak results were
+    found.
     """
     umask = os.umask(0o077)  # only the user may read the cache
     click.get_current_context().call_on_close(lambda: os.umask(umask))
@@ -113,12 +113,12 @@ def _search(meaning: str, path: Path, top: int, include: tuple[str, ...], exclud
 def _print(matches: list[LineMatch], before: int, after: int, *, separated: bool) -> None:
     """Print lines as grep does; on a terminal below the names of their files, and coloured."""
     shown = ""
-    for position, match in enumerate(matches):
-        if position and separated:
-            click.echo("--")
+    for match in matches:
         if sys.stdout.isatty() and match.path != shown:
             click.echo(("\n" if shown else "") + click.style(one_line(match.path), fg="magenta", bold=True))
-            shown = match.path
+        elif shown and separated:
+            click.echo("--")
+        shown = match.path
         around = range(max(1, match.first - before), min(len(match.lines), match.last + after) + 1)
         above = [match.definition] if separated and match.definition not in (None, *around) else []
         for number in [*above, *around]:

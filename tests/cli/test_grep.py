@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -129,6 +130,23 @@ def test_results_are_apart_named_by_their_function_and_in_one_order(grep):
     assert first.stdout == second.stdout
     assert first.stdout.startswith("session.py:4:def check_token(token, now):\nsession.py:5:")
     assert first.stdout.count("--\n") == 1
+
+
+def test_on_a_terminal_results_stand_below_the_names_of_their_files(on_terminal, folder, tmp_path):
+    (folder / "session.py").write_text(SESSION + "\n\nclass Session:\n    def is_expired(self):\n        return True\n")
+    printed = on_terminal(
+        "grep",
+        "expired session or failed request",
+        folder,
+        "-k",
+        3,
+        XDG_CACHE_HOME=str(tmp_path / "cache"),
+        NO_COLOR="1",
+    )
+    blocks = re.sub(r"\x1b\[[\d;]*m|\r", "", printed).split("\n\n")
+    assert [block.partition("\n")[0].rpartition("/")[2] for block in blocks].count("session.py") >= 1
+    assert all(not block.endswith("--") for block in blocks)
+    assert printed.count("--\r\n") == 3 - len(blocks)
 
 
 def test_only_weak_results_exit_with_one(grep):
