@@ -60,8 +60,8 @@ class Stranger:
         """Run a script and return what it prints; without the network, the test ends here."""
         process = self.start(script, folder, environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         output, errors = process.communicate(timeout=400)
-        if process.returncode and NO_NETWORK.search(output + errors):
-            pytest.skip(f"the package registry can't be reached: {errors.strip().splitlines()[-1]}")
+        if process.returncode and (failure := NO_NETWORK.search(output + errors)):
+            pytest.skip(f"the package registry can't be reached ({failure[0]})")
         assert process.returncode == 0, (script, output, errors)
         return output
 
