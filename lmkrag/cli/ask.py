@@ -22,7 +22,7 @@ from lmkrag.cli.output import (
     search_options,
     server_option,
 )
-from lmkrag.cli.printing import print_citations, print_span, print_text
+from lmkrag.cli.printing import print_citations, print_span, print_stream, print_text
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers import READERS
 from lmkrag.results import Answer
@@ -90,7 +90,7 @@ def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Read
 @click.argument("words", nargs=-1, metavar="[QUESTION]")
 @index_option
 @server_option
-@search_options("context_tokens")
+@search_options("context_tokens", "explain")
 @reader_options
 @click.option(
     "--batch",
@@ -123,10 +123,19 @@ def ask(
         if batch is not None:
             _answer_batch(engine, batch, reader, options)
         elif as_json:
-            print_json(answer_to_json(question, engine.ask(question, reader=reader, **options)))
+            print_json(_to_record(question, engine.ask(question, reader=reader, **options)))
         else:
             stream = engine.ask_stream(question, reader=reader, **options)
             _print_answer(stream, live=not no_stream and _is_live(reader))
+
+
+def _to_record(question: str, answer: Answer) -> dict[str, Any]:
+    """An answer as JSON: why each passage was found only where that was asked for."""
+    record = answer_to_json(question, answer)
+    for span in record["spans"]:
+        if span["explanation"] is None:
+            del span["explanation"], span["hits"]
+    return record
 
 
 def _answer_batch(
@@ -138,7 +147,7 @@ def _answer_batch(
         answers = engine.ask_many([text for _, text in questions], reader=reader, **options)
         for (query_id, text), answer in zip(questions, answers, strict=True):
             if isinstance(answer, Answer):
-                print_json({"query_id": query_id, **answer_to_json(text, answer)})
+                print_json({"query_id": query_id, **_to_record(text, answer)})
             else:
                 failed += 1
                 print_json({"query_id": query_id, "question": text, "error": str(answer)})
@@ -238,11 +247,7 @@ def _is_live(reader: "Reader | None") -> bool:
 
 def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
     if live:
-        try:
-            for piece in stream:
-                click.echo("".join(c if c == "\n" else one_line(c) for c in piece), nl=False)
-        finally:  # an error is printed on a line of its own
-            click.echo()
+        print_stream(stream)
     answer = stream.answer()
     if not live:
         print_text(answer)

@@ -23,7 +23,9 @@ from lmkrag.cli.output import json_option, print_json, to_click
 @click.option("--out", type=click.Path(path_type=Path, file_okay=False), default=Path("report"), show_default=True)
 @click.option("--within", default="", metavar="SETS", help="Sets whose questions are only asked of their own document.")
 @click.option("--queries", type=click.IntRange(min=1), metavar="N", help="Maximum number of questions per set.")
-@click.option("--encoder", metavar="NAME|DIR", help="The encoder to measure; defaults to the built-in one.")
+@click.option(
+    "--encoder", type=click.Path(), metavar="NAME|DIR", help="The encoder to measure; defaults to the built-in one."
+)
 @to_click("mode")
 @click.option(
     "--level",

@@ -1,5 +1,6 @@
 """``lmkrag index``."""
 
+import shutil
 import sys
 import time
 from collections import Counter
@@ -35,13 +36,15 @@ def model_options(command: output.Command, *, existing: bool) -> output.Command:
     """Add ``--recipe`` and ``--encoder``, which an ``existing`` index has recorded."""
     note = "; new indexes only" if existing else ""
     return output.add_options(
-        click.option("--recipe", metavar="NAME|FILE", help=f"How vectors are stored{note}."),
-        click.option("--encoder", metavar="NAME|DIR", envvar="LMKRAG_ENCODER", help=f"The model{note}."),
+        click.option("--recipe", type=click.Path(), metavar="NAME|FILE", help=f"How vectors are stored{note}."),
+        click.option(
+            "--encoder", type=click.Path(), metavar="NAME|DIR", envvar="LMKRAG_ENCODER", help=f"The model{note}."
+        ),
     )(command)
 
 
 @click.command(epilog="Example: lmkrag index docs/ notes.pdf --exclude 'drafts/' --index indexes/handbook")
-@click.argument("paths", nargs=-1, required=True, metavar="PATH...")
+@click.argument("paths", nargs=-1, required=True, type=click.Path(), metavar="PATH...")
 @partial(output.index_option, existing=False)
 @partial(model_options, existing=True)
 @glob_options
@@ -83,6 +86,7 @@ def index(
         if not path.is_dir():
             raise UsageError(f"{path}: not a directory; --watch follows directories")
     opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder}
+    is_new = not Path(index_path).exists()
     adding: dict[str, Any] = {"include": include, "exclude": exclude, "ray": ray, "follow_links": follow_links}
     if watch:
         with Engine.open(index_path, create=True, **opening) as engine:
@@ -94,6 +98,9 @@ def index(
         redirect_stdout(sys.stderr),  # Ray prints which of its processes died
     ):
         report = engine.add(sources, progress=progress, prune=prune, **adding)
+        is_empty = is_new and not (engine.status().documents or report.skipped)
+    if is_empty:
+        shutil.rmtree(index_path)
     finish(report, index_path, strict=strict, as_json=as_json)
 
 

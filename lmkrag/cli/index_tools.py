@@ -58,8 +58,12 @@ def reindex(index_path: str, recipe: str | None, encoder: str | None, as_json: b
 
 @index_tools.command(epilog="Example: lmkrag index-tools repair --index indexes/handbook")
 @index_option
-@click.option("--encoder", metavar="NAME|DIR", help="The encoder of the index, if its record is damaged.")
-@click.option("--recipe", metavar="NAME|FILE", help="The recipe of the index, if its record is damaged.")
+@click.option(
+    "--encoder", type=click.Path(), metavar="NAME|DIR", help="The encoder of the index, if its record is damaged."
+)
+@click.option(
+    "--recipe", type=click.Path(), metavar="NAME|FILE", help="The recipe of the index, if its record is damaged."
+)
 @json_option
 def repair(index_path: str, encoder: str | None, recipe: str | None, as_json: bool) -> None:
     """Rebuild a damaged index.

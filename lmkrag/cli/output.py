@@ -45,6 +45,7 @@ def index_option(command: Command, *, existing: bool = True) -> Command:
         envvar="LMKRAG_INDEX",
         default=find_default_index if existing else DEFAULT_INDEX,
         show_default=f"{DEFAULT_INDEX}, here or in a folder above" if existing else DEFAULT_INDEX,
+        type=click.Path(),
         metavar="DIR",
         help="The index directory.",
     )(command)

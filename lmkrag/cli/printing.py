@@ -2,17 +2,17 @@
 
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING
 
 import click
 
-from lmkrag.cli.output import one_line, readable
+from lmkrag.cli.output import find_lines_around, one_line, readable
 from lmkrag.rendering.blocks import parse_blocks
 from lmkrag.rendering.terminal import to_terminal
-from lmkrag.rendering.tree import mark_nodes
+from lmkrag.rendering.tree import element, mark_nodes, text_node
 from lmkrag.results import Answer, Citation, ShortAnswer, Span
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _AROUND = 120  # characters shown on each side of a quotation
 _INDENT = 3
+_BLOCK_END = re.compile(r"\n[ \t]*\n(?=\S)")  # of a paragraph, list or table
+_FENCE = re.compile(r"^ {0,3}(?:```|~~~)", re.MULTILINE)
 _STYLES = {"found": "bold", "quoted": "bold", "short": "underline", "word": "underline"}  # of marks
 
 
@@ -33,16 +35,10 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
         _print_copies(span)
         click.echo()
         return
-    from rich.style import Style
-    from rich.text import Text
-
     from lmkrag.index.words.terms import find_words, query_words
 
-    heading = Text(f"{number}. ")
-    heading.append(one_line(span.place), style=Style(bold=True, link=_link(span)))
-    heading.append(f"  {_rate(span)}", style="dim")
     console = _console()
-    console.print(heading, soft_wrap=True)
+    _print_place(f"{number}. ", span.place, span, f"  {_rate(span)}")
     words = find_words(span.text, query_words(query).tolist())
     marks = [(span.start + start, span.start + end, "word") for start, end in words]
     if level == "document":
@@ -50,14 +46,12 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
     else:
         marks += [(hit.start, hit.end, "found") for hit in span.hits]
         blocks = parse_blocks(text, kind=span.kind, start=span.start, header=span.header)
-    for line in _above(span):
-        console.print(_pad(Text(line, style="italic dim")), soft_wrap=True)
     if around[0]:
-        console.print(_pad(Text(readable(around[0]), style="dim")))
+        console.print(_pad(readable(around[0])), style="dim", markup=False)
     for part in to_terminal(mark_nodes(blocks, marks), _STYLES, one_line):
         console.print(_pad(part))
     if around[1]:
-        console.print(_pad(Text(readable(around[1]), style="dim")))
+        console.print(_pad(readable(around[1])), style="dim", markup=False)
     _print_copies(span)
     click.echo()
 
@@ -85,10 +79,31 @@ def indented(text: str) -> str:
     return "\n".join(" " * _INDENT + line if line else "" for line in text.splitlines())
 
 
-def _pad(part: "RenderableType") -> "RenderableType":
+def _pad(part: "RenderableType", indent: int = _INDENT) -> "RenderableType":
     from rich.padding import Padding
+    from rich.text import Text
 
-    return Padding(part, (0, 0, 0, _INDENT), expand=False)
+    if part == "":  # padding would swallow an empty line
+        return part
+    return Padding(Text(part) if isinstance(part, str) else part, (0, 0, 0, indent), expand=False)
+
+
+def _print_place(label: str, place: str, span: Span, rating: str = "") -> None:
+    """Print on a terminal where a passage is, linked to it, and what it stands under."""
+    from rich.style import Style
+    from rich.text import Text
+
+    heading = Text(label)
+    heading.append(one_line(place), style=Style(bold=True, link=_link(span)))
+    heading.append(rating, style="dim")
+    _console().print(heading, soft_wrap=True)
+    for line in _above(span):
+        nodes = [text_node(line)]
+        if span.kind == "markdown":
+            (heading_node,) = parse_blocks(f"# {line}", kind="markdown")
+            nodes = heading_node["children"]
+        for part in to_terminal([element("p", *nodes)], {}, one_line):
+            _console().print(_pad(part, len(label)), style="italic dim", soft_wrap=True)
 
 
 def _link(span: Span) -> str | None:
@@ -114,27 +129,78 @@ def print_text(answer: Answer) -> None:
         _console().print(part)
 
 
+def print_stream(pieces: Iterator[str]) -> None:
+    """Print on a terminal the Markdown that a language model writes.
+
+    Whole blocks are printed once; the one that is being written is drawn anew with each piece of it.
+    """
+    from rich.console import Group
+    from rich.live import Live
+
+    def render(text: str) -> Group:
+        return Group(*to_terminal(parse_blocks(text, kind="markdown"), _STYLES, one_line))
+
+    text = ""
+    with Live(console=_console(), transient=True, auto_refresh=False) as live:
+        for piece in pieces:
+            text += piece
+            if complete := _find_blocks(text):
+                live.console.print(render(text[:complete]))
+                live.console.print()
+                text = text[complete:]
+            live.update(render(text), refresh=True)
+    _console().print(render(text))
+
+
+def _find_blocks(text: str) -> int:
+    """Where the last whole block ends in Markdown that is still being written; a heading belongs to what follows."""
+    for end in reversed([match.end() for match in _BLOCK_END.finditer(text)]):
+        before = text[:end].rstrip()
+        if len(_FENCE.findall(before)) % 2 == 0 and not before.rpartition("\n")[2].startswith("#"):
+            return end
+    return 0
+
+
 def print_citations(answer: Answer) -> None:
     """Print where each quotation stands; marked among what stands around it, unless the answer shows it."""
     printed = 0
     for citation in answer.citations:
-        words = map(re.escape, citation.quote.split())
-        shown = re.search(r"\s+".join(words), answer.text) is not None  # line breaks aside
+        span = citation.span
+        shown = _find_quote(citation.quote, answer.text) is not None
         if shown and citation.number == printed:
             continue
         label = "" if printed or not answer.label else f"  {answer.label}"
         printed = citation.number
-        click.secho(f"[{citation.number}] {one_line(citation.place)}{label}", bold=True)
-        for line in _above(citation.span):
-            click.echo(f"    {line}")
-        if not shown:
-            click.echo(f"    {_in_its_span(citation, answer.short)}")
-        if citation.span.also_in:
-            click.echo("    also in " + ", ".join(map(one_line, citation.span.also_in)))
+        if sys.stdout.isatty():
+            _print_place(f"[{citation.number}] ", citation.place, span, label)
+            for part in () if shown else _excerpt(citation, answer.short):
+                _console().print(_pad(part, 4))
+        else:
+            click.echo(f"[{citation.number}] {one_line(citation.place)}{label}")
+            for line in [*_above(span), *([] if shown else [_in_its_span(citation)])]:
+                click.echo(f"    {line}")
+        if span.also_in:
+            click.echo("    also in " + ", ".join(map(one_line, span.also_in)))
+        if span.explanation is not None:
+            click.echo(indented(readable(span.explain())))
 
 
-def _in_its_span(citation: Citation, short: Sequence[ShortAnswer]) -> str:
-    """The quotation, marked, and what stands around it in its span."""
+def _excerpt(citation: Citation, short: Sequence[ShortAnswer]) -> "Iterator[RenderableType]":
+    """The lines of a quotation and those around it, the quotation and the short answers in it marked."""
+    span = citation.span
+    start, end = find_lines_around(span.text, citation.start - span.start, citation.end - span.start, 1)
+    marks = [(one.start, one.end, "short") for one in short if one.number == citation.number]
+    blocks = parse_blocks(span.text[start:end], kind=span.kind, start=span.start + start, header=span.header)
+    return to_terminal(mark_nodes(blocks, [(citation.start, citation.end, "quoted"), *marks]), _STYLES, one_line)
+
+
+def _find_quote(quote: str, text: str) -> "re.Match[str] | None":
+    """Where a text has a quotation, line breaks aside."""
+    return re.search(r"\s+".join(map(re.escape, quote.split())), text)
+
+
+def _in_its_span(citation: Citation) -> str:
+    """The quotation and what stands around it in its span, on one line."""
     span = citation.span
     start, end = citation.start - span.start, citation.end - span.start
     before, after = span.text[max(0, start - _AROUND) : start], span.text[end : end + _AROUND]
@@ -142,19 +208,7 @@ def _in_its_span(citation: Citation, short: Sequence[ShortAnswer]) -> str:
         before = "… " + before.partition(" ")[2]
     if len(span.text) > end + _AROUND:
         after = after.rpartition(" ")[0] + " …"
-    return " ".join(f"{readable_inline(before)}»{_with_answers(citation, short)}«{readable_inline(after)}".split())
-
-
-def _with_answers(citation: Citation, short: Sequence[ShortAnswer]) -> str:
-    """The quotation, the short answers in it bold where the terminal can."""
-    shown, done = "", 0
-    for answer in sorted(short, key=lambda answer: answer.start):
-        start, end = answer.start - citation.start, answer.end - citation.start
-        if answer.number == citation.number and done <= start < end <= len(citation.quote):
-            shown += readable_inline(citation.quote[done:start])
-            shown += click.style(readable_inline(citation.quote[start:end]), bold=True)
-            done = end
-    return shown + readable_inline(citation.quote[done:])
+    return " ".join(readable_inline(f"{before}»{citation.quote}«{after}").split())
 
 
 def readable_inline(text: str) -> str:

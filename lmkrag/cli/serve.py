@@ -153,7 +153,7 @@ def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path]:
         with Engine.open(index, create=True) as engine:
             _ = engine.encoders.encoder  # loaded, and compared with what made the index
 
-    use_cached(index, check)
+    use_cached(index, check, lambda _: None)
     return {re.sub(r"[^\w.-]+", "-", folders[0].resolve().name) or "folder": index}
 
 

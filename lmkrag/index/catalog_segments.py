@@ -76,9 +76,9 @@ def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe
         "SELECT COUNT(*), IFNULL(SUM(sentences), 0), IFNULL(SUM(length), 0) FROM document"
     ).fetchone()
     segments = read_segments(connection)
-    # The catalog was last written when its log was, where there is one.
-    written = [file for file in path.glob("catalog.sqlite*") if not file.name.endswith("-shm")]
-    changed = max(file.stat().st_mtime for file in written)
+    # The catalog was last written when its log was; readers make one without content.
+    written = [file.stat() for file in path.glob("catalog.sqlite*") if not file.name.endswith("-shm")]
+    changed = max(file.st_mtime for file in written if file.st_size)
     return IndexStatus(
         path=str(path),
         documents=documents,

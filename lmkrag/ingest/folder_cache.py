@@ -10,23 +10,29 @@ import math
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from filelock import FileLock
 
+from lmkrag.encoder.index_encoder import IndexEncoders
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, LmkragError, StorageError
 from lmkrag.index.files import lock_index
 from lmkrag.index.store import IndexStore
-from lmkrag.index.words.terms import drop_stop_words, split_words
+from lmkrag.index.words.terms import find_stems
 from lmkrag.ingest.changes import find_changes
-from lmkrag.ingest.ingest import GetEncoder, ingest
-from lmkrag.ingest.report import Run
+from lmkrag.ingest.ingest import encode_files, ingest
+from lmkrag.ingest.opening import open_index
 from lmkrag.ingest.sources import Files, read_known, read_skipped
 from lmkrag.ingest.walk import Found
 from lmkrag.system import PYTHON, printable
 
+if TYPE_CHECKING:
+    from lmkrag.encoder.landmark import LandmarkEncoder
+
+Opened = TypeVar("Opened")
 Result = TypeVar("Result")
 
 _FIRST = 30_000
@@ -34,8 +40,8 @@ _FIRST = 30_000
 
 _LOOKED_AT = 300_000  # bytes of a file in which words are counted
 _IN_NAME = 3.0  # what a word in a file's name counts, against one in its text
+_LEAST_SPACE = 1 << 20  # bytes without which a disk is full
 _GIT_SECONDS = 30  # that git may take to list worktrees
-_STEM = 4  # letters that a word keeps at least when its ending is cut off
 
 
 def cached_index(folders: Sequence[Path]) -> Path:
@@ -47,28 +53,52 @@ def cached_index(folders: Sequence[Path]) -> Path:
     return user_cache_path("lmkrag", appauthor=False) / "folders" / f"{resolved[0].name or 'root'}-{digest}"
 
 
-def use_cached(index: Path, use: Callable[[], Result]) -> Result:
+def use_cached(index: Path, prepare: Callable[[], Opened], use: Callable[[Opened], Result]) -> Result:
     """Return what ``use`` makes of a cached index; one of another version, or a damaged one, is made again first.
 
-    Only the user may read the cache. Another process that uses the same index is waited for.
+    Args:
+        index: of the cache.
+        prepare: opens the index; other processes that prepare the same index wait.
+        use: gets what ``prepare`` returns, and keeps nobody waiting.
 
     Raises:
         StorageError: the cache can't be written to.
     """
+    number = None
+    try:
+        with _lock_cache(index):
+            opened = prepare()
+            number = index.stat().st_ino
+        return use(opened)
+    except (IndexMismatch, IndexCorrupt):
+        with _lock_cache(index):
+            if number is None or (index.exists() and index.stat().st_ino == number):  # else it was made again meanwhile
+                shutil.rmtree(index, ignore_errors=True)
+            opened = prepare()
+        return use(opened)
+
+
+@contextlib.contextmanager
+def _lock_cache(index: Path) -> Iterator[None]:
+    """Wait until no other process prepares an index of the cache, which only the user may read."""
     lock = FileLock(index.parent.with_name(f"{index.name}.lock"))
     try:
-        for folder in (index.parent.parent, index.parent):
-            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            folder.chmod(0o700)
-        lock.acquire()  # waits
-    except OSError as error:
-        reason = f"the cache can't be written to ({error.strerror}); XDG_CACHE_HOME names another folder for it"
-        raise StorageError(f"{index.parent}: {reason}") from error
-    try:
-        return use()
-    except (IndexMismatch, IndexCorrupt):
-        shutil.rmtree(index, ignore_errors=True)
-        return use()
+        try:
+            for folder in (index.parent.parent, index.parent):
+                folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                folder.chmod(0o700)
+            lock.acquire()
+            if index.exists() and not IndexStore.exists(index):  # making it failed
+                shutil.rmtree(index)
+        except OSError as error:
+            raise StorageError(error.strerror) from error
+        yield
+    except StorageError as error:
+        if type(error) is not StorageError:
+            raise
+        is_full = index.parent.exists() and shutil.disk_usage(index.parent).free < _LEAST_SPACE
+        reason = f"the cache can't be written to ({'No space left on device' if is_full else error})"
+        raise StorageError(f"{index.parent}: {reason}; XDG_CACHE_HOME names another folder for it") from error
     finally:
         lock.release()
 
@@ -109,54 +139,71 @@ def _find_worktrees(folder: Path) -> list[Path]:
     return [root / folder.relative_to(here) for root in roots if here is not None and root != here]
 
 
-class CaughtUp(NamedTuple):
-    """How many changed files were left out, and those for a temporary index, best first.
+class OpenFolder(contextlib.ExitStack):
+    """The index of a folder, up to date as far as that is quick, and a temporary one of files that others index.
 
-    There are files for a temporary index only while another process writes, which also indexes the others.
+    On exit, a process in the background begins to index the files that are left.
+
+    Attributes:
+        indexes: their stores, each with its encoder if that is loaded.
+        remaining: how many changed files are in neither.
     """
 
-    remaining: int
-    unindexed: list[Found]
+    def __init__(self, index: Path, folder: Path, query: str, include: Sequence[str], exclude: Sequence[str]) -> None:
+        """Bring the cached index of a folder up to date; the files that have the words of a question come first.
 
+        Args:
+            index: where it is, or will be.
+            folder: that it is of.
+            query: the question.
+            include: globs; only files that match.
+            exclude: globs; no files that match.
 
-def catch_up(
-    store: IndexStore, encoder: GetEncoder, folder: Path, query: str, *, include: Sequence[str], exclude: Sequence[str]
-) -> CaughtUp:
-    """Bring the index of a folder up to date as far as that is quick.
+        Raises:
+            UsageError: a glob can't be parsed. StorageError: the index can't be written to.
+        """
+        super().__init__()
+        self.remaining = 0
+        if not IndexStore.exists(index):
+            adopt_worktree(folder, index)
+        store, encoder = open_index(index, create=True)
+        self.callback(store.close)
+        encoders = IndexEncoders(index, store.encoder, encoder)
+        self.indexes = [(store, encoder)]
 
-    While the process in the background writes, the most promising files go into a temporary index.
+        def get_encoder() -> "LandmarkEncoder":
+            loaded = encoders.encoder_of(store.encoder)
+            self.indexes[0] = (store, loaded)
+            return loaded
 
-    Args:
-        store: of the index.
-        encoder: gives the encoder; called only when a file has changed.
-        folder: that is searched.
-        query: whose words choose the files that come first.
-        include: globs; only files that match.
-        exclude: globs; no files that match.
+        source = Files(
+            (folder,), include=include, exclude=exclude, prune=True, encode=lambda files, _: self._choose(files, query)
+        )
+        try:
+            ingest(store, get_encoder, source)
+        except IndexLocked:  # by the process in the background
+            changes = find_changes((folder,), read_known(store), read_skipped(store), include=include, exclude=exclude)
+            files = self._choose(changes.to_read, query)
+            if files:
+                scratch = self.enter_context(tempfile.TemporaryDirectory())
+                temporary, encoder = open_index(f"{scratch}/index", create=True, encoder=get_encoder())
+                self.callback(temporary.close)
+                encode_files(temporary, get_encoder, files)
+                self.indexes.append((temporary, encoder))
+        else:
+            if self.remaining:
+                self.callback(_index_in_background, folder, index, include, exclude)
 
-    Raises:
-        UsageError: a glob can't be parsed. StorageError: the index can't be written to.
-    """
-    remaining = 0
-
-    def choose(files: list[Found], _: Run | None = None) -> list[Found]:
-        nonlocal remaining
+    def _choose(self, files: list[Found], query: str) -> list[Found]:
+        """The files that are encoded at once, best first."""
         chosen: list[Found] = []
         size = 0
-        for file in rank_files(files, query) if sum(one.stamp.size for one in files) > _FIRST else files:
+        for file in rank_files(files, query) if sum(file.stamp.size for file in files) > _FIRST else files:
             if not chosen or size + file.stamp.size <= _FIRST:
                 chosen.append(file)
                 size += file.stamp.size
-        remaining = len(files) - len(chosen)
+        self.remaining = len(files) - len(chosen)
         return chosen
-
-    try:
-        ingest(store, encoder, Files((folder,), include=include, exclude=exclude, prune=True, encode=choose))
-    except IndexLocked:
-        changes = find_changes((folder,), read_known(store), read_skipped(store), include=include, exclude=exclude)
-        unindexed = choose(changes.to_read)
-        return CaughtUp(remaining, unindexed)
-    return CaughtUp(remaining, [])
 
 
 def rank_files(files: Sequence[Found], query: str) -> list[Found]:
@@ -183,17 +230,7 @@ def rank_files(files: Sequence[Found], query: str) -> list[Found]:
     return [files[position] for position in order]
 
 
-def find_stems(query: str) -> list[str]:
-    """Return the beginnings of a question's words, without their endings: ``expired`` and ``expires`` are alike.
-
-    >>> find_stems("Where are expired tokens refused?")
-    ['expi', 'toke', 'refu']
-    """
-    words = dict.fromkeys(word[: max(_STEM, len(word) - 3)] for word in drop_stop_words(split_words(query)))
-    return [word for word in words if len(word) > 1]
-
-
-def index_in_background(folder: Path, index: Path, include: Sequence[str], exclude: Sequence[str]) -> None:
+def _index_in_background(folder: Path, index: Path, include: Sequence[str], exclude: Sequence[str]) -> None:
     """Start a process that indexes the rest of a folder; it ends at once if another one writes already."""
     command = [*PYTHON, "-m", "lmkrag", "index", str(folder), "--index", str(index), "--prune"]
     command += [f"--include={glob}" for glob in include] + [f"--exclude={glob}" for glob in exclude]

@@ -113,6 +113,7 @@ class OpenAIReader(LanguageModelReader):
         finally:
             with suppress(RuntimeError):  # interrupted: the piece that was asked for is not cancelled yet
                 run(pieces.aclose())
+                run(loop.shutdown_asyncgens())  # the client leaves some behind
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()

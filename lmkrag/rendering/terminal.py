@@ -16,7 +16,7 @@ _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 def to_terminal(
     nodes: Sequence[Node], marks: Mapping[str, str], clean: Callable[[str], str]
 ) -> "Iterator[RenderableType]":
-    """Yield paragraphs that wrap, code with its lines, and tables.
+    """Yield paragraphs that wrap, code with its lines, and tables; an empty line after each but headings.
 
     Args:
         nodes: of a passage or an answer.
@@ -24,7 +24,9 @@ def to_terminal(
         clean: makes the text of a line safe to print.
     """
     printer = _Printer(marks, clean)
-    for node in nodes:
+    for before, node in zip([None, *nodes], nodes, strict=False):
+        if before is not None and before.get("tag") not in _HEADINGS:
+            yield ""
         yield from printer.block(node)
 
 

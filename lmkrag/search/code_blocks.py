@@ -80,6 +80,19 @@ def _block(lines: list[str], indents: list[int], first: int, stop: int, base: in
     return top, bottom
 
 
+def find_definition(text: str, number: int) -> int | None:
+    """Return the line, from 1, that names the function or class which line ``number`` stands in, or that it names."""
+    lines = text.splitlines(keepends=True)[:number]
+    start, limit = sum(map(len, lines)), len(text)
+    for number, line in reversed(list(enumerate(lines, 1))):
+        start -= len(line)
+        if not line.isspace() and not CLOSES.match(line.lstrip()) and measure_indentation(line) < limit:
+            if DEFINITION.match(text, start):
+                return number
+            limit = measure_indentation(line)
+    return None
+
+
 _IDENTIFIER = re.compile(r"(?<![\w.])[A-Za-z]\w*(?:_\w+|(?<=[a-z\d])[A-Z]\w*)+|\b[A-Za-z_]\w*(?=\(\))")
 _ABOUT_SECONDARY = re.compile(r"\b(?:tests?|tested|testing|fixtures?|mock\w*|vendor\w*|generated)\b", re.IGNORECASE)
 _SECONDARY = re.compile(

@@ -16,6 +16,8 @@ from datetime import UTC, date, datetime
 from fnmatch import translate
 from typing import Any, Self
 
+from pathspec import GitIgnoreSpec
+
 from lmkrag.errors import UsageError
 from lmkrag.types import DocumentInfo
 
@@ -51,6 +53,25 @@ class PredicateFilter(str):
 
 
 Token = tuple[str, str]  # kind ("paren", "operator", "quoted", "word"), text
+
+
+def filter_files(*, include: Sequence[str] = (), exclude: Sequence[str] = (), path: str = "") -> PredicateFilter | None:
+    """Return a filter for documents whose ids match globs of ``.gitignore`` form; None where all do.
+
+    Args:
+        include: only documents that match one of these.
+        exclude: no documents that match one of these.
+        path: only documents with this path.
+    """
+    if not (include or exclude or path):
+        return None
+    included, excluded = GitIgnoreSpec.from_lines(include or ["*"]), GitIgnoreSpec.from_lines(exclude)
+
+    def matches(fields: Mapping[str, Any]) -> bool:
+        doc_id = fields["doc_id"]
+        return included.match_file(doc_id) and not excluded.match_file(doc_id) and path in ("", *fields["path"])
+
+    return PredicateFilter(f"{include} {exclude} {path}", matches)
 
 
 def parse_filter(expression: str) -> Predicate:

@@ -7,7 +7,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
+from lmkrag import Engine
+
 QUESTION = "Where are bonfires allowed?"
+CONTROL = re.compile(r"\x1b(?:\[[?\d;]*[A-Za-z]|\][^\x1b]*\x1b\\)")
 
 
 @pytest.fixture
@@ -37,9 +40,70 @@ def test_a_local_model_answers_in_json(lmkrag, index, causal_model):
 
 
 def test_on_a_terminal_the_answer_streams(on_terminal, index, served):
-    text = on_terminal("ask", QUESTION, "--index", index, *served, NO_COLOR="1")
-    assert text.startswith("bonfires are allowed only")
-    assert text.index("[1] reports/allotment-minutes.docx, ") < text.index("»")
+    text = CONTROL.sub("", on_terminal("ask", QUESTION, "--index", index, *served))
+    assert text.startswith("bonfires\rbonfires are\rbonfires are allowed\r")
+    assert "\n[1] reports/allotment-minutes.docx, " in text.replace("\r", "")
+
+
+GUIDE = """# The **Big** Guide
+
+| plan | price | note |
+| --- | ---: | --- |
+| **Basic** | 10 € | see [terms](https://example.org/terms) |
+"""
+WRITTEN = """## How to
+
+Do **three** things [1]:
+
+1. Get the [installer](https://example.org/get).
+2. Run `setup`.
+
+```
+setup --all
+
+echo **done**
+```
+
+The end.\x1b[31m"""
+
+
+@pytest.fixture
+def guide(tmp_path):
+    """An index of a document in Markdown."""
+    (tmp_path / "guide.md").write_text(GUIDE)
+    with Engine.open(tmp_path / "guide", create=True) as engine:
+        engine.add(tmp_path / "guide.md")
+    return tmp_path / "guide"
+
+
+@pytest.mark.parametrize("streamed", [True, False])
+def test_a_person_reads_no_markup(on_terminal, lmkrag, guide, picky, streamed):
+    arguments = ["ask", "What is the price of Basic?", "--index", guide, *picky]
+    printed = on_terminal(*arguments, *([] if streamed else ["--no-stream"]))
+    assert "\x1b[1mthree\x1b[0m" in printed and "\x1b[31m" not in printed
+    text = re.sub(r" *\r?\n", "\n", CONTROL.sub("", printed).replace("\r", ""))
+    blocks = [
+        "How to\nDo three things [1]:",
+        " 1. Get the installer.\n 2. Run setup.",
+        "  setup --all\n\n  echo **done**",
+    ]
+    for block in blocks if streamed else ["\n\n".join([*blocks, "The end."])]:
+        assert block in text
+    assert "    The Big Guide\n" in text
+    assert [line.split() for line in text.splitlines()][-1] == ["Basic", "10", "€", "see", "terms"]
+    piped = lmkrag(*arguments).stdout
+    assert piped.startswith("## How to\n\nDo **three** things [1]:")
+    assert "    The **Big** Guide\n" in piped and "»| **Basic** | 10 € |" in piped
+
+
+def test_json_explains_only_where_that_is_asked_for(lmkrag, index):
+    spans = [
+        json.loads(lmkrag("ask", QUESTION, "--index", index, "--json", *options).stdout)["spans"]
+        for options in ([], ["--explain"])
+    ]
+    assert {*spans[1][0]} - {*spans[0][0]} == {"hits", "explanation"}
+    assert spans[1][0]["explanation"]["parts"]
+    assert "   score 0." in lmkrag("ask", QUESTION, "--index", index, "--explain").stdout
 
 
 def test_a_batch(lmkrag, index, served, tmp_path):
@@ -119,9 +183,13 @@ class Picky(BaseHTTPRequestHandler):
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream")
         self.end_headers()
-        choice = {"index": 0, "delta": {"content": "Yes [1]."}, "finish_reason": "stop"}
-        chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]}
-        self.wfile.write(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n\n".encode())
+        for start in range(0, len(WRITTEN), 7):
+            choice = {"index": 0, "delta": {"content": WRITTEN[start : start + 7]}, "finish_reason": None}
+            if start + 7 >= len(WRITTEN):
+                choice["finish_reason"] = "stop"
+            chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]}
+            self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+        self.wfile.write(b"data: [DONE]\n\n")
 
     def log_message(self, *_):
         pass
@@ -151,7 +219,7 @@ def test_one_failure_of_a_batch_loses_no_paid_answer(lmkrag, index, picky, tmp_p
 
 def test_a_failed_request_does_not_end_a_conversation(lmkrag, index, picky):
     result = lmkrag("chat", "--index", index, *picky, stdin="a bad question\nWhen?\n\n")
-    assert result.stdout.count("Yes [1].") == 1
+    assert result.stdout.count("three** things [1]:") == 1
     assert "lmkrag: " in result.stderr
     assert "Traceback" not in result.stderr
     assert result.returncode == 1

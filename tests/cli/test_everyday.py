@@ -93,6 +93,35 @@ def test_completion_completes(lmkrag):
     assert "search" in found and "serve" in found
 
 
+@pytest.mark.parametrize(
+    ("typed", "completions"),
+    [
+        ("index ", ["file,"]),
+        ("index docs --index ", ["file,"]),
+        ("grep what sr", ["file,sr"]),
+        ("serve ", ["dir,"]),
+        ("install c", ["plain,claude-code", "plain,codex", "plain,claude-desktop", "plain,cursor"]),
+        ("install codex vs", ["plain,vscode"]),
+    ],
+)
+def test_completion_knows_paths_and_clients(lmkrag, typed, completions):
+    words = ["lmkrag", *typed.split(" ")]
+    settings = {"COMP_WORDS": " ".join(words), "COMP_CWORD": str(len(words) - 1)}
+    assert lmkrag(env={"_LMKRAG_COMPLETE": "bash_complete", **settings}).stdout.split() == completions
+
+
+def test_an_empty_folder_leaves_no_index(lmkrag, tmp_path):
+    (tmp_path / "empty").mkdir()
+    result = lmkrag("index", "empty", "--index", "index", cwd=tmp_path)
+    assert (result.returncode, result.stderr) == (0, "index: nothing to index; 0 sentences in 0.0 s\n")
+    assert not (tmp_path / "index").exists()
+    (tmp_path / "empty" / "broken.pdf").write_bytes(b"%PDF-1.7 broken")
+    assert "skipped broken.pdf" in lmkrag("index", "empty", "--index", "index", cwd=tmp_path).stderr
+    assert lmkrag("status", "--index", "index", cwd=tmp_path).returncode == 0
+    lmkrag("index", "empty", "--index", "index", "--exclude", "*", cwd=tmp_path)
+    assert (tmp_path / "index").exists()
+
+
 def test_commands_within_a_chat(lmkrag, built_index):
     typed = "/sources\nwho approves leave?\n/sources\n/clear\n/sources\n/nonsense\n/quit\nnever asked\n"
     said = lmkrag("chat", "--index", built_index, "-k", "2", stdin=typed)

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -11,8 +12,9 @@ import pytest
 
 from lmkrag import Engine, LandmarkEncoder
 from lmkrag.cli.serve import _open_cached_index
-from lmkrag.ingest.folder_cache import adopt_worktree, cached_index, rank_files
+from lmkrag.ingest.folder_cache import adopt_worktree, cached_index, rank_files, use_cached
 from lmkrag.ingest.walk import walk
+from lmkrag.search.code_blocks import find_definition
 
 SESSION = '''"""Sessions."""
 
@@ -130,6 +132,23 @@ def test_results_are_apart_named_by_their_function_and_in_one_order(grep):
     assert first.stdout.count("--\n") == 1
 
 
+def test_on_a_terminal_results_stand_below_the_names_of_their_files(on_terminal, folder, tmp_path):
+    (folder / "session.py").write_text(SESSION + "\n\nclass Session:\n    def is_expired(self):\n        return True\n")
+    printed = on_terminal(
+        "grep",
+        "expired session or failed request",
+        folder,
+        "-k",
+        3,
+        XDG_CACHE_HOME=str(tmp_path / "cache"),
+        NO_COLOR="1",
+    )
+    blocks = re.sub(r"\x1b\[[\d;]*m|\r", "", printed).split("\n\n")
+    assert [block.partition("\n")[0].rpartition("/")[2] for block in blocks].count("session.py") >= 1
+    assert all(not block.endswith("--") for block in blocks)
+    assert printed.count("--\r\n") == 3 - len(blocks)
+
+
 def test_only_weak_results_exit_with_one(grep):
     assert grep("wait after a failed request").returncode == 0
     assert grep("qwzx vrrkl pflomph").returncode == 1
@@ -160,6 +179,50 @@ def test_a_cache_that_cannot_be_written_to_is_one_sentence(lmkrag, folder, tmp_p
     assert (found.returncode, found.stdout) == (1, "")
     assert found.stderr.count("\n") == 1
     assert "the cache can't be written to (Not a directory); XDG_CACHE_HOME names another folder for it" in found.stderr
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"), [("size=200k", "No space left on device"), ("size=9m,ro", "Read-only file system")]
+)
+def test_a_full_or_read_only_disk_is_one_sentence(lmkrag, folder, tmp_path, options, reason):
+    home = tmp_path / "home"
+    home.mkdir()
+    if subprocess.run(["mount", "-t", "tmpfs", "-o", options, "tmpfs", home], capture_output=True).returncode:
+        pytest.skip("a file system can't be mounted here")
+    try:
+        for _ in range(2):
+            found = lmkrag("grep", "anything", cwd=folder, env={"XDG_CACHE_HOME": str(home)})
+            sentence = f"the cache can't be written to ({reason}); XDG_CACHE_HOME names another folder for it"
+            assert (found.returncode, found.stdout) == (1, "")
+            assert found.stderr == f"lmkrag: {home}/lmkrag/folders: {sentence}\n"
+        if "ro" not in options:
+            subprocess.run(["mount", "-o", "remount,size=9m", home], check=True)
+            assert lmkrag("grep", "anything", cwd=folder, env={"XDG_CACHE_HOME": str(home)}).stdout
+    finally:
+        subprocess.run(["umount", "--lazy", home], check=True)
+
+
+def test_a_search_does_not_wait_for_another(grep, folder, tmp_path):
+    """While one process writes the index or searches it, others answer."""
+    assert grep("where is an expired session refused", "-k", 1).returncode == 0
+    (index,) = (tmp_path / "cache" / "lmkrag" / "folders").iterdir()
+
+    def search(_: object) -> str:
+        return grep("where is an expired session refused", "-k", 1).stdout
+
+    assert "session.py:5:" in use_cached(index, lambda: None, search)
+
+
+def test_the_definition_is_the_one_that_a_line_stands_in():
+    text = "int add(int a,\n        int b)\n{\n    return a + b;\n}\n\nif debug:\n    print(1)\n"
+    assert [find_definition(text, number) for number in (1, 4, 5, 7, 8)] == [1, 1, 1, None, None]
+    text = "class A:\n    def f(\n        self,\n    ):\n        return 1\n\n    field = 2\n"
+    assert [find_definition(text, number) for number in (1, 5, 7)] == [1, 2, 1]
+
+
+def test_prose_has_no_definition(grep, folder):
+    (folder / "plan.md").write_text("class of 1984\n\n    Their reunion is in May.\n")
+    assert grep("when is the reunion", "-k", 1).stdout == "plan.md:3:    Their reunion is in May.\n"
 
 
 def make_old_index(index, folder):

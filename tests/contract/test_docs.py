@@ -41,8 +41,8 @@ def arguments_of(command: str) -> list[str]:
 
 @pytest.fixture
 def folder(tmp_path, corpus, built_index, monkeypatch):
-    """What a reader of the guides has: documents in ``docs``, an index of them, and the sample corpus."""
-    shutil.copytree(corpus, tmp_path / "docs")
+    """What a reader of the guides has: documents in ``handbook``, an index of them, and the sample corpus."""
+    shutil.copytree(corpus, tmp_path / "handbook")
     shutil.copytree(built_index, tmp_path / "indexes" / "handbook")
     (tmp_path / "tests/data").mkdir(parents=True)
     (tmp_path / "tests/data/corpus").symlink_to(corpus)
@@ -55,7 +55,7 @@ def test_commands_parse(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     Path("token.txt").write_text("secret")
     Path("evidence.json").write_text("{}")
-    Path("docs").mkdir()
+    Path("handbook").mkdir()
     for command, _ in console(page.read_text()):
         if command.startswith("lmkrag "):
             command_line: click.Command = main
@@ -70,7 +70,7 @@ def test_commands_parse(page, tmp_path, monkeypatch):
 )
 def test_commands_run(page, folder, monkeypatch):
     monkeypatch.setenv("COLUMNS", "120")
-    if "lmkrag index docs --index indexes/handbook" in page.read_text():
+    if re.search(r"lmkrag index \S+ --index indexes/handbook\n", page.read_text()):
         shutil.rmtree("indexes/handbook")
     for command, shown in console(NOT_RUN.sub("", page.read_text())):
         arguments = arguments_of(command) if command.startswith("lmkrag ") else ["serve"]
@@ -95,6 +95,15 @@ def test_python_runs(page, folder, capsys):
             exec(code, names)
     if "engine" in names:
         names["engine"].close()
+
+
+def test_examples_index_nothing_of_the_repository_but_the_sample_corpus():
+    indexed = re.compile(
+        r"""(?:lmkrag (?:index|serve|grep) |engine\.add\(|Directory\(|-v )["']?(?:\$PWD/)?([\w./-]+)"""
+    )
+    names = [name for page in PAGES for name in indexed.findall(page.read_text())]
+    assert {"tests/data/corpus", "handbook"} <= {*names}
+    assert [name for name in names if (ROOT / name).exists() and name != "tests/data/corpus"] == []
 
 
 def test_the_site_builds_without_a_broken_link(tmp_path):

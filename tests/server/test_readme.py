@@ -31,8 +31,8 @@ def test_the_output_of_curl(client):
     shown = re.search(r"\$ curl .*?-d '(\{.*?\})'.*?\n(\{\n.*?\n\})\n", (ROOT / "README.md").read_text(), re.DOTALL)
     asked, expected = json.loads(shown[1]), json.loads(shown[2])
     reply = client.post("/api/ask", json=asked).json()
-    for citation in [*reply["citations"], *expected["citations"]]:
-        citation["path"] = Path(citation["path"]).name
+    for citation in reply["citations"]:
+        del citation["path"]
     assert {name: reply[name] for name in expected} == expected
 
 

@@ -57,6 +57,7 @@ _CAMEL_CASE = re.compile(r"[A-Za-z]*[a-z][A-Z][A-Za-z]*|[A-Z]{2,}[a-z]+")
 _CAMEL_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 _LONGEST_IDENTIFIER = 48  # characters
 _LONGEST = 64  # characters of a word that count
+_STEM = 4  # letters that a word keeps at least when its ending is cut off
 
 
 def split_words(text: str) -> list[str]:
@@ -231,3 +232,13 @@ def _stop_words(language: str) -> frozenset[str]:
     from stop_words import get_stop_words
 
     return frozenset(map(fold, get_stop_words(language)))
+
+
+def find_stems(query: str) -> list[str]:
+    """Return the beginnings of a question's words, without their endings: ``expired`` and ``expires`` are alike.
+
+    >>> find_stems("Where are expired tokens refused?")
+    ['expi', 'toke', 'refu']
+    """
+    words = dict.fromkeys(word[: max(_STEM, len(word) - 3)] for word in drop_stop_words(split_words(query)))
+    return [word for word in words if len(word) > 1]

@@ -1,0 +1,72 @@
+"""Results as lines of their files, as grep prints them."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lmkrag.index.words.terms import find_stems
+from lmkrag.results import Span
+from lmkrag.search.code_blocks import find_definition
+from lmkrag.sentences.code_lines import DEFINITION
+
+_MOST_LINES = 3  # of a result
+
+
+@dataclass(frozen=True, slots=True)
+class LineMatch:
+    """Lines of a file, numbered from 1, and the line that names the function or class around them, if any.
+
+    ``path`` is the shorter of the absolute path and that from the working directory; ``lines`` are all of the file's.
+    """
+
+    path: str
+    lines: list[str]
+    first: int
+    last: int
+    span: Span
+    definition: int | None = None
+
+
+def find_lines(spans: Sequence[Span], query: str, pattern: re.Pattern[str] | None = None) -> Iterator[LineMatch]:
+    """Yield the best lines of each passage's best sentence, or every line of the passages that a pattern matches.
+
+    Files without lines, such as PDFs, and those that can't be read any more are left out.
+
+    Args:
+        spans: results of a search.
+        query: whose words choose the first line to show.
+        pattern: to look for in the lines.
+    """
+    words = find_stems(query)
+    texts: dict[str, str] = {}
+    for span in spans:
+        if span.line is None:
+            continue
+        if span.path not in texts:
+            try:
+                texts[span.path] = Path(span.path).read_text("utf-8", "replace")
+            except OSError:
+                continue  # it was removed meanwhile
+        lines = texts[span.path].splitlines()
+        path = min(span.path, os.path.relpath(span.path), key=len)
+        if pattern is not None:
+            for number in range(span.line, min(len(lines), span.last_line or span.line) + 1):
+                if pattern.search(lines[number - 1]):
+                    yield LineMatch(path, lines, number, number, span)
+            continue
+        best = span.hits[0] if span.hits else span
+        first = span.line + span.text.count("\n", 0, max(0, best.start - span.start))
+        inside = span.text[max(0, best.start - span.start) : best.end - span.start].rstrip()
+        last = min(len(lines), first + inside.count("\n"))
+        first = max(range(first, last + 1), key=lambda number: _weigh(lines[number - 1], words), default=first)
+        definition = find_definition(texts[span.path], first) if span.kind == "code" and first <= last else None
+        yield LineMatch(path, lines, first, min(last, first + _MOST_LINES - 1), span, definition)
+
+
+def _weigh(line: str, words: Sequence[str]) -> float:
+    """How many words of the question a line has; what is defined there counts, too, and a blank line says nothing."""
+    lowered = line.lower()
+    defines = 0.5 * bool(DEFINITION.match(line))
+    return sum(word in lowered for word in words) + defines if line.strip() else -1
