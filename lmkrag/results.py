@@ -278,17 +278,19 @@ class Answer:
         return nodes
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the answer, and the place of each citation."""
+        """Return what a notebook shows: the answer, the place of each citation, and the warnings."""
         from lmkrag.rendering.html import to_html
 
         places = {citation.number: citation.place for citation in self.citations}
         cited = "".join(f"<li value={number}>{escape(place)}</li>" for number, place in places.items())
-        return f"{to_html(self.to_blocks())}<ol>{cited}</ol>"
+        warnings = "".join(f"<p>Warning: {escape(warning)}</p>" for warning in self.warnings)
+        return f"{to_html(self.to_blocks())}<ol>{cited}</ol>{warnings}"
 
     def __str__(self) -> str:
-        """Return the text and where each citation stands."""
+        """Return the text, where each citation stands, and the warnings."""
         places = dict.fromkeys(f"[{cited.number}] {cited.place}" for cited in self.citations)
-        return "\n".join([self.text, *([""] if places else []), *places])
+        notes = [*places, *(f"Warning: {warning}" for warning in self.warnings)]
+        return "\n".join([self.text, *([""] if notes else []), *notes])
 
 
 def weigh_evidence(spans: Sequence[Span]) -> float:

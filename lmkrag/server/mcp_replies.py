@@ -61,6 +61,7 @@ class AnswerWithQuotations(BaseModel):
     confidence: float | None
     missing: list[str] = Field(description="Codes, numbers and names of the question that no passage has.")
     citations: list[Quotation]
+    warnings: list[str] = Field(description="What did not hold when the answer was checked; tell the user.")
 
 
 class Checks(BaseModel):

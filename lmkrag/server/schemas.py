@@ -17,6 +17,9 @@ MAX_QUERY = 10_000
 MAX_HISTORY = 20
 """Exchanges before a question."""
 
+MAX_CITATIONS = 200
+"""Citations of the answer before a question."""
+
 MAX_BATCH = 64
 """Questions of one request."""
 
@@ -80,7 +83,9 @@ class AskBody(AskFields):  # type: ignore[misc]
         [], max_length=MAX_HISTORY, description="Questions and answers before this one, oldest first."
     )
     citations: list[PriorCitation] = Field(
-        [], max_length=200, description="Citations of the last answer of the history: it is not made again then."
+        [],
+        max_length=MAX_CITATIONS,
+        description="Citations of the last answer of the history: it is not made again then.",
     )
     stream: StrictBool = Field(False, description="Answer as server-sent events: spans, text, ..., answer (or error).")
     blocks: WithBlocks = False

@@ -462,6 +462,13 @@ def writable_page(serve, built_index, tmp_path_factory):
         yield running
 
 
+def test_warnings_of_an_answer_are_seen(page, serve, built_index, careless_model, tmp_path):
+    with serve(tmp_path, *careless_model.options, "--index", f"demo={built_index}", OPENAI_API_KEY="none") as running:
+        ask(page, running.url, MARKDOWN)
+        warnings = page.locator(".answer .problem").all_inner_texts()
+    assert warnings == [f"Warning: {warning}" for warning in careless_model.warnings]
+
+
 def test_documents_of_two_writable_indexes_begin_with_their_files(page, serve, built_index, tmp_path):
     shutil.copytree(built_index, tmp_path / "one")
     shutil.copytree(built_index, tmp_path / "two")

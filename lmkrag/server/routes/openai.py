@@ -17,7 +17,7 @@ from lmkrag.results import Answer
 from lmkrag.server.asking import Event, Evidence, answer, find_evidence, stream_events
 from lmkrag.server.indexes import ServedIndex
 from lmkrag.server.problems import Problem
-from lmkrag.server.schemas import MAX_QUERY
+from lmkrag.server.schemas import MAX_CITATIONS, MAX_QUERY, PriorCitation
 from lmkrag.server.service import TheService
 
 router = APIRouter(prefix="/v1", tags=["OpenAI"])
@@ -53,6 +53,9 @@ class ChatBody(BaseModel):
     model: str = Field(max_length=200)
     messages: list[Message] = Field(min_length=1, max_length=_MAX_MESSAGES)
     stream: StrictBool = False
+    citations: list[PriorCitation] = Field(
+        [], max_length=MAX_CITATIONS, description="Those of the last answer: it is not made again for a follow-up then."
+    )
 
 
 @router.get("/models")
@@ -71,7 +74,7 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
     """Answer the last question of a conversation from an index's documents; earlier messages explain it."""
     index = service.indexes.find(body.model)
     history, question = read_conversation(body.messages)
-    evidence = await find_evidence(index, service.reader, question, {}, history=history)
+    evidence = await find_evidence(index, service.reader, question, {}, history=history, citations=body.citations)
     base = str(request.base_url)
     reply = {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": index.name}
     if body.stream:
@@ -84,7 +87,13 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
         "object": "chat.completion",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
         "usage": await index.run(lambda engine: _count_usage(engine, question, said.text)),
+        **_describe_checks(said),
     }
+
+
+def _describe_checks(answer: Answer) -> dict[str, Any]:
+    """Return what OpenAI's replies have no place for: exact citations, and what did not hold when they were checked."""
+    return {"citations": [citation.to_dict() for citation in answer.citations], "warnings": list(answer.warnings)}
 
 
 def _count_usage(engine: Engine, question: str, text: str) -> dict[str, int]:
@@ -109,7 +118,8 @@ async def _chunks(index: ServedIndex, evidence: Evidence, base: str, reply: dict
         async for piece in stream:
             yield chunk({"content": piece})
         said = await stream.answer()
-        yield chunk({"content": "", "annotations": _annotate(said, index, base)})
+        name, annotated = chunk({"content": "", "annotations": _annotate(said, index, base)})
+        yield name, annotated | _describe_checks(said)
         yield chunk({}, "stop")
         yield "", "[DONE]"
     except LmkragError as error:
