@@ -62,8 +62,8 @@ class Span:
     derived: ClassVar = ("place", "url", "section", "weak")  # of its JSON, beside the fields
 
     def __str__(self) -> str:
-        """Return where it is, what it stands under and its text."""
-        return "\n".join(filter(None, (f"{self.place}  {self.section}".strip(), self.text)))
+        """Return where it is, what it stands under, the header of its table and its text."""
+        return "\n".join(filter(None, (f"{self.place}  {self.section}".strip(), self.header, self.text)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields, ``place``, ``url``, ``section`` and ``weak`` as JSON has them."""

@@ -3,11 +3,11 @@
 from dataclasses import MISSING, fields
 from typing import Annotated, Any, Literal, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model, model_validator
 
 from lmkrag.results import Answer, Span
 from lmkrag.search.checking import CitationCheck
-from lmkrag.search.request import AskOptions, SearchOptions, to_pydantic
+from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_pydantic
 from lmkrag.serialization import CitationRecord
 from lmkrag.types import MAX_DOC_ID, DocumentInfo, SentenceScore
 
@@ -31,6 +31,13 @@ IndexName = Annotated[
 
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            refuse_unknown(given, cls.model_fields)
+        return given
 
     def options(self) -> dict[str, Any]:
         """Return the options of a search that this asks for."""
