@@ -260,8 +260,14 @@ class Answer:
             return link_citations(parse_blocks(self.text, kind="markdown"), numbers)
         nodes: list[Node] = []
         if self.short:
-            words = "; ".join(" ".join(short.text.split()) for short in self.short)
-            nodes.append(element("p", element("strong", text_node(words))))
+            shown = element("strong")
+            for number, short in enumerate(self.short):
+                words = " ".join(short.text.split())
+                parsed = parse_blocks(words, kind=self.spans[short.number - 1].kind)
+                inline = [node["tag"] for node in parsed] == ["p"]
+                separator = [text_node("; ")] if number else []
+                shown["children"] += [*separator, *(parsed[0]["children"] if inline else [text_node(words)])]
+            nodes.append(element("p", shown))
         elif not self.found:
             nodes.append(element("p", text_node(self.text.partition("\n\n")[0])))
         for passage in self.quotes:
