@@ -288,10 +288,20 @@ class CheckReply(BaseModel):
     citations: list[CitationCheck]
 
 
+class SummaryModel(BaseModel):
+    """A document in a line."""
+
+    doc_id: str
+    title: str
+    kind: str
+    summary: str = Field(description="Its first sentence, or the columns of its table; empty where there is neither.")
+
+
 class ExamplesReply(BaseModel):
-    """Questions or topics to begin with."""
+    """Questions to begin with, and the first documents."""
 
     questions: list[str]
+    documents: list[SummaryModel]
 
 
 class LoginBody(_Request):
