@@ -10,7 +10,7 @@ from lmkrag.readers.base import AnswerStream, Exchange, LanguageModelReader, Rea
 from lmkrag.readers.extractive import is_greeting
 from lmkrag.remote import RemoteEngine
 from lmkrag.results import Answer
-from lmkrag.search.request import AskOptions, SearchRequest
+from lmkrag.search.request import AskOptions, SearchRequest, show_options
 
 _REMEMBERED = 6  # exchanges a follow-up is rewritten from
 _SHORT = 3  # words of a question that leaves something out
@@ -83,6 +83,7 @@ class Conversation:
     >>> conversation.ask("And for how long?").text  # doctest: +SKIP
     """
 
+    @show_options(AskOptions)
     def __init__(
         self, engine: Engine | RemoteEngine, *, reader: Reader | None = None, **options: Unpack[AskOptions]
     ) -> None:

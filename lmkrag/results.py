@@ -65,8 +65,8 @@ class Span:
     derived: ClassVar = ("place", "url", "section", "weak")  # of its JSON, beside the fields
 
     def __str__(self) -> str:
-        """Return where it is, what it stands under and its text."""
-        return "\n".join(filter(None, (f"{self.place}  {self.section}".strip(), self.text)))
+        """Return where it is, what it stands under, the header of its table and its text."""
+        return "\n".join(filter(None, (f"{self.place}  {self.section}".strip(), self.header, self.text)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields, ``place``, ``url``, ``section`` and ``weak`` as JSON has them."""
@@ -269,8 +269,14 @@ class Answer:
             return link_citations(parse_blocks(self.text, kind="markdown"), numbers)
         nodes: list[Node] = []
         if self.short:
-            words = "; ".join(" ".join(short.text.split()) for short in self.short)
-            nodes.append(element("p", element("strong", text_node(words))))
+            shown = element("strong")
+            for number, short in enumerate(self.short):
+                words = " ".join(short.text.split())
+                parsed = parse_blocks(words, kind=self.spans[short.number - 1].kind)
+                inline = [node["tag"] for node in parsed] == ["p"]
+                separator = [text_node("; ")] if number else []
+                shown["children"] += [*separator, *(parsed[0]["children"] if inline else [text_node(words)])]
+            nodes.append(element("p", shown))
         elif self.label != "strong":
             nodes.append(element("p", text_node(self.text.partition("\n\n")[0])))
         for passage in self.quotes:
@@ -287,17 +293,19 @@ class Answer:
         return nodes
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the answer, and the place of each citation."""
+        """Return what a notebook shows: the answer, the place of each citation, and the warnings."""
         from lmkrag.rendering.html import to_html
 
         places = {citation.number: citation.place for citation in self.citations}
         cited = "".join(f"<li value={number}>{escape(place)}</li>" for number, place in places.items())
-        return f"{to_html(self.to_blocks())}<ol>{cited}</ol>"
+        warnings = "".join(f"<p>Warning: {escape(warning)}</p>" for warning in self.warnings)
+        return f"{to_html(self.to_blocks())}<ol>{cited}</ol>{warnings}"
 
     def __str__(self) -> str:
-        """Return the text and where each citation stands."""
+        """Return the text, where each citation stands, and the warnings."""
         places = dict.fromkeys(f"[{cited.number}] {cited.place}" for cited in self.citations)
-        return "\n".join([self.text, *([""] if places else []), *places])
+        notes = [*places, *(f"Warning: {warning}" for warning in self.warnings)]
+        return "\n".join([self.text, *([""] if notes else []), *notes])
 
 
 def weigh_evidence(spans: Sequence[Span]) -> float:

@@ -12,9 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lmkrag import Document, Engine, RemoteEngine
+from lmkrag.conversation import Conversation
 from lmkrag.errors import IndexCorrupt, UsageError
 from lmkrag.index import catalog
 from lmkrag.ingest.repair import repair_index
+from lmkrag.integrations import langchain, llama_index
 from lmkrag.json_values import MAX_DEPTH, replace_surrogates, to_json_value
 from lmkrag.serialization import answer_to_json, to_json
 
@@ -281,6 +283,23 @@ def test_options_are_in_the_signatures(kind):
     assert {"query", "top_k", "level", "filter", "explain"} <= set(shown)
     assert shown["mode"].default == "hybrid"
     assert "context_tokens" in inspect.signature(kind.ask).parameters
+
+
+@pytest.mark.parametrize("kind", [llama_index.LandmarkRetriever, langchain.LandmarkRetriever, Conversation])
+def test_options_are_in_the_signatures_of_what_takes_an_engine(kind):
+    shown = inspect.signature(kind).parameters
+    assert {"engine", "mode", "filter", "rerank"} <= set(shown)
+    assert shown["mode"].default == "hybrid"
+
+
+def test_a_notebook_completes_options(engine):
+    from IPython.core.completer import IPCompleter, provisionalcompleter
+
+    completer = IPCompleter(namespace={"engine": engine})
+    for call, option in (("search('leave', le", "level="), ("ask('leave', cont", "context_tokens=")):
+        with provisionalcompleter():
+            code = f"engine.{call}"
+            assert option in [completion.text for completion in completer.completions(code, len(code))]
 
 
 def test_spans_and_answers_print_and_become_dictionaries(engine):

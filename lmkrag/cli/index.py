@@ -155,29 +155,27 @@ def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool)
 @contextmanager
 def following_progress(*, as_json: bool = False) -> "Iterator[Progress]":
     """Show on a terminal, or also as JSON, how far encoding is; an interruption says how to go on, and exits."""
-    from rich.progress import DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
+    from lmkrag.ingest.report import show_progress
 
-    with output.progress_bar(DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as bar:
-        task = bar.add_task("looking for changes", total=None)
-        reported = time.monotonic()
+    reported = time.monotonic()
+    try:
+        with show_progress() as show:
 
-        def progress(name: str, done: int, total: int) -> None:
-            nonlocal reported
-            if bar.disable and time.monotonic() - reported >= _INTERVAL:
-                reported = time.monotonic()
-                share = f"{done / total:.0%}" if total else f"{done / 1e6:,.1f} MB"
-                click.echo(f"{share} indexed, now {output.one_line(name)}", err=True)
-            if as_json:
-                output.print_json({"file": output.one_line(name), "done": done, "total": total})
-            bar.update(task, description=output.one_line(name)[-30:], completed=done, total=total or None)
+            def progress(name: str, done: int, total: int) -> None:
+                nonlocal reported
+                if show is not None:
+                    show(name, done, total)
+                elif time.monotonic() - reported >= _INTERVAL:
+                    reported = time.monotonic()
+                    share = f"{done / total:.0%}" if total else f"{done / 1e6:,.1f} MB"
+                    click.echo(f"{share} indexed, now {output.one_line(name)}", err=True)
+                if as_json:
+                    output.print_json({"file": output.one_line(name), "done": done, "total": total})
 
-        try:
             yield progress
-        except KeyboardInterrupt:
-            bar.stop()
-            message = "lmkrag: interrupted; documents that were whole are indexed, run the same again to go on"
-            click.echo(message, err=True)
-            sys.exit(130)
+    except KeyboardInterrupt:
+        click.echo("lmkrag: interrupted; documents that were whole are indexed, run the same again to go on", err=True)
+        sys.exit(130)
 
 
 def explain_report(report: IndexReport, index_path: str) -> None:

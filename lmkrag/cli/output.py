@@ -19,9 +19,6 @@ from lmkrag.json_values import replace_surrogates
 from lmkrag.search.request import find_options, option_of
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as ProgressBar
-    from rich.progress import ProgressColumn
-
     from lmkrag.engine import Engine
     from lmkrag.remote import RemoteEngine
 
@@ -154,24 +151,6 @@ def search_options(*names: str) -> Callable[[Command], Command]:
     """Add the options that every search has, and some that only some have."""
     add = to_click("top_k", "mode", "filter", "per_document", "rerank", "rerank_timeout_ms", *names)
     return lambda command: add(rerank_model_option(command))
-
-
-def progress_bar(*columns: "ProgressColumn") -> "ProgressBar":
-    """Return a progress bar with some columns; where standard error is no terminal, it shows nothing."""
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn
-    from rich.progress import Progress as ProgressBar
-
-    return ProgressBar(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        *columns,
-        console=Console(stderr=True),
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-        disable=not sys.stderr.isatty(),
-    )
 
 
 def join_words(words: tuple[str, ...]) -> str:

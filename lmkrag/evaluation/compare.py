@@ -114,7 +114,7 @@ def _ours(system: str, dataset: Dataset, queries: list[Query], path: Path, optio
     reranking: Any = {"rerank": False} if name == "off" else {"reranker": name or None}
     store, encoder = open_index(path, create=True, encoder=options.encoder)
     with Engine(store, encoder, weights=options.weights, **reranking) as engine:
-        engine.add(dataset.documents)
+        engine.add(dataset.documents, progress=False)
         pieces = _search(engine, dataset, queries, options.level, options)
         units = _search(engine, dataset, queries, "sentence", options)
     sentences: dict[str, list[Piece]] = {}

@@ -1,9 +1,12 @@
 """What a run of ingestion has done so far, how far it has come, and the documents on their way."""
 
 import logging
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from lmkrag.index.catalog import DocumentRow, SkippedFile
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
@@ -15,6 +18,8 @@ from lmkrag.types import Document, IndexReport, Skipped
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of the document that is being encoded, bytes done, and bytes in all, 0 if that is unknown."""
+
+_QUIET = 1.0  # seconds that a run may take before a notebook shows a line of it
 
 _logger = logging.getLogger(__name__)
 
@@ -46,6 +51,58 @@ class SourceDocument:
     def share(self) -> float:
         """How much of it is encoded, from 0 to 1."""
         return self.sentences.length / max(1, len(self.text))
+
+
+@contextmanager
+def show_progress() -> Iterator[Progress | None]:
+    """Give what shows how far a run is: a bar on a terminal, a line in a notebook; None where nobody looks."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if hasattr(shell, "kernel"):
+        yield _show_line()
+    elif sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+        from rich.progress import Progress as ProgressBar
+
+        name = TextColumn("{task.description}", markup=False)
+        columns = name, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+        console = Console(stderr=True)
+        with ProgressBar(
+            *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+        ) as bar:
+            task = bar.add_task("looking for changes", total=None)
+
+            def update(name: str, done: int, total: int) -> None:
+                shown = "".join(filter(str.isprintable, name))[-30:]
+                bar.update(task, description=shown, completed=done, total=total or None)
+
+            yield update
+    else:
+        yield None
+
+
+def _show_line() -> Progress:
+    """Show a line in a notebook, once a run takes a while."""
+    from IPython import display as ipython  # it has no types
+
+    show: Any = ipython.display
+    handle: Any = None
+    due = time.monotonic() + _QUIET
+
+    def update(name: str, done: int, total: int) -> None:
+        nonlocal handle, due
+        ended = done == total
+        if time.monotonic() < due and not (handle and ended):
+            return
+        due = time.monotonic() + _QUIET / 5
+        share = f"{done / total:.0%}" if total else f"{done / 1e6:,.1f} MB"
+        line = {"text/plain": f"indexed {share}" + ("" if ended else f", now {name}")}
+        if handle is None:
+            handle = show(line, raw=True, display_id=True)
+        else:
+            handle.update(line, raw=True)
+
+    return update
 
 
 class Run:

@@ -20,7 +20,7 @@ from lmkrag.readers.extractive import find_missing
 from lmkrag.results import Span
 from lmkrag.search.filters import explain_filter
 from lmkrag.search.outline import outline
-from lmkrag.search.request import DEFAULT_CONTEXT, SearchOptions, find_options, option_of, to_pydantic
+from lmkrag.search.request import DEFAULT_CONTEXT, SearchOptions, find_options, option_of, refuse_unknown, to_pydantic
 from lmkrag.serialization import answer_to_json
 from lmkrag.server import mcp_replies as replies
 from lmkrag.server.asking import answer, find_evidence
@@ -62,6 +62,16 @@ class _DocumentServer(MCPServer[Any]):
     def __init__(self, indexes: ServedIndexes, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._indexes = indexes
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
+        """Call a tool; arguments that it does not have are refused with a hint."""
+        for tool in await self.list_tools():
+            if tool.name == name:
+                try:
+                    refuse_unknown(arguments, tool.input_schema["properties"])
+                except UsageError as error:
+                    raise ToolError(str(error)) from error
+        return await super().call_tool(name, arguments, *context)
 
     async def list_resources(self) -> list[Resource]:
         """Return the documents of every index, 200 at most."""

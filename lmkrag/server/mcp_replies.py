@@ -61,6 +61,7 @@ class AnswerWithQuotations(BaseModel):
     confidence: float | None
     label: str = Field(description="strong, fair or weak: how probable it is that the citations answer.")
     citations: list[Quotation]
+    warnings: list[str] = Field(description="What did not hold when the answer was checked; tell the user.")
 
 
 class Checks(BaseModel):

@@ -97,7 +97,10 @@ def handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        details = [{"loc": list(map(str, item["loc"])), "msg": item["msg"]} for item in error.errors()]
+        details = [
+            {"loc": list(map(str, item["loc"])), "msg": item["msg"].removeprefix("Value error, ")}
+            for item in error.errors()
+        ]
         unreadable = any(item["type"] == "json_invalid" for item in error.errors())
         detail = "; ".join(f"{'.'.join(item['loc'][1:]) or 'body'}: {item['msg']}" for item in details[:5])
         kind = request.headers.get("content-type", "none")

@@ -3,12 +3,12 @@
 from dataclasses import MISSING, fields
 from typing import Annotated, Any, Literal, Self, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model, model_validator
 
 from lmkrag.engine import Engine
 from lmkrag.results import Answer, Span
 from lmkrag.search.checking import CitationCheck
-from lmkrag.search.request import AskOptions, SearchOptions, to_pydantic
+from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_pydantic
 from lmkrag.serialization import CitationRecord
 from lmkrag.types import MAX_DOC_ID, DocumentInfo, SentenceScore
 
@@ -17,6 +17,9 @@ MAX_QUERY = 10_000
 
 MAX_HISTORY = 20
 """Exchanges before a question."""
+
+MAX_CITATIONS = 200
+"""Citations of the answer before a question."""
 
 MAX_BATCH = 64
 """Questions of one request."""
@@ -30,9 +33,18 @@ IndexName = Annotated[
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            refuse_unknown(given, cls.model_fields)
+        return given
+
     def options(self) -> dict[str, Any]:
         """Return the options of a search that this asks for."""
-        return self.model_dump(exclude={"query", "queries", "question", "index", "stream", "history", "blocks"})
+        return self.model_dump(
+            exclude={"query", "queries", "question", "index", "stream", "history", "citations", "blocks"}
+        )
 
 
 WithBlocks = Annotated[StrictBool, Field(description="Also return what is shown of each text, as a tree of elements.")]
@@ -70,6 +82,9 @@ class AskBody(AskFields):  # type: ignore[misc]
     explain: StrictBool = Field(False, description="Explain why each passage was found.")
     history: list[tuple[Question, str]] = Field(
         [], max_length=MAX_HISTORY, description="Questions and answers before this one, oldest first."
+    )
+    citations: list[dict[str, Any]] = Field(
+        [], max_length=200, description="Citations of the last answer. A client may send them; its text is enough."
     )
     stream: StrictBool = Field(False, description="Answer as server-sent events: spans, text, ..., answer (or error).")
     blocks: WithBlocks = False
@@ -286,10 +301,20 @@ class CheckReply(BaseModel):
     citations: list[CitationCheck]
 
 
+class SummaryModel(BaseModel):
+    """A document in a line."""
+
+    doc_id: str
+    title: str
+    kind: str
+    summary: str = Field(description="Its first sentence, or the columns of its table; empty where there is neither.")
+
+
 class ExamplesReply(BaseModel):
-    """Questions or topics to begin with."""
+    """Questions to begin with, and the first documents."""
 
     questions: list[str]
+    documents: list[SummaryModel]
 
 
 class LoginBody(_Request):

@@ -103,7 +103,7 @@ def _mine(settings: MiningSettings, chosen: RerankerSet) -> Iterator[MinedQuesti
     index = settings.resolve(settings.out) / "indexes" / chosen.path
     log.info("set %s: indexing %d documents of %d characters", chosen.path, len(documents), characters)
     with Engine.open(index, create=True, encoder=LandmarkEncoder.load(settings.base, overlap=0.0)) as engine:
-        engine.add(documents)
+        engine.add(documents, progress=False)
     known = {document.doc_id for document in documents}
     queries = [query for query in dataset.queries if query.spans and query.doc_id in known]
     queries = [queries[number] for number in rng.permutation(len(queries))[: chosen.questions]]

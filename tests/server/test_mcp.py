@@ -104,6 +104,8 @@ async def test_in_process(make, corpus):
         ("search", {"query": ""}, "at least 1 character"),
         ("search", {"query": "x", "top_k": 1000}, "top_k must be at most 50, not 1000"),
         ("read_document", {"doc_id": "glass-rivr.txt"}, "did you mean 'glass-river.txt'?"),
+        ("search", {"query": "x", "k": 1}, "no option 'k': use top_k"),
+        ("ask", {"query": "x"}, "no option 'query': use question"),
         ("add_document", {"doc_id": "x", "text": "y"}, "add_document"),
     ],
 )

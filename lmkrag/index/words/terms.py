@@ -141,6 +141,12 @@ def query_variants(query: str, languages: Iterable[str] = ()) -> list[tuple[int,
     return list(dict.fromkeys(variants))
 
 
+def hash_content(text: str) -> set[int]:
+    """Return the hashes of the words of a text, function words left out; of scripts without spaces those of groups."""
+    words = drop_stop_words([word for word in _terms(text, ENGLISH) if not _CJK.fullmatch(word)])
+    return {_hash_word(word, ENGLISH) for word in words}
+
+
 def find_words(text: str, words: Iterable[int], languages: Iterable[str] = ()) -> list[tuple[int, int]]:
     """Return where words of a text stand, ``(start, end)``, whose hashes are among some, by their stems."""
     hashes, languages = set(words), (ENGLISH, *languages)

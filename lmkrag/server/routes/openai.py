@@ -85,7 +85,13 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
         "object": "chat.completion",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
         "usage": {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},
+        **_describe_checks(said),
     }
+
+
+def _describe_checks(answer: Answer) -> dict[str, Any]:
+    """Return what OpenAI's replies have no place for: exact citations, and what did not hold when they were checked."""
+    return {"citations": [citation.to_dict() for citation in answer.citations], "warnings": list(answer.warnings)}
 
 
 def _count_tokens(engine: Engine, *texts: str) -> list[int]:
@@ -103,7 +109,8 @@ async def _chunks(index: ServedIndex, evidence: Evidence, base: str, reply: dict
         async for piece in stream:
             yield chunk({"content": piece})
         said = await stream.answer()
-        yield chunk({"content": "", "annotations": _annotate(said, index, base)})
+        name, annotated = chunk({"content": "", "annotations": _annotate(said, index, base)})
+        yield name, annotated | _describe_checks(said)
         yield chunk({}, "stop")
         yield "", "[DONE]"
     except LmkragError as error:

@@ -101,7 +101,7 @@ function Reply({ asked, link, retry }) {
       ${!answer.found && !perhaps && answer.spans.length > 0 && html`<p class="quiet">Other words may find more.</p>`}
     </div>
     <${Sources} answer=${answer} link=${link} />
-    ${answer.warnings.map((warning) => html`<p class="quiet">${warning}</p>`)}`;
+    ${answer.warnings.map((warning) => html`<p class="problem" role="status">Warning: ${warning}</p>`)}`;
 }
 
 function Passage({ span, number, link, onlyHere }) {
