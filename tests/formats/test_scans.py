@@ -98,7 +98,7 @@ def test_scans_attached_to_mail_are_read(scan, cache, tmp_path):
 
 def test_without_the_extra_a_scan_says_what_to_install(scan, monkeypatch, tmp_path):
     monkeypatch.setattr(pdf, "is_installed", lambda: False)
-    with pytest.raises(DocumentError, match=r"1 scanned page without a text layer: pip install 'lmkrag\[ocr\]'"):
+    with pytest.raises(DocumentError, match=r"1 page without a text layer: pip install 'lmkrag\[ocr\]'"):
         load_document(scan, "ferry.pdf")
     monkeypatch.setattr("lmkrag.formats.load.is_installed", lambda: False)
     draw(TEXT).save(tmp_path / "note.png")
