@@ -1,6 +1,7 @@
 """What every format gives back, and what formats that are zip archives share."""
 
 import io
+import re
 import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -40,7 +41,11 @@ class Loaded:
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 """How a compound file begins: one of Office before 2007, or an encrypted one of today."""
 
+SOFT_HYPHEN = "\u00ad"
+"""Where a word may be divided: not shown but at the end of a line."""
+
 _GAP = "\n\n"
+_EXPONENT = re.compile(r"[−–+-]?\d")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 MATH_TEXT = f"{_MATH}t"
 """The element of Office that has the text of an equation."""
@@ -59,6 +64,15 @@ def check_office_file(data: bytes, what: str, suffix: str) -> None:
     open_archive(data, what).close()
 
 
+def mark_raised(before: str, text: str) -> str:
+    """Return a text in superscript with ``^`` where it is an exponent or the number of a note, not to be read as 106.
+
+    >>> [mark_raised("10", "6"), mark_raised("10", "-4"), mark_raised("the 4", "th"), mark_raised("see ", "3")]
+    ['^6', '^-4', 'th', '3']
+    """
+    return f"^{text}" if _EXPONENT.match(text) and before and not before[-1].isspace() else text
+
+
 def read_run(run: Any) -> str:
     """Return the text of a run of Office: of an equation, with the signs of powers, indices and fractions.
 
@@ -66,7 +80,7 @@ def read_run(run: Any) -> str:
         run: an element that has text, such as ``w:r``, ``a:t`` or ``m:t``.
     """
     if run.tag != MATH_TEXT:
-        return str(run.text or "")
+        return str(run.text or "").replace(SOFT_HYPHEN, "")
     part = next(run.iterancestors(*_MATH_SIGNS), None)
     sign = _MATH_SIGNS[part.tag] if part is not None and next(part.iter(MATH_TEXT)) is run else ""
     return sign + (run.text or "")

@@ -15,13 +15,14 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import qn
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import MATH_TEXT, Loaded, check_office_file, read_run, table_row
+from lmkrag.formats.base import MATH_TEXT, Loaded, check_office_file, mark_raised, read_run, table_row
 from lmkrag.formats.drawings import read_drawings
 from lmkrag.formats.word_numbers import WordNumbers, format_ordinal
 
 _PARAGRAPH, _TABLE, _RUN = qn("w:p"), qn("w:tbl"), qn("w:r")
 _WRAPPERS = tuple(map(qn, ("w:sdt", "w:sdtContent", "w:ins", "w:moveTo", "w:customXml", "w:smartTag")))
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"  # the same once more, for old Word
+_RAISED = f"{qn('w:rPr')}/{qn('w:vertAlign')}[@{qn('w:val')}='superscript']"
 _NOT_READ = (qn("w:moveFrom"), _FALLBACK)
 _NOTES = (
     (qn("w:footnoteReference"), RELATIONSHIP_TYPE.FOOTNOTES, "decimal"),
@@ -166,4 +167,8 @@ def _text(paragraph: Any) -> str:
     """The text of a paragraph, nothing of what is not shown."""
     if any(one.tag in _NOT_READ for one in paragraph.iterancestors()):
         return ""
-    return "".join(map(read_run, _inside(paragraph, _RUN, MATH_TEXT))).strip()
+    text = ""
+    for run in _inside(paragraph, _RUN, MATH_TEXT):
+        raised = run.find(_RAISED) is not None
+        text += mark_raised(text, read_run(run)) if raised else read_run(run)
+    return text.strip()

@@ -4,7 +4,7 @@ import re
 
 from lxml import etree
 
-from lmkrag.formats.base import table_row
+from lmkrag.formats.base import mark_raised, table_row
 from lmkrag.formats.mathml import read_math
 from lmkrag.formats.word_numbers import format_ordinal
 
@@ -118,16 +118,22 @@ class _Renderer:
         self._lines = [_Lines()]  # the page, and inside it cells and preformatted text
         self._preformatted = 0
         self._cells = 0
+        self._raised = False  # is the next text in superscript?
         self._lists: list[tuple[str, int]] = []  # the format of each, and the number of its last item
         self._tables: list[_Table | None] = []  # None for a table that lays out a page
 
     def write(self, text: str | None) -> None:
         if text:
             shown = text.translate(_NOT_SHOWN)
+            if self._raised and not shown.isspace():
+                before = self._lines[-1].parts
+                shown, self._raised = mark_raised(before[-1] if before else "", shown), False
             self._lines[-1].write(shown if self._preformatted else _SPACE.sub(" ", shown))
 
     def open(self, element: etree._Element) -> None:
         tag, lines = element.tag, self._lines[-1]
+        if tag == "sup" or "vertical-align:super" in element.get("style", "").replace(" ", ""):
+            self._raised = True
         if tag in ("ol", "ul"):
             lines.end(1 if self._lists else 2)
             kind = _FORMATS.get(element.get("type", ""), "decimal") if tag == "ol" else ""
@@ -155,7 +161,7 @@ class _Renderer:
                 self._tables.append(_Table() if _holds_data(element) else None)
 
     def close(self, element: etree._Element) -> None:
-        tag = element.tag
+        tag, self._raised = element.tag, False
         if tag == "pre" and self._preformatted:
             self._preformatted -= 1
             self._end_preformatted(self._lines.pop().text().strip("\n"))

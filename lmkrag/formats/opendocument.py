@@ -1,5 +1,6 @@
 """OpenDocument texts, workbooks and presentations, by lxml."""
 
+import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -7,18 +8,19 @@ from collections.abc import Iterable, Iterator
 from lxml import etree
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded, join_pages, open_archive, table_row
+from lmkrag.formats.base import SOFT_HYPHEN, Loaded, join_pages, mark_raised, open_archive, table_row
 from lmkrag.formats.mathml import read_math
 from lmkrag.formats.tabular import table_lines
 
 _OASIS = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
-_NAMES = ("drawing", "office", "presentation", "table", "text")
-_DRAW, _OFFICE, _PRESENTATION, _TABLE, _TEXT = (_OASIS % name for name in _NAMES)
+_NAMES = ("drawing", "office", "presentation", "style", "table", "text")
+_DRAW, _OFFICE, _PRESENTATION, _STYLE, _TABLE, _TEXT = (_OASIS % name for name in _NAMES)
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _HEADING, _PARAGRAPH, _NOTE, _COMMENT = f"{_TEXT}h", f"{_TEXT}p", f"{_TEXT}note", f"{_OFFICE}annotation"
 _SPACES = (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
 _NO_TEXT = (f"{_TEXT}sequence-decls", f"{_TEXT}tracked-changes", f"{_OFFICE}forms")
+_SUPERSCRIPT = re.compile(r"super|[1-9]\d*%")
 _MOST_REPEATED = 10_000  # rows or columns that one element of a workbook stands for
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
 
@@ -34,6 +36,7 @@ def read(data: bytes, name: str) -> Loaded:
         try:
             content = etree.fromstring(archive.read("content.xml"), _PARSER)
             _insert_equations(content, archive)
+            _mark_raised_spans(content)
             about = etree.fromstring(archive.read("meta.xml"), _PARSER) if "meta.xml" in archive.namelist() else None
         except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, etree.XMLSyntaxError, RuntimeError) as error:
             raise DocumentError(f"broken OpenDocument file ({error})") from error
@@ -65,6 +68,18 @@ def _insert_equations(content: etree._Element, archive: zipfile.ZipFile) -> None
         shown = etree.Element(f"{_TEXT}span" if is_inline else _PARAGRAPH)
         shown.text, shown.tail = read_math(root), frame.tail
         frame.getparent().replace(frame, shown)
+
+
+def _mark_raised_spans(content: etree._Element) -> None:
+    """Put a sign before exponents and numbers of notes: spans whose style is a superscript."""
+    raised = set()
+    for properties in content.iter(f"{_STYLE}text-properties"):
+        style = properties.getparent()
+        if style is not None and _SUPERSCRIPT.match(properties.get(f"{_STYLE}text-position", "")):
+            raised.add(style.get(f"{_STYLE}name"))
+    for span in content.iter(f"{_TEXT}span") if raised else ():
+        if span.get(f"{_TEXT}style-name") in raised and span.text:
+            span.text = mark_raised("".join(span.xpath("preceding::text()[1]")), span.text)
 
 
 def _join(blocks: Iterable[str]) -> str:
@@ -128,7 +143,7 @@ def _read(node: etree._Element) -> list[str]:
 
 def _text(node: etree._Element) -> str:
     """The text of an element on one line, without what is anchored in it."""
-    return " ".join("".join(_pieces(node)).split())
+    return " ".join("".join(_pieces(node)).replace(SOFT_HYPHEN, "").split())
 
 
 def _pieces(node: etree._Element) -> Iterator[str]:

@@ -16,6 +16,7 @@ from typing import Any
 
 import pypdfium2.raw as raw
 
+from lmkrag.formats.base import SOFT_HYPHEN
 from lmkrag.formats.columns import Box, Source, mark_columns
 
 _DIVISION = re.compile("(?:[-\u00ad\u2010]\r\n|[\ufffe\x02])")
@@ -26,7 +27,7 @@ _COMPOUNDS = frozenset(
     ["all", "cross", "full", "half", "high", "long", "low", "non", "part", "self", "short", "so", "well"]
 )
 _LINE_END = re.compile(r"[ \t]*\r\n[ \t]*")
-_UNSEEN = re.compile("[\0\u200b\ufeff]")
+_UNSEEN = re.compile("[\0\u200b\ufeff]|\u00ad(?!\r)")  # a soft hyphen in a line is shown: fonts take it for "-"
 _DIGITS = re.compile(r"(?<=[\w\n)\]}%.,;:!?\"'”’»°])[−–-]?\d+")
 _ARABIC = re.compile("[\u0621-\u06ff]{2,}")
 _RAISED, _SMALLER = 0.15, 0.85  # of the height of the line: where an exponent begins, and its own height at most
@@ -158,7 +159,9 @@ class PageText:
 
     def _edits(self) -> Iterator[_Edit]:
         yield from self._drop_outside()
-        yield from ((*match.span(), "", None) for match in _UNSEEN.finditer(self._raw))
+        yield from (
+            (*match.span(), "-" if match[0] == SOFT_HYPHEN else "", None) for match in _UNSEEN.finditer(self._raw)
+        )
         yield from self._join_words()
         lines = [*self._join_lines()]
         yield from lines

@@ -5,9 +5,10 @@ import re
 from striprtf.striprtf import rtf_to_text
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded, table_row
+from lmkrag.formats.base import SOFT_HYPHEN, Loaded, table_row
 
 _FOOTNOTE = re.compile(rb"\{(?:\\\*)?\\footnote\b")  # striprtf leaves them out
+_RAISED = re.compile(rb"\\super(?:\\[a-z]+-?\d*)* (?=-?\d)")
 _TITLE = re.compile(rb"\{\\title ([^{}\\]+)\}")
 
 
@@ -16,7 +17,8 @@ def read(data: bytes, name: str) -> Loaded:
     if not data.lstrip().startswith(b"{\\rtf"):
         raise DocumentError("content is not RTF")
     try:
-        text = rtf_to_text(_FOOTNOTE.sub(b"{ ", data).decode("latin-1"), errors="replace")
+        marked = _RAISED.sub(rb"\g<0>^", _FOOTNOTE.sub(b"{ ", data))
+        text = rtf_to_text(marked.decode("latin-1"), errors="replace").replace(SOFT_HYPHEN, "")
     except Exception as error:  # striprtf fails in many ways at what is broken
         raise DocumentError(f"broken RTF ({type(error).__name__})") from error
     rows: list[str] = []

@@ -36,23 +36,26 @@ def read(data: bytes, name: str) -> Loaded:
 def _read_slide(slide: Any) -> Iterator[str]:
     heading = slide.shapes.title
     if heading is not None and heading.text_frame.text.strip():
-        yield "# " + " ".join(heading.text_frame.text.split())
+        yield "# " + _read_frame(heading)
     for shape in _shapes(slide.shapes):
         if heading is not None and shape.shape_id == heading.shape_id:
             continue
         if shape.has_text_frame:
-            lines = [paragraph.text.strip() for paragraph in shape.text_frame.paragraphs]
-            lines = [" ".join(line.split()) for line in lines if line]
-            if lines:
+            if lines := [line for line in map(read_paragraph, shape.element.iter(qn("a:p"))) if line]:
                 yield "\n".join(f"- {line}" for line in lines) if len(lines) > 1 else lines[0]
         elif shape.has_table:
-            rows = ([" ".join(cell.text.split()) for cell in row.cells] for row in shape.table.rows)
+            rows = ([_read_frame(cell) for cell in row.cells] for row in shape.table.rows)
             yield "\n".join(map(table_row, rows))
         else:
             yield from read_drawings(shape.element, slide.part)
     yield from _read_equations(slide)
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame.text.strip()):
         yield notes
+
+
+def _read_frame(shape: Any) -> str:
+    """The text of a shape or a cell on one line."""
+    return " ".join(read_paragraph(paragraph._p) for paragraph in shape.text_frame.paragraphs).strip()
 
 
 def _read_equations(slide: Any) -> Iterator[str]:

@@ -4,6 +4,7 @@ import logging
 import time
 from collections.abc import Callable
 
+from lmkrag.formats.scans import SCANNED
 from lmkrag.index.catalog import DocumentRow, SkippedFile
 from lmkrag.index.staged import Staged
 from lmkrag.ingest.pipeline import SourceDocument
@@ -25,6 +26,7 @@ class Run:
         self.added = self.updated = self.unchanged = self.sentences = self.characters = 0
         self.removed: list[str] = []
         self.removed_already = 0  # attachments that their files no longer have
+        self.unread_pages = self.unread_documents = 0  # pages that only OCR can read, and documents with some
         self.skipped: list[Skipped] = []
         self.touched: list[tuple[int, FileStamp]] = []  # document rows and the stamps that their files have now
         self.unreadable: list[SkippedFile] = []
@@ -65,6 +67,9 @@ class Run:
             self.sentences += len(item.sentences)
             self.characters += len(item.text)
             self.removed_already += len(item.replaces)
+            if item.document.meta.get(SCANNED) and "ocr_confidence" not in item.document.meta:
+                self.unread_pages += len(item.document.meta[SCANNED])
+                self.unread_documents += 1
 
     def _report(self, doc_id: str) -> None:
         if self._progress is not None:
@@ -72,6 +77,11 @@ class Run:
 
     def report(self) -> IndexReport:
         """Return the counts."""
+        warnings = list(self.warnings)
+        if pages := self.unread_pages:
+            counted = f"{pages} page{'s' * (pages > 1)} of {self.unread_documents} document"
+            counted += "s" * (self.unread_documents > 1)
+            warnings.append(f"{counted} without readable text: pip install 'lmkrag[ocr]' reads them")
         return IndexReport(
             added=self.added,
             updated=self.updated,
@@ -81,5 +91,5 @@ class Run:
             sentences=self.sentences,
             characters=self.characters,
             seconds=time.monotonic() - self._began,
-            warnings=tuple(self.warnings),
+            warnings=tuple(warnings),
         )
