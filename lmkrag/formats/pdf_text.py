@@ -18,6 +18,7 @@ import pypdfium2.raw as raw
 
 from lmkrag.formats.base import SOFT_HYPHEN
 from lmkrag.formats.columns import Box, Source, mark_columns
+from lmkrag.formats.titles import mark_titles
 
 _DIVISION = re.compile("(?:[-\u00ad\u2010]\r\n|[\ufffe\x02])")
 _BEFORE, _AFTER = re.compile(r"[^\W\d_]*$"), re.compile(r"([^\W\d_]*)([^\s\ufffe\x02]*)( ?)")
@@ -30,7 +31,7 @@ _LINE_END = re.compile(r"[ \t]*\r\n[ \t]*")
 _UNSEEN = re.compile("[\0\u200b\ufeff]|\u00ad(?!\r)")  # a soft hyphen in a line is shown: fonts take it for "-"
 _DIGITS = re.compile(r"(?<=[\w\n)\]}%.,;:!?\"'”’»°])[−–-]?\d+")
 _ARABIC = re.compile("[\u0621-\u06ff]{2,}")
-_RAISED, _SMALLER = 0.15, 0.85  # of the height of the line: where an exponent begins, and its own height at most
+_RAISED, _SMALLER = 0.15, 0.85  # of the size of the text: where an exponent begins, and its own size at most
 _CLOSE, _BACK = 0.12, 0.3  # of the height of a line: no space between two characters; how far one may reach back
 _BESIDE = 1.5  # the same, between a box to tick and what it is for
 _ODD = ("Cc", "Cn", "Co", "Cs")  # categories of characters that no text has
@@ -39,6 +40,7 @@ _LATIN, _VOWEL = re.compile(r"[A-Za-z]{3,}"), re.compile("[aeiouy]", re.IGNORECA
 _ENOUGH, _FEWEST_VOWELS = 40, 0.7  # words that say something; share of them that have a vowel, in any language
 _SAMPLE = 200  # characters
 _LARGE = 0.025  # of the height of a page: a line of a slide
+_BOLD, _BOLD_WEIGHT = re.compile(rb"bold|black|heavy|demi|CMBX|CMSSBX|-?B$", re.IGNORECASE), 600
 _NOTES = (
     *(raw.FPDF_ANNOT_TEXT, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_HIGHLIGHT, raw.FPDF_ANNOT_UNDERLINE),
     *(raw.FPDF_ANNOT_SQUIGGLY, raw.FPDF_ANNOT_STRIKEOUT, raw.FPDF_ANNOT_STAMP, raw.FPDF_ANNOT_CARET),
@@ -63,13 +65,14 @@ class PageText:
     def __init__(self, page: Any) -> None:
         self._page, self._textpage = page, page.get_textpage()
         self._raw: str = self._textpage.get_text_range()
-        self._rect = raw.FS_RECTF()
+        self._rect, self._matrix, self._name = raw.FS_RECTF(), raw.FS_MATRIX(), ctypes.create_string_buffer(256)
         text, sources = self._apply(sorted(self._edits(), key=lambda edit: edit[:2]))
         first = len(text) - len(text.lstrip())
         stripped = text.strip()
         self._sources: Sequence[Source] = sources[first : first + len(stripped)]
         self.text = stripped
         self.text, self._sources = mark_columns(stripped, self._sources, self._measure)
+        self.text, self._sources = mark_titles(self.text, self._sources, self._measure, self._look)
         for note, box in self._notes:
             gap = "\n\n" if self.text else ""
             self.text += gap + note
@@ -106,6 +109,24 @@ class PageText:
         """The box of a character as if its line ran from left to right."""
         source = self._sources[character]
         return self._upright(source) if isinstance(source, int) else None
+
+    def _size(self, place: int) -> float:
+        """The size of a character's font in points, as the page scales it."""
+        number = self._number(place)
+        raw.FPDFText_GetMatrix(self._textpage, number, self._matrix)
+        return float(raw.FPDFText_GetFontSize(self._textpage, number)) * math.hypot(self._matrix.c, self._matrix.d)
+
+    def _look(self, character: int) -> tuple[float, bool]:
+        """The size of a character's font, and whether its name or its weight says that it is bold."""
+        source = self._sources[character]
+        if not isinstance(source, int):
+            return 0.0, False
+        number = self._number(source)
+        flags = ctypes.c_int()
+        size = raw.FPDFText_GetFontInfo(self._textpage, number, self._name, len(self._name), flags)
+        name = self._name.raw[: max(0, min(size, len(self._name)) - 1)]
+        is_bold = _BOLD.search(name) or raw.FPDFText_GetFontWeight(self._textpage, number) >= _BOLD_WEIGHT
+        return self._size(source), bool(is_bold)
 
     @cached_property
     def _numbers(self) -> list[int]:
@@ -241,17 +262,17 @@ class PageText:
         """
         for match in _DIGITS.finditer(self._raw):
             start, stop = match.span()
-            base = self._upright(joined.get(start, start) - 1)
             if self._raw[start - 1] == "\n" and start not in joined:
                 continue
-            last = self._upright(stop - 1)
-            if base is None or last is None or last[3] - last[1] > _SMALLER * (base[3] - base[1]):
+            before = joined.get(start, start) - 1
+            most = _SMALLER * self._size(before)
+            base = self._upright(before)
+            if base is None or self._size(stop - 1) > most:
                 continue
             places = range(start, stop) if self._raw[start].isdigit() else [start + 1]
             for place in places:
                 box = self._upright(place)
-                height = base[3] - base[1]
-                if box and box[3] - box[1] <= _SMALLER * height and box[1] >= base[1] + _RAISED * height:
+                if box and self._size(place) <= most and box[1] >= base[1] + _RAISED * most:
                     if self._raw[stop : stop + 1] not in ("/", "⁄"):  # else a fraction
                         sign = place - (place > start and not self._raw[start].isdigit())
                         yield sign, sign, "^", None

@@ -115,7 +115,7 @@ def iter_sentences(
         blocks = _record_blocks(_lines(text)) if kind in RECORDS else _blocks(_lines(text))
     sentences = _join_blanks(_cut_long(_split_blocks(blocks, find_ends)))
     lined = kind == "code" or kind in RECORDS
-    found = (sentence for sentence, _ in sentences) if lined else mark_headings(sentences)
+    found = (sentence for sentence, _ in sentences) if lined else mark_headings(sentences, kind)
     return with_contexts(text, found, kind)
 
 

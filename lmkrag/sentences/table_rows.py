@@ -105,7 +105,7 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
         line = text[sentence.start : sentence.end]
         values = [value for value, _ in split_row(line, 0) if value]
         tabbed, rule = is_tabbed(line), is_rule(line)
-        begins = since_row > _LABELS or (ended and not tabbed)
+        begins, apart = since_row > _LABELS or (ended and not tabbed), since_row > _LABELS or ended
         ended = _BLANK_LINE.search(line) is not None
         unnamed = unnamed or begins
         names = not rule and (is_header(values) if tabbed else unnamed)
@@ -114,7 +114,7 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
             caption, columns, label = " ".join(_read_caption(text, above)), "", ""
         elif above:
             label = " ".join(_read_caption(text, above))
-        yield from _mark_captions(text, above) if begins and tabbed else above
+        yield from _mark_captions(text, above) if apart and begins and tabbed else above
         above, since_row = [], 0
         if names:
             columns, unnamed = " ".join(values)[:_LONGEST_COLUMNS], False

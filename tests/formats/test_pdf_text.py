@@ -3,6 +3,7 @@
 import time
 
 import pytest
+from fpdf import FPDF
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.load import load_with_attachments
@@ -90,6 +91,35 @@ def test_exponents_and_numbers_of_notes_are_no_digits_of_the_number_before_them(
         at(20, 260, "CO"), "/F1 7 Tf -3 Ts (2) Tj /F1 12 Tf 0 Ts ( is vented by 12 valves.) Tj",
     )  # fmt: skip
     assert text_of(data) == "The tank holds 10^6 litres at 10^-4 bar, as in 1998^3.\nCO2 is vented by 12 valves."
+
+
+def test_larger_and_bold_lines_are_headings():
+    pdf = FPDF(unit="pt", format=(400, 400))
+    pdf.set_margin(20)
+    pdf.add_page()
+    prose = "The ferry leaves at seven in the morning. Dogs travel free, and bicycles cost a pound."
+    for size, style, line in (
+        (18, "", "Timetable of the ferry and of the\nboat to the outer islands"),
+        (10, "", prose),
+        (10, "B", "4. Scheduling and reserving"),
+        (10, "", prose),
+        (10, "B", "Figure 3: the pier"),
+        (10, "B", "www.example.org"),
+        (10, "B", "What is bold throughout and goes on over\na line, as a warning does. It is no heading."),
+        (10, "", prose),
+        (7, "", "Ruth Okafor"),
+    ):
+        pdf.set_font("helvetica", style, size)
+        pdf.multi_cell(0, size * 1.2, line, new_x="LMARGIN", new_y="NEXT")
+    data = bytes(pdf.output())
+    text = text_of(data)
+    assert [line for line in text.splitlines() if line.startswith("#")] == [
+        "## Timetable of the ferry and of the boat to the outer islands",
+        "## 4. Scheduling and reserving",
+    ]
+    start = text.index("reserving")
+    ((left, top, right, bottom),) = find_rectangles(data, 1, start, start + len("reserving"))
+    assert (left, right) == (pytest.approx(0.25, abs=0.03), pytest.approx(0.37, abs=0.03)) and bottom - top < 0.04
 
 
 FORM = """100 0 obj << /Type /Annot /Subtype /Widget /FT /Tx /T (ship) /V (Grey Heron) /Rect [120 275 300 292] >> endobj
