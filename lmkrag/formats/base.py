@@ -45,6 +45,11 @@ SOFT_HYPHEN = "\u00ad"
 """Where a word may be divided: not shown but at the end of a line."""
 
 _GAP = "\n\n"
+_PAGE_COUNT = re.compile(  # Page 1 of 9
+    r"(?:(?:page|seite|pagina|página|sida|side|strona|str|стр|p|s)\b\.?)?\s*[–—-]?\s*\d{0,4}\s*[–—-]?\s*"
+    r"(?:(?:of|von|sur|de|di|van|av|af|z|из|/)\s*\d{0,4})?\s*",
+    re.IGNORECASE,
+)
 _EXPONENT = re.compile(r"[−–+-]?\d")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 MATH_TEXT = f"{_MATH}t"
@@ -96,6 +101,15 @@ def split_pages(text: str, starts: Sequence[int]) -> list[str]:
     """Return the pages that :func:`join_pages` joined."""
     borders = [*starts, len(text) + len(_GAP)]
     return [text[start : stop - len(_GAP)] for start, stop in pairwise(borders)]
+
+
+def read_margins(lines: Iterable[str]) -> list[str]:
+    """Return the lines of headers and footers, each once, without those that only count pages.
+
+    >>> read_margins(["Contract HX-4471", "Page 1 of 9", "Contract HX-4471", "- 2 -", ""])
+    ['Contract HX-4471']
+    """
+    return [line for line in dict.fromkeys(lines) if not _PAGE_COUNT.fullmatch(line)]
 
 
 def table_row(cells: Iterable[str]) -> str:

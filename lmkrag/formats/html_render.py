@@ -9,7 +9,7 @@ from lmkrag.formats.mathml import read_math
 from lmkrag.formats.word_numbers import format_ordinal
 
 _SKIPPED = {"script", "style", "noscript", "template", "head", "svg", "nav", "iframe", "object"}
-_SKIPPED |= {"canvas", "video", "audio"}
+_SKIPPED |= {"canvas", "video", "audio", "rt", "rp", "rtc"}  # rt: how to pronounce the text below it
 _HIDDEN = {"a": "headerlink", "span": "katex-html"}  # elements of a class that are not shown, or shown twice
 _PARAGRAPHS = {"p", "div", "section", "article", "main", "aside", "header", "footer", "blockquote", "figure"}
 _PARAGRAPHS |= {"figcaption", "table", "caption", "dl", "dt", "dd", "form", "fieldset", "legend", "address"}
