@@ -34,7 +34,8 @@ _GOES_ON = re.compile(r"[:;,：；，、=–—-]" + _CLOSING)
 _EMPHASIS = re.compile(r"(\*{1,3}|_{1,3})(\w.*[\w)?!.])\1", re.DOTALL)
 _OPENS_QUOTE = re.compile(r"[\"'“‘«「]")
 _NO_HEADING = re.compile(  # addresses, columns, code, entries of an index or of contents
-    r"://|www\.|\S@\S|\S(?: {3,}|\t)\s*\S|[|{}<>=]|\.{3,}|(?:, \d+)+(?: \(.*\))?$|^[^\[]*\]|[^\W\d_]\s+\d+$"
+    r"(?i:^copyright\b|^version \d)|©"
+    r"|://|www\.|\S@\S|\S(?: {3,}|\t)\s*\S|[|{}<>=]|\.{3,}|(?:, \d+)+(?: \(.*\))?$|^[^\[]*\]|[^\W\d_]\s+\d+$"
 )
 _CUT = re.compile(  # a line that goes on
     r"(?:^|\s)(?:a|an|and|as|at|but|by|for|from|in|into|is|of|on|or|that|the|to|with|und|oder|der|die|das|dem|den|für|von"
@@ -187,6 +188,8 @@ def _heads(lines: list[_Line], following: _Line) -> bool:
     plain = not (numbers or last.bold or last.body.isupper() or _ROMAN.match(last.body) or _CHAPTER.match(last.body))
     if plain and last.line_ends < 2 and kind not in ("item", "row"):
         return False
+    if last.body.isupper() and last.line_ends == 1 and body.split("\n")[0].isupper():
+        return False  # a warning in capitals
     if kind == "text" and (body[:1].islower() or (plain and _OPENS_QUOTE.match(body))):
         return False
     return kind != "heading" and (kind != "text" or len(body) > _LONGEST or bool(_ENDS.search(body)))

@@ -153,4 +153,5 @@ def _is_caption(text: Text, sentence: Sentence) -> bool:
     lines = text[sentence.start : sentence.end].split("\n")
     lines = [line.strip() for line in lines if line.strip()]
     short = 0 < len(lines) <= _CAPTIONS + 1 and all(len(line) <= _LONGEST_CAPTION for line in lines)
+    short = short and any(map(str.isalpha, lines[-1]))
     return sentence.kind == "text" and short and not _ENDS.search(lines[-1])
