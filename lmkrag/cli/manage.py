@@ -60,13 +60,13 @@ def list_command(index_path: str, server: str | None, filter_expression: str | N
 
 
 def _describe_scans(document: DocumentInfo) -> str:
-    """How many pages of a document were read by OCR, and how surely; nothing of one that has none."""
+    """How many pages of a document were read by OCR, and how surely, or not read; nothing if it has none."""
     pages = len(document.meta.get("scanned_pages", ()))
     if not pages:
         return ""
     counted = f"{pages} page{'s' * (pages != 1)}"
     if "ocr_confidence" not in document.meta:
-        return f"  {counted} scanned and not read: pip install 'lmkrag[ocr]'"
+        return f"  {counted} without readable text: pip install 'lmkrag[ocr]'"
     return f"  read by OCR on {counted}, {100 * document.meta['ocr_confidence']:.0f} % sure"
 
 

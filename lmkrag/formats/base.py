@@ -57,7 +57,17 @@ _PLAIN = {b"word": _WORD, b"wordprocessingml": _WORD, b"powerpoint": _SLIDES, b"
 _STRICT = b"http://purl.oclc.org/ooxml/"
 _STRICT_NAMES = re.compile(re.escape(_STRICT) + rb"(\w+)/")
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
+
+SOFT_HYPHEN = "\u00ad"
+"""Where a word may be divided: not shown but at the end of a line."""
+
 _GAP = "\n\n"
+_PAGE_COUNT = re.compile(  # Page 1 of 9
+    r"(?:(?:page|seite|pagina|página|sida|side|strona|str|стр|p|s)\b\.?)?\s*[–—-]?\s*\d{0,4}\s*[–—-]?\s*"
+    r"(?:(?:of|von|sur|de|di|van|av|af|z|из|/)\s*\d{0,4})?\s*",
+    re.IGNORECASE,
+)
+_EXPONENT = re.compile(r"[−–+-]?\d")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 MATH_TEXT = f"{_MATH}t"
 """The element of Office that has the text of an equation."""
@@ -95,6 +105,15 @@ def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
     return rewritten
 
 
+def mark_raised(before: str, text: str) -> str:
+    """Return a text in superscript with ``^`` where it is an exponent or the number of a note, not to be read as 106.
+
+    >>> [mark_raised("10", "6"), mark_raised("10", "-4"), mark_raised("the 4", "th"), mark_raised("see ", "3")]
+    ['^6', '^-4', 'th', '3']
+    """
+    return f"^{text}" if _EXPONENT.match(text) and before and not before[-1].isspace() else text
+
+
 def read_run(run: Any) -> str:
     """Return the text of a run of Office: of an equation, with the signs of powers, indices and fractions.
 
@@ -102,7 +121,7 @@ def read_run(run: Any) -> str:
         run: an element that has text, such as ``w:r``, ``a:t`` or ``m:t``.
     """
     if run.tag != MATH_TEXT:
-        return str(run.text or "")
+        return str(run.text or "").replace(SOFT_HYPHEN, "")
     part = next(run.iterancestors(*_MATH_SIGNS), None)
     sign = _MATH_SIGNS[part.tag] if part is not None and next(part.iter(MATH_TEXT)) is run else ""
     return sign + (run.text or "")
@@ -118,6 +137,15 @@ def split_pages(text: str, starts: Sequence[int]) -> list[str]:
     """Return the pages that :func:`join_pages` joined."""
     borders = [*starts, len(text) + len(_GAP)]
     return [text[start : stop - len(_GAP)] for start, stop in pairwise(borders)]
+
+
+def read_margins(lines: Iterable[str]) -> list[str]:
+    """Return the lines of headers and footers, each once, without those that only count pages.
+
+    >>> read_margins(["Contract HX-4471", "Page 1 of 9", "Contract HX-4471", "- 2 -", ""])
+    ['Contract HX-4471']
+    """
+    return [line for line in dict.fromkeys(lines) if not _PAGE_COUNT.fullmatch(line)]
 
 
 def table_row(cells: Iterable[str]) -> str:

@@ -5,7 +5,7 @@ from typing import Any
 
 from lxml import etree
 
-from lmkrag.formats.base import MATH_TEXT, read_run, table_row
+from lmkrag.formats.base import MATH_TEXT, mark_raised, read_run, table_row
 
 _OFFICE = "http://schemas.openxmlformats.org"
 _RELATIONSHIP = f"{{{_OFFICE}/officeDocument/2006/relationships}}"
@@ -37,7 +37,13 @@ def _open(part: Any, key: str) -> etree._Element:
 
 def read_paragraph(paragraph: Any) -> str:
     """Return the text of a paragraph of a drawing, equations included, on one line."""
-    return " ".join("".join(map(read_run, paragraph.iter(f"{DRAWING}t", MATH_TEXT))).split())
+    text = ""
+    for run in paragraph.iter(f"{DRAWING}t", f"{DRAWING}br", MATH_TEXT):
+        properties = run.getparent().find(f"{DRAWING}rPr")
+        raised = properties is not None and int(properties.get("baseline", "0").rstrip("%")) > 0
+        part = " " if run.tag == f"{DRAWING}br" else read_run(run)
+        text += mark_raised(text, part) if raised else part
+    return " ".join(text.split())
 
 
 def _read_chart(root: etree._Element) -> Iterator[str]:

@@ -4,12 +4,13 @@ import re
 
 from lxml import etree
 
+from lmkrag.formats.base import mark_raised
 from lmkrag.formats.mathml import read_math
 from lmkrag.formats.tabular import Grid, bar_lines
 from lmkrag.formats.word_numbers import format_ordinal
 
 _SKIPPED = {"script", "style", "noscript", "template", "head", "svg", "nav", "iframe", "object"}
-_SKIPPED |= {"canvas", "video", "audio"}
+_SKIPPED |= {"canvas", "video", "audio", "rt", "rp", "rtc"}  # rt: how to pronounce the text below it
 _HIDDEN = {"a": "headerlink", "span": "katex-html"}  # elements of a class that are not shown, or shown twice
 _PARAGRAPHS = {"p", "div", "section", "article", "main", "aside", "header", "footer", "blockquote", "figure"}
 _PARAGRAPHS |= {"figcaption", "table", "caption", "dl", "dt", "dd", "form", "fieldset", "legend", "address"}
@@ -84,16 +85,22 @@ class _Renderer:
         self._lines = [_Lines()]  # the page, and inside it cells and preformatted text
         self._preformatted = 0
         self._cells = 0
+        self._raised = False  # is the next text in superscript?
         self._lists: list[tuple[str, int]] = []  # the format of each, and the number of its last item
         self._tables: list[Grid | None] = []  # None for a table that lays out a page
 
     def write(self, text: str | None) -> None:
         if text:
             shown = text.translate(_NOT_SHOWN)
+            if self._raised and not shown.isspace():
+                before = self._lines[-1].parts
+                shown, self._raised = mark_raised(before[-1] if before else "", shown), False
             self._lines[-1].write(shown if self._preformatted else _SPACE.sub(" ", shown))
 
     def open(self, element: etree._Element) -> None:
         tag, lines = element.tag, self._lines[-1]
+        if tag == "sup" or "vertical-align:super" in element.get("style", "").replace(" ", ""):
+            self._raised = True
         if tag in ("ol", "ul"):
             lines.end(1 if self._lists else 2)
             kind = _FORMATS.get(element.get("type", ""), "decimal") if tag == "ol" else ""
@@ -119,7 +126,7 @@ class _Renderer:
                 self._tables.append(Grid() if _holds_data(element) else None)
 
     def close(self, element: etree._Element) -> None:
-        tag = element.tag
+        tag, self._raised = element.tag, False
         if tag == "pre" and self._preformatted:
             self._preformatted -= 1
             self._end_preformatted(self._lines.pop().text().strip("\n"))

@@ -36,14 +36,12 @@ def read(data: bytes, name: str) -> Loaded:
 def _read_slide(slide: Any) -> Iterator[str]:
     heading = slide.shapes.title
     if heading is not None and heading.text_frame.text.strip():
-        yield "# " + " ".join(heading.text_frame.text.split())
+        yield "# " + _read_frame(heading)
     for shape in _shapes(slide.shapes):
         if heading is not None and shape.shape_id == heading.shape_id:
             continue
         if shape.has_text_frame:
-            lines = [paragraph.text.strip() for paragraph in shape.text_frame.paragraphs]
-            lines = [" ".join(line.split()) for line in lines if line]
-            if lines:
+            if lines := [line for line in map(read_paragraph, shape.element.iter(qn("a:p"))) if line]:
                 yield "\n".join(f"- {line}" for line in lines) if len(lines) > 1 else lines[0]
         elif shape.has_table:
             grid = Grid()
@@ -51,7 +49,7 @@ def _read_slide(slide: Any) -> Iterator[str]:
                 for cell in row.cells:
                     if not cell.is_spanned:
                         height, width = (cell.span_height, cell.span_width) if cell.is_merge_origin else (1, 1)
-                        grid.add(" ".join(cell.text.split()), height, width)
+                        grid.add(_read_frame(cell), height, width)
                 grid.end_row()
             yield "\n".join(bar_lines(grid.rows))
         else:
@@ -59,6 +57,11 @@ def _read_slide(slide: Any) -> Iterator[str]:
     yield from _read_equations(slide)
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame.text.strip()):
         yield notes
+
+
+def _read_frame(shape: Any) -> str:
+    """The text of a shape or a cell on one line."""
+    return " ".join(read_paragraph(paragraph._p) for paragraph in shape.text_frame.paragraphs).strip()
 
 
 def _read_equations(slide: Any) -> Iterator[str]:

@@ -63,6 +63,13 @@ def read_segments(connection: sqlite3.Connection, key: int | None = None) -> lis
     return segments
 
 
+_LISTED = 200  # skipped files
+_UNREAD_PAGES = """
+    SELECT IFNULL(SUM(json_array_length(meta, '$.scanned_pages')), 0) FROM document
+    WHERE meta LIKE '%"scanned_pages"%' AND json_type(meta, '$.ocr_confidence') IS NULL
+"""
+
+
 def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe: Recipe) -> IndexStatus:
     """Return what an index holds, without reading its documents or vectors.
 
@@ -94,6 +101,7 @@ def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe
         version=int(catalog.read_meta(connection)["format"]),
         generation=catalog.generation(connection),
         skipped=connection.execute("SELECT COUNT(*) FROM skipped_file").fetchone()[0],
+        unread_pages=connection.execute(_UNREAD_PAGES).fetchone()[0],
         changed=datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds"),
         kinds=_count(connection, "kind"),
         roots=_count(connection, "root"),

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from lmkrag.formats.scans import SCANNED
 from lmkrag.index.catalog import DocumentRow, SkippedFile
 from lmkrag.index.staged import SentenceTable, Staged, WindowTable
 from lmkrag.sentences.languages import document_language
@@ -113,6 +114,7 @@ class Run:
         self.added = self.updated = self.unchanged = self.sentences = self.characters = 0
         self.removed: list[str] = []
         self.removed_already = 0  # attachments that their files no longer have
+        self.unread_pages = self.unread_documents = 0  # pages that only OCR can read, and documents with some
         self.skipped: list[Skipped] = []
         self.touched: list[tuple[int, FileStamp]] = []  # document rows and the stamps that their files have now
         self.unreadable: list[SkippedFile] = []
@@ -153,6 +155,9 @@ class Run:
             self.sentences += len(item.sentences)
             self.characters += len(item.text)
             self.removed_already += len(item.replaces)
+            if item.document.meta.get(SCANNED) and "ocr_confidence" not in item.document.meta:
+                self.unread_pages += len(item.document.meta[SCANNED])
+                self.unread_documents += 1
 
     def _report(self, doc_id: str) -> None:
         if self._progress is not None:
@@ -160,6 +165,11 @@ class Run:
 
     def report(self) -> IndexReport:
         """Return the counts."""
+        warnings = list(self.warnings)
+        if pages := self.unread_pages:
+            counted = f"{pages} page{'s' * (pages > 1)} of {self.unread_documents} document"
+            counted += "s" * (self.unread_documents > 1)
+            warnings.append(f"{counted} without readable text: pip install 'lmkrag[ocr]' reads them")
         return IndexReport(
             added=self.added,
             updated=self.updated,
@@ -169,5 +179,5 @@ class Run:
             sentences=self.sentences,
             characters=self.characters,
             seconds=time.monotonic() - self._began,
-            warnings=tuple(self.warnings),
+            warnings=tuple(warnings),
         )

@@ -46,6 +46,7 @@ _UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\
 _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S", re.IGNORECASE
 )
+_LEADER = re.compile(r"\s*\w.*?\s?(?:(?:\s[-–.·]){5,}|[.·_]{5,}|…{2,})\s*\S")  # Tar - - - - - 4 barrels
 _ROW = re.compile(
     r"\s*\|.*\||[^\t\n]+\t[^\t\n]*\t|\t[^\t\n]+\t[^\t\n]|\s*\+[-=+]{3,}\+\s*$"
     r"|[^&\n]+&[^\n]*\\\\\s*$"  # of LaTeX
@@ -66,8 +67,9 @@ _FRONT_MATTER_END, _PREAMBLE_END = re.compile(r"\s?---\s*$|\.\.\.\s*$"), re.comp
 _KEY = re.compile(r"[\w-]+:(?:\s|$)")
 _FRONT_MATTER_LINES = 500
 _NOTHING_TO_SAY = re.compile(r"\W*((\d{1,3}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W*)?$")
-# Not ends: "no." before a figure is an abbreviation, a quotation goes on after its own question mark, "![" is an image.
-_NOT_ENDS = re.compile(r"\b[Nn]os?\.\s+(?=\d)|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)")
+# Not ends: dots of a leader; "no." before a figure is an abbreviation, a quotation goes on after its own question mark,
+# "![" is an image.
+_NOT_ENDS = re.compile(r"(?:\.[ \t]+)(?=\.)|(?<=\. )\.[ \t]+|\b[Nn]os?\.\s+(?=\d)|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)")
 _PROSE_CHARS, _PROSE_SENTENCES = 300, 3  # of the line of a record, at least
 _PROSE_END = re.compile(r"\w[.!?؟।][\"'”’)]*(?:\s|$)|[。！？]")
 _BREAKS = tuple(
@@ -112,7 +114,7 @@ def iter_sentences(text: Text, *, kind: str = "text") -> Iterator[Sentence]:
         blocks = _record_blocks(_lines(text)) if kind in RECORDS else _blocks(_lines(text))
     sentences = _join_blanks(_cut_long(_split_blocks(blocks)))
     lined = kind == "code" or kind in RECORDS
-    found = (sentence for sentence, _ in sentences) if lined else mark_headings(sentences)
+    found = (sentence for sentence, _ in sentences) if lined else mark_headings(sentences, kind)
     return with_contexts(text, found, kind)
 
 
@@ -286,7 +288,7 @@ def _line_kind(line: str, blank: bool, block: list[str]) -> SentenceKind:
         return "heading"
     if _ROW.match(line):
         return "row"
-    if _ITEM.match(line) or is_navigation(line):
+    if _ITEM.match(line) or _LEADER.match(line) or is_navigation(line):
         return "item"
     if _TURN.match(line) and (blank or not block or _ENDS_SENTENCE.search(block[-1])):
         return "turn"

@@ -321,6 +321,7 @@ def test_what_is_anchored_in_a_paragraph_of_an_opendocument_follows_it():
         "- See the box.",
         "In a box.",
         "| Nine or ten |",
+        "[Is this so?]",
     ]
 
 
