@@ -176,7 +176,7 @@ def expected_names(config: dict[str, Any]) -> set[str]:
 
 def fuse_weights(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
     """Return the weights of some layers as the graph multiplies by them, the three projections of attention in one."""
-    embeddings = {name: value for name, value in weights.items() if name.startswith("embeddings.")}
+    embeddings = {name: weights[name] for name in (*_EMBEDDINGS, ROWS, ROW_SCALES) if name in weights}
     return embeddings | fuse_layers(weights, layers)
 
 
