@@ -1,27 +1,44 @@
 """Does `ask` answer what people ask of their own files: commands, codes, tables, figures, and what is not there?
 
-    python benchmarks/asking.py [--failures]
+    python benchmarks/asking.py [CORPUS...] [--work DIR] [--failures]
 
 Writes files as people have them (documentation, notes, minutes, a manual; a CSV of 5,000 rows, a workbook, a web page,
 a Word file and filings in PDF, made here from a fixed seed), asks the questions of `asking/questions.tsv` and of the
 tables, and prints by kind, in %: the answer is in the first passage of `search`, in its first three, in what `ask`
 quotes; short answers shown, and right among those; and of the questions that nothing answers, those that it refuses or
 says the documents may not answer.
+
+Each CORPUS is a folder with `files`, and `questions.jsonl` with a regular expression for the passages that answer and
+for short answers. Of these it prints instead how often `ask` is right and not doubtful where the first three passages
+of `search` answer, how often short answers are, the time of `ask` beside that of a search, the labels of questions by
+kind, and how well the confidence tells (AUROC) and is calibrated, with the constants in use and fitted with each
+corpus left out. Indexes are kept in DIR. `confidence.py` fits the constants.
 """
 
 import argparse
 import random
+import re
 import shutil
 import tempfile
+import time
 from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import docx
 import fpdf
+import numpy as np
 import openpyxl
+from answers import auroc
+from real import read_questions
+from sklearn.linear_model import LogisticRegression
 
 from lmkrag import Answer, Engine, Span
+from lmkrag.readers.extractive import confidence_features
+from lmkrag.readers.short_answers import read_spans
+from lmkrag.readers.weights import ANSWERS
+from lmkrag.reranker.loading import load_landmark_reranker
 
 FOLDER = Path(__file__).with_name("asking")
 NONE = "none"
@@ -181,6 +198,118 @@ def ask_all(folder: Path, questions: list[Question]) -> tuple[list[list[Span]], 
     return found, answers
 
 
+class Outcome(NamedTuple):
+    """What became of a question of a corpus.
+
+    ``kind`` is "answered" or why nothing answers it; ``three``, whether one of the first three passages answers;
+    ``right``, whether the answer does and is not called doubtful; ``short``, whether the short answer is right, None
+    without one; ``seconds`` of a search and of `ask`.
+    """
+
+    corpus: str
+    kind: str
+    three: bool
+    right: bool
+    short: bool | None
+    label: str
+    confidence: float
+    features: tuple[float, ...]
+    seconds: tuple[float, float]
+
+
+def ask_corpus(folder: Path, work: Path) -> Iterator[Outcome]:
+    """Index a corpus unless it is, and ask its questions."""
+    with Engine.open(work / folder.name, create=True) as engine:
+        engine.add(folder / "files")
+        for question in read_questions(folder / "questions.jsonl"):
+            engine.search(question.text)  # so that the first of two does not read from the disk
+            began = time.perf_counter()
+            spans = engine.search(question.text)
+            searched = time.perf_counter()
+            answer = engine.ask(question.text)
+            seconds = searched - began, time.perf_counter() - searched
+            pattern = question.pattern or re.compile(r"(?!)")
+            said = [answer.text, *(citation.quote for citation in answer.citations)]
+            yield Outcome(
+                folder.name,
+                "answered" if question.pattern else question.kind,
+                any(pattern.search(span.text) for span in spans[:3]),
+                answer.found and any(map(pattern.search, said)),
+                bool(question.short and question.short.search(answer.short[0].text)) if answer.short else None,
+                answer.label,
+                answer.confidence or 0.0,
+                weigh(question.text, spans),
+                seconds,
+            )
+
+
+def weigh(question: str, spans: Sequence[Span]) -> tuple[float, ...]:
+    """Return what the confidence is estimated from."""
+    shown = spans[: ANSWERS.max_passages]
+    return confidence_features(question, spans, read_spans(question, shown, load_landmark_reranker()))
+
+
+def print_corpora(outcomes: Sequence[Outcome]) -> None:
+    """Print how `ask` does on corpora."""
+    answered = [one for one in outcomes if one.kind == "answered"]
+    reached = [one for one in answered if one.three]
+    right = sum(one.right for one in reached)
+    print(
+        f"\n{len(answered)} questions with an answer, in the first three passages of {len(reached)}: `ask` is right and"
+    )
+    print(
+        f"not doubtful for {right} ({right / len(reached):.1%}) of these, {sum(one.right for one in answered)} of all"
+    )
+    shown = [one for one in outcomes if one.short is not None]
+    correct = sum(bool(one.short) for one in shown)
+    print(f"short answers: {len(shown)} shown ({len(shown) / len(answered):.1%} of the answered), {correct} right")
+    search, ask = np.array([one.seconds for one in outcomes]).mean(0)
+    print(f"a search takes {1e3 * search:.0f} ms, `ask` {1e3 * ask:.0f} ms: {ask / search:.2f} times as long")
+    print("\n| questions | strong | fair | weak |\n|---|---|---|---|")
+    for kind in dict.fromkeys(one.kind for one in outcomes):
+        labels = [one.label for one in outcomes if one.kind == kind]
+        print(f"| {kind} | {' | '.join(str(labels.count(label)) for label in ('strong', 'fair', 'weak'))} |")
+    truth = np.array([one.three for one in outcomes])
+    print_reliability(
+        np.array([one.corpus for one in outcomes]),
+        truth,
+        np.array([one.features for one in outcomes]),
+        {"constants in use": np.array([one.confidence for one in outcomes])},
+    )
+
+
+def print_reliability(
+    sets: np.ndarray,
+    truth: np.ndarray,
+    features: np.ndarray,
+    confidence: Mapping[str, np.ndarray],
+    weights: np.ndarray | None = None,
+) -> None:
+    """Print how well confidences tell, and one that is fitted without the set of a question (leave one set out).
+
+    Args:
+        sets: the set of each question ``[n]``.
+        truth: whether the passages that are shown answer ``[n]``.
+        features: what a confidence is estimated from ``[n, d]``.
+        confidence: the probabilities ``[n]`` to judge, by name.
+        weights: of the questions in the fit ``[n]``.
+    """
+    refitted = np.zeros(len(truth))
+    for left_out in np.unique(sets):
+        rest = sets != left_out
+        model = LogisticRegression(C=10).fit(features[rest], truth[rest], None if weights is None else weights[rest])
+        refitted[~rest] = model.predict_proba(features[~rest])[:, 1]
+    for name, values in {**confidence, "fitted, one set left out": refitted}.items():
+        print(f"\n| {name} | questions | mean | answered |\n|---|---|---|---|")
+        error = 0.0
+        for low in np.arange(0, 1, 0.2):
+            inside = (values >= low) & (values < low + 0.2 + (low > 0.7))
+            if inside.any():
+                error += abs(values[inside].mean() - truth[inside].mean()) * inside.mean()
+                print(f"| {low:.1f} | {inside.sum()} | {values[inside].mean():.2f} | {truth[inside].mean():.2f} |")
+        print(f"calibration error {error:.3f}, AUROC {auroc(values[truth], values[~truth]):.3f}")
+
+
 def holds(text: str, answer: str) -> bool:
     """Return whether a text has the answer, white space aside."""
     return " ".join(answer.split()).lower() in " ".join(text.split()).lower()
@@ -202,8 +331,16 @@ def quoted(answer: Answer) -> str:
 def main() -> None:
     """Write, ask, print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("corpora", nargs="*", type=Path)
+    parser.add_argument("--work", type=Path)
     parser.add_argument("--failures", action="store_true")
     options = parser.parse_args()
+    if options.corpora:
+        with tempfile.TemporaryDirectory() as temporary:
+            work = options.work or Path(temporary)
+            folders = [corpus for corpus in options.corpora if (corpus / "questions.jsonl").exists()]
+            print_corpora([outcome for folder in folders for outcome in ask_corpus(folder, work)])
+        return
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         questions = write_all(folder, random.Random(17))

@@ -1,52 +1,42 @@
 """How sure is `ask` of its answers, and is it right? Fits the confidence of the reader without a language model.
 
-    python benchmarks/confidence.py DATA --work DIR [--queries 40]
+    python benchmarks/confidence.py DATA [CORPUS...] --work DIR [--queries 24]
 
-Asks questions of the sets below DATA of their own documents; the same questions of another set's documents, which do
-not answer them; those of `squad_unanswerable`, which its documents nearly answer; and those of `asking.py`, with and
-without an answer, since short questions of one's own files look different from those of the sets. A logistic
-regression on half of the questions gives the constants of `lmkrag/readers/extractive.py`; on the other half it prints,
-for the constants in use and for those that it fitted, how well the probability tells the kinds apart (AUROC), and how
-many it refuses of each kind at the least probability in use and at those that refuse 2, 3 and 5 % of the questions that
-are answered.
-Indexes are kept in DIR, and shared with `depth.py`.
+Asks questions of the sets below DATA of their own documents, of all but the document that answers, and of another set's
+documents; those of `squad_unanswerable`, which its documents nearly answer; and those of corpora with questions (see
+`asking.py`), half of the weight. A question is answered if one of the first three passages holds at least half of what
+answers it. Prints the constants of `AnswerWeights` that a logistic regression gives, and how well the confidence tells
+(AUROC) and is calibrated, with the constants in use and fitted with each set left out.
+Documents of each set are drawn at random; indexes are kept in DIR, and used as they are.
 """
 
 import argparse
-import random
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from answers import auroc
-from asking import NONE, write_all
+from asking import print_reliability, weigh
+from real import read_questions
 from scipy.special import expit
 from sets import WITHIN
 from sklearn.linear_model import LogisticRegression
 
-from lmkrag import Answer, Engine, Span
-from lmkrag.evaluation.dataset import Query, choose_queries, draw_sample, load_dataset
-from lmkrag.readers import extractive
-from lmkrag.readers.short_answers import read_spans
-from lmkrag.readers.tables import find_cell
+from lmkrag import Engine, Span
+from lmkrag.evaluation.dataset import Dataset, Query, choose_queries, draw_sample, load_dataset
 from lmkrag.readers.weights import ANSWERS
-from lmkrag.reranker.loading import load_landmark_reranker
 from lmkrag.search.filters import quote
+from lmkrag.types import Document
 
 NEARLY = "squad_unanswerable"
-OWN, OTHER, NEAR = "answered", "asked of another set", "nearly answered"
-FILES, NOTHING = "of files, answered", "of files, not answered"
-KINDS = (OWN, FILES, OTHER, NEAR, NOTHING)
-ANSWERED = (OWN, FILES)
-WEIGHTS = {OWN: 1.0, OTHER: 0.5, NEAR: 0.5, FILES: 1.0, NOTHING: 1.0}  # of each kind in the fit
 
 
 class Asked(NamedTuple):
-    """What speaks for an answer to a question of a kind: see ``confidence_features``."""
+    """A question of a set: whether the passages that are shown answer, and what speaks for it."""
 
-    kind: str
+    set: str
+    answered: bool
     features: tuple[float, ...]
 
 
@@ -54,84 +44,87 @@ def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("data", type=Path)
+    parser.add_argument("corpora", type=Path, nargs="*")
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--sets", default="", help="names, separated by commas; all without")
-    parser.add_argument("--queries", type=int, default=40, help="of each set, asked of its own and of other documents")
+    parser.add_argument("--characters", type=int, default=150_000, help="of the documents of each set, at least")
+    parser.add_argument("--queries", type=int, default=24, help="of each set")
     options = parser.parse_args()
-    names = sorted(path.parent.name for path in options.data.glob("*/docs.jsonl.gz"))
+    names = sorted(path.parent.name for path in options.data.glob("*/docs.jsonl.gz") if path.parent.name[:3] != "ml_")
     names = [name for name in names if not options.sets or name in options.sets.split(",")]
     sets = {name: load_dataset(options.data / name) for name in names}
+    others = [name for name in names if name != NEARLY and name not in WITHIN]
     asked: list[Asked] = []
     for place, name in enumerate(names):
         with Engine.open(options.work / name, create=True) as engine:
             if not engine.status().documents:
-                engine.add(sets[name].documents)
+                engine.add(sample_documents(sets[name], options.characters))
+            indexed = {document.doc_id for document in engine.documents()}
+            own = [query for query in sets[name].queries if query.doc_id in indexed]
             if name == NEARLY:
-                asked += ask(engine, NEAR, draw_sample(sets[name].queries, 4 * options.queries), within=True)
-            else:
-                asked += ask(engine, OWN, choose_queries(sets[name], options.queries), within=name in WITHIN)
-            strangers = [other for other in names if other not in (name, NEARLY)]
+                asked += ask(engine, name, draw_sample(own, 2 * options.queries))
+                continue
+            own = draw_sample([query for query in own if query.spans], options.queries)
+            asked += ask(engine, name, own, "=" if name in WITHIN else "")
+            if name not in WITHIN:
+                asked += ask(engine, name, own[::2], "!=")
+            strangers = [other for other in others if other != name]
             stranger = sets[strangers[(7 * place) % len(strangers)]]  # 7: not the neighbour, which may be alike
-            asked += ask(engine, OTHER, choose_queries(stranger, options.queries), within=False)
-    report(asked + list(ask_of_files()))
+            unanswered = [replace(query, spans=()) for query in choose_queries(stranger, options.queries // 3)]
+            asked += ask(engine, name, unanswered)
+    corpora = [corpus for corpus in options.corpora if (corpus / "questions.jsonl").exists()]
+    for corpus in corpora:
+        asked += ask_corpus(corpus, options.work)
+    report(asked, [corpus.name for corpus in corpora])
 
 
-def ask_of_files() -> Iterator[Asked]:
-    """Ask the questions of `asking.py`, but for those that a table answers."""
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory() as work:
-        questions = write_all(Path(folder), random.Random(17))
-        with Engine.open(work, create=True) as engine:
-            engine.add(folder)
-            for question in questions:
-                spans = engine.ask(question.text, reader=PassagesOnly()).spans
-                if find_cell(question.text, spans) is None:
-                    yield from read_passages(NOTHING if question.kind == NONE else FILES, question.text, spans)
+def sample_documents(dataset: Dataset, characters: int) -> list[Document]:
+    """Return documents that answer questions, drawn at random, with a number of characters at least."""
+    asked_about = {query.doc_id for query in dataset.queries}
+    documents = [document for document in dataset.documents if document.doc_id in asked_about]
+    sizes = np.array([len(document.text) for document in documents])
+    order = np.random.default_rng(0).permutation(len(documents))
+    return [documents[number] for number in order[: int(np.searchsorted(sizes[order].cumsum(), characters)) + 1]]
 
 
-class PassagesOnly(extractive.ExtractiveReader):
-    """Hands back the passages that `ask` would read: they are read here, once."""
-
-    def answer(self, question: str, spans: Sequence[Span]) -> Answer:
-        return Answer("", (), tuple(spans), self.name, found=False)
-
-
-def ask(engine: Engine, kind: str, queries: Sequence[Query], *, within: bool) -> Iterator[Asked]:
-    """Ask questions of an index, each of its own document where that is what it is about."""
+def ask(engine: Engine, name: str, queries: Iterable[Query], operator: str = "") -> Iterator[Asked]:
+    """Ask questions; with an operator only of the document that answers, or only of the others."""
     for query in queries:
-        only = f"doc_id={quote(query.doc_id)}" if within else None
-        spans = engine.ask(query.query, reader=PassagesOnly(), filter=only).spans
-        yield from read_passages(kind, query.query, spans)
+        spans = engine.search(query.query, filter=f"doc_id{operator}{quote(query.doc_id)}" if operator else None)
+        if spans:
+            yield Asked(name, any(holds(span, query) for span in spans[:3]), weigh(query.query, spans))
 
 
-def read_passages(kind: str, question: str, spans: Sequence[Span]) -> Iterator[Asked]:
-    """Read what a search found; nothing where it found none: the confidence is 0 then, whatever the constants."""
-    read = read_spans(question, spans, load_landmark_reranker()) if spans else []
-    if read:
-        keys = extractive.match_keys(question, spans)
-        read = extractive.prefer_passages(question, keys, spans, read)
-        yield Asked(kind, extractive.confidence_features(keys, spans, read))
+def holds(span: Span, query: Query) -> bool:
+    """Return whether a passage has half of a piece that answers, or the piece has half of the passage."""
+    return span.doc_id == query.doc_id and any(
+        2 * (min(span.end, end) - max(span.start, start)) >= min(end - start, span.end - span.start)
+        for start, end in query.spans
+    )
 
 
-def report(asked: Sequence[Asked]) -> None:
-    """Fit on every other question, print how the constants do on the rest."""
-    kinds = np.array([one.kind for one in asked])
+def ask_corpus(folder: Path, work: Path) -> Iterator[Asked]:
+    """Ask the questions of a corpus."""
+    with Engine.open(work / folder.name, create=True) as engine:
+        engine.add(folder / "files")
+        for question in read_questions(folder / "questions.jsonl"):
+            spans = engine.search(question.text)
+            answered = question.pattern and any(question.pattern.search(span.text) for span in spans[:3])
+            if spans:
+                yield Asked(folder.name, bool(answered), weigh(question.text, spans))
+
+
+def report(asked: list[Asked], corpora: list[str]) -> None:
+    """Fit, and print the constants and how they do."""
+    sets = np.array([one.set for one in asked])
+    answered = np.array([one.answered for one in asked])
     features = np.array([one.features for one in asked])
-    fitted = np.arange(len(asked)) % 2 == 0
-    weights = np.array([WEIGHTS[kind] / (kinds[fitted] == kind).sum() for kind in kinds[fitted]])
-    model = LogisticRegression(C=1e6).fit(features[fitted], np.isin(kinds[fitted], ANSWERED), weights * fitted.sum())
-    in_use = np.array([ANSWERS.bias, *ANSWERS.features])
-    constants = {"in use": in_use, "fitted": np.array([*model.intercept_, *model.coef_[0]])}
-    judged = {kind: features[~fitted & (kinds == kind)] for kind in KINDS}
-    print(", ".join(f"{len(values)} {kind}" for kind, values in judged.items()), "are judged\n")
-    for name, (bias, *by) in constants.items():
-        values = {kind: expit(bias + rows @ np.array(by)) for kind, rows in judged.items()}
-        print(f"{name}: bias {bias:.2f}, features {np.round(by, 3)}")
-        for answered, kind in ((OWN, OTHER), (OWN, NEAR), (FILES, NOTHING)):
-            print(f"  AUROC, {answered} against {kind}: {auroc(values[answered], values[kind]):.3f}")
-        borders = [float(np.quantile(values[OWN], share)) for share in (0.02, 0.03, 0.05)]
-        for least in ([ANSWERS.min_confidence] if name == "in use" else []) + borders:
-            refused = (f"{100 * (values[kind] < least).mean():.1f} % {kind}" for kind in KINDS)
-            print(f"  refused below {least:.3f}: {', '.join(refused)}")
+    is_corpus = np.isin(sets, corpora)
+    weights = np.where(is_corpus, (~is_corpus).sum() / max(1, is_corpus.sum()), 1.0)
+    model = LogisticRegression(C=10).fit(features, answered, weights)
+    in_use = expit(ANSWERS.bias + features @ np.array(ANSWERS.features))
+    print(f"{len(asked)} questions; fitted: bias {model.intercept_[0]:.2f}, features {np.round(model.coef_[0], 3)}")
+    print_reliability(sets, answered, features, {"constants in use": in_use}, weights)
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from positions import stretch_positions
 
 from lmkrag import LandmarkEncoder
 from lmkrag.arrays import Ids, Scores
@@ -56,6 +57,7 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=80)
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
+    stretch_positions(options.work / "base", POSITIONS)
     questions, set_of = _questions(options.data / "dev")
     table: dict[str, list[np.ndarray]] = {}
     for name in MODELS:
@@ -101,7 +103,7 @@ def _train(name: str, options: argparse.Namespace) -> Path:
         TrainSettings(
             out=str(options.work.resolve() / folder),
             data=str((options.data / "train").resolve()),
-            model=ModelSettings(pooling=pooling, positions=POSITIONS, window=POSITIONS - 2 - 4),
+            model=ModelSettings(str(options.work.resolve() / "base"), pooling=pooling, window=POSITIONS - 2 - 4),
             stages=[stage],
         )
     )

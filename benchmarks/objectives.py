@@ -17,6 +17,7 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from positions import stretch_positions
 from sets import WITHIN
 
 from lmkrag import LandmarkEncoder
@@ -58,7 +59,7 @@ SETTINGS: dict[str, tuple[dict, dict]] = {
     "softmax of other documents alone": ({}, {"mixing": 0.0}),
     "sets by the root of their size": ({}, {"sets": "root of size"}),
     "windows of 510": ({"window": 510}, {"windows": [510]}),
-    "windows of 1022, positions stretched": ({"window": 1022, "positions": 1_024}, {"windows": [1_022]}),
+    "windows of 1022, positions stretched": ({"window": 1022, "base": "stretched"}, {"windows": [1_022]}),
 }
 
 
@@ -102,6 +103,9 @@ def _train(name: str, model: dict, stage: dict, options: argparse.Namespace) -> 
     values = {"sets": TRAINING, "steps": options.steps, "tokens": 2_048, "duplicate": 1.0, "titles": 0.0, **stage}
     if values["sets"] == "root of size":
         values["sets"] = [_by_size(chosen, options.data / "train") for chosen in TRAINING]
+    if model.get("base"):
+        stretch_positions(options.work / "base", 1_024)
+        model = {**model, "base": str(options.work.resolve() / "base")}
     settings = TrainSettings(
         out=str(options.work.resolve() / folder),
         data=str((options.data / "train").resolve()),

@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from lmkrag.evaluation.significance import paired_interval
 
 from lmkrag import Engine, Span
+from lmkrag.evaluation.metrics import paired_interval
 from lmkrag.index.store import IndexStore
 from lmkrag.search.weights import WEIGHTS, Weights
 

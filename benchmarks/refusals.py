@@ -15,13 +15,13 @@ from pathlib import Path
 
 import numpy as np
 from answers import auroc
-from confidence import PassagesOnly
 from scipy.special import expit
 from sklearn.linear_model import LogisticRegression
 
 from lmkrag import Engine
 from lmkrag.evaluation.dataset import Dataset, Query, load_dataset
 from lmkrag.readers import extractive
+from lmkrag.readers.short_answers import read_hits
 from lmkrag.readers.weights import ANSWERS
 from lmkrag.training.validation import sample_dataset
 
@@ -61,9 +61,9 @@ def ask(engine: Engine, queries: tuple[Query, ...]) -> list[tuple[float, ...]]:
     """Return what speaks for an answer to each question that is not in English."""
     found = []
     for query in queries:
-        spans = engine.ask(query.query, reader=PassagesOnly()).spans
+        spans = engine.search(query.query)
         if extractive.is_foreign(query.query, spans):
-            found.append(extractive.foreign_features(extractive.match_keys(query.query, spans), spans))
+            found.append(extractive.confidence_features(query.query, spans, read_hits(spans[: ANSWERS.max_passages])))
     return found
 
 

@@ -23,8 +23,7 @@ from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.vector_set import VectorFile
-from lmkrag.index.words.postings import PostingsBuilder
-from lmkrag.ingest.repair import read_structure
+from lmkrag.ingest.repair import read_tables
 from lmkrag.sentences.split import split_sentences
 from lmkrag.types import Document
 
@@ -130,20 +129,17 @@ def build(path: Path, data: Path, total: int) -> None:
     done = number = 0
     with store.writing():
         while done < total:
-            staged, texts, rows = [], [], 0
+            staged, rows = [], 0
             while rows < BATCH and done + rows < total:
                 text, sentences = documents[number % len(documents)]
                 kind = "text" if number % RARE else "rare"
                 name = f"document-{number}"
                 document = Document(name, name, text, kind=kind, fingerprint=str(number))
                 staged.append(Staged(document, text, SentenceTable.of(sentences), "", (len(text), 0)))
-                texts.append([(text[s.start : s.end], s.kind) for s in sentences])
                 rows, number = rows + len(sentences), number + 1
             vectors = rng.standard_normal((rows, store.encoder.dimensions)).astype(np.float32)
             vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
-            words = PostingsBuilder()
-            words.add(text for document in texts for text, _ in document)
-            store.commit(staged, [store.stage_segment([vectors], words.take(len(words)), read_structure(texts))])
+            store.commit(staged, [store.stage_segment([vectors], *read_tables(staged))])
             done += rows
         store.compact()
     store.close()

@@ -57,7 +57,7 @@ def main() -> None:
         dataset = load_dataset(options.data / name)
         ours("punkt", "english")("warm up.")
         print(f"| {name} | punkt | {measure(dataset)} |")
-        splitting._sentence_ends = lambda splitter, language: sentencex_ends
+        splitting._find_ends = sentencex_ends
         print(f"| {name} | sentencex | {measure(dataset)} |", flush=True)
         splitting._sentence_ends = ours
 

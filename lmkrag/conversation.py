@@ -2,22 +2,30 @@
 
 import re
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Unpack, cast
 
 from lmkrag.engine import Engine
 from lmkrag.index.words.exact import find_keys
 from lmkrag.readers.base import AnswerStream, Exchange, LanguageModelReader, Reader
-from lmkrag.readers.extractive import ExtractiveReader, is_greeting
+from lmkrag.readers.extractive import is_greeting
 from lmkrag.remote import RemoteEngine
-from lmkrag.results import Answer, weigh_evidence
-from lmkrag.search.request import DEFAULT_CONTEXT, AskOptions, SearchRequest
+from lmkrag.results import Answer
+from lmkrag.search.request import AskOptions, SearchRequest, show_options
 
 _REMEMBERED = 6  # exchanges a follow-up is rewritten from
+_SHORT = 3  # words of a question that leaves something out
 
-_FOLLOWS = re.compile(r"(?:and|or|but|what about|how about)\b", re.IGNORECASE)
+_FOLLOWS = re.compile(r"(?:and|or|but|so|what about|how about)\b", re.IGNORECASE)
 """What a follow-up begins with in English."""
 
 _ABOUT = re.compile(rf"(?:{_FOLLOWS.pattern}\s+)+(?:(?:in|at|on|for|of|to|from|by|with)\s+)?", re.IGNORECASE)
+
+_REFERS_BACK = re.compile(
+    r"\b(?:its?|he|him|his|she|her|they|them|their|this|these|those)\b|\b(?:that|there)(?=\W*$)"
+    r"|\b(?:is|was|does|did|can|will|for|of|about|like|with|than|after|before) that\b",
+    re.IGNORECASE,
+)
+"""What stands for something named before in English; not "is there ..." and "the form that ..."."""
 
 
 def carry_over(before: str, question: str) -> str:
@@ -41,29 +49,41 @@ def carry_over(before: str, question: str) -> str:
     return f"{question} ({before})"
 
 
-def list_readings(before: str, title: str, question: str) -> list[str]:
-    """Return what a follow-up may ask: with the title of the document quoted before, and alone or with what it omits.
+def complete_question(asked: Sequence[str], question: str) -> str:
+    """Return a question with what it leaves out, taken from those asked before it, oldest first.
 
-    >>> list_readings("How do I request leave?", "Handbook", "Who signs it off?")
-    ['Who signs it off?', 'Who signs it off? (Handbook)']
+    A question leaves something out that begins like a follow-up, has a pronoun, or is of three words or fewer.
+
+    >>> complete_question(["Who repairs the pump?", "And the winch?"], "Where are its papers?")
+    'Where are its papers? (Who repairs the pump?)'
+    >>> complete_question(["Who repairs the pump?"], "What is the fare to Bergen?")
+    'What is the fare to Bergen?'
     """
-    titled = f"{question} ({title})"
-    return [titled, carry_over(before, question)] if _FOLLOWS.match(question) else [question, titled]
+    topic = ""  # the last question that leaves nothing out
+    for text in [*asked, question]:
+        whole = text
+        if is_greeting(text):
+            continue
+        if topic and (_FOLLOWS.match(text) or _REFERS_BACK.search(text) or len(text.split()) <= _SHORT):
+            whole = carry_over(topic, text)
+        # Where the question only had its topic added, the topic stays the earlier one.
+        if whole == text or not whole.startswith(text):
+            topic = whole
+    return whole
 
 
 class Conversation:
     """Asks an engine question after question.
 
     A language model rewrites a follow-up into a question that stands alone before anything is searched. Without one, or
-    with a small one, a follow-up is searched as it is, with the title of the document that was quoted last, and, where
-    it begins like one ("And in Oslo?"), with the question before it; the best supported of them is asked. Sentences
-    that were just quoted are not quoted again.
+    with a small one, a question that leaves something out is searched with the question before it.
 
     >>> conversation = Conversation(engine, reader=reader)  # doctest: +SKIP
     >>> conversation.ask("Who approves leave?").text  # doctest: +SKIP
     >>> conversation.ask("And for how long?").text  # doctest: +SKIP
     """
 
+    @show_options(AskOptions)
     def __init__(
         self, engine: Engine | RemoteEngine, *, reader: Reader | None = None, **options: Unpack[AskOptions]
     ) -> None:
@@ -73,8 +93,6 @@ class Conversation:
         self._reader = reader
         self._options = options
         self._history: list[Exchange] = []
-        self._last: Answer | None = None
-        self._topic = ""  # the last question that leaves nothing out
 
     @property
     def history(self) -> Sequence[Exchange]:
@@ -83,19 +101,7 @@ class Conversation:
 
     def standalone(self, question: str) -> str:
         """Return ``question`` as it is searched for."""
-        if not self._history or is_greeting(question):
-            return question
-        if isinstance(self._reader, LanguageModelReader) and self._reader.prompts.layout == "fenced":
-            return self._reader.rewrite(self._history[-_REMEMBERED:], question)
-        if self._last is None:
-            return question
-        quoted = self._last.citations[0].span if self._last.citations else self._last.spans[0]
-        return max(list_readings(self._topic or question, quoted.title, question), key=self._weigh)
-
-    def _weigh(self, question: str) -> float:
-        options: dict[str, Any] = dict(self._options)
-        most = options.pop("context_tokens", None) or DEFAULT_CONTEXT
-        return weigh_evidence(self._engine.search(question, max_tokens=most, **options))
+        return make_standalone(self._reader, self._history, question)
 
     def ask(self, question: str) -> Answer:
         """Answer the next question, and remember it."""
@@ -103,19 +109,10 @@ class Conversation:
 
     def stream(self, question: str) -> AnswerStream:
         """Answer piece by piece; call :meth:`remember` with the whole."""
-        reader = self._reader or ExtractiveReader(quoted=self._last.citations if self._last else ())
-        standalone = self.standalone(question)
-        # Where the question only had its topic added, the topic stays the earlier one.
-        is_whole = standalone == question or not standalone.startswith(question)
-        if is_whole and not is_greeting(question):
-            self._topic = standalone
-        return self._engine.ask_stream(standalone, reader=reader, **self._options)
+        return self._engine.ask_stream(self.standalone(question), reader=self._reader, **self._options)
 
     def remember(self, question: str, answer: Answer) -> Answer:
         """Keep an exchange for the questions that follow, and return the answer."""
-        quotes = answer.citations or (answer.found and answer.spans)
-        if quotes:  # else the conversation is still about what was quoted last
-            self._last = answer
         if not is_greeting(question):
             self._history.append((question, answer.text))
         return answer
@@ -123,5 +120,11 @@ class Conversation:
     def forget(self) -> None:
         """Begin anew."""
         self._history.clear()
-        self._last = None
-        self._topic = ""
+
+
+def make_standalone(reader: Reader | None, history: Sequence[Exchange], question: str) -> str:
+    """Return a follow-up question as one that stands alone: rewritten by a large language model, else completed."""
+    may_rewrite = isinstance(reader, LanguageModelReader) and reader.prompts.layout == "fenced"
+    if history and may_rewrite and not is_greeting(question):
+        return cast(LanguageModelReader, reader).rewrite(history[-_REMEMBERED:], question)
+    return complete_question([asked for asked, _ in history], question)

@@ -128,7 +128,7 @@ class Engine:
         prune: bool = False,
         follow_links: bool = False,
         ray: str | None = None,
-        progress: "Progress | None" = None,
+        progress: "Progress | bool" = True,
     ) -> IndexReport:
         """Index files, directories or documents.
 
@@ -141,13 +141,15 @@ class Engine:
             follow_links: also follow links to files outside the directories in ``source``.
             ray: address of a Ray cluster whose machines read and encode files: ``HOST:PORT``, ``auto`` for the one that
                 this machine belongs to, or ``local`` to start one here.
-            progress: called with (document, bytes done, bytes in all or 0) as documents are encoded.
+            progress: shown on a terminal and in a notebook unless false; a function is called instead with (document,
+                bytes done, bytes in all or 0) as documents are encoded.
 
         Raises:
             UsageError: a path does not exist, is a URL or an archive, or an option makes no sense. IndexLocked:
             somebody writes. StorageError: writing failed.
         """
         from lmkrag.ingest.ingest import ingest
+        from lmkrag.ingest.report import show_progress
         from lmkrag.ingest.sources import make_source
 
         encode = None
@@ -158,7 +160,8 @@ class Engine:
         documents = make_source(
             source, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode
         )
-        return ingest(self._store, lambda: self.encoders.encoder_of(self._store.encoder), documents, progress=progress)
+        with show_progress() if progress is True else contextlib.nullcontext(progress or None) as show:
+            return ingest(self._store, lambda: self.encoders.encoder_of(self._store.encoder), documents, progress=show)
 
     def remove(self, doc_ids: str | Iterable[str] | None = None, *, filter: "Filter | None" = None) -> int:
         """Remove documents by their ids or by a filter, with what is attached to them; return how many.
@@ -231,8 +234,7 @@ class Engine:
         Args:
             question: in words.
             reader: what answers; without one the spans themselves, their best sentences cited.
-            options: as of :meth:`search`, with ``context_tokens`` instead of ``max_tokens``. ``rerank`` defaults to
-                false without a language model, since the reader that quotes re-ranks the passages itself.
+            options: as of :meth:`search`, with ``context_tokens`` instead of ``max_tokens``.
 
         Raises:
             UsageError: as :meth:`search`. ReaderError: the reader failed.

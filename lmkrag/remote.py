@@ -3,16 +3,17 @@
 import asyncio
 import json
 import os
-from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, Self, Unpack, cast
+from typing import Any, Self, TypeVar, Unpack, cast
 from urllib.parse import quote, urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 import httpx
 
 from lmkrag.errors import DocumentNotFound, LmkragError, ReaderError, ServerError, UsageError, make_error
-from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader, answer_or_error
+from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, LanguageModelReader, Reader, answer_or_error
 from lmkrag.results import Answer, Span
 from lmkrag.search.checking import CitationCheck, Source, check_citations
 from lmkrag.search.filters import Filter, to_expression
@@ -25,12 +26,22 @@ from lmkrag.search.request import (
     check_query,
     show_options,
 )
-from lmkrag.serialization import answer_from_json, from_json
+from lmkrag.serialization import answer_from_json, from_json, to_json
 from lmkrag.types import Document, DocumentInfo, IndexStatus, SentenceScore
 
 _PIECE = 200_000  # characters of a text that are asked for at a time
 _LISTED = 1_000  # documents that are asked for at a time
 _BATCH = 64  # questions that are sent at a time
+_TRIES = 10  # at a document that changes while it is read
+_UNLIMITED = 60_000  # milliseconds, the most that a server re-ranks
+
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True, slots=True)
+class _Excerpt:
+    text: str
+    characters: int
 
 
 class RemoteEngine:
@@ -96,29 +107,35 @@ class RemoteEngine:
     @show_options(SearchOptions)
     def search(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
         """Find the passages that answer ``query``, best first: see :meth:`lmkrag.Engine.search`."""
-        return _to_spans(self._post("/api/search", self._search_body(query, options)))
+        return self._post("/api/search", self._search_body(query, options), _to_spans)
 
     @show_options(SearchOptions)
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
         """Like :meth:`search`, without blocking the event loop."""
-        return _to_spans(await self._apost("/api/search", self._search_body(query, options)))
+        body = self._search_body(query, options)
+        with _wrapped(self._url):
+            return _to_spans(_check(await self._async_client.post("/api/search", json=body)).json())
 
     @show_options(SearchOptions)
     def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
         """Like :meth:`search` for many queries; up to 64 of them are searched in one state of the index."""
-        SearchRequest(**options)
-        found, queries = [], check_queries(queries)
+        body, results, queries = self._options_body(options), [], check_queries(queries)
         for first in range(0, len(queries), _BATCH):
             part = queries[first : first + _BATCH]
-            reply = self._post("/api/search/batch", self._body(options) | {"queries": part})
-            found += [_to_spans(result) for result in reply["results"]]
-        return found
+            replies = self._post("/api/search/batch", body | {"queries": part}, lambda reply: reply["results"])
+            with _wrapped(self._url):
+                results += [_to_spans(reply) for _, reply in zip(part, replies, strict=True)]
+        return results
 
     def score_sentences(self, query: str, doc_id: str) -> list[SentenceScore]:
         """Return how well every sentence of a document fits ``query``: see :meth:`lmkrag.Engine.score_sentences`."""
         query = check_query(query)
-        reply = self._get(f"{_document(doc_id)}/relevance", query=query, points=0)
-        return [from_json(SentenceScore, sentence) for sentence in reply["sentences"]]
+        return self._get(
+            f"{_document(doc_id)}/relevance",
+            lambda reply: [from_json(SentenceScore, sentence) for sentence in reply["sentences"]],
+            query=query,
+            points=0,
+        )
 
     # Asking
 
@@ -139,7 +156,7 @@ class RemoteEngine:
     def ask_stream(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> AnswerStream:
         """Like :meth:`ask`, piece by piece: iterate over the text, then call ``.answer()``."""
         if reader is not None:
-            return reader.stream(question, self.search(question, **_to_search(options)))
+            return reader.stream(question, self.search(question, **_to_search(reader, options)))
         events = _AnswerEvents()
         return AnswerStream(self._pieces(self._ask_body(question, options), events), lambda _: events.answer())
 
@@ -151,7 +168,7 @@ class RemoteEngine:
         if reader is not None:
 
             async def begin() -> AsyncAnswerStream:
-                return reader.astream(question, await self.asearch(question, **_to_search(options)))
+                return reader.astream(question, await self.asearch(question, **_to_search(reader, options)))
 
             return AsyncAnswerStream.begin_with(begin)
         events = _AnswerEvents()
@@ -187,37 +204,43 @@ class RemoteEngine:
     ) -> list[DocumentInfo]:
         """Return what the index knows of its documents, by ``doc_id``: see :meth:`lmkrag.Engine.documents`."""
         if doc_ids is not None:
-            return [from_json(DocumentInfo, self._get(_document(doc_id))) for doc_id in doc_ids]
+            return [self._get(_document(doc_id), _to_info) for doc_id in doc_ids]
         filter = to_expression(filter)
-        found: list[DocumentInfo] = []
-        while limit is None or len(found) < limit:
-            wanted = _LISTED if limit is None else min(_LISTED, limit - len(found))
-            reply = self._get("/api/documents", filter=filter, after=after, limit=wanted)
-            found += [from_json(DocumentInfo, info) for info in reply["documents"]]
-            if len(reply["documents"]) < wanted:
+        listed: list[DocumentInfo] = []
+        while limit is None or len(listed) < limit:
+            count = _LISTED if limit is None else min(_LISTED, limit - len(listed))
+            page = self._get("/api/documents", _to_infos, filter=filter, after=after, limit=count)
+            if page and page[0].doc_id <= (after or ""):
+                raise ServerError(f"{self._url}: the same documents are listed again")
+            listed += page
+            if len(page) < count:
                 break
-            after = found[-1].doc_id
-        return found
+            after = listed[-1].doc_id
+        return listed
 
     def read(self, doc_id: str, start: int = 0, end: int | None = None) -> str:
         """Return the text of a document, or its characters ``[start, end)``: see :meth:`lmkrag.Engine.read`."""
         parts: list[str] = []
         while end is None or start < end:
             most = start + _PIECE if end is None else min(end, start + _PIECE)
-            reply = self._get(f"{_document(doc_id)}/text", start=start, end=most)
-            parts.append(reply["text"])
+            text, characters = self._get(f"{_document(doc_id)}/text", _to_excerpt, start=start, end=most)
+            if len(text) != max(0, min(most, characters) - start):
+                raise ServerError(f"{self._url}: {len(text)} characters came of {most - start}")
+            parts.append(text)
             start = most
-            if start >= reply["characters"]:
+            if start >= characters:
                 break
         return "".join(parts)
 
     def document(self, doc_id: str) -> Document:
         """Return a document with its text exactly as indexed, and its metadata."""
-        while True:
-            info = self._get(_document(doc_id))
+        for _ in range(_TRIES):
+            info = self._get(_document(doc_id), _to_info)
             text = self.read(doc_id)
-            if self._get(_document(doc_id)) == info:  # else it was replaced meanwhile
-                return from_json(Document, info | {"text": text})
+            if self._get(_document(doc_id), _to_info) == info:  # else it was replaced meanwhile
+                with _wrapped(self._url):
+                    return from_json(Document, to_json(info) | {"text": text})
+        raise ServerError(f"{self._url}: {doc_id} changes all the time")
 
     def check(self, source: Source) -> list[CitationCheck]:
         """Tell whether citations still stand: see :meth:`lmkrag.Engine.check`."""
@@ -225,8 +248,7 @@ class RemoteEngine:
 
     def status(self) -> IndexStatus:
         """Return what the index holds."""
-        reply = self._get("/api/status")
-        return from_json(IndexStatus, reply)
+        return self._get("/api/status", partial(from_json, IndexStatus))
 
     # Requests
 
@@ -235,29 +257,28 @@ class RemoteEngine:
         body = {name: value for name, value in body.items() if value is not None}
         return body | ({"index": self._index} if self._index else {})
 
-    def _search_body(self, query: str, options: SearchOptions) -> dict[str, Any]:
+    def _options_body(self, options: Any) -> dict[str, Any]:
         SearchRequest(**options)  # wrong options are refused here, without a request
-        return self._body(options) | {"query": check_query(query)}
+        timeout_ms = options.get("rerank_timeout_ms") or _UNLIMITED  # as an engine on this machine, not as the server
+        return self._body({**options, "rerank_timeout_ms": timeout_ms})
+
+    def _search_body(self, query: str, options: SearchOptions) -> dict[str, Any]:
+        return self._options_body(options) | {"query": check_query(query)}
 
     def _ask_body(self, question: str, options: AskOptions) -> dict[str, Any]:
-        SearchRequest(**options)
-        return self._body(options) | {"question": check_query(question), "stream": True}
+        return self._options_body(options) | {"question": check_query(question), "stream": True}
 
-    def _get(self, path: str, **parameters: Any) -> Any:
+    def _get(self, path: str, decode: Callable[[Any], Value], **parameters: Any) -> Value:
         with _wrapped(self._url):
-            return _check(self._client.get(path, params=self._body(parameters))).json()
+            return decode(_check(self._client.get(path, params=self._body(parameters))).json())
 
-    def _post(self, path: str, body: dict[str, Any]) -> Any:
+    def _post(self, path: str, body: dict[str, Any], decode: Callable[[Any], Value]) -> Value:
         with _wrapped(self._url):
-            return _check(self._client.post(path, json=body)).json()
-
-    async def _apost(self, path: str, body: dict[str, Any]) -> Any:
-        with _wrapped(self._url):
-            return _check(await self._async_client.post(path, json=body)).json()
+            return decode(_check(self._client.post(path, json=body)).json())
 
 
 class _wrapped:  # noqa: N801  # reads as what it does: with _wrapped(url)
-    """Raise what httpx raises as :class:`ServerError`."""
+    """Raise what httpx and a reply of another form raise as :class:`ServerError`."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -268,8 +289,13 @@ class _wrapped:  # noqa: N801  # reads as what it does: with _wrapped(url)
     def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         if isinstance(error, httpx.TimeoutException):
             raise ServerError(f"{self._url}: no reply in time ({type(error).__name__})") from error
+        if isinstance(error, LmkragError):
+            return
         if isinstance(error, httpx.HTTPError | httpx.InvalidURL | json.JSONDecodeError):
             raise ServerError(f"{self._url}: can't be used ({error or type(error).__name__})") from error
+        if isinstance(error, ValueError | TypeError | LookupError | AttributeError | RecursionError):
+            why = f"{type(error).__name__}: {error}"
+            raise ServerError(f"{self._url}: the reply is not one of lmkrag serve ({why})") from error
 
 
 def _document(doc_id: str) -> str:
@@ -278,6 +304,19 @@ def _document(doc_id: str) -> str:
 
 def _to_spans(reply: dict[str, Any]) -> list[Span]:
     return [from_json(Span, span) for span in reply["spans"]]
+
+
+def _to_info(reply: Any) -> DocumentInfo:
+    return from_json(DocumentInfo, reply)
+
+
+def _to_infos(reply: Any) -> list[DocumentInfo]:
+    return [_to_info(info) for info in reply["documents"]]
+
+
+def _to_excerpt(reply: Any) -> tuple[str, int]:
+    excerpt = from_json(_Excerpt, reply)
+    return excerpt.text, excerpt.characters
 
 
 def _check(response: httpx.Response) -> httpx.Response:
@@ -292,13 +331,12 @@ def _check(response: httpx.Response) -> httpx.Response:
 
 def _to_error(problem: Any, status: int) -> LmkragError:
     """The error that a server described (RFC 9457)."""
-    if not isinstance(problem, dict) or "detail" not in problem:
+    if not isinstance(problem, dict) or not isinstance(problem.get("detail"), str):
         return ServerError(f"the server answered with status {status}: is it lmkrag serve?")
     kind = str(problem.get("type", "")).rpartition(":")[2]
-    detail = str(problem["detail"])
     if kind == "document-not-found":
-        return DocumentNotFound(problem["doc_id"], problem["index"], problem.get("near", ""))
-    return make_error(kind, detail, ServerError)
+        return DocumentNotFound(*(str(problem.get(name) or "") for name in ("doc_id", "index", "near")))
+    return make_error(kind, problem["detail"], ServerError)
 
 
 class _AnswerEvents:
@@ -323,7 +361,7 @@ class _AnswerEvents:
         elif line.startswith("data:"):
             data = json.loads(line[5:])
             if self._event == "text":
-                yield data
+                yield from_json(str, data)
             elif self._event == "answer":
                 self._answer = answer_from_json(data)
             elif self._event == "error":
@@ -340,7 +378,13 @@ class _AnswerEvents:
         return self._answer
 
 
-def _to_search(options: AskOptions) -> SearchOptions:
-    """The options of a search for a reader of this process; the server counts tokens with the index's encoder."""
-    found = dict(options)
-    return cast(SearchOptions, found | {"max_tokens": found.pop("context_tokens", None) or DEFAULT_CONTEXT})
+def _to_search(reader: Reader, options: AskOptions) -> SearchOptions:
+    """The options of a search for a reader of this process, as an engine of this process has them.
+
+    The server counts tokens with the index's encoder.
+    """
+    search: dict[str, Any] = dict(options)
+    search["max_tokens"] = search.pop("context_tokens", None) or DEFAULT_CONTEXT
+    if search.get("rerank") is None and not isinstance(reader, LanguageModelReader):
+        search["rerank"] = False
+    return cast(SearchOptions, search)

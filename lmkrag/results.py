@@ -16,6 +16,9 @@ from lmkrag.types import Explanation, Hit
 if TYPE_CHECKING:
     from lmkrag.rendering.tree import Node
 
+STRONG = 0.8
+"""The least confidence of a strong answer."""
+
 FOUND = 0.45
 """Evidence that it takes to answer: similarity and words of the question; see ``benchmarks/LOG.md``."""
 
@@ -62,8 +65,8 @@ class Span:
     derived: ClassVar = ("place", "url", "section", "weak")  # of its JSON, beside the fields
 
     def __str__(self) -> str:
-        """Return where it is, what it stands under and its text."""
-        return "\n".join(filter(None, (f"{self.place}  {self.section}".strip(), self.text)))
+        """Return where it is, what it stands under, the header of its table and its text."""
+        return "\n".join(filter(None, (f"{self.place}  {self.section}".strip(), self.header, self.text)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields, ``place``, ``url``, ``section`` and ``weak`` as JSON has them."""
@@ -226,10 +229,9 @@ class Answer:
 
     ``warnings`` tell what did not hold when it was checked, such as a citation of a span that is not there. ``short``
     are the fewest words that answer, best first; none where a sentence is the answer. ``confidence`` is the probability
-    that the documents answer the question; None where nobody can tell. ``missing`` are exact words of the question
-    (codes, numbers, names) that no passage has. An answer that is not ``found`` but has citations tells the nearest
-    passages. ``quotes`` are the passages that ``text`` shows; none where a language model answered. Citation
-    ``[number]`` is of ``spans[number - 1]``.
+    that the documents answer the question; None where nobody can tell. An answer that is not ``found`` but has
+    citations tells the nearest passages. ``quotes`` are the passages that ``text`` shows; none where a language model
+    answered. Citation ``[number]`` is of ``spans[number - 1]``.
     """
 
     text: str
@@ -240,12 +242,19 @@ class Answer:
     warnings: tuple[str, ...] = ()
     short: tuple[ShortAnswer, ...] = ()
     confidence: float | None = None
-    missing: tuple[str, ...] = ()
     quotes: tuple[Quote, ...] = ()
+    derived: ClassVar = ("label",)  # of its JSON, beside the fields
 
     def to_dict(self) -> dict[str, Any]:
         """Return its fields as ``lmkrag ask --json`` has them; citations name their spans by number."""
         return {**to_json(self), "citations": [citation.to_dict() for citation in self.citations]}
+
+    @property
+    def label(self) -> str:
+        """``strong``, ``fair`` or ``weak``, by its confidence; empty without one."""
+        if self.confidence is None:
+            return ""
+        return "weak" if not self.found else "strong" if self.confidence >= STRONG else "fair"
 
     def to_blocks(self) -> "list[Node]":
         """Return what is shown of it: its citations are ``cite`` elements, whose ``number`` is the citation's.
@@ -260,9 +269,15 @@ class Answer:
             return link_citations(parse_blocks(self.text, kind="markdown"), numbers)
         nodes: list[Node] = []
         if self.short:
-            words = "; ".join(" ".join(short.text.split()) for short in self.short)
-            nodes.append(element("p", element("strong", text_node(words))))
-        elif not self.found:
+            shown = element("strong")
+            for number, short in enumerate(self.short):
+                words = " ".join(short.text.split())
+                parsed = parse_blocks(words, kind=self.spans[short.number - 1].kind)
+                inline = [node["tag"] for node in parsed] == ["p"]
+                separator = [text_node("; ")] if number else []
+                shown["children"] += [*separator, *(parsed[0]["children"] if inline else [text_node(words)])]
+            nodes.append(element("p", shown))
+        elif self.label != "strong":
             nodes.append(element("p", text_node(self.text.partition("\n\n")[0])))
         for passage in self.quotes:
             span = self.spans[passage.number - 1]
@@ -278,17 +293,19 @@ class Answer:
         return nodes
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the answer, and the place of each citation."""
+        """Return what a notebook shows: the answer, the place of each citation, and the warnings."""
         from lmkrag.rendering.html import to_html
 
         places = {citation.number: citation.place for citation in self.citations}
         cited = "".join(f"<li value={number}>{escape(place)}</li>" for number, place in places.items())
-        return f"{to_html(self.to_blocks())}<ol>{cited}</ol>"
+        warnings = "".join(f"<p>Warning: {escape(warning)}</p>" for warning in self.warnings)
+        return f"{to_html(self.to_blocks())}<ol>{cited}</ol>{warnings}"
 
     def __str__(self) -> str:
-        """Return the text and where each citation stands."""
+        """Return the text, where each citation stands, and the warnings."""
         places = dict.fromkeys(f"[{cited.number}] {cited.place}" for cited in self.citations)
-        return "\n".join([self.text, *([""] if places else []), *places])
+        notes = [*places, *(f"Warning: {warning}" for warning in self.warnings)]
+        return "\n".join([self.text, *([""] if notes else []), *notes])
 
 
 def weigh_evidence(spans: Sequence[Span]) -> float:

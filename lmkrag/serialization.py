@@ -1,12 +1,12 @@
 """Values as JSON: the one form that ``--json`` prints, the server sends and a remote engine reads."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, is_dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
 from lmkrag.json_values import to_json as to_json
-from lmkrag.results import Answer, Citation
+from lmkrag.results import Answer, Citation, Quote, ShortAnswer
 
 Value = TypeVar("Value")
 
@@ -27,22 +27,40 @@ class CitationRecord:
 
 
 def from_json(kind: type[Value], record: Any) -> Value:
-    """Return the dataclass that :func:`to_json` made an object of; fields that it does not know are left out."""
+    """Return the dataclass that :func:`to_json` made an object of; fields that it does not know are left out.
+
+    Raises:
+        ValueError: a field is missing or of another type.
+    """
     return cast(Value, _from_json(kind, record))
 
 
 def _from_json(kind: Any, record: Any) -> Any:
-    if record is None or kind is Any:
+    if kind is Any or (record is None and isinstance(kind, UnionType)):
         return record
     if isinstance(kind, UnionType):
-        kind = next(one for one in get_args(kind) if one is not type(None))
-    if is_dataclass(kind):
-        known = get_type_hints(kind)
-        return cast(Any, kind)(
-            **{name: _from_json(hint, record[name]) for name, hint in known.items() if name in record}
-        )
-    if get_origin(kind) is tuple:
-        return tuple(_from_json(get_args(kind)[0], item) for item in record)
+        kind = next(member for member in get_args(kind) if member is not type(None))
+    outer = get_origin(kind) or kind
+    if is_dataclass(outer):
+        known = get_type_hints(outer)
+        given = {name: _from_json(hint, record[name]) for name, hint in known.items() if name in _check(dict, record)}
+        missing = [field.name for field in fields(outer) if field.name not in given and not _has_default(field)]
+        if missing:
+            raise ValueError(f"no {missing[0]}")
+        return cast(Any, outer)(**given)
+    if outer is tuple:
+        return tuple(_from_json(get_args(kind)[0], item) for item in _check(list, record))
+    return _check({Mapping: dict, float: (int, float)}.get(outer, outer), record)
+
+
+def _has_default(field: "Field[Any]") -> bool:
+    return field.default is not MISSING or field.default_factory is not MISSING
+
+
+def _check(kind: Any, record: Any) -> Any:
+    """Return a value of JSON if it is of a type; true and false are no numbers."""
+    if not isinstance(record, kind) or (isinstance(record, bool) and kind is not bool):
+        raise ValueError(f"{str(record)[:40]!r} is of another type")
     return record
 
 
@@ -52,9 +70,17 @@ def answer_to_json(question: str, answer: Answer) -> dict[str, Any]:
 
 
 def answer_from_json(record: Mapping[str, Any]) -> Answer:
-    """Return the answer that JSON describes."""
-    answer = from_json(Answer, {**record, "citations": ()})
-    citations = (from_json(CitationRecord, citation) for citation in record["citations"])
+    """Return the answer that JSON describes.
+
+    Raises:
+        ValueError: it describes none.
+    """
+    answer = from_json(Answer, {**_check(dict, record), "citations": []})
+    citations = [from_json(CitationRecord, citation) for citation in _check(list, record["citations"])]
+    lists: tuple[Sequence[CitationRecord | ShortAnswer | Quote], ...] = (citations, answer.short, answer.quotes)
+    for number in (numbered.number for each in lists for numbered in each):
+        if not 1 <= number <= len(answer.spans):
+            raise ValueError(f"[{number}] of {len(answer.spans)} passages")
     return replace(
         answer,
         citations=tuple(

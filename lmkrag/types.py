@@ -228,7 +228,8 @@ class IndexStatus:
     """What an index holds. ``bytes`` is its size on disk, ``dead`` the sentences deleted but not compacted.
 
     ``generation`` counts commits, ``skipped`` files that could not be indexed; ``skipped_files`` has the first 200.
-    ``changed`` is the time of the last write (ISO 8601), ``roots`` counts documents by directory.
+    ``unread_pages`` counts the pages that only OCR can read, where it is not installed. ``changed`` is the time of the
+    last write (ISO 8601), ``roots`` counts documents by directory.
     """
 
     path: str
@@ -245,6 +246,7 @@ class IndexStatus:
     version: int
     generation: int = 0
     skipped: int = 0
+    unread_pages: int = 0
     changed: str = ""
     kinds: Mapping[str, int] = field(default_factory=dict)
     roots: Mapping[str, int] = field(default_factory=dict)

@@ -77,8 +77,14 @@ def test_a_reader_gets_what_the_budget_holds(engine):
     count = engine.encoders.encoder.count_tokens
     assert 250 <= sum(count(span.text) for span in few) <= 300
     assert 1_350 <= sum(count(span.text) for span in many) <= 1_500
-    assert sum(count(span.text) for span in engine.ask("Who keeps the lamp?").spans) > 1_800  # 2,000 without a budget
-    assert len(engine.ask("Who keeps the lamp?", top_k=3).spans) == 3
+
+
+def test_an_answer_has_what_the_search_finds_in_its_order(engine):
+    for options in ({}, {"top_k": 3}, {"filter": "kind=pdf"}, {"rerank": False}, {"mode": "dense"}):
+        spans = engine.search("Who keeps the lamp?", **options)
+        answer = engine.ask("Who keeps the lamp?", **options)
+        assert list(answer.spans) == spans
+        assert [citation.span for citation in answer.citations] == spans[: len(answer.citations)]
 
 
 @pytest.mark.parametrize("budget", [150, 200, 1_000, 2_000, 4_000])
@@ -181,7 +187,7 @@ def test_an_answer_prints_as_text_with_its_places(engine):
 
 
 def answer_not_found() -> str:
-    return "Nothing in these documents answers this question."
+    return "Nothing in these documents is about this."
 
 
 def test_words_alone_need_no_encoder_but_an_answer_does(index):
@@ -191,7 +197,7 @@ def test_words_alone_need_no_encoder_but_an_answer_does(index):
         assert engine.encoders._light is None
         assert all(hit.lexical > 0 == hit.dense for hit in spans[0].hits)
         assert engine.ask("How long must the lamp burn before the wick is trimmed?", mode="lexical").found
-        assert not engine.ask("Who won the league of the burning lamp in basketball?", mode="lexical").found
+        assert engine.ask("Who won the league of the burning lamp in basketball?", mode="lexical").label != "strong"
 
 
 class Fussy(ExtractiveReader):
@@ -216,7 +222,7 @@ def test_ask_says_when_nothing_answers(engine):
     answer = engine.ask("What is the boiling point of tungsten hexafluoride?")
     assert not answer.found
     assert answer.citations == ()
-    assert answer.text == "Nothing in these documents answers this question."
+    assert answer.text == "Nothing in these documents is about this."
 
 
 def test_values_are_frozen(engine):

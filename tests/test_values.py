@@ -12,10 +12,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lmkrag import Document, Engine, RemoteEngine
+from lmkrag.conversation import Conversation
 from lmkrag.errors import IndexCorrupt, UsageError
-from lmkrag.index import catalog, catalog_texts, codec
-from lmkrag.ingest.reindex import reindex
+from lmkrag.index import catalog
 from lmkrag.ingest.repair import repair_index
+from lmkrag.integrations import langchain, llama_index
 from lmkrag.json_values import MAX_DEPTH, replace_surrogates, to_json_value
 from lmkrag.serialization import answer_to_json, to_json
 
@@ -205,7 +206,7 @@ def test_documents_that_can_not_be_stored_are_refused(values, message):
 @pytest.mark.parametrize("column", ["page_starts", "meta"])
 @pytest.mark.parametrize("stored", ["null", "0", "true", "NaN", '"x"', "[", "[" * 5_000, '[{"a": 1}]', "{}", "[]"])
 def test_repair_takes_a_row_that_can_not_be_decoded_for_damaged(lmkrag, index, encoder, column, stored):
-    """As earlier versions let them pass: the checksum fits, the value does not."""
+    """The checksum fits, the value does not."""
     with closing(sqlite3.connect(index / "catalog.sqlite")) as connection, connection:
         (key,) = connection.execute("SELECT id FROM document WHERE doc_id = 'glass-river.txt'").fetchone()
         connection.execute(f"UPDATE document SET {column} = ? WHERE id = ?", (stored, key))
@@ -221,19 +222,6 @@ def test_repair_takes_a_row_that_can_not_be_decoded_for_damaged(lmkrag, index, e
         assert report.unknown == (0 if good else 1)
         assert engine.verify() == ()
         assert len(engine.documents()) == (5 if good else 4)
-
-
-def test_metadata_of_an_earlier_version_are_given_back_as_json_can_hold_them(index, encoder):
-    with closing(sqlite3.connect(index / "catalog.sqlite")) as connection, connection:
-        (key,) = connection.execute("SELECT id FROM document WHERE doc_id = 'glass-river.txt'").fetchone()
-        stored = '{"a": NaN, "b": "\\ud800", "c": -Infinity}'
-        connection.execute("UPDATE document SET meta = ? WHERE id = ?", (stored, key))
-        catalog._set_checksum(
-            connection, connection.execute(f"SELECT {catalog._COLUMNS} FROM document WHERE id = ?", (key,)).fetchone()
-        )
-    with Engine.open(index, encoder=encoder, rerank=False) as engine:
-        assert engine.documents(doc_ids=["glass-river.txt"])[0].meta == {"a": "NaN", "b": "\ufffd", "c": "-Infinity"}
-        give_everything_back(engine)
 
 
 WRONG = (None, 1, 1.5, b"x", {}, object())
@@ -277,28 +265,6 @@ def test_an_engine_made_of_a_path_says_what_to_do(index):
             Engine(path)
 
 
-def test_texts_of_an_earlier_version_are_given_back_without_lone_surrogates(tmp_path, encoder):
-    """As they were stored then, under checksums that fit."""
-    text = "The valve \ud800 opens at four bar. The gate is red."
-    path = tmp_path / "index"
-    with Engine.open(path, create=True, encoder=encoder, rerank=False) as engine:
-        engine.add(Document("a", "", text))
-        with engine._reading(segments=True) as snapshot:
-            row = snapshot.find_document("a")
-            ends = catalog_texts.read_borders(snapshot.connection, row, 0, row.sentences)[1:]  # type: ignore[attr-defined]
-    with closing(sqlite3.connect(path / "catalog.sqlite")) as connection, connection:
-        connection.execute("UPDATE text_block SET data = ?", (codec.pack_text(text, row.id, 0),))
-        checksum = codec.checksum_content("a", text, ends)
-        connection.execute("UPDATE document SET content_checksum = ?", (checksum,))
-        catalog._set_checksum(connection, connection.execute(f"SELECT {catalog._COLUMNS} FROM document").fetchone())
-    with Engine.open(path, encoder=encoder, rerank=False) as engine:
-        give_everything_back(engine)
-        assert engine.read("a") == text.replace("\ud800", "\ufffd")
-        reindex(path, encoder=encoder)
-    with Engine.open(path, encoder=encoder, rerank=False) as engine:
-        give_everything_back(engine)
-
-
 def test_names_of_other_libraries_get_a_hint(engine):
     for name in ("k", "similarity_top_k", "n_results"):
         with pytest.raises(UsageError, match=f"no option '{name}': use top_k"):
@@ -317,6 +283,23 @@ def test_options_are_in_the_signatures(kind):
     assert {"query", "top_k", "level", "filter", "explain"} <= set(shown)
     assert shown["mode"].default == "hybrid"
     assert "context_tokens" in inspect.signature(kind.ask).parameters
+
+
+@pytest.mark.parametrize("kind", [llama_index.LandmarkRetriever, langchain.LandmarkRetriever, Conversation])
+def test_options_are_in_the_signatures_of_what_takes_an_engine(kind):
+    shown = inspect.signature(kind).parameters
+    assert {"engine", "mode", "filter", "rerank"} <= set(shown)
+    assert shown["mode"].default == "hybrid"
+
+
+def test_a_notebook_completes_options(engine):
+    from IPython.core.completer import IPCompleter, provisionalcompleter
+
+    completer = IPCompleter(namespace={"engine": engine})
+    for call, option in (("search('leave', le", "level="), ("ask('leave', cont", "context_tokens=")):
+        with provisionalcompleter():
+            code = f"engine.{call}"
+            assert option in [completion.text for completion in completer.completions(code, len(code))]
 
 
 def test_spans_and_answers_print_and_become_dictionaries(engine):

@@ -4,14 +4,12 @@ import click
 from click.shell_completion import get_completion_class
 
 from lmkrag.cli.ask import ask, chat
-from lmkrag.cli.backup import backup
-from lmkrag.cli.check import check
 from lmkrag.cli.evaluate import evaluate, train
 from lmkrag.cli.grep import grep
 from lmkrag.cli.index import index
 from lmkrag.cli.index_tools import index_tools
 from lmkrag.cli.install import install
-from lmkrag.cli.manage import list_command, remove, show, status, verify
+from lmkrag.cli.manage import backup, check, list_command, remove, show, status, verify
 from lmkrag.cli.output import ErrorHandlingGroup, logging_options
 from lmkrag.cli.search import search
 from lmkrag.cli.serve import mcp, serve
@@ -54,24 +52,7 @@ def main() -> None:
 
 
 logging_options(main)
-for command in (
-    index,
-    search,
-    grep,
-    ask,
-    chat,
-    list_command,
-    show,
-    status,
-    remove,
-    verify,
-    backup,
-    check,
-    install,
-    serve,
-    mcp,
-    evaluate,
-    train,
-    index_tools,
-):
+commands = [index, search, grep, ask, chat, list_command, show, status, remove, verify, backup, check]
+commands += [install, serve, mcp, evaluate, train, index_tools]
+for command in commands:
     main.add_command(command)

@@ -93,8 +93,7 @@ def train(config: Path, report_to: str) -> None:
     kind = find_kind(config)
     load: Any = {"reranker": load_reranker_settings, "listwise": load_listwise_settings}.get(kind, load_settings)
     settings = load(config)
-    from lmkrag.training.listwise_trainer import train_listwise
-    from lmkrag.training.reranker_trainer import train_reranker
+    from lmkrag.training.reranker_trainer import train_listwise, train_reranker
     from lmkrag.training.trainer import train as train_encoder
 
     run: Any = {"reranker": train_reranker, "listwise": train_listwise}.get(kind, train_encoder)

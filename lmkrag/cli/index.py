@@ -13,16 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from lmkrag.cli.output import (
-    Command,
-    add_options,
-    index_option,
-    json_option,
-    one_line,
-    print_error,
-    print_json,
-    progress_bar,
-)
+from lmkrag.cli import output
 from lmkrag.errors import LmkragError, MissingExtra, UsageError
 from lmkrag.types import IndexReport
 
@@ -35,16 +26,16 @@ _LISTED = 20  # skipped files shown one by one; more are counted by reason
 _INTERVAL = 60.0  # seconds between two lines of progress where there is no terminal
 
 
-glob_options = add_options(
+glob_options = output.add_options(
     click.option("--include", multiple=True, metavar="GLOB", help="Only index files that match; repeatable."),
     click.option("--exclude", multiple=True, metavar="GLOB", help="Skip files that match; repeatable."),
 )
 
 
-def model_options(command: Command, *, existing: bool) -> Command:
+def model_options(command: output.Command, *, existing: bool) -> output.Command:
     """Add ``--recipe`` and ``--encoder``, which an ``existing`` index has recorded."""
     note = "; new indexes only" if existing else ""
-    return add_options(
+    return output.add_options(
         click.option("--recipe", type=click.Path(), metavar="NAME|FILE", help=f"How vectors are stored{note}."),
         click.option(
             "--encoder", type=click.Path(), metavar="NAME|DIR", envvar="LMKRAG_ENCODER", help=f"The model{note}."
@@ -54,7 +45,7 @@ def model_options(command: Command, *, existing: bool) -> Command:
 
 @click.command(epilog="Example: lmkrag index docs/ notes.pdf --exclude 'drafts/' --index indexes/handbook")
 @click.argument("paths", nargs=-1, required=True, type=click.Path(), metavar="PATH...")
-@partial(index_option, existing=False)
+@partial(output.index_option, existing=False)
 @partial(model_options, existing=True)
 @glob_options
 @click.option(
@@ -68,7 +59,7 @@ def model_options(command: Command, *, existing: bool) -> Command:
     help="Keep following changes until Ctrl-C; implies --prune. With --json, each batch and each run prints a line.",
 )
 @click.option("--strict", is_flag=True, help="Exit with 1 when a file was skipped.")
-@json_option
+@output.json_option
 def index(
     paths: tuple[str, ...],
     index_path: str,
@@ -88,8 +79,9 @@ def index(
     Unchanged files are skipped.
     """
     from lmkrag.engine import Engine
+    from lmkrag.ingest.walk import check_source
 
-    sources = check_paths(paths)
+    sources = [check_source(path) for path in paths]  # refused before anything is loaded
     for path in sources if watch else ():
         if not path.is_dir():
             raise UsageError(f"{path}: not a directory; --watch follows directories")
@@ -100,7 +92,11 @@ def index(
         with Engine.open(index_path, create=True, **opening) as engine:
             _follow(engine, sources, {**adding, "prune": True}, as_json=as_json)
         return
-    with Engine.open(index_path, create=True, **opening) as engine, following_progress() as progress, keeping_output():
+    with (
+        Engine.open(index_path, create=True, **opening) as engine,
+        following_progress() as progress,
+        redirect_stdout(sys.stderr),  # Ray prints which of its processes died
+    ):
         report = engine.add(sources, progress=progress, prune=prune, **adding)
         is_empty = is_new and not (engine.status().documents or report.skipped)
     if is_empty:
@@ -140,31 +136,17 @@ def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], 
                     if str(error) == failure:
                         continue
                     failure = str(error)
-                    print_error(error)
+                    output.print_error(error)
                     if as_json:
-                        print_json({"error": str(error)})
+                        output.print_json({"error": str(error)})
     except KeyboardInterrupt:
         sys.exit(130)
-
-
-@contextmanager
-def keeping_output() -> Iterator[None]:
-    """Send what libraries print to standard error: Ray says there which of its processes died."""
-    with redirect_stdout(sys.stderr):
-        yield
-
-
-def check_paths(paths: Sequence[str]) -> list[Path]:
-    """Return the files and directories to index; refuse those that can't be, before anything is loaded."""
-    from lmkrag.ingest.walk import check_source
-
-    return [check_source(path) for path in paths]
 
 
 def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool) -> None:
     """Print what a run did; exit with 1 if a file was skipped that must not be."""
     if as_json:
-        print_json(asdict(report))
+        output.print_json(asdict(report))
     explain_report(report, index_path)
     if strict and report.skipped:
         sys.exit(1)
@@ -173,54 +155,42 @@ def finish(report: IndexReport, index_path: str, *, strict: bool, as_json: bool)
 @contextmanager
 def following_progress(*, as_json: bool = False) -> "Iterator[Progress]":
     """Show on a terminal, or also as JSON, how far encoding is; an interruption says how to go on, and exits."""
-    from rich.progress import DownloadColumn, TimeRemainingColumn, TransferSpeedColumn
+    from lmkrag.ingest.report import show_progress
 
-    with progress_bar(DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()) as bar:
-        task = bar.add_task("looking for changes", total=None)
-        reported = time.monotonic()
+    reported = time.monotonic()
+    try:
+        with show_progress() as show:
 
-        def progress(name: str, done: int, total: int) -> None:
-            nonlocal reported
-            if bar.disable and time.monotonic() - reported >= _INTERVAL:
-                reported = time.monotonic()
-                share = f"{done / total:.0%}" if total else f"{done / 1e6:,.1f} MB"
-                click.echo(f"{share} indexed, now {one_line(name)}", err=True)
-            if as_json:
-                print_json({"file": one_line(name), "done": done, "total": total})
-            bar.update(task, description=one_line(name)[-30:], completed=done, total=total or None)
+            def progress(name: str, done: int, total: int) -> None:
+                nonlocal reported
+                if show is not None:
+                    show(name, done, total)
+                elif time.monotonic() - reported >= _INTERVAL:
+                    reported = time.monotonic()
+                    share = f"{done / total:.0%}" if total else f"{done / 1e6:,.1f} MB"
+                    click.echo(f"{share} indexed, now {output.one_line(name)}", err=True)
+                if as_json:
+                    output.print_json({"file": output.one_line(name), "done": done, "total": total})
 
-        try:
             yield progress
-        except KeyboardInterrupt:
-            bar.stop()
-            click.echo(
-                "lmkrag: interrupted; complete documents are indexed, run the same command to continue", err=True
-            )
-            sys.exit(130)
+    except KeyboardInterrupt:
+        click.echo("lmkrag: interrupted; complete documents are indexed, run the same command to continue", err=True)
+        sys.exit(130)
 
 
 def explain_report(report: IndexReport, index_path: str) -> None:
     """Say what a run did, what it left out, and what it warns of."""
     for warning in report.warnings:
-        click.echo(f"lmkrag: warning: {one_line(warning)}", err=True)
+        click.echo(f"lmkrag: warning: {output.one_line(warning)}", err=True)
     if len(report.skipped) <= _LISTED:
         for skipped in report.skipped:
-            click.echo(f"skipped {one_line(skipped.path)}: {one_line(skipped.reason)}", err=True)
+            click.echo(f"skipped {output.one_line(skipped.path)}: {output.one_line(skipped.reason)}", err=True)
     else:
         reasons = Counter(skipped.reason.split(": ")[0] for skipped in report.skipped)
-        counted = "; ".join(f"{number} {one_line(reason)}" for reason, number in reasons.most_common())
+        counted = "; ".join(f"{number} {output.one_line(reason)}" for reason, number in reasons.most_common())
         click.echo(f"skipped {len(report.skipped)} files: {counted} (-v or --json lists them)", err=True)
-    counts = [
-        f"{number} {name}"
-        for number, name in (
-            (report.added, "added"),
-            (report.updated, "updated"),
-            (report.unchanged, "unchanged"),
-            (report.removed, "removed"),
-            (len(report.skipped), "skipped"),
-        )
-        if number
-    ]
+    counts = {name: getattr(report, name) for name in ("added", "updated", "unchanged", "removed")}
+    counts["skipped"] = len(report.skipped)
     rate = f", {report.characters / max(report.seconds, 1e-9):,.0f} characters a second" if report.characters else ""
-    summary = ", ".join(counts) or "nothing to index"
+    summary = ", ".join(f"{number} {name}" for name, number in counts.items() if number) or "nothing to index"
     click.echo(f"{index_path}: {summary}; {report.sentences:,} sentences in {report.seconds:.1f} s{rate}", err=True)

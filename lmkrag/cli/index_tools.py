@@ -43,12 +43,7 @@ def compact(index_path: str, as_json: bool) -> None:
 @index_option
 @partial(model_options, existing=False)
 @json_option
-def reindex(
-    index_path: str,
-    recipe: str | None,
-    encoder: str | None,
-    as_json: bool,
-) -> None:
+def reindex(index_path: str, recipe: str | None, encoder: str | None, as_json: bool) -> None:
     """Re-encode an index from its own texts.
 
     Use it for another --encoder or --recipe, or after an upgrade of lmkrag's weights. No source file is parsed. The old
@@ -57,12 +52,7 @@ def reindex(
     from lmkrag.ingest.reindex import reindex as run
 
     with following_progress() as progress:
-        report = run(
-            Path(index_path),
-            encoder=encoder,
-            recipe=recipe,
-            progress=progress,
-        )
+        report = run(Path(index_path), encoder=encoder, recipe=recipe, progress=progress)
     finish(report, index_path, strict=False, as_json=as_json)
 
 
@@ -75,12 +65,7 @@ def reindex(
     "--recipe", type=click.Path(), metavar="NAME|FILE", help="The recipe of the index, if its record is damaged."
 )
 @json_option
-def repair(
-    index_path: str,
-    encoder: str | None,
-    recipe: str | None,
-    as_json: bool,
-) -> None:
+def repair(index_path: str, encoder: str | None, recipe: str | None, as_json: bool) -> None:
     """Rebuild a damaged index.
 
     Undamaged documents are kept, the others are parsed from their files again.

@@ -1,11 +1,14 @@
 """``lmkrag install``: tell coding agents and assistants of an index."""
 
+import json
 import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
@@ -13,13 +16,73 @@ from lmkrag.cli.output import index_option
 from lmkrag.errors import StorageError, UsageError
 from lmkrag.system import PYTHON
 
-if TYPE_CHECKING:
-    from lmkrag.agents.clients import Client
+NAME = "lmkrag"
+"""What the server is called in the settings of a client."""
+
+SKILL = """---
+name: lmkrag
+description: Find exact passages in the user's documents and in code by meaning, and check quotations against them.
+---
+
+To find something in the user's documents or in this code by meaning, use lmkrag before plain grep:
+`lmkrag grep "what it does" FOLDER` prints FILE:LINE:TEXT and needs no index; the MCP server `lmkrag` has `search`,
+`ask`, `read_document` and `check`. Quote passages exactly, name their places, and check your quotations with `check`.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """A program that starts MCP servers.
+
+    Args:
+        title: its name for people.
+        add: its own command that adds a server, without the server; empty if it has none.
+        add_json: the command takes the server as one JSON argument, not as a command line.
+        settings: the file that an entry belongs into, if there is no command.
+        servers: the object of that file that holds the servers.
+        fields: what an entry has beside ``command`` and ``args``.
+    """
+
+    title: str
+    add: tuple[str, ...] = ()
+    add_json: bool = False
+    settings: str = ""
+    servers: str = "mcpServers"
+    fields: tuple[tuple[str, str], ...] = ()
+
+    def command(self, server: Sequence[str]) -> list[str]:
+        """Return the client's own command line that adds a server, which is started by ``server``."""
+        if self.add_json:
+            return [*self.add, json.dumps({"name": NAME, **self._describe(server)}, ensure_ascii=False)]
+        return [*self.add, *server]
+
+    def entry(self, server: Sequence[str]) -> str:
+        """Return the entry for the settings file, as JSON."""
+        return json.dumps({self.servers: {NAME: self._describe(server)}}, indent=2, ensure_ascii=False)
+
+    def _describe(self, server: Sequence[str]) -> dict[str, Any]:
+        program, *arguments = server
+        return {**dict(self.fields), "command": program, "args": arguments}
+
+
+CLIENTS = {
+    "claude-code": Client("Claude Code", ("claude", "mcp", "add", "--scope", "user", NAME, "--")),
+    "codex": Client("Codex", ("codex", "mcp", "add", NAME, "--")),
+    "gemini": Client("Gemini CLI", ("gemini", "mcp", "add", "--scope", "user", NAME)),
+    "opencode": Client("OpenCode", ("opencode", "mcp", "add", NAME, "--")),
+    "vscode": Client("VS Code", ("code", "--add-mcp"), add_json=True),
+    "claude-desktop": Client(
+        "Claude Desktop", settings="Claude/claude_desktop_config.json in your configuration folder"
+    ),
+    "cursor": Client("Cursor", settings="~/.cursor/mcp.json"),
+    "windsurf": Client("Windsurf", settings="~/.codeium/windsurf/mcp_config.json"),
+    "zed": Client(
+        "Zed", settings="~/.config/zed/settings.json", servers="context_servers", fields=(("source", "custom"),)
+    ),
+}
 
 
 def _complete_client(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    from lmkrag.agents.clients import CLIENTS
-
     return [name for name in CLIENTS if name.startswith(incomplete)]
 
 
@@ -36,8 +99,6 @@ def install(names: tuple[str, ...], index_path: str, dry_run: bool, skill: Path 
     CLIENT is claude-code, codex, gemini, opencode or vscode, whose own commands are shown and run, or claude-desktop,
     cursor, windsurf or zed, for which the entry and its file are printed. Without one, all whose commands are found.
     """
-    from lmkrag.agents.clients import CLIENTS, SKILL
-
     if unknown := [name for name in names if name not in CLIENTS]:
         raise UsageError(f"no client {unknown[0]!r}: use {', '.join(CLIENTS)}")
     clients = [CLIENTS[name] for name in names]
@@ -62,7 +123,7 @@ def install(names: tuple[str, ...], index_path: str, dry_run: bool, skill: Path 
         sys.exit(1)
 
 
-def _connect(client: "Client", server: list[str], *, dry_run: bool) -> bool:
+def _connect(client: Client, server: list[str], *, dry_run: bool) -> bool:
     """Run a client's own command, or print the entry for its settings file; return whether nothing failed."""
     if not client.add:
         click.echo(f"# {client.title}: add this to {client.settings}\n{client.entry(server)}")

@@ -1,4 +1,4 @@
-"""``lmkrag list``, ``show``, ``status``, ``remove`` and ``verify``."""
+"""``lmkrag list``, ``show``, ``status``, ``remove``, ``verify``, ``check`` and ``backup``."""
 
 import logging
 import shutil
@@ -6,19 +6,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import click
 
-from lmkrag.cli.output import (
-    find_lines_around,
-    index_option,
-    json_option,
-    one_line,
-    open_engine,
-    print_json,
-    server_option,
-)
+from lmkrag.cli import output
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.search.filters import explain_filter
@@ -26,6 +19,8 @@ from lmkrag.serialization import to_json
 from lmkrag.types import Document, DocumentInfo
 
 _LINES_AROUND = 10
+_LONGEST_QUOTE = 90  # characters shown of a quotation
+_COLOURS = {"same": "green", "moved": "cyan", "reworded": "yellow", "gone": "red"}
 _LEAST_SPACE = 1 << 30  # bytes
 _EXTRAS = {
     "torch": "torch",
@@ -42,36 +37,36 @@ _EXTRAS = {
 
 
 @click.command("list", epilog="Example: lmkrag list --filter 'kind=pdf'")
-@index_option
-@server_option
+@output.index_option
+@output.server_option
 @click.option(
     "--filter",
     "filter_expression",
     metavar="EXPR",
     help="Only list matching documents, such as 'kind=pdf and path=docs/*'.",
 )
-@json_option
+@output.json_option
 def list_command(index_path: str, server: str | None, filter_expression: str | None, as_json: bool) -> None:
     """List the documents of an index."""
-    with open_engine(index_path, server) as engine:
+    with output.open_engine(index_path, server) as engine:
         documents = engine.documents(filter=filter_expression)
         if filter_expression and not documents:
-            click.echo(one_line(explain_filter(engine.documents, filter_expression)), err=True)
+            click.echo(output.one_line(explain_filter(engine.documents, filter_expression)), err=True)
     for document in documents:
         if as_json:
-            print_json(to_json(document))
+            output.print_json(to_json(document))
         else:
-            click.echo(one_line(document.doc_id) + _describe_scans(document))
+            click.echo(output.one_line(document.doc_id) + _describe_scans(document))
 
 
 def _describe_scans(document: DocumentInfo) -> str:
-    """How many pages of a document were read by OCR, and how surely; nothing of one that has none."""
+    """How many pages of a document were read by OCR, and how surely, or not read; nothing if it has none."""
     pages = len(document.meta.get("scanned_pages", ()))
     if not pages:
         return ""
     counted = f"{pages} page{'s' * (pages != 1)}"
     if "ocr_confidence" not in document.meta:
-        return f"  {counted} scanned and not read: pip install 'lmkrag[ocr]'"
+        return f"  {counted} without readable text: pip install 'lmkrag[ocr]'"
     return f"  read by OCR on {counted}, {100 * document.meta['ocr_confidence']:.0f} % sure"
 
 
@@ -81,19 +76,19 @@ def _describe_scans(document: DocumentInfo) -> str:
     "--around", type=click.IntRange(min=0), metavar="CHARACTER", help="Only print the lines around a character."
 )
 @click.option("--page", type=click.IntRange(min=1), metavar="N", help="Only print one page, counted from 1.")
-@index_option
-@server_option
-@json_option
+@output.index_option
+@output.server_option
+@output.json_option
 def show(doc_id: str, around: int | None, page: int | None, index_path: str, server: str | None, as_json: bool) -> None:
     """Print the text of a document, exactly as indexed."""
     if around is not None and page is not None:
         raise UsageError("give --around or --page, not both")
-    with open_engine(index_path, server) as engine:
+    with output.open_engine(index_path, server) as engine:
         document = engine.document(doc_id)
     start, end = _part_to_show(document, around, page)
     text = document.text[start:end]
     if as_json:
-        print_json({"doc_id": doc_id, "start": start, "end": end, "text": text})
+        output.print_json({"doc_id": doc_id, "start": start, "end": end, "text": text})
     else:
         # As bytes: a terminal's encoding or line ends must not change the text
         sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
@@ -109,7 +104,7 @@ def _part_to_show(document: Document, around: int | None, page: int | None) -> t
     if around is not None:
         if around >= len(text):
             raise UsageError(f"{document.doc_id} has {len(text)} characters")
-        start, end = find_lines_around(text, around, around, _LINES_AROUND)
+        start, end = output.find_lines_around(text, around, around, _LINES_AROUND)
         start = around - len(text[start:around].lstrip("\r\n"))
         after = text[around:end].rstrip("\r\n")
         return start, around + len(after) if after else len(text)
@@ -117,28 +112,28 @@ def _part_to_show(document: Document, around: int | None, page: int | None) -> t
 
 
 @click.command(epilog="Example: lmkrag status --index indexes/handbook --json")
-@index_option
-@server_option
+@output.index_option
+@output.server_option
 @click.option("--check", is_flag=True, help="Also check the encoder, every file of the index, the disk and the extras.")
-@json_option
+@output.json_option
 def status(index_path: str, server: str | None, check: bool, as_json: bool) -> None:
     """Show the size and the settings of an index.
 
     -v also lists the files that were skipped. With --check, exits with 1 when something is wrong.
     """
     checks: list[_Check] = []
-    with open_engine(index_path, server) as engine:
+    with output.open_engine(index_path, server) as engine:
         record = asdict(engine.status())
         if check:
             if not isinstance(engine, Engine):
                 raise UsageError("--check is for an index on this machine")
             checks = list(_check_installation(engine, index_path))
     if as_json:
-        print_json(record | ({"checks": [item._asdict() for item in checks]} if check else {}))
+        output.print_json(record | ({"checks": [item._asdict() for item in checks]} if check else {}))
     else:
         _print_status(record)
         for name, ok, detail in checks:
-            click.echo(f"{name:12} {'ok' if ok else 'WRONG'}: {one_line(detail)}")
+            click.echo(f"{name:12} {'ok' if ok else 'WRONG'}: {output.one_line(detail)}")
     if not all(item.ok for item in checks):
         sys.exit(1)
 
@@ -149,9 +144,9 @@ def _print_status(record: dict[str, Any]) -> None:
         click.echo(f"{name:12} {value:,}" if isinstance(value, int) else f"{name:12} {value}")
     click.echo(f"{'kinds':12} {', '.join(f'{count} {kind}' for kind, count in kinds.items())}")
     for root, count in roots.items():
-        click.echo(f"{'root':12} {one_line(root)} ({count} documents)")
+        click.echo(f"{'root':12} {output.one_line(root)} ({count} documents)")
     for file in skipped if logging.getLogger("lmkrag").isEnabledFor(logging.INFO) else ():
-        click.echo(f"{'skipped':12} {one_line(file['path'])}: {one_line(file['reason'])}")
+        click.echo(f"{'skipped':12} {output.one_line(file['path'])}: {output.one_line(file['reason'])}")
 
 
 class _Check(NamedTuple):
@@ -180,11 +175,11 @@ def _check_installation(engine: Engine, index_path: str) -> Iterator[_Check]:
 
 @click.command(epilog="Example: lmkrag remove docs/old.md docs/older.md")
 @click.argument("doc_ids", nargs=-1, metavar="[DOC_ID]...")
-@index_option
+@output.index_option
 @click.option(
     "--filter", "filter_expression", metavar="EXPR", help="Remove all matching documents, such as 'path=drafts/*'."
 )
-@json_option
+@output.json_option
 def remove(doc_ids: tuple[str, ...], index_path: str, filter_expression: str | None, as_json: bool) -> None:
     """Remove documents and their attachments.
 
@@ -195,16 +190,16 @@ def remove(doc_ids: tuple[str, ...], index_path: str, filter_expression: str | N
     with Engine.open(index_path) as engine:
         count = engine.remove(doc_ids or None, filter=filter_expression)
         if filter_expression is not None and not count:
-            click.echo(one_line(explain_filter(engine.documents, filter_expression)), err=True)
+            click.echo(output.one_line(explain_filter(engine.documents, filter_expression)), err=True)
     if as_json:
-        print_json({"removed": count})
+        output.print_json({"removed": count})
     else:
         click.echo(f"{index_path}: {count} removed", err=True)
 
 
 @click.command(epilog="Example: lmkrag verify && echo whole")
-@index_option
-@json_option
+@output.index_option
+@output.json_option
 def verify(index_path: str, as_json: bool) -> None:
     """Check every file and row of an index.
 
@@ -213,10 +208,59 @@ def verify(index_path: str, as_json: bool) -> None:
     with Engine.open(index_path) as engine:
         problems = engine.verify()
     if as_json:
-        print_json({"problems": problems})
+        output.print_json({"problems": problems})
     else:
         for problem in problems:
-            click.echo(one_line(problem))
+            click.echo(output.one_line(problem))
         click.echo(f"{index_path}: {len(problems) or 'no'} problem{'s' * (len(problems) != 1)}", err=True)
     if problems:
         sys.exit(1)
+
+
+@click.command(epilog="Example: lmkrag check evidence.json --index indexes/handbook")
+@click.argument("source", type=click.File(encoding="utf-8-sig"), metavar="FILE")
+@output.index_option
+@output.server_option
+@output.json_option
+def check(source: Any, index_path: str, server: str | None, as_json: bool) -> None:
+    """Check whether citations still stand.
+
+    FILE is what search --json or ask --json printed, or any text, whose quotations are looked for; - reads standard
+    input. In the documents as they are indexed now, each citation is the same, has moved, was reworded or is gone.
+    Exits with 1 where one is reworded or gone.
+    """
+    with output.open_engine(index_path, server) as engine:
+        checks = engine.check(source.read())
+    if as_json:
+        output.print_json([asdict(item) for item in checks])
+    else:
+        for item in checks:
+            quote = output.one_line(" ".join(item.quote.split()))
+            quote = quote if len(quote) <= _LONGEST_QUOTE else f"{quote[: _LONGEST_QUOTE - 1]}…"
+            words = f" ({100 * item.similarity:.0f} % of the words)" if item.state == "reworded" else ""
+            where = f" in {output.one_line(item.place)}" if item.place else ""
+            click.echo(f"{click.style(f'{item.state:9}', fg=_COLOURS[item.state])} {quote}{where}{words}")
+        if not checks:
+            click.echo("no citation and no quotation found", err=True)
+    if any(item.state in ("reworded", "gone") for item in checks):
+        sys.exit(1)
+
+
+@click.command(epilog="Example: lmkrag backup indexes/handbook /backups/handbook")
+@click.argument("index", metavar="INDEX", type=click.Path(path_type=Path))
+@click.argument("copy", metavar="DIR", type=click.Path(path_type=Path))
+@output.json_option
+def backup(index: Path, copy: Path, as_json: bool) -> None:
+    """Copy an index that is in use.
+
+    The copy is verified, then replaces the earlier copy in DIR in one step. It is an ordinary index: search it with
+    --index DIR. Run the command again to update it; only new segments are copied.
+    """
+    from lmkrag.index.backup import back_up_index
+
+    made = back_up_index(index, copy)
+    if as_json:
+        output.print_json(asdict(made))
+    else:
+        held = f"{made.documents:,} documents, {made.sentences:,} sentences"
+        click.echo(f"{copy}: {held}; {made.new_files} new files, {made.new_bytes:,} bytes", err=True)

@@ -19,9 +19,6 @@ from lmkrag.json_values import replace_surrogates
 from lmkrag.search.request import find_options, option_of
 
 if TYPE_CHECKING:
-    from rich.progress import Progress as ProgressBar
-    from rich.progress import ProgressColumn
-
     from lmkrag.engine import Engine
     from lmkrag.remote import RemoteEngine
 
@@ -156,24 +153,6 @@ def search_options(*names: str) -> Callable[[Command], Command]:
     return lambda command: add(rerank_model_option(command))
 
 
-def progress_bar(*columns: "ProgressColumn") -> "ProgressBar":
-    """Return a progress bar with some columns; where standard error is no terminal, it shows nothing."""
-    from rich.console import Console
-    from rich.progress import BarColumn, TextColumn
-    from rich.progress import Progress as ProgressBar
-
-    return ProgressBar(
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        *columns,
-        console=Console(stderr=True),
-        transient=True,
-        redirect_stdout=False,
-        redirect_stderr=False,
-        disable=not sys.stderr.isatty(),
-    )
-
-
 def join_words(words: tuple[str, ...]) -> str:
     """Return a question given as words of the command line, or read from standard input where it is ``-``."""
     return replace_surrogates(sys.stdin.read().strip() if words == ("-",) else " ".join(words))
@@ -201,22 +180,17 @@ def _question(number: int, line: str) -> tuple[Any, str]:
 def logging_options(command: click.Command) -> None:
     """Add ``--verbose`` and ``--debug``."""
 
-    def set_level(level: int) -> Callable[[click.Context, click.Parameter, bool], None]:
-        def callback(context: click.Context, parameter: click.Parameter, enabled: bool) -> None:
-            if enabled and _logger.getEffectiveLevel() > level:
-                logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
-                _logger.setLevel(level)
+    def set_level(level: int, context: click.Context, parameter: click.Parameter, enabled: bool) -> None:
+        if enabled and _logger.getEffectiveLevel() > level:
+            logging.basicConfig(format="%(name)s: %(message)s", stream=sys.stderr)
+            _logger.setLevel(level)
 
-        return callback
-
-    levels = {
-        "verbose": (logging.INFO, ["-v", "--verbose"], "Log what is done to standard error."),
-        "debug": (logging.DEBUG, ["--debug"], "Log more, with tracebacks and the output of parsers."),
-    }
-    for level, names, text in levels.values():
-        command.params.append(
-            click.Option(names, is_flag=True, expose_value=False, callback=set_level(level), help=text)
-        )
+    for level, names, text in (
+        (logging.INFO, ["-v", "--verbose"], "Log what is done to standard error."),
+        (logging.DEBUG, ["--debug"], "Log more, with tracebacks and the output of parsers."),
+    ):
+        callback = functools.partial(set_level, level)
+        command.params.append(click.Option(names, is_flag=True, expose_value=False, callback=callback, help=text))
 
 
 class ErrorHandlingGroup(click.Group):

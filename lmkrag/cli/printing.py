@@ -35,9 +35,12 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
         _print_copies(span)
         click.echo()
         return
+    from lmkrag.index.words.terms import find_words, query_words
+
     console = _console()
     _print_place(f"{number}. ", span.place, span, f"  {_rate(span)}")
-    marks = [(*word, "word") for word in _find_words(span, query)]
+    words = find_words(span.text, query_words(query).tolist())
+    marks = [(span.start + start, span.start + end, "word") for start, end in words]
     if level == "document":
         blocks = parse_blocks(text, kind=span.kind, start=span.hits[0].start if span.hits else span.start)
     else:
@@ -101,14 +104,6 @@ def _print_place(label: str, place: str, span: Span, rating: str = "") -> None:
             nodes = heading_node["children"]
         for part in to_terminal([element("p", *nodes)], {}, one_line):
             _console().print(_pad(part, len(label)), style="italic dim", soft_wrap=True)
-
-
-def _find_words(span: Span, query: str) -> list[tuple[int, int]]:
-    """The words of a span that are, by their stems, among those of a question, as characters of its document."""
-    from lmkrag.index.words.terms import find_words, query_words
-
-    words = find_words(span.text, query_words(query).tolist())
-    return [(span.start + start, span.start + end) for start, end in words]
 
 
 def _link(span: Span) -> str | None:
@@ -176,13 +171,14 @@ def print_citations(answer: Answer) -> None:
         shown = _find_quote(citation.quote, answer.text) is not None
         if shown and citation.number == printed:
             continue
+        label = "" if printed or not answer.label else f"  {answer.label}"
         printed = citation.number
         if sys.stdout.isatty():
-            _print_place(f"[{citation.number}] ", citation.place, span)
+            _print_place(f"[{citation.number}] ", citation.place, span, label)
             for part in () if shown else _excerpt(citation, answer.short):
                 _console().print(_pad(part, 4))
         else:
-            click.echo(f"[{citation.number}] {one_line(citation.place)}")
+            click.echo(f"[{citation.number}] {one_line(citation.place)}{label}")
             for line in [*_above(span), *([] if shown else [_in_its_span(citation)])]:
                 click.echo(f"    {line}")
         if span.also_in:

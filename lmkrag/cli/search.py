@@ -1,31 +1,14 @@
 """``lmkrag search``: one query, or a file of them."""
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from lmkrag.cli.output import (
-    batches_of_questions,
-    find_lines_around,
-    index_option,
-    join_words,
-    json_option,
-    one_line,
-    open_engine,
-    print_json,
-    readable,
-    search_options,
-    server_option,
-)
+from lmkrag.cli import output
 from lmkrag.cli.printing import indented, print_span
 from lmkrag.errors import UsageError
 from lmkrag.search.filters import explain_filter
 from lmkrag.serialization import to_json
-
-if TYPE_CHECKING:
-    from lmkrag.engine import Engine
-    from lmkrag.remote import RemoteEngine
-    from lmkrag.results import Span
 
 _BATCH = 256  # queries encoded together
 
@@ -38,9 +21,9 @@ _BATCH = 256  # queries encoded together
     metavar="FILE.jsonl",
     help='One {"query_id", "query"} a line; - reads standard input.',
 )
-@index_option
-@server_option
-@search_options("max_tokens", "level", "explain")
+@output.index_option
+@output.server_option
+@output.search_options("max_tokens", "level", "explain")
 @click.option(
     "-C",
     "--context",
@@ -49,7 +32,7 @@ _BATCH = 256  # queries encoded together
     metavar="N",
     help="Print N lines of context around each result.",
 )
-@json_option
+@output.json_option
 def search(
     words: tuple[str, ...],
     queries: Any,
@@ -65,35 +48,32 @@ def search(
     QUERY needs no quotes; - reads it from standard input. In 'seals of a "steam pump" -gasket', results with the
     phrase rank higher, and results with the last word are left out. Each result is rated good or weak.
     """
-    query = join_words(words)
+    query = output.join_words(words)
     if bool(words) == (queries is not None):
         raise UsageError("give a QUERY, or --queries FILE.jsonl")
     options["operators"] = True
     if queries is not None and not as_json:
         raise UsageError("--queries prints JSON lines: add --json")
-    with open_engine(index_path, server, rerank_model=rerank_model) as engine:
+    with output.open_engine(index_path, server, rerank_model=rerank_model) as engine:
         if queries is not None:
-            for batch in batches_of_questions(queries, _BATCH):
+            for batch in output.batches_of_questions(queries, _BATCH):
                 results = engine.search_many([text for _, text in batch], **options)
                 for (query_id, _), spans in zip(batch, results, strict=True):
-                    print_json({"query_id": query_id, "spans": to_json(spans)})
+                    output.print_json({"query_id": query_id, "spans": to_json(spans)})
             return
         spans = engine.search(query, **options)
         why = explain_filter(engine.documents, options["filter"]) if options["filter"] and not spans else ""
-        around = [_read_around(engine, span, context) if context and not as_json else ("", "") for span in spans]
+        around = [("", "")] * len(spans)
+        for number, span in enumerate(spans if context and not as_json else ()):
+            text = engine.document(span.doc_id).text
+            start, end = output.find_lines_around(text, span.start, span.end, context)
+            around[number] = text[start : span.start].strip("\r\n"), text[span.end : end].strip("\r\n")
     if as_json:
-        print_json({"query": query, "spans": to_json(spans)})
+        output.print_json({"query": query, "spans": to_json(spans)})
         return
     if not spans:
-        click.echo(one_line(why) or "nothing found", err=True)
+        click.echo(output.one_line(why) or "nothing found", err=True)
     for number, (span, shown) in enumerate(zip(spans, around, strict=True), 1):
         print_span(number, span, query, level=options["level"], around=shown)
         if span.explanation is not None:
-            click.echo(indented(readable(span.explain())) + "\n")
-
-
-def _read_around(engine: "Engine | RemoteEngine", span: "Span", lines: int) -> tuple[str, str]:
-    """Return the ``lines`` before a span and after it."""
-    text = engine.document(span.doc_id).text
-    start, end = find_lines_around(text, span.start, span.end, lines)
-    return text[start : span.start].strip("\r\n"), text[span.end : end].strip("\r\n")
+            click.echo(indented(output.readable(span.explain())) + "\n")

@@ -37,9 +37,7 @@ class Batch:
 
 
 def pack_windows(
-    tokens: SentenceTokenizer,
-    windows: Sequence[Sequence[Sequence[int]]],
-    titles: Sequence[Sequence[int]] = (),
+    tokens: SentenceTokenizer, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]] = ()
 ) -> Batch:
     """Lay windows, each a list of sentences' token ids, side by side.
 

@@ -164,10 +164,7 @@ def load_new_encoder(encoder: "str | LandmarkEncoder | None") -> "LandmarkEncode
 
 
 def load_encoder(
-    encoder: "str | LandmarkEncoder | None",
-    *,
-    window: int | None = None,
-    overlap: float | None = None,
+    encoder: "str | LandmarkEncoder | None", *, window: int | None = None, overlap: float | None = None
 ) -> "LandmarkEncoder":
     """Return an encoder by its folder or name, or as it is if it is loaded already."""
     from lmkrag.encoder.landmark import LandmarkEncoder

@@ -65,7 +65,7 @@ class _Job(NamedTuple):
         return len(self.title) + self.window.tokens
 
     @property
-    def own(self) -> slice:
+    def owned(self) -> slice:
         """The pieces whose vectors this window gives."""
         return slice(self.window.own_first - self.window.first, self.window.own_stop - self.window.first)
 
@@ -73,7 +73,7 @@ class _Job(NamedTuple):
     def hash(self) -> int:
         """A hash of its tokens and of which of them are its own."""
         parts = [self.title, *(piece.ids for piece in self.pieces)]
-        tokens = array("q", (self.own.start, self.own.stop, *map(len, parts)))
+        tokens = array("q", (self.owned.start, self.owned.stop, *map(len, parts)))
         for part in parts:
             tokens.extend(part)
         return xxh3_64_intdigest(tokens.tobytes())
@@ -90,10 +90,10 @@ class _Pending(NamedTuple):
     def parts(self) -> Iterator[Encoded]:
         """Yield what they give, once they are encoded."""
         fresh = self.fresh.result()
-        for job, window_hash, found in zip(self.jobs, self.hashes, self.known, strict=True):
+        for job, window_hash, known in zip(self.jobs, self.hashes, self.known, strict=True):
             # a copy: a view would keep the whole batch in memory
-            vectors = fresh[window_hash][job.own].copy() if found is None else found
-            yield Encoded(job.key, [piece.sentence for piece in job.pieces[job.own]], vectors, window_hash)
+            vectors = fresh[window_hash][job.owned].copy() if known is None else known
+            yield Encoded(job.key, [piece.sentence for piece in job.pieces[job.owned]], vectors, window_hash)
 
 
 class LandmarkEncoder:
@@ -146,15 +146,9 @@ class LandmarkEncoder:
             MissingExtra: it takes torch, which is not installed.
         """
         parts = load_parts(
-            name,
-            device=device,
-            dtype=dtype,
-            window=window,
-            overlap=overlap,
-            runtime=runtime,
-            precision=precision,
+            name, device=device, dtype=dtype, window=window, overlap=overlap, runtime=runtime, precision=precision
         )
-        return cls(parts.model, parts.tokens, parts.spec)
+        return cls(*parts)
 
     @property
     def device(self) -> str:
@@ -192,7 +186,7 @@ class LandmarkEncoder:
         jobs = (job for document in documents for job in self._jobs(document))
         before: _Pending | None = None
         with ThreadPoolExecutor(1, "lmkrag-encode") as ahead:
-            for pool in _pools(job for job in jobs if job.own.stop > job.own.start):
+            for pool in _pools(job for job in jobs if job.owned.stop > job.owned.start):
                 pending = self._begin(pool, before.fresh.result() if before else {}, recall, ahead)
                 if before:
                     yield from before.parts()
@@ -207,11 +201,11 @@ class LandmarkEncoder:
         hashes = [job.hash for job in pool]
         known: list[Vectors | None] = []
         for job, window_hash in zip(pool, hashes, strict=True):
-            found = recall(job.key, window_hash, job.own.stop - job.own.start) if recall else None
-            if found is None and window_hash in earlier:
-                found = earlier[window_hash][job.own].copy()
-            known.append(found)
-        unknown = {mark: job for job, mark, found in zip(pool, hashes, known, strict=True) if found is None}
+            vectors = recall(job.key, window_hash, job.owned.stop - job.owned.start) if recall else None
+            if vectors is None and window_hash in earlier:
+                vectors = earlier[window_hash][job.owned].copy()
+            known.append(vectors)
+        unknown = {mark: job for job, mark, vectors in zip(pool, hashes, known, strict=True) if vectors is None}
 
         def encode() -> dict[int, Vectors]:
             return dict(zip(unknown, self._encode_windows(list(unknown.values())), strict=True))

@@ -14,7 +14,6 @@ from lmkrag.encoder.spec import (
     DEFAULT_ENCODER,
     DEFAULT_OVERLAP,
     DEFAULT_WINDOW,
-    check_weights,
     find_model,
     fingerprint_model,
     read_settings,
@@ -22,16 +21,10 @@ from lmkrag.encoder.spec import (
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.encoder.windows import WindowModel
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
+from lmkrag.models import device as devices
 from lmkrag.models.bert import Bert, expected_names, is_plain_bert, read_weights
-from lmkrag.models.device import (
-    Precision,
-    choose_device,
-    choose_dtype,
-    choose_ranges,
-    find_precision,
-    has_amx,
-    has_card,
-)
+from lmkrag.models.device import Precision
+from lmkrag.models.files import hash_weights
 from lmkrag.models.packing import unpacked_names
 from lmkrag.specs import EncoderSpec
 
@@ -45,15 +38,7 @@ _TORCH = ("torch", "transformers")
 _UNLIMITED = 1 << 30  # positions, as far as a tokenizer knows
 
 
-class EncoderParts(NamedTuple):
-    """What a landmark encoder is made of."""
-
-    model: WindowModel
-    tokens: SentenceTokenizer
-    spec: EncoderSpec
-
-
-class _Loaded(NamedTuple):
+class _ModelFolder(NamedTuple):
     """A model folder that was read: the size of a state, how many tokens fit beside the special ones, its tokenizer.
 
     ``build`` makes the model, which takes the tokenizer as an encoder uses it.
@@ -75,13 +60,14 @@ def load_parts(
     overlap: float | None = None,
     runtime: Runtime | None = None,
     precision: Precision | None = None,
-) -> EncoderParts:
-    """Load what :meth:`lmkrag.encoder.landmark.LandmarkEncoder.load` says."""
+) -> tuple[WindowModel, SentenceTokenizer, EncoderSpec]:
+    """Load the parts of an encoder: see :meth:`lmkrag.encoder.landmark.LandmarkEncoder.load`."""
     folder = find_model(name)
     settings = read_settings(folder)
-    check_weights(folder, settings)
+    if settings.get("weights") not in (None, hash_weights(folder)):
+        raise EncoderError(f"{folder}: its weights are not those that landmark.json names: get the folder again")
     pooling = settings.get("pooling", "mean")
-    precision = find_precision(precision)
+    precision = devices.find_precision(precision)
     if runtime is None:
         runtime = _choose_runtime(folder, pooling, device, dtype, precision)
     elif runtime == "onnx" and not runs_without_torch(folder, pooling):
@@ -117,7 +103,7 @@ def load_parts(
         title_tokens=spec.title_tokens,
         pad=loaded.pad,
     )
-    return EncoderParts(loaded.build(tokens), tokens, spec)
+    return loaded.build(tokens), tokens, spec
 
 
 def runs_without_torch(folder: Path, pooling: str) -> bool:
@@ -145,7 +131,7 @@ def runs_without_torch(folder: Path, pooling: str) -> bool:
 def prefers_torch(device: str | None = None) -> bool:
     """Return whether torch is installed, and faster on this machine: there is a card, or a CPU with AMX."""
     installed = all(importlib.util.find_spec(package) for package in _TORCH)
-    return installed and (has_amx() or (device is None and has_card()))
+    return installed and (devices.has_amx() or (device is None and devices.has_card()))
 
 
 def _choose_runtime(
@@ -154,35 +140,33 @@ def _choose_runtime(
     """ONNX Runtime if it can run the model, unless torch is asked for or faster here."""
     if dtype is not None or device not in (None, "cpu") or not runs_without_torch(folder, pooling):
         return "torch"
-    if precision == "int8" or (precision == "float32" and not has_card()):
+    if precision == "int8" or (precision == "float32" and not devices.has_card()):
         return "onnx"
     return "torch" if prefers_torch(device) else "onnx"
 
 
-def _load_onnx(folder: Path, pooling: str, precision: Precision) -> _Loaded:
-    ranges = choose_ranges(folder, precision)
-    config, tokenizer_config = read_config(folder), folder / "tokenizer_config.json"
+def _load_onnx(folder: Path, pooling: str, precision: Precision) -> _ModelFolder:
+    ranges, config, longest = devices.choose_ranges(folder, precision), read_config(folder), _UNLIMITED
     try:
         tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
     except Exception as error:  # tokenizers raises nothing more precise
         raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error
-    longest = (
-        _read_json(tokenizer_config).get("model_max_length", _UNLIMITED) if tokenizer_config.is_file() else _UNLIMITED
-    )
-    return _Loaded(
+    if (folder / "tokenizer_config.json").is_file():
+        longest = read_config(folder, "tokenizer_config.json").get("model_max_length", _UNLIMITED)
+    return _ModelFolder(
         dimensions=config["hidden_size"],
         free=min(config["max_position_embeddings"], longest) - tokenizer.num_special_tokens_to_add(is_pair=False),
         tokenizer=tokenizer,
         pad=0,
         build=lambda tokens: OnnxModel(
-            Bert(read_weights(folder / "model.safetensors"), config, ranges, folder), pooling, tokens
+            Bert(read_weights(folder / "model.safetensors", rows=True), config, ranges, folder), pooling, tokens
         ),
     )
 
 
 def _load_torch(
     folder: Path, pooling: str, device: str | None, dtype: "torch.dtype | None", precision: Precision
-) -> _Loaded:
+) -> _ModelFolder:
     if precision == "int8":
         raise EncoderError(f"{folder}: only ONNX Runtime computes in int8, and torch runs this model")
     for package in _TORCH:
@@ -190,17 +174,17 @@ def _load_torch(
             raise MissingExtra("torch", package)
     import torch
 
-    from lmkrag.encoder.pooling import build_pooling
+    from lmkrag.encoder.pooling import Pooling
     from lmkrag.encoder.torch_model import TorchModel, load_network
 
-    where = choose_device(device)
-    dtype = dtype or (torch.float32 if precision == "float32" else choose_dtype(where))
+    where = devices.choose_device(device)
+    dtype = dtype or (torch.float32 if precision == "float32" else devices.choose_dtype(where))
     network, config, tokenizer = load_network(folder, dtype)
     try:
-        pool = build_pooling(pooling)
+        pool = Pooling(pooling)
     except ValueError as error:
         raise EncoderError(f"{folder}: its pooling can't be loaded ({error})") from error
-    return _Loaded(
+    return _ModelFolder(
         dimensions=config.hidden_size,
         free=min(getattr(config, "max_position_embeddings", 512), tokenizer.model_max_length)
         - tokenizer.num_special_tokens_to_add(),
@@ -210,18 +194,10 @@ def _load_torch(
     )
 
 
-def read_config(folder: Path) -> dict[str, Any]:
-    """Return ``config.json`` of a model folder.
-
-    Raises:
-        EncoderError: it can't be read.
-    """
-    return _read_json(folder / "config.json")
-
-
-def _read_json(path: Path) -> dict[str, Any]:
+def read_config(folder: Path, name: str = "config.json") -> dict[str, Any]:
+    """Return a JSON file of a model folder. Raises EncoderError: it can't be read."""
     try:
-        values: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        values: dict[str, Any] = json.loads((folder / name).read_text("utf-8"))
         return values
     except (OSError, ValueError) as error:
-        raise EncoderError(f"{path.parent}: can't be loaded as an encoder ({error})") from error
+        raise EncoderError(f"{folder}: can't be loaded as an encoder ({error})") from error

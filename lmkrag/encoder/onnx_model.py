@@ -9,7 +9,7 @@ from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.models.bert import Bert
 
 POOLINGS = ("mean", "lmk", "lmk+mean")
-"""Those that need no weights."""
+"""How the states of a sentence's tokens become its vector: see :class:`lmkrag.encoder.pooling.Pooling`."""
 
 
 class OnnxModel:
@@ -22,13 +22,13 @@ class OnnxModel:
 
     @property
     def precision(self) -> str:
-        """What documents are read in: see :class:`lmkrag.encoder.forward.WindowModel`."""
+        """What documents are read in: see :class:`lmkrag.encoder.windows.WindowModel`."""
         return self._bert.precision
 
     def read(
         self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False
     ) -> Vectors:
-        """Read windows: see :class:`lmkrag.encoder.forward.WindowModel`."""
+        """Read windows: see :class:`lmkrag.encoder.windows.WindowModel`."""
         tokens = self._tokens
         ids: list[int] = []
         lengths, starts, ends = [], [], []

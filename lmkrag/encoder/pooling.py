@@ -1,11 +1,29 @@
-"""Make one vector of each sentence's token states."""
+"""Run a model over windows, and make one vector of each sentence's token states."""
+
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from lmkrag.encoder.batches import Batch
+from lmkrag.encoder.onnx_model import POOLINGS
+
 
 class Pooling(nn.Module):
-    """Pools the states of a batch of windows into sentence vectors; every pooling has this ``forward``."""
+    """Pools the states of a batch of windows into sentence vectors, in a way of :data:`POOLINGS`.
+
+    ``mean`` is the mean of a sentence's tokens, its landmark left out; ``lmk`` the landmark's state (Luo et al., 2024);
+    ``lmk+mean`` the mean of the tokens and the landmark.
+
+    Raises:
+        ValueError: no such pooling.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        if name not in POOLINGS:
+            raise ValueError(f"unknown pooling {name!r}: one of {', '.join(POOLINGS)}")
+        self._name = name
 
     def forward(self, states: Tensor, owner: Tensor, is_landmark: Tensor, count: int) -> Tensor:
         """Pool.
@@ -19,49 +37,28 @@ class Pooling(nn.Module):
         Returns:
             ``[count, dimensions]`` float32, each row of length one.
         """
-        return nn.functional.normalize(self.pool(states, owner, is_landmark, count), dim=1)
-
-    def pool(self, states: Tensor, owner: Tensor, is_landmark: Tensor, count: int) -> Tensor:
-        """Pool, before normalisation."""
-        raise NotImplementedError
-
-
-def _mean_over(states: Tensor, owner: Tensor, count: int) -> Tensor:
-    sums = states.new_zeros(count + 1, states.shape[1]).index_add_(0, owner, states)
-    sizes = torch.bincount(owner, minlength=count + 1).clamp(min=1)
-    return (sums / sizes[:, None])[:count]
+        if self._name != "lmk+mean":
+            owner = owner.masked_fill(is_landmark if self._name == "mean" else ~is_landmark, count)
+        sums = states.new_zeros(count + 1, states.shape[1], dtype=torch.float32).index_add_(0, owner, states.float())
+        sizes = torch.bincount(owner, minlength=count + 1).clamp(min=1)
+        return nn.functional.normalize((sums / sizes[:, None])[:count], dim=1)
 
 
-class Mean(Pooling):
-    """The mean of a sentence's tokens, its landmark left out."""
-
-    def pool(self, states: Tensor, owner: Tensor, is_landmark: Tensor, count: int) -> Tensor:
-        return _mean_over(states.float(), owner.masked_fill(is_landmark, count), count)
-
-
-class Landmark(Pooling):
-    """The landmark's state (Luo et al., 2024)."""
-
-    def pool(self, states: Tensor, owner: Tensor, is_landmark: Tensor, count: int) -> Tensor:
-        return _mean_over(states.float(), owner.masked_fill(~is_landmark, count), count)
+def read_sentences(model: Any, pooling: Pooling, batch: Batch) -> Tensor:
+    """Run a model over windows and pool their sentences: ``[batch.count, dimensions]`` float32 of length one."""
+    inputs = {"input_ids": batch.input_ids}
+    if not bool(batch.attention_mask.all()):
+        inputs["attention_mask"] = batch.attention_mask
+    states = model(**inputs).last_hidden_state.flatten(0, 1)
+    vectors: Tensor = pooling(states, batch.owner.flatten(), batch.is_landmark.flatten(), batch.count)
+    return vectors
 
 
-class LandmarkAndMean(Pooling):
-    """The mean of a sentence's tokens and its landmark."""
+def mean_by_group(vectors: Tensor, group: Tensor, count: int) -> Tensor:
+    """Return the means of ``[n, d]`` vectors by group ``[n]``, of length one: ``[count, d]``; later groups fall out.
 
-    def pool(self, states: Tensor, owner: Tensor, is_landmark: Tensor, count: int) -> Tensor:
-        return _mean_over(states.float(), owner, count)
-
-
-POOLINGS: dict[str, type[Pooling]] = {"mean": Mean, "lmk": Landmark, "lmk+mean": LandmarkAndMean}
-
-
-def build_pooling(name: str) -> Pooling:
-    """Return a pooling by its name in :data:`POOLINGS`.
-
-    Raises:
-        ValueError: no such pooling.
+    The document vector of landmark pooling (Doshi et al., "LMK > CLS", arXiv 2601.21525).
     """
-    if name not in POOLINGS:
-        raise ValueError(f"unknown pooling {name!r}: one of {', '.join(POOLINGS)}")
-    return POOLINGS[name]()
+    size = max(count, int(group.max()) + 1) if len(group) else count
+    sums = vectors.new_zeros(size, vectors.shape[1]).index_add_(0, group, vectors)
+    return torch.nn.functional.normalize(sums[:count], dim=1)

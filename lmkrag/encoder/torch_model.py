@@ -3,15 +3,14 @@
 import os
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from safetensors import SafetensorError
 
 from lmkrag.arrays import Vectors
 from lmkrag.encoder.batches import pack_windows
-from lmkrag.encoder.forward import read_sentences
-from lmkrag.encoder.pooling import Pooling
+from lmkrag.encoder.pooling import Pooling, read_sentences
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import EncoderError
 from lmkrag.models.bert import is_packed, read_weights
@@ -21,7 +20,6 @@ class TorchModel:
     """A network of transformers, and the module that pools its states. State: both."""
 
     def __init__(self, network: Any, pooling: Pooling, tokens: SentenceTokenizer, device: torch.device) -> None:
-        """Take the parts, which are moved to the device."""
         self.network = network.to(device).eval()
         self.pooling = pooling.to(device).eval()
         self.device = str(device)
@@ -30,14 +28,14 @@ class TorchModel:
 
     @property
     def precision(self) -> str:
-        """What documents are read in: see :class:`lmkrag.encoder.forward.WindowModel`."""
+        """What documents are read in: see :class:`lmkrag.encoder.windows.WindowModel`."""
         return str(self.network.dtype).removeprefix("torch.")
 
     @torch.inference_mode()
     def read(
         self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False
     ) -> Vectors:
-        """Read windows: see :class:`lmkrag.encoder.forward.WindowModel`."""
+        """Read windows: see :class:`lmkrag.encoder.windows.WindowModel`."""
         if os.getpid() != self._process:  # forked: torch would wait for ever for the parent's threads
             torch.set_num_threads(1)
         batch = pack_windows(self._tokens, windows, titles).to(torch.device(self.device))
@@ -45,16 +43,8 @@ class TorchModel:
         return vectors
 
 
-class Network(NamedTuple):
-    """A network of transformers with its configuration and its tokenizer."""
-
-    network: Any
-    config: Any
-    tokenizer: Any
-
-
-def load_network(folder: Path, dtype: torch.dtype) -> Network:
-    """Load a folder of transformers.
+def load_network(folder: Path, dtype: torch.dtype) -> tuple[Any, Any, Any]:
+    """Load a folder of transformers: the network, its configuration and its tokenizer.
 
     Raises:
         EncoderError: it can't be loaded, or has no fast tokenizer.
@@ -74,7 +64,7 @@ def load_network(folder: Path, dtype: torch.dtype) -> Network:
         logging.enable_progress_bar()
     if not getattr(tokenizer, "is_fast", False):
         raise EncoderError(f"{folder}: needs a fast tokenizer (tokenizer.json), this model has none")
-    return Network(network, config, tokenizer)
+    return network, config, tokenizer
 
 
 def load_backbone(folder: Path, **options: Any) -> Any:

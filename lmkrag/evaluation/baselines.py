@@ -68,19 +68,19 @@ class Baseline:
                 yield self._late(self._late_encoder, document.text)
             return
         embedded = [self._split(document.text) for document in documents]
-        pieces = [
-            self._head(document) + document.text[unit.start : unit.end]
-            for document, units in zip(documents, embedded, strict=True)
-            for unit in units
-        ]
-        vectors = self._embed(pieces)
-        first = 0
+        pieces: list[str] = []
         for document, units in zip(documents, embedded, strict=True):
-            yield Units(self._returned(document.text, units), vectors[first : first + len(units)])
+            head = self._prefixes[1] + (f"{document.title}\n\n" if self._titled and document.title else "")
+            pieces += [head + document.text[unit.start : unit.end] for unit in units]
+        vectors = self._embed(pieces)
+        first, neighbours = 0, self._size if self._kind == "sentence" else 0
+        for units in embedded:
+            last = len(units) - 1
+            bounds = [
+                (units[max(0, i - neighbours)].start, units[min(last, i + neighbours)].end) for i in range(len(units))
+            ]
+            yield Units(bounds, vectors[first : first + len(units)])
             first += len(units)
-
-    def _head(self, document: Document) -> str:
-        return self._prefixes[1] + (f"{document.title}\n\n" if self._titled and document.title else "")
 
     def _embed(self, texts: list[str]) -> Vectors:
         vectors: Vectors = self._model.encode(texts, normalize_embeddings=True, show_progress_bar=False)
@@ -92,12 +92,6 @@ class Baseline:
         chunks = self._splitter.create_documents([text])
         starts = [chunk.metadata["start_index"] for chunk in chunks]
         return [Sentence(start, start + len(chunk.page_content)) for start, chunk in zip(starts, chunks, strict=True)]
-
-    def _returned(self, text: str, units: list[Sentence]) -> list[tuple[int, int]]:
-        if self._kind != "sentence":
-            return [(unit.start, unit.end) for unit in units]
-        last = len(units) - 1
-        return [(units[max(0, i - self._size)].start, units[min(last, i + self._size)].end) for i in range(len(units))]
 
     def _late(self, encoder: LandmarkEncoder, text: str) -> Units:
         sentences, vectors = encoder.encode(text, split_sentences(text))

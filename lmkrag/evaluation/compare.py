@@ -18,8 +18,7 @@ from lmkrag.ingest.opening import open_index
 from lmkrag.search.filters import quote
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.split import split_sentences
-from lmkrag.specs import Sentence
-from lmkrag.types import Document, Level, Mode
+from lmkrag.types import Level, Mode
 
 OURS = "lmkrag"
 RERANKED = "rerank"
@@ -65,7 +64,7 @@ class Options:
     weights: Weights = WEIGHTS
 
 
-class _Found(NamedTuple):
+class _Ranking(NamedTuple):
     """Of each query: the pieces a reader gets and the ranked units, best first, and the units that are relevant."""
 
     pieces: list[list[Piece]]
@@ -99,37 +98,34 @@ def compare(
         for system in (OURS, *options.against):
             progress(dataset.name, system)
             if system == OURS or system.partition(":")[0] == RERANKED:
-                index = out / "index" / _encoder_key(options) / _key(dataset)
-                found = _ours(system, dataset, queries, index, options)
+                encoder = find_model(options.encoder)
+                key = f"{encoder.name}-{fingerprint_model(encoder, '')[:8]}"  # that another encoder does not have
+                ranking = _ours(system, dataset, queries, out / "index" / key / _key(dataset), options)
             else:
-                found = _baseline(system, dataset, queries, out / "baselines", options)
-            comparison.scores.setdefault(system, {})[dataset.name] = _score(found, queries)
+                ranking = _baseline(system, dataset, queries, out / "baselines", options)
+            comparison.scores.setdefault(system, {})[dataset.name] = _score(ranking, queries)
     if not comparison.queries:
         raise UsageError("no question of these sets has evidence")
     return comparison
 
 
-def _ours(system: str, dataset: Dataset, queries: list[Query], path: Path, options: Options) -> _Found:
+def _ours(system: str, dataset: Dataset, queries: list[Query], path: Path, options: Options) -> _Ranking:
     name = system.partition(":")[2]
     reranking: Any = {"rerank": False} if name == "off" else {"reranker": name or None}
     store, encoder = open_index(path, create=True, encoder=options.encoder)
     with Engine(store, encoder, weights=options.weights, **reranking) as engine:
-        engine.add(dataset.documents)
+        engine.add(dataset.documents, progress=False)
         pieces = _search(engine, dataset, queries, options.level, options)
         units = _search(engine, dataset, queries, "sentence", options)
-    sentences = {
-        document.doc_id: [_trimmed(document, sentence) for sentence in split_sentences(document.text)]
-        for document in dataset.documents
-    }
+    sentences: dict[str, list[Piece]] = {}
+    for document in dataset.documents:
+        for sentence in split_sentences(document.text):
+            text = document.text[sentence.start : sentence.end]
+            start = sentence.start + len(text) - len(text.lstrip())  # the engine returns no white space at its ends
+            piece = document.doc_id, start, start + len(text.strip())
+            sentences.setdefault(document.doc_id, []).append(piece)
     relevant = [[unit for unit in sentences[q.doc_id] if is_relevant(unit, _gold(q))] for q in queries]
-    return _Found(pieces, units, relevant)
-
-
-def _trimmed(document: Document, sentence: Sentence) -> Piece:
-    """A sentence as the engine returns it: without the white space at its ends."""
-    text = document.text[sentence.start : sentence.end]
-    start = sentence.start + len(text) - len(text.lstrip())
-    return document.doc_id, start, start + len(text.strip())
+    return _Ranking(pieces, units, relevant)
 
 
 def _search(
@@ -137,15 +133,15 @@ def _search(
 ) -> list[list[Piece]]:
     search_options: Any = {"mode": options.mode, "level": level, "top_k": _TOP}
     if dataset.name in options.within:
-        found = [
+        results = [
             engine.search(query.query, filter=f"doc_id={quote(query.doc_id)}", **search_options) for query in queries
         ]
     else:
-        found = engine.search_many([query.query for query in queries], **search_options)
-    return [[(span.doc_id, span.start, span.end) for span in spans] for spans in found]
+        results = engine.search_many([query.query for query in queries], **search_options)
+    return [[(span.doc_id, span.start, span.end) for span in spans] for spans in results]
 
 
-def _baseline(name: str, dataset: Dataset, queries: list[Query], work: Path, options: Options) -> _Found:
+def _baseline(name: str, dataset: Dataset, queries: list[Query], work: Path, options: Options) -> _Ranking:
     path = work / name.replace(":", "-") / f"{_key(dataset)}.npz"
     if not path.is_file():
         _encode(name, dataset, path)
@@ -160,9 +156,9 @@ def _baseline(name: str, dataset: Dataset, queries: list[Query], work: Path, opt
         scope = in_document if dataset.name in options.within else np.arange(len(owner))
         best = scope[np.argsort(-(vectors[scope] @ encoded[query.query_id]), kind="stable")[:_TOP]]
         units.append([(ids[owner[i]], int(bounds[i, 0]), int(bounds[i, 1])) for i in best])
-        own = [(query.doc_id, int(start), int(end)) for start, end in bounds[in_document]]
-        relevant.append([unit for unit in own if is_relevant(unit, _gold(query))])
-    return _Found(units, units, relevant)
+        candidates = [(query.doc_id, int(start), int(end)) for start, end in bounds[in_document]]
+        relevant.append([unit for unit in candidates if is_relevant(unit, _gold(query))])
+    return _Ranking(units, units, relevant)
 
 
 def _encode(name: str, dataset: Dataset, path: Path) -> None:
@@ -180,16 +176,10 @@ def _encode(name: str, dataset: Dataset, path: Path) -> None:
     partial.replace(path)
 
 
-def _score(found: _Found, queries: list[Query]) -> Scores:
+def _score(ranking: _Ranking, queries: list[Query]) -> Scores:
     gold = [_gold(query) for query in queries]
-    overlaps = [overlap_at(pieces, evidence) for pieces, evidence in zip(found.pieces, gold, strict=True)]
-    return Scores(np.array(overlaps), np.array(rank_queries(found.units, found.relevant, gold)))
-
-
-def _encoder_key(options: Options) -> str:
-    """A folder name that another encoder does not have."""
-    folder = find_model(options.encoder)
-    return f"{folder.name}-{fingerprint_model(folder, '')[:8]}"
+    overlaps = [overlap_at(pieces, evidence) for pieces, evidence in zip(ranking.pieces, gold, strict=True)]
+    return Scores(np.array(overlaps), np.array(rank_queries(ranking.units, ranking.relevant, gold)))
 
 
 def _key(dataset: Dataset) -> str:

@@ -1,11 +1,13 @@
 """What every format gives back, and what formats that are zip archives share."""
 
 import io
+import re
 import zipfile
+import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import Any
+from typing import IO, Any
 
 from lmkrag.errors import DocumentError
 
@@ -25,7 +27,8 @@ class Attachment:
 class Loaded:
     """A file's text, what the file says about itself, and the files in it.
 
-    ``page_starts`` are character offsets, ``scanned`` the numbers, from 1, of pages that are pictures.
+    ``page_starts`` are character offsets, ``scanned`` the numbers, from 1, of pages that are pictures, and ``left_out``
+    says what could not be read.
     """
 
     text: str
@@ -35,12 +38,36 @@ class Loaded:
     meta: Mapping[str, Any] = field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
     scanned: tuple[int, ...] = ()
+    left_out: str = ""
 
 
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"
 """How a compound file begins: one of Office before 2007, or an encrypted one of today."""
 
+_ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
+_VARIANT = re.compile(
+    rb"application/vnd\.(?:ms-(word|powerpoint)\.\w+\.macroEnabled\w*|openxmlformats-officedocument\."
+    rb"(wordprocessingml|presentationml)\.(?:template|slideshow))\.main\+xml"
+)
+_WORD, _SLIDES = (
+    b"application/vnd.openxmlformats-officedocument.%s.main+xml" % name
+    for name in (b"wordprocessingml.document", b"presentationml.presentation")
+)
+_PLAIN = {b"word": _WORD, b"wordprocessingml": _WORD, b"powerpoint": _SLIDES, b"presentationml": _SLIDES}
+_STRICT = b"http://purl.oclc.org/ooxml/"
+_STRICT_NAMES = re.compile(re.escape(_STRICT) + rb"(\w+)/")
+_TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
+
+SOFT_HYPHEN = "\u00ad"
+"""Where a word may be divided: not shown but at the end of a line."""
+
 _GAP = "\n\n"
+_PAGE_COUNT = re.compile(  # Page 1 of 9
+    r"(?:(?:page|seite|pagina|página|sida|side|strona|str|стр|p|s)\b\.?)?\s*[–—-]?\s*\d{0,4}\s*[–—-]?\s*"
+    r"(?:(?:of|von|sur|de|di|van|av|af|z|из|/)\s*\d{0,4})?\s*",
+    re.IGNORECASE,
+)
+_EXPONENT = re.compile(r"[−–+-]?\d")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
 MATH_TEXT = f"{_MATH}t"
 """The element of Office that has the text of an equation."""
@@ -48,15 +75,43 @@ MATH_TEXT = f"{_MATH}t"
 _MATH_SIGNS = {f"{_MATH}sup": "^", f"{_MATH}sub": "_", f"{_MATH}den": "/"}
 
 
-def check_office_file(data: bytes, what: str, suffix: str) -> None:
-    """Refuse a file of Word, Excel or PowerPoint that can't be read.
+def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
+    """Open a file of Word, Excel or PowerPoint as the plain documents that the libraries know.
+
+    Files with macros, templates and slide shows have other types of content, and Strict Open XML has other namespaces.
 
     Raises:
         DocumentError: it is encrypted, of an old version, or no archive.
     """
     if data.startswith(OLD_OFFICE):
-        raise DocumentError(f"encrypted or old {what} file: save it as {suffix} without a password")
-    open_archive(data, what).close()
+        if _ENCRYPTED in data:
+            raise DocumentError(f"encrypted {what} file: save it without a password")
+        raise DocumentError(f"{what} file of a version before 2007: save it as {suffix}")
+    with open_archive(data, what) as archive:
+        try:
+            types, relations = (archive.read(name) for name in ("[Content_Types].xml", "_rels/.rels"))
+        except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError) as error:
+            raise DocumentError(f"broken {what} file ({error})") from error
+        plain = _VARIANT.sub(lambda match: _PLAIN[match[1] or match[2]], types)
+        if plain == types and _STRICT not in relations:
+            return io.BytesIO(data)
+        rewritten = io.BytesIO()
+        with zipfile.ZipFile(rewritten, "w") as copy:
+            for entry in archive.infolist():
+                part = plain if entry.filename == "[Content_Types].xml" else archive.read(entry)
+                is_xml = entry.filename.endswith((".xml", ".rels"))
+                copy.writestr(entry.filename, _STRICT_NAMES.sub(_TRANSITIONAL, part) if is_xml else part)
+    rewritten.seek(0)
+    return rewritten
+
+
+def mark_raised(before: str, text: str) -> str:
+    """Return a text in superscript with ``^`` where it is an exponent or the number of a note, not to be read as 106.
+
+    >>> [mark_raised("10", "6"), mark_raised("10", "-4"), mark_raised("the 4", "th"), mark_raised("see ", "3")]
+    ['^6', '^-4', 'th', '3']
+    """
+    return f"^{text}" if _EXPONENT.match(text) and before and not before[-1].isspace() else text
 
 
 def read_run(run: Any) -> str:
@@ -66,7 +121,7 @@ def read_run(run: Any) -> str:
         run: an element that has text, such as ``w:r``, ``a:t`` or ``m:t``.
     """
     if run.tag != MATH_TEXT:
-        return str(run.text or "")
+        return str(run.text or "").replace(SOFT_HYPHEN, "")
     part = next(run.iterancestors(*_MATH_SIGNS), None)
     sign = _MATH_SIGNS[part.tag] if part is not None and next(part.iter(MATH_TEXT)) is run else ""
     return sign + (run.text or "")
@@ -82,6 +137,15 @@ def split_pages(text: str, starts: Sequence[int]) -> list[str]:
     """Return the pages that :func:`join_pages` joined."""
     borders = [*starts, len(text) + len(_GAP)]
     return [text[start : stop - len(_GAP)] for start, stop in pairwise(borders)]
+
+
+def read_margins(lines: Iterable[str]) -> list[str]:
+    """Return the lines of headers and footers, each once, without those that only count pages.
+
+    >>> read_margins(["Contract HX-4471", "Page 1 of 9", "Contract HX-4471", "- 2 -", ""])
+    ['Contract HX-4471']
+    """
+    return [line for line in dict.fromkeys(lines) if not _PAGE_COUNT.fullmatch(line)]
 
 
 def table_row(cells: Iterable[str]) -> str:

@@ -16,11 +16,14 @@ _BETWEEN = 2  # lines between two rows of one table: labels of groups of rows
 Box = tuple[float, float, float, float]
 """(left, bottom, right, top) on a page."""
 
+Source = int | Box
+"""The number of a character on its page, or where it stands if it is none of the page's."""
+
 Measure = Callable[[int], Box | None]
 """Gives the box of a character, in points; None for one that has none."""
 
 
-def mark_columns(text: str, sources: Sequence[int], box: Measure) -> tuple[str, Sequence[int]]:
+def mark_columns(text: str, sources: Sequence[Source], box: Measure) -> tuple[str, Sequence[Source]]:
     """Return the text of a page with tabs between the columns of its tables, and the sources of its characters.
 
     A table is made of lines with several amounts whose words stand far apart, two at least, and the line above them if
@@ -29,7 +32,7 @@ def mark_columns(text: str, sources: Sequence[int], box: Measure) -> tuple[str, 
 
     Args:
         text: of a page.
-        sources: of its characters; a tab that is added has that of the character after it.
+        sources: of its characters: numbers, or boxes; a tab that is added has that of the character after it.
         box: measures characters of the text; called for lines that may be rows.
     """
     lines = list(_LINE.finditer(text))

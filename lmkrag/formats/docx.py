@@ -4,7 +4,6 @@ python-docx gives the paragraphs that stand directly in the body; what is inside
 text boxes and notes is found in its XML.
 """
 
-import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -15,30 +14,34 @@ from docx.oxml import parse_xml
 from docx.oxml.ns import qn
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import MATH_TEXT, Loaded, check_office_file, read_run, table_row
+from lmkrag.formats.base import MATH_TEXT, Loaded, mark_raised, open_office_file, read_margins, read_run
 from lmkrag.formats.drawings import read_drawings
+from lmkrag.formats.tabular import Grid, bar_lines
 from lmkrag.formats.word_numbers import WordNumbers, format_ordinal
 
 _PARAGRAPH, _TABLE, _RUN = qn("w:p"), qn("w:tbl"), qn("w:r")
 _WRAPPERS = tuple(map(qn, ("w:sdt", "w:sdtContent", "w:ins", "w:moveTo", "w:customXml", "w:smartTag")))
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"  # the same once more, for old Word
-_NOT_READ = (qn("w:moveFrom"), _FALLBACK)
+_RAISED = f"{qn('w:rPr')}/{qn('w:vertAlign')}[@{qn('w:val')}='superscript']"
+_NOT_READ = (qn("w:moveFrom"), qn("w:rt"), _FALLBACK)  # w:rt: how to pronounce the text below it
 _NOTES = (
     (qn("w:footnoteReference"), RELATIONSHIP_TYPE.FOOTNOTES, "decimal"),
     (qn("w:endnoteReference"), RELATIONSHIP_TYPE.ENDNOTES, "lowerRoman"),
+    (qn("w:commentReference"), RELATIONSHIP_TYPE.COMMENTS, ""),
 )
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read a .docx file: one paragraph a line, headings as ``#``, list items numbered, table rows between ``|``.
+    """Read a .docx file or one of its kin: a paragraph a line, headings as ``#``, table rows between ``|``.
 
-    Of tracked changes what was inserted is read, and what was deleted is not. A note follows its paragraph.
+    Of tracked changes what was inserted is read, and what was deleted is not. A note or a comment follows its
+    paragraph; headers and footers come first, each once.
     """
-    check_office_file(data, "Word", ".docx")
+    file = open_office_file(data, "Word", ".docx")
     try:
-        document = docx.Document(io.BytesIO(data))
+        document = docx.Document(file)
         reader = _Reader(document)
-        lines = list(reader.blocks(document.element.body))
+        lines = [*reader.margins(), *reader.blocks(document.element.body)]
         properties = document.core_properties
         title, author = properties.title or reader.title, properties.author or ""
     except Exception as error:  # python-docx lets errors of lxml, zipfile and zlib through
@@ -55,14 +58,21 @@ class _Reader:
     def __init__(self, document: Any) -> None:
         self._part = document.part
         self._styles: dict[str | None, str] = {}
-        self._numbers = WordNumbers(self._related(RELATIONSHIP_TYPE.NUMBERING), document.styles.element)
-        self._notes = [_Notes(mark, self._related(kind), ordinals) for mark, kind, ordinals in _NOTES]
+        self._numbers = WordNumbers(next(self._related(RELATIONSHIP_TYPE.NUMBERING), None), document.styles.element)
+        self._notes = [_Notes(mark, next(self._related(kind), None), ordinals) for mark, kind, ordinals in _NOTES]
         self.title = ""
 
-    def _related(self, kind: str) -> Any | None:
-        """The root of a part of the document."""
-        parts = (rel.target_part for rel in self._part.rels.values() if rel.reltype == kind and not rel.is_external)
-        return next((parse_xml(part.blob) for part in parts), None)
+    def _related(self, kind: str) -> Iterator[Any]:
+        """The roots of the document's parts of a kind."""
+        for rel in self._part.rels.values():
+            if rel.reltype == kind and not rel.is_external:
+                yield parse_xml(rel.target_part.blob)
+
+    def margins(self) -> list[str]:
+        """The headers and footers of all sections."""
+        kinds = (RELATIONSHIP_TYPE.HEADER, RELATIONSHIP_TYPE.FOOTER)
+        roots = [root for kind in kinds for root in self._related(kind)]
+        return read_margins(_text(paragraph) for root in roots for paragraph in root.iter(_PARAGRAPH))
 
     def blocks(self, parent: Any) -> Iterator[str]:
         for block in _children(parent, _PARAGRAPH, _TABLE):
@@ -102,19 +112,18 @@ class _Reader:
                 yield from notes.take(reference.get(qn("w:id"), ""))
 
     def _table(self, table: Any) -> Iterator[str]:
-        rows = []
+        grid = Grid()
         above: dict[int, str] = {}  # by column
         for row in _children(table, qn("w:tr")):
-            column, cells = 0, []
+            column = 0
             for cell in _children(row, qn("w:tc")):
                 text = above.get(column, "") if cell.vMerge == "continue" else self._cell(cell)
                 above[column] = text
-                cells.append(text)
+                grid.add(text, columns=cell.grid_span)
                 column += cell.grid_span
-            if any(cells):
-                rows.append(table_row(cells))
-        if rows:
-            yield "\n".join(rows)
+            grid.end_row()
+        if lines := bar_lines(grid.rows):
+            yield "\n".join(lines)
         for paragraph in table.iter(_PARAGRAPH):
             yield from self._notes_of(paragraph)
 
@@ -129,7 +138,10 @@ class _Reader:
 
 
 class _Notes:
-    """The footnotes or the endnotes of a document. State: those that were not taken yet, and how many were."""
+    """The footnotes, the endnotes or the comments of a document; these have no number.
+
+    State: those that were not taken yet, and how many were.
+    """
 
     def __init__(self, mark: str, root: Any | None, kind: str) -> None:
         self.mark, self._kind, self._taken = mark, kind, 0
@@ -141,7 +153,9 @@ class _Notes:
         if note is not None:
             self._taken += 1
             text = " ".join(" ".join(map(_text, _children(note, _PARAGRAPH))).split())
-            yield f"[^{format_ordinal(self._taken, self._kind)}]: {text}"
+            author = note.get(qn("w:author"))
+            comment = f"[{author}: {text}]" if author else f"[{text}]"
+            yield f"[^{format_ordinal(self._taken, self._kind)}]: {text}" if self._kind else comment
 
 
 def _children(parent: Any, *tags: str) -> Iterator[Any]:
@@ -166,4 +180,8 @@ def _text(paragraph: Any) -> str:
     """The text of a paragraph, nothing of what is not shown."""
     if any(one.tag in _NOT_READ for one in paragraph.iterancestors()):
         return ""
-    return "".join(map(read_run, _inside(paragraph, _RUN, MATH_TEXT))).strip()
+    text = ""
+    for run in _inside(paragraph, _RUN, MATH_TEXT):
+        raised = run.find(_RAISED) is not None
+        text += mark_raised(text, read_run(run)) if raised else read_run(run)
+    return text.strip()

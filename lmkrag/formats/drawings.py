@@ -5,11 +5,11 @@ from typing import Any
 
 from lxml import etree
 
-from lmkrag.formats.base import MATH_TEXT, read_run, table_row
+from lmkrag.formats.base import MATH_TEXT, mark_raised, read_run, table_row
 
 _OFFICE = "http://schemas.openxmlformats.org"
 _RELATIONSHIP = f"{{{_OFFICE}/officeDocument/2006/relationships}}"
-_DRAWING, _CHART, _DIAGRAM = (f"{{{_OFFICE}/drawingml/2006/{name}}}" for name in ("main", "chart", "diagram"))
+DRAWING, _CHART, _DIAGRAM = (f"{{{_OFFICE}/drawingml/2006/{name}}}" for name in ("main", "chart", "diagram"))
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 _MOST_POINTS = 10_000  # of a chart
 
@@ -26,7 +26,7 @@ def read_drawings(element: Any, part: Any) -> Iterator[str]:
             yield from _read_chart(_open(part, key))
     for ids in element.iter(f"{_DIAGRAM}relIds"):
         points = _open(part, ids.get(f"{_RELATIONSHIP}dm")).iter(f"{_DIAGRAM}pt")
-        texts = (" ".join(map(read_paragraph, point.iter(f"{_DRAWING}p"))).strip() for point in points)
+        texts = (" ".join(map(read_paragraph, point.iter(f"{DRAWING}p"))).strip() for point in points)
         if items := [f"- {text}" for text in texts if text]:
             yield "\n".join(items)
 
@@ -37,13 +37,19 @@ def _open(part: Any, key: str) -> etree._Element:
 
 def read_paragraph(paragraph: Any) -> str:
     """Return the text of a paragraph of a drawing, equations included, on one line."""
-    return " ".join("".join(map(read_run, paragraph.iter(f"{_DRAWING}t", MATH_TEXT))).split())
+    text = ""
+    for run in paragraph.iter(f"{DRAWING}t", f"{DRAWING}br", MATH_TEXT):
+        properties = run.getparent().find(f"{DRAWING}rPr")
+        raised = properties is not None and int(properties.get("baseline", "0").rstrip("%")) > 0
+        part = " " if run.tag == f"{DRAWING}br" else read_run(run)
+        text += mark_raised(text, part) if raised else part
+    return " ".join(text.split())
 
 
 def _read_chart(root: etree._Element) -> Iterator[str]:
     """The title of a chart of any kind, and a row for each category or point with the values of its series."""
     title = root.find(f"{_CHART}chart/{_CHART}title")
-    if title is not None and (text := " ".join(map(read_paragraph, title.iter(f"{_DRAWING}p"))).strip()):
+    if title is not None and (text := " ".join(map(read_paragraph, title.iter(f"{DRAWING}p"))).strip()):
         yield text
     names, columns = [""], []
     categories: dict[int, str] = {}

@@ -7,9 +7,10 @@ from lxml import etree
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded
 from lmkrag.formats.html_render import render
-from lmkrag.formats.text import decode
+from lmkrag.formats.text import decode_labelled
 
 _BULLETS = frozenset("·•o§–")  # of Word, in the fonts of symbols
+_LABEL = re.compile(rb"(?:charset|<\?xml[^>]*\bencoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 
 
@@ -36,14 +37,8 @@ def extract(data: bytes) -> str:
 
 
 def _parse(data: bytes) -> etree._Element | None:
-    encoding = None
-    try:
-        data.decode("utf-8")
-        encoding = "utf-8"
-    except UnicodeDecodeError:
-        if b"charset" not in data[:4096].lower():
-            data, encoding = decode(data).encode("utf-8", "replace"), "utf-8"
-    parser = etree.HTMLParser(encoding=encoding, huge_tree=True, remove_comments=True, remove_pis=True)
+    data = decode_labelled(data, find_label(data)).encode("utf-8", "replace")
+    parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
     try:
         root = etree.fromstring(data, parser) if data.strip() else None
     except (etree.XMLSyntaxError, LookupError, ValueError) as error:
@@ -51,6 +46,12 @@ def _parse(data: bytes) -> etree._Element | None:
     if root is not None:
         _read_styles(root)
     return root
+
+
+def find_label(data: bytes) -> str | None:
+    """Return the encoding that a page says it has."""
+    label = _LABEL.search(data[:4096])
+    return label[1].decode("ascii") if label else None
 
 
 def _find_url(root: etree._Element) -> str:

@@ -4,12 +4,13 @@ import re
 
 from lxml import etree
 
-from lmkrag.formats.base import table_row
+from lmkrag.formats.base import mark_raised
 from lmkrag.formats.mathml import read_math
+from lmkrag.formats.tabular import Grid, bar_lines
 from lmkrag.formats.word_numbers import format_ordinal
 
 _SKIPPED = {"script", "style", "noscript", "template", "head", "svg", "nav", "iframe", "object"}
-_SKIPPED |= {"canvas", "video", "audio"}
+_SKIPPED |= {"canvas", "video", "audio", "rt", "rp", "rtc"}  # rt: how to pronounce the text below it
 _HIDDEN = {"a": "headerlink", "span": "katex-html"}  # elements of a class that are not shown, or shown twice
 _PARAGRAPHS = {"p", "div", "section", "article", "main", "aside", "header", "footer", "blockquote", "figure"}
 _PARAGRAPHS |= {"figcaption", "table", "caption", "dl", "dt", "dd", "form", "fieldset", "legend", "address"}
@@ -21,7 +22,6 @@ _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 _PRE = "\x01"  # marks a preformatted line until white space is folded
 _NOT_SHOWN = dict.fromkeys(map(ord, f"\u00ad\u200b\ufeff{_PRE}"))  # soft hyphens and the like
 _LONGEST_CELL = 1_000  # characters; a table with longer ones lays out a page
-_MOST_SPANNED = 1_000
 
 
 def render(root: etree._Element) -> str:
@@ -78,39 +78,6 @@ class _Lines:
         return "".join(self.parts)
 
 
-class _Table:
-    """A table of data. State: the cells of the row being read, and those above that reach into the next rows."""
-
-    def __init__(self) -> None:
-        self._row: list[str] = []
-        self._column = 0
-        self._above: dict[
-            int, tuple[int, int, str]
-        ] = {}  # by column: rows and columns that it still takes, and its text
-
-    def add(self, cell: etree._Element, text: str) -> None:
-        self._fill()
-        rows, columns = (min(_MOST_SPANNED, max(1, _whole(cell.get(name), 1))) for name in ("rowspan", "colspan"))
-        if rows > 1:
-            self._above[self._column] = (rows - 1, columns, text)
-        self._row.append(text)
-        self._column += columns
-
-    def _fill(self) -> None:
-        """Repeat the cells that reach down to where the row has got to."""
-        while self._column in self._above:
-            rows, columns, text = self._above.pop(self._column)
-            if rows > 1:
-                self._above[self._column] = (rows - 1, columns, text)
-            self._row.append(text)
-            self._column += columns
-
-    def end_row(self) -> str:
-        self._fill()
-        row, self._row, self._column = self._row, [], 0
-        return table_row(row) if any(row) else ""
-
-
 class _Renderer:
     """Writes elements as they open and close. State: what is open, and the text of each that is kept apart."""
 
@@ -118,16 +85,22 @@ class _Renderer:
         self._lines = [_Lines()]  # the page, and inside it cells and preformatted text
         self._preformatted = 0
         self._cells = 0
+        self._raised = False  # is the next text in superscript?
         self._lists: list[tuple[str, int]] = []  # the format of each, and the number of its last item
-        self._tables: list[_Table | None] = []  # None for a table that lays out a page
+        self._tables: list[Grid | None] = []  # None for a table that lays out a page
 
     def write(self, text: str | None) -> None:
         if text:
             shown = text.translate(_NOT_SHOWN)
+            if self._raised and not shown.isspace():
+                before = self._lines[-1].parts
+                shown, self._raised = mark_raised(before[-1] if before else "", shown), False
             self._lines[-1].write(shown if self._preformatted else _SPACE.sub(" ", shown))
 
     def open(self, element: etree._Element) -> None:
         tag, lines = element.tag, self._lines[-1]
+        if tag == "sup" or "vertical-align:super" in element.get("style", "").replace(" ", ""):
+            self._raised = True
         if tag in ("ol", "ul"):
             lines.end(1 if self._lists else 2)
             kind = _FORMATS.get(element.get("type", ""), "decimal") if tag == "ol" else ""
@@ -147,27 +120,24 @@ class _Renderer:
             self._lines.append(_Lines())
         elif tag == "br":
             lines.end(min(2, lines.ends + 1))
-        elif tag == "tr" and self._table:
-            lines.end(1)
         elif tag in _PARAGRAPHS or tag in _ROWS:
             lines.end(2)
             if tag == "table":
-                self._tables.append(_Table() if _holds_data(element) else None)
+                self._tables.append(Grid() if _holds_data(element) else None)
 
     def close(self, element: etree._Element) -> None:
-        tag = element.tag
+        tag, self._raised = element.tag, False
         if tag == "pre" and self._preformatted:
             self._preformatted -= 1
             self._end_preformatted(self._lines.pop().text().strip("\n"))
         elif tag in ("td", "th") and self._table:
             self._cells -= 1
-            self._table.add(element, " ".join(self._lines.pop().text().split()))
+            spans = (_whole(element.get(name), 1) for name in ("rowspan", "colspan"))
+            self._table.add(" ".join(self._lines.pop().text().split()), *spans)
             return
         lines = self._lines[-1]
         if tag == "tr" and self._table:
-            if row := self._table.end_row():
-                lines.end(1)
-                lines.write(row)
+            self._table.end_row()
             return
         if tag == "li" or tag in _HEADINGS:
             lines.marker = ""  # of nothing
@@ -177,12 +147,14 @@ class _Renderer:
             self._lists.pop()
             lines.end(1 if self._lists else 2)
         elif tag in _PARAGRAPHS or tag in _HEADINGS or tag in _ROWS or tag == "pre":
+            if tag == "table" and (grid := self._tables.pop()):
+                for line in bar_lines(grid.rows):
+                    lines.end(1)
+                    lines.write(line)
             lines.end(2)
-            if tag == "table":
-                self._tables.pop()
 
     @property
-    def _table(self) -> _Table | None:
+    def _table(self) -> Grid | None:
         return self._tables[-1] if self._tables else None
 
     def _mark_item(self, element: etree._Element) -> str:

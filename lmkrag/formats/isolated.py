@@ -21,7 +21,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, NamedTuple
 
 from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.formats.load import fingerprint as hash_bytes
@@ -36,6 +36,9 @@ SECONDS = 120.0
 
 SECONDS_PER_MEGABYTE = 5.0
 """A workbook of a million rows (18 MB) takes 110 s."""
+
+OCR_SECONDS_PER_MEGABYTE = 1_000.0
+"""The same for OCR: a scanned page has 10 kB at least, and takes some 6 s."""
 
 MEMORY = 4 << 30
 """Bytes of address space a file's reader may use."""
@@ -52,6 +55,13 @@ from lmkrag.formats.isolated import serve
 serve(int(sys.argv[1]))
 """
 _KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")  # of the environment
+
+
+class _Limit(NamedTuple):
+    """When the reading of a file began, by ``time.monotonic``, and the seconds that all of it may take."""
+
+    began: float
+    seconds: float
 
 
 class IsolatedLoader:
@@ -89,27 +99,28 @@ class IsolatedLoader:
         """
         if is_plain(path):
             return load_document(path, doc_id), [], []
+        limit = _Limit(time.monotonic(), self._allowed_seconds(path, OCR_SECONDS_PER_MEGABYTE))
         reply = self._call(path, "load", doc_id=doc_id)
         document, *attached = (
             Document(**{**record, "page_starts": tuple(record["page_starts"])}) for record in reply["documents"]
         )
         skipped = [Skipped(**record) for record in reply["skipped"]]
         if SCANNED in document.meta and is_installed():
-            document = fill_scans(document, partial(self._read_scan, path, document.fingerprint))
+            document = fill_scans(document, partial(self._read_scan, path, document.fingerprint, limit))
         filled = []
         for one in attached:
             scan = reply["scans"].get(one.doc_id)
             try:
-                filled.append(one if scan is None else self._fill_attached(one, base64.b64decode(scan)))
+                filled.append(one if scan is None else self._fill_attached(one, base64.b64decode(scan), limit))
             except DocumentError as error:
                 skipped.append(Skipped(one.doc_id, str(error)))
         return document, filled, skipped
 
-    def _fill_attached(self, document: Document, data: bytes) -> Document:
+    def _fill_attached(self, document: Document, data: bytes, limit: _Limit) -> Document:
         with tempfile.NamedTemporaryFile(suffix=Path(document.doc_id).suffix) as file:
             file.write(data)
             file.flush()
-            return fill_scans(document, partial(self._read_scan, Path(file.name), document.fingerprint))
+            return fill_scans(document, partial(self._read_scan, Path(file.name), document.fingerprint, limit))
 
     def render_page(self, path: Path, fingerprint: str, number: int, scale: float) -> bytes:
         """Draw a page, from 1, of the PDF file with a fingerprint, ``scale`` pixels to a point; return it as WebP.
@@ -139,15 +150,17 @@ class IsolatedLoader:
         Raises:
             DocumentError: the file has changed, can't be read, or reading it went past a limit.
         """
-        return find_boxes(self._read_scan(path, fingerprint, number), start, end)
+        return find_boxes(self._read_scan(path, fingerprint, None, number), start, end)
 
-    def _read_scan(self, path: Path, fingerprint: str, number: int) -> dict[str, Any]:
+    def _read_scan(self, path: Path, fingerprint: str, limit: _Limit | None, number: int) -> dict[str, Any]:
         return read_cached(
-            fingerprint, number, lambda: self._call(path, "read_scan", fingerprint=fingerprint, number=number)
+            fingerprint, number, lambda: self._call(path, "read_scan", limit, fingerprint=fingerprint, number=number)
         )
 
-    def _call(self, path: Path, task: str, **arguments: Any) -> dict[str, Any]:
-        reply: dict[str, Any] = json.loads(self._ask({"task": task, "path": str(path.absolute()), **arguments}))
+    def _call(self, path: Path, task: str, limit: _Limit | None = None, **arguments: Any) -> dict[str, Any]:
+        limit = limit or _Limit(time.monotonic(), self._allowed_seconds(path, SECONDS_PER_MEGABYTE))
+        request = {"task": task, "path": str(path.absolute()), **arguments}
+        reply: dict[str, Any] = json.loads(self._ask(request, limit))
         self._log(path)
         if "error" in reply:
             _logger.debug("%s: %s\n%s", path, reply["error"], reply["traceback"])
@@ -171,19 +184,20 @@ class IsolatedLoader:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _ask(self, request: dict[str, Any]) -> bytes:
+    def _ask(self, request: dict[str, Any], limit: _Limit) -> bytes:
         process = self._process = self._process or self._start()
         assert process.stdin is not None
         assert process.stdout is not None
-        allowed = self._allowed_seconds(Path(request["path"]))
+        deadline = limit.began + limit.seconds
+        left = max(1, math.ceil(deadline - time.monotonic()))
         try:
-            process.stdin.write(json.dumps({**request, "seconds": math.ceil(allowed)}).encode() + b"\n")
+            process.stdin.write(json.dumps({**request, "seconds": left}).encode() + b"\n")
             process.stdin.flush()
-            line = _read_line(process.stdout, time.monotonic() + allowed)
+            line = _read_line(process.stdout, deadline)
         except TimeoutError:
             self._log(Path(request["path"]))
             self.close()
-            raise DocumentError(f"takes longer than {allowed:.0f} s to read: skipped") from None
+            raise DocumentError(f"takes longer than {limit.seconds:.0f} s to read: skipped") from None
         except BrokenPipeError:
             line = b""
         if not line:
@@ -194,11 +208,11 @@ class IsolatedLoader:
             raise DocumentError(f"{why}: skipped", lasting=memory == self._memory)
         return line
 
-    def _allowed_seconds(self, path: Path) -> float:
+    def _allowed_seconds(self, path: Path, per_megabyte: float) -> float:
         if self._seconds is not None:
             return self._seconds
         try:
-            return SECONDS + SECONDS_PER_MEGABYTE * path.stat().st_size / 1e6
+            return SECONDS + per_megabyte * path.stat().st_size / 1e6
         except OSError:  # its reader says so
             return SECONDS
 

@@ -3,6 +3,7 @@
 import codecs
 import hashlib
 import logging
+import re
 from collections.abc import Callable, Container
 from dataclasses import replace
 from importlib import import_module
@@ -23,21 +24,18 @@ _READERS = {
     "html": (("read", (".html", ".htm", ".xhtml")), ("read_svg", (".svg",))),
     "epub": (("read", (".epub",)),),
     "pdf": (("read", (".pdf",)),),
-    "docx": (("read", (".docx",)),),
+    "docx": (("read", (".docx", ".docm", ".dotx", ".dotm")),),
     "notebook": (("read", (".ipynb",)),),
-    "spreadsheet": (("read", (".xlsx", ".xlsm")),),
-    "slides": (("read", (".pptx",)),),
+    "spreadsheet": (("read", (".xlsx", ".xlsm", ".xltx", ".xltm")),),
+    "slides": (("read", (".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm")),),
     "opendocument": (("read", (".odt", ".ods", ".odp")),),
     "rtf": (("read", (".rtf",)),),
-    "mail": (("read", (".eml",)), ("read_mailbox", (".mbox",))),
+    "mail": (("read", (".eml", ".emlx")), ("read_mailbox", (".mbox", ".mbx")), ("read_page", (".mht", ".mhtml"))),
     "subtitles": (("read", (".srt", ".vtt")),),
     "text": (("read_gzip", (".gz",)),),
     "ocr": (("read_picture", (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff")),),
-    "tabular": (
-        ("read_csv", (".csv", ".tsv")),
-        ("read_json", (".json",)),
-        ("read_json_lines", (".jsonl", ".ndjson")),
-    ),
+    "tabular": (("read_csv", (".csv", ".tsv")),),
+    "json_records": (("read", (".json", ".jsonl", ".ndjson")),),
 }
 _BY_SUFFIX = {
     suffix: (module, function)
@@ -51,7 +49,11 @@ _PICTURES = frozenset(suffix for suffix, (module, _) in _BY_SUFFIX.items() if mo
 _MAGIC = {
     ".pdf": b"%PDF-",
     ".gz": b"\x1f\x8b",
-    **dict.fromkeys((".docx", ".epub", ".xlsx", ".xlsm", ".pptx", ".odt", ".ods", ".odp"), b"PK"),
+    **{
+        suffix: b"PK"
+        for suffix, (module, _) in _BY_SUFFIX.items()
+        if module in ("docx", "epub", "opendocument", "slides", "spreadsheet")
+    },
 }
 """What a file of a format has near its beginning."""
 
@@ -60,13 +62,16 @@ _MAX_EXPANSION = 100  # characters per byte; compressed text has 3 to 20
 _SMALL = 1 << 20  # characters that any file may hold
 _MOST_ATTACHMENTS = 10_000  # of a file
 _DEEPEST = 3  # of attachments to attachments
+_OLD = (".doc", ".xls", ".xlsb", ".ppt")
+_HEAD = 8_192  # bytes that tell a mail
+_MAY_BE_MAIL = re.compile(rb"From |[A-Za-z-]+:[ \t]")
 _LONG = 4 << 20  # bytes
 _logger = logging.getLogger(__name__)
 _NOT_TEXT = frozenset(
     """.gif .bmp .ico .heic .psd .mp3 .wav .flac .ogg .m4a .mp4 .mov .avi .mkv
     .webm .zip .bz2 .xz .zst .7z .rar .tar .tgz .whl .jar .exe .dll .so .dylib .a .o .obj .class .pyc .pyo
     .bin .dat .iso .img .dmg .deb .rpm .msi .apk .ttf .otf .woff .woff2 .eot .sqlite .sqlite3 .db .parquet
-    .arrow .feather .npy .npz .pt .pth .onnx .safetensors .pkl .faiss .doc .xls .ppt .msg .pst
+    .arrow .feather .npy .npz .pt .pth .onnx .safetensors .pkl .faiss .doc .xls .xlsb .ppt .msg .pst
     .mobi""".split()
 )
 
@@ -102,11 +107,11 @@ def check_file(path: Path) -> None:
     """
     if path.stat().st_size == 0:
         raise EmptyDocument("empty file")
-    suffix = path.suffix.lower()
-    _check_suffix(suffix)
     with path.open("rb") as file:
         sample = file.read(SAMPLE)
-    if is_plain(path):
+    suffix = _find_suffix(path.name, sample)
+    _check_suffix(suffix)
+    if _is_plain(suffix):
         read_mark(sample)
     elif (
         suffix in _MAGIC and _MAGIC[suffix] not in sample[:1024] and not sample.startswith(OLD_OFFICE)
@@ -118,7 +123,8 @@ def _check_suffix(suffix: str) -> None:
     if suffix[1:] in list_plugins(FORMATS):
         return
     if suffix in _NOT_TEXT:
-        raise DocumentError(f"unsupported format ({suffix})")
+        hint = f": save it as .{suffix[1:4]}x" if suffix in _OLD else ""
+        raise DocumentError(f"unsupported format ({suffix}){hint}")
     if suffix in _PICTURES and not is_installed():
         raise DocumentError("picture: pip install 'lmkrag[ocr]' reads its text", lasting=False)
 
@@ -159,6 +165,8 @@ def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
     attached: dict[str, Document] = {}
     skipped: list[Skipped] = []
     scans: dict[str, bytes] = {}
+    if loaded.left_out:
+        skipped.append(Skipped(f"{doc_id}/records", f"left out: {loaded.left_out}"))
     document = _document(loaded, data, path.name, doc_id, own_path)
     waiting = [(doc_id, 1, loaded.attachments)]
     while waiting:
@@ -195,7 +203,7 @@ def _free_name(name: str, taken: Container[str]) -> str:
 def _parse(data: bytes, name: str, path: str) -> Loaded:
     if not data.strip():
         raise EmptyDocument("empty file")
-    suffix = Path(name).suffix.lower()
+    suffix = _find_suffix(name, data)
     _check_suffix(suffix)
     if not _is_plain(suffix):  # the text of other files is the file, its byte order mark included
         data = data.removeprefix(codecs.BOM_UTF8)
@@ -241,7 +249,21 @@ def fingerprint(data: bytes) -> str:
 
 def is_plain(path: Path) -> bool:
     """Return whether a file's characters are its text, so that there is nothing to parse."""
-    return _is_plain(path.suffix.lower())
+    try:
+        with path.open("rb") as file:
+            return _is_plain(_find_suffix(path.name, file.read(_HEAD)))
+    except OSError:  # its reader says so
+        return _is_plain(path.suffix.lower())
+
+
+def _find_suffix(name: str, data: bytes) -> str:
+    """The suffix of a file's name, or the one of a mail or a mailbox that was stored without."""
+    suffix = Path(name).suffix.lower()
+    if suffix in _BY_SUFFIX or suffix[1:].isalpha() or not _MAY_BE_MAIL.match(data):
+        return suffix
+    from lmkrag.formats.mail import is_mailbox, is_message
+
+    return ".mbox" if is_mailbox(data[:_HEAD]) else ".eml" if is_message(data[:_HEAD]) else suffix
 
 
 def _is_plain(suffix: str) -> bool:

@@ -1,24 +1,35 @@
 """Mail and mailboxes, by the standard library: who wrote to whom and when, the text, and the attachments."""
 
+import base64
 import email
 import email.policy
-import mailbox
 import re
-import tempfile
-from email.message import EmailMessage, MIMEPart
+from collections.abc import Iterator
+from email.message import EmailMessage, Message
+from typing import Any
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Attachment, Loaded
-from lmkrag.formats.html import extract
+from lmkrag.formats.html import extract, find_label
+from lmkrag.formats.text import decode_labelled
 
 _HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _PICTURES = ("image", "audio", "video")  # signatures hold them; nobody expects their words
 _MOST_MESSAGES = 20_000  # of a mailbox
+_EVENT = ("SUMMARY", "DTSTART", "DTEND", "LOCATION", "DESCRIPTION", "ORGANIZER")
+_POSTMARK = re.compile(
+    rb"^From [^\r\n]*\d:\d\d[^\r\n]*\r?\n(?=[!-9;-~]+:)", re.MULTILINE
+)  # of a mailbox, before each mail
+_QUOTED_FROM = re.compile(rb"^>(>*)From ", re.MULTILINE)
+_HEADERS_ONLY = re.compile(rb"(?:[!-9;-~]+:.*(?:\n[ \t].*)*(?:\n|$))+$")
+_TELLING = re.compile(rb"^(From|To|Subject|Date|Received|Return-Path|Message-ID|MIME-Version):", re.MULTILINE)
 _BLANKS = re.compile(r"\n{3,}")
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an .eml file: its headers, a line each, and its text; its attachments are files in it."""
+    """Read an .eml or .emlx file: its headers, a line each, and its texts; its attachments are files in it."""
+    if name.lower().endswith(".emlx") and (size := re.match(rb"\s*(\d+)\s*\n", data)):
+        data = data[size.end() : size.end() + int(size[1])]
     message = _parse(data)
     attachments: list[Attachment] = []
     subject = _header(message, "Subject")
@@ -33,19 +44,34 @@ def read_mailbox(data: bytes, name: str) -> Loaded:
     """Read an .mbox file: its messages one after the other, each under its subject."""
     messages: list[str] = []
     attachments: list[Attachment] = []
-    with tempfile.NamedTemporaryFile() as file:
-        file.write(data)
-        file.flush()
-        box = mailbox.mbox(file.name, create=False)
-        for number, key in enumerate(box.iterkeys()):
-            if number == _MOST_MESSAGES:
-                raise DocumentError(f"a mailbox of more than {_MOST_MESSAGES:,} messages: split it")
-            message = _parse(box.get_bytes(key))
-            messages.append(f"# {_header(message, 'Subject') or 'No subject'}\n\n{_show(message, attachments)}")
-        box.close()
+    for source in _POSTMARK.split(data)[1:]:
+        if len(messages) == _MOST_MESSAGES:
+            raise DocumentError(f"a mailbox of more than {_MOST_MESSAGES:,} messages: split it")
+        message = _parse(_QUOTED_FROM.sub(rb"\1From ", source))
+        messages.append(f"# {_header(message, 'Subject') or 'No subject'}\n\n{_show(message, attachments)}")
     if not messages:
         raise DocumentError("not a mailbox, or without messages")
     return Loaded("\n\n".join(messages), "mail", attachments=tuple(attachments))
+
+
+def read_page(data: bytes, name: str) -> Loaded:
+    """Read an .mht file, in which a browser saved a page with its pictures."""
+    message = _parse(data)
+    pages = [extract(_decode(part).encode()) for part in message.walk() if part.get_content_type() == "text/html"]
+    if not any(pages):
+        raise DocumentError("page without text")
+    return Loaded("\n\n".join(filter(None, pages)), "html", _header(message, "Subject"))
+
+
+def is_mailbox(head: bytes) -> bool:
+    """Return whether the beginning of a file is that of a mailbox, as mail programs store it without a suffix."""
+    return _POSTMARK.match(head) is not None
+
+
+def is_message(head: bytes) -> bool:
+    """Return whether the beginning of a file is that of a mail, as a Maildir has it."""
+    headers = head.replace(b"\r", b"").partition(b"\n\n")[0]
+    return _HEADERS_ONLY.match(headers) is not None and len(set(_TELLING.findall(headers))) > 2
 
 
 def _parse(data: bytes) -> EmailMessage:
@@ -70,36 +96,93 @@ def _date(message: EmailMessage) -> str:
 def _show(message: EmailMessage, attachments: list[Attachment]) -> str:
     """The text of a message, those of messages that it forwards included; its other attachments join the list."""
     headers = [f"{name}: {value}" for name in _HEADERS if (value := _header(message, name))]
-    forwarded = []
-    names = []
-    for part in message.iter_attachments():
-        name = " ".join((part.get_filename() or "").split()).replace("/", "_")
-        if part.get_content_type() == "message/rfc822":
-            inner = part.get_content()
-            forwarded.append(f"# {_header(inner, 'Subject') or name or 'No subject'}\n\n{_show(inner, attachments)}")
-        elif name:  # without one its format is unknown
-            names.append(name)
-            data = part.get_payload(decode=True)
-            if part.get_content_maintype() not in _PICTURES:
-                attachments.append(Attachment(name, data if isinstance(data, bytes) else b""))
+    names: list[str] = []
+    texts = _read_part(message, attachments, names)
     if names:
         headers.append(f"Attachments: {', '.join(names)}")
-    parts = ["\n".join(headers), _body(message), *forwarded]
+    parts = ["\n".join(headers), *texts]
     return _BLANKS.sub("\n\n", "\n\n".join(part.strip() for part in parts if part.strip()))
 
 
-def _body(message: EmailMessage) -> str:
-    part = message.get_body(("plain", "html"))
-    if part is None:
-        return ""
-    text = _content(part)
-    return extract(text.encode()) if part.get_content_subtype() == "html" else text
+def _read_part(part: EmailMessage, attachments: list[Attachment], names: list[str]) -> list[str]:
+    """The texts of a part of a message and of the parts in it, in order."""
+    kind, subtype = part.get_content_maintype(), part.get_content_subtype()
+    name = " ".join((part.get_filename() or "").split()).replace("/", "_")
+    payload: Any = part.get_payload()
+    if kind == "message" and subtype == "rfc822":
+        inner = payload[0] if isinstance(payload, list) else payload
+        if _header(part, "Content-Transfer-Encoding").lower() == "base64":
+            inner = _parse(base64.b64decode(inner.get_payload()))
+        return [f"# {_header(inner, 'Subject') or name or 'No subject'}\n\n{_show(inner, attachments)}"]
+    if isinstance(payload, list):
+        texts = [_read_part(inner, attachments, names) for inner in payload]
+        if subtype == "alternative":
+            return _choose(texts, [inner.get_content_type() for inner in payload])
+        return [text for inner in texts for text in inner]
+    if name:  # without one the format of an attachment is unknown
+        names.append(name)
+        data = part.get_payload(decode=True)
+        if kind not in _PICTURES:
+            attachments.append(Attachment(name, data if isinstance(data, bytes) else b""))
+        return []
+    if kind != "text":
+        return []
+    text = _decode(part)
+    if subtype == "html":
+        return [extract(text.encode())]
+    if subtype == "calendar":
+        return ["\n".join(_read_events(text))]
+    return [_join_flowed(text, part.get_param("delsp") == "yes") if part.get_param("format") == "flowed" else text]
 
 
-def _content(part: MIMEPart) -> str:
+def _choose(texts: list[list[str]], kinds: list[str]) -> list[str]:
+    """The first of several texts that says at least half as much as the longest, and what calendars say."""
+    sizes = [len(" ".join(text).split()) for text in texts]
+    bodies = [number for number, kind in enumerate(kinds) if kind != "text/calendar"]
+    body = next(
+        (number for number in bodies if sizes[number] and 2 * sizes[number] >= max(map(sizes.__getitem__, bodies))),
+        None,
+    )
+    events = [text for text, kind in zip(texts, kinds, strict=True) if kind == "text/calendar"]
+    return [text for part in ([] if body is None else [texts[body]]) + events for text in part]
+
+
+def _read_events(calendar: str) -> Iterator[str]:
+    """What happens, when and where, of a calendar (RFC 5545)."""
+    for line in re.sub(r"\n[ \t]", "", calendar).split("\n"):
+        name, _, value = line.partition(":")
+        if name.partition(";")[0].upper() in _EVENT and value.strip():
+            value = re.sub(r"^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\dZ?)?$", r"\1-\2-\3 \4:\5", value.strip())
+            value = re.sub(r"\\([,;nN\\])", lambda match: " " if match[1] in "nN" else match[1], value)
+            yield f"{name.partition(';')[0].upper()}: {value.removesuffix(' :')}"
+
+
+def _join_flowed(text: str, drop_space: bool) -> str:
+    """Join the lines of paragraphs that a mail program has wrapped (RFC 3676)."""
+    lines: list[str] = []
+    depth = 0
+    flows = False
+    for line in text.split("\n"):
+        content = line.lstrip(">")
+        flows = flows and depth == len(line) - len(content)
+        depth = len(line) - len(content)
+        if not (flows and drop_space) or content.startswith("  "):
+            content = content.removeprefix(" ")
+        if flows:
+            lines[-1] = (lines[-1].removesuffix(" ") if drop_space else lines[-1]) + content
+        else:
+            lines.append(f"{'>' * depth} {content}" if depth else content)
+        flows = content.endswith(" ") and content != "-- "
+    return "\n".join(lines)
+
+
+def _decode(part: EmailMessage | Message) -> str:
+    data = part.get_payload(decode=True)
+    label = part.get_content_charset()
+    if label is None and part.get_content_type() == "text/html" and isinstance(data, bytes):
+        label = find_label(data)
     try:
-        content = part.get_content()
-    except (LookupError, ValueError, KeyError):  # an unknown encoding
-        content = part.get_payload(decode=True) or b""
-    text = content.decode("utf-8", "replace") if isinstance(content, bytes) else str(content)
+        text = decode_labelled(data, label) if isinstance(data, bytes) else ""
+    except DocumentError:  # control characters
+        text = data.decode("cp1252", "replace") if isinstance(data, bytes) else ""
     return text.replace("\r\n", "\n")

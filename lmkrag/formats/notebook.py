@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 import nbformat
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded
+from lmkrag.formats.html import extract
 from lmkrag.formats.text import decode
 
 _MOST_PRINTED = 4_000  # characters of what a cell printed
@@ -33,13 +35,28 @@ def _read_cell(cell: Any) -> Iterator[str]:
     if cell.cell_type != "code":
         yield source
         return
-    printed = "".join(_output_text(output) for output in cell.outputs).strip("\n")[:_MOST_PRINTED]
-    yield from (f"```\n{text}\n```" for text in (source, printed) if text.strip())
+    yield _fence(source)
+    left = _MOST_PRINTED
+    for is_plain, outputs in groupby(map(_output_text, cell.outputs), key=lambda shown: shown[0]):
+        text = ("" if is_plain else "\n\n").join(text for _, text in outputs).strip("\n")[:left]
+        left -= len(text)
+        yield _fence(text) if is_plain else text
 
 
-def _output_text(output: Any) -> str:
-    """What an output shows as text; nothing for errors, pictures and what is only for a screen."""
+def _fence(text: str) -> str:
+    return f"```\n{text}\n```" if text.strip() else ""
+
+
+def _output_text(output: Any) -> tuple[bool, str]:
+    """Whether an output is plain text, and the text; empty for warnings, pictures and what is only for a screen."""
     if output.output_type == "stream":
-        return output.text if output.name == "stdout" else ""
-    shown = str(output.get("data", {}).get("text/plain", ""))
-    return "" if _OBJECT.match(shown) else f"{shown}\n"
+        return True, output.text if output.name == "stdout" else ""
+    if output.output_type == "error":
+        return True, f"{output.ename}: {output.evalue}\n"
+    data = output.get("data", {})
+    if "text/markdown" in data:
+        return False, str(data["text/markdown"])
+    plain = str(data.get("text/plain", ""))
+    if "text/html" in data and (shown := extract(str(data["text/html"]).encode())):
+        return False, shown
+    return True, "" if _OBJECT.match(plain) else f"{plain}\n"

@@ -1,5 +1,6 @@
 """OpenDocument texts, workbooks and presentations, by lxml."""
 
+import re
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -7,18 +8,20 @@ from collections.abc import Iterable, Iterator
 from lxml import etree
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded, join_pages, open_archive, table_row
+from lmkrag.formats.base import SOFT_HYPHEN, Loaded, join_pages, mark_raised, open_archive, read_margins
 from lmkrag.formats.mathml import read_math
-from lmkrag.formats.tabular import table_lines
+from lmkrag.formats.tabular import Grid, bar_lines, table_lines
 
 _OASIS = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
-_NAMES = ("drawing", "office", "presentation", "table", "text")
-_DRAW, _OFFICE, _PRESENTATION, _TABLE, _TEXT = (_OASIS % name for name in _NAMES)
+_NAMES = ("drawing", "office", "presentation", "style", "table", "text")
+_DRAW, _OFFICE, _PRESENTATION, _STYLE, _TABLE, _TEXT = (_OASIS % name for name in _NAMES)
 _DC = "{http://purl.org/dc/elements/1.1/}"
 _HREF = "{http://www.w3.org/1999/xlink}href"
 _HEADING, _PARAGRAPH, _NOTE, _COMMENT = f"{_TEXT}h", f"{_TEXT}p", f"{_TEXT}note", f"{_OFFICE}annotation"
 _SPACES = (f"{_TEXT}s", f"{_TEXT}tab", f"{_TEXT}line-break")
+_MARGINS = [f"{_STYLE}{margin}{pages}" for margin in ("header", "footer") for pages in ("", "-left", "-first")]
 _NO_TEXT = (f"{_TEXT}sequence-decls", f"{_TEXT}tracked-changes", f"{_OFFICE}forms")
+_SUPERSCRIPT = re.compile(r"super|[1-9]\d*%")
 _MOST_REPEATED = 10_000  # rows or columns that one element of a workbook stands for
 _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, remove_comments=True, remove_pis=True)
 
@@ -26,21 +29,27 @@ _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, remove_commen
 def read(data: bytes, name: str) -> Loaded:
     """Read an .odt, .ods or .odp file.
 
-    Of a text, each paragraph is a line, with headings as ``#``, list items as ``-`` and table rows between ``|``; notes
-    and text boxes follow their paragraph, and comments are left out. Of a workbook, each row is a line under the name
-    of its sheet. Of a presentation, each slide is a page, with its notes at the end.
+    Of a text, each paragraph is a line, with headings as ``#``, list items as ``-`` and table rows between ``|``;
+    notes, comments and text boxes follow their paragraph, and headers and footers come first, each once. Of a workbook,
+    each row is a line under the name of its sheet. Of a presentation, each slide is a page, with its notes at the end.
     """
     with open_archive(data, "OpenDocument") as archive:
         try:
             content = etree.fromstring(archive.read("content.xml"), _PARSER)
             _insert_equations(content, archive)
+            _mark_raised_spans(content)
+            styles = (
+                etree.fromstring(archive.read("styles.xml"), _PARSER) if "styles.xml" in archive.namelist() else None
+            )
             about = etree.fromstring(archive.read("meta.xml"), _PARSER) if "meta.xml" in archive.namelist() else None
         except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, etree.XMLSyntaxError, RuntimeError) as error:
             raise DocumentError(f"broken OpenDocument file ({error})") from error
     body = content.find(f"{_OFFICE}body")
     if body is None:
         raise DocumentError("OpenDocument file without a body")
-    kind, pages = "odt", [_join(_read(text)) for text in body.iterchildren(f"{_OFFICE}text")]
+    margins = [] if styles is None else styles.iter(*_MARGINS)
+    kept = read_margins(_text(line) for margin in margins for line in margin.iter(_PARAGRAPH, _HEADING))
+    kind, pages = "odt", [_join([*kept, *_read(text)]) for text in body.iterchildren(f"{_OFFICE}text")]
     if body.find(f"{_OFFICE}spreadsheet") is not None:
         kind, pages = "ods", [_join(map(_read_sheet, body.iter(f"{_TABLE}table")))]
     elif body.find(f"{_OFFICE}presentation") is not None:
@@ -67,27 +76,51 @@ def _insert_equations(content: etree._Element, archive: zipfile.ZipFile) -> None
         frame.getparent().replace(frame, shown)
 
 
+def _mark_raised_spans(content: etree._Element) -> None:
+    """Put a sign before exponents and numbers of notes: spans whose style is a superscript."""
+    raised = set()
+    for properties in content.iter(f"{_STYLE}text-properties"):
+        style = properties.getparent()
+        if style is not None and _SUPERSCRIPT.match(properties.get(f"{_STYLE}text-position", "")):
+            raised.add(style.get(f"{_STYLE}name"))
+    for span in content.iter(f"{_TEXT}span") if raised else ():
+        if span.get(f"{_TEXT}style-name") in raised and span.text:
+            span.text = mark_raised("".join(span.xpath("preceding::text()[1]")), span.text)
+
+
 def _join(blocks: Iterable[str]) -> str:
     return "\n\n".join(block for block in blocks if block.strip())
 
 
 def _read_sheet(sheet: etree._Element) -> str:
-    rows: list[list[str]] = []
-    for row in sheet.iter(f"{_TABLE}table-row"):
-        cells: list[str] = []
-        for cell in row.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell"):
-            date = cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " ")
-            cells += [date or _text(cell)] * _count(cell, "columns")
-        while cells and not cells[-1]:
-            cells.pop()  # a sheet is filled up to its edge with empty cells
-        rows += [cells] * _count(row, "rows") if cells else []
-    lines = table_lines(rows)
+    lines = table_lines(_read_rows(sheet))
     return "\n\n".join([f"# {sheet.get(f'{_TABLE}name', '')}", "\n".join(lines)]) if lines else ""
 
 
+def _read_rows(table: etree._Element) -> list[list[str]]:
+    """The rows of a table, those of tables in its cells left out."""
+    grid = Grid()
+    for row in table.iter(f"{_TABLE}table-row"):
+        if next(row.iterancestors(f"{_TABLE}table")) is not table:
+            continue
+        cells = [*row.iterchildren(f"{_TABLE}table-cell", f"{_TABLE}covered-table-cell")]
+        while cells and _count(cells[-1], "columns-repeated") > 1 and not _value(cells[-1]):
+            cells.pop()  # a sheet is filled up to its edge with empty cells
+        for _ in range(_count(row, "rows-repeated") if cells else 1):
+            for cell in cells:
+                for _ in range(_count(cell, "columns-repeated") if cell.tag == f"{_TABLE}table-cell" else 0):
+                    grid.add(_value(cell), _count(cell, "rows-spanned"), _count(cell, "columns-spanned"))
+            grid.end_row()
+    return grid.rows
+
+
+def _value(cell: etree._Element) -> str:
+    return cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " ") or _text(cell)
+
+
 def _count(node: etree._Element, what: str) -> int:
-    """How many equal rows or columns an element stands for."""
-    count = node.get(f"{_TABLE}number-{what}-repeated", "1")
+    """How many equal rows or columns an element stands for, or covers."""
+    count = node.get(f"{_TABLE}number-{what}", "1")
     return min(int(count), _MOST_REPEATED) if count.isdecimal() else 1
 
 
@@ -115,8 +148,7 @@ def _read(node: etree._Element) -> list[str]:
             items = [_text(item) for item in child.iter(_PARAGRAPH) if not _is_aside(item, child)]
             blocks.append("\n".join(f"- {item}" for item in items if item))
         elif child.tag == f"{_TABLE}table":
-            rows = child.iter(f"{_TABLE}table-row")
-            blocks.append("\n".join(table_row(map(_text, row.iter(f"{_TABLE}table-cell"))) for row in rows))
+            blocks.append("\n".join(bar_lines(_read_rows(child))))
         elif child.tag in _NO_TEXT:
             continue
         else:
@@ -128,7 +160,7 @@ def _read(node: etree._Element) -> list[str]:
 
 def _text(node: etree._Element) -> str:
     """The text of an element on one line, without what is anchored in it."""
-    return " ".join("".join(_pieces(node)).split())
+    return " ".join("".join(_pieces(node)).replace(SOFT_HYPHEN, "").split())
 
 
 def _pieces(node: etree._Element) -> Iterator[str]:
@@ -136,7 +168,7 @@ def _pieces(node: etree._Element) -> Iterator[str]:
     for child in node.iterchildren("*"):
         if child.tag in _SPACES:
             yield " "
-        elif not _is_anchored(child):
+        elif not _is_anchored(child) and child.tag != f"{_TEXT}ruby-text":
             yield from _pieces(child)
             if child.tag in (_HEADING, _PARAGRAPH):
                 yield " "
@@ -160,6 +192,9 @@ def _beside(node: etree._Element) -> list[str]:
         if child.tag == _NOTE:
             mark, body = (" ".join(map(_text, child.iter(f"{_TEXT}note-{part}"))) for part in ("citation", "body"))
             blocks.append(f"[^{mark}]: {body}")
-        elif child.tag != _COMMENT:
+        elif child.tag == _COMMENT:
+            author, text = child.findtext(f"{_DC}creator"), " ".join(map(_text, child.iter(_PARAGRAPH)))
+            blocks.append(f"[{author}: {text}]" if author else f"[{text}]")
+        else:
             blocks += _read(child) if _is_anchored(child) else _beside(child)
     return blocks

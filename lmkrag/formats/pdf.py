@@ -6,23 +6,20 @@ import io
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from difflib import SequenceMatcher
-from functools import cached_property
-from itertools import accumulate
 from typing import Any
 
 import pypdfium2
 import pypdfium2.raw as raw
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded, join_pages
-from lmkrag.formats.columns import Box, mark_columns
+from lmkrag.formats.base import Attachment, Loaded, join_pages
+from lmkrag.formats.columns import Box
 from lmkrag.formats.ocr import is_installed
+from lmkrag.formats.pdf_text import PageText
 
-_SPECIAL = re.compile("\r\n|[\ufffe\x02\0]")
-_CLEANED = {"\r\n": "\n", "\ufffe": "-", "\x02": "-", "\0": ""}
 _MAGIC = b"%PDF"
 _FEW_CHARACTERS = 200  # of a page that may be a scan with a stamp or a page number
+_COVERED = 0.5  # of such a page by its picture, at least
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 _PAGE_NUMBER = re.compile(r"^\d+\b|\b\d+(?: (?:of|/) \d+)?$")
 _EDGE = 2  # lines at the top and at the bottom of a page, at most, that may be headers and footers
@@ -39,21 +36,25 @@ def read(data: bytes, name: str) -> Loaded:
             raise DocumentError("encrypted PDF: it needs a password") from error
         raise DocumentError(f"broken PDF ({error})") from error
     try:
+        pdf.init_forms()
         contents = [_read_page(pdf, number) for number in range(len(pdf))]
         metadata = pdf.get_metadata_dict(skip_empty=True)
+        attached = [pdf.get_attachment(number) for number in range(pdf.count_attachments())]
+        attachments = tuple(Attachment(one.get_name(), bytes(one.get_data())) for one in attached)
     except pypdfium2.PdfiumError as error:
         raise DocumentError(f"broken PDF ({error})") from error
     finally:
         pdf.close()
     text, starts = join_pages(blank_running_lines([page for page, _ in contents]))
-    scanned = tuple(number for number, (_, is_scan) in enumerate(contents, 1) if is_scan)
+    scanned = tuple(number for number, (_, fault) in enumerate(contents, 1) if fault)
     if not text.strip() and not (scanned and is_installed()):
         if not scanned:
             raise DocumentError("PDF without text")
-        pages = f"{len(scanned)} scanned page{'s' * (len(scanned) != 1)}"
-        raise DocumentError(f"{pages} without a text layer: pip install 'lmkrag[ocr]' reads them", lasting=False)
+        faults = " or ".join(sorted({fault for _, fault in contents if fault}))
+        pages = f"{len(scanned)} page{'s' * (len(scanned) != 1)} {faults}"
+        raise DocumentError(f"{pages}: pip install 'lmkrag[ocr]' reads them", lasting=False)
     meta = {key.lower(): metadata[key] for key in ("Author", "Subject", "Keywords") if key in metadata}
-    return Loaded(text, "pdf", metadata.get("Title", ""), starts, meta, scanned=scanned)
+    return Loaded(text, "pdf", metadata.get("Title", ""), starts, meta, attachments, scanned)
 
 
 def blank_running_lines(pages: Sequence[str]) -> list[str]:
@@ -130,7 +131,7 @@ def find_rectangles(data: bytes, number: int, start: int, end: int) -> tuple[Box
         DocumentError: there is no such page.
     """
     with _open_page(data, number) as page:
-        found = _PageText(page)
+        found = PageText(page)
         wanted = (found.box(place) for place in range(start, end) if not found.text[place : place + 1].isspace())
         return tuple(merge_boxes(_to_shares(page, box) for box in wanted if box is not None))
 
@@ -140,6 +141,7 @@ def _open_page(data: bytes, number: int) -> Iterator[Any]:
     try:
         pdf = pypdfium2.PdfDocument(data)
         try:
+            pdf.init_forms()  # the text of a page has their values
             if not 1 <= number <= len(pdf):
                 raise DocumentError(f"no page {number}: it has {len(pdf)}")
             page = pdf[number - 1]
@@ -153,74 +155,27 @@ def _open_page(data: bytes, number: int) -> Iterator[Any]:
         raise DocumentError(f"broken PDF ({error})") from error
 
 
-def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, bool]:
-    """The text of a page, from 0, and whether it is a scan: hardly any text, and a picture."""
+def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, str]:
+    """The text of a page, from 0, and why only a picture of the page shows what it says; empty if its text does."""
     page = pdf[number]
     try:
-        text = _PageText(page).text
-        few = len(text) < _FEW_CHARACTERS
-        is_scan = few and next(page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3), None) is not None
+        content = PageText(page)
+        if content.is_garbage:
+            return "", "with an unreadable text layer"
+        is_scan = len(content.text) < _FEW_CHARACTERS and _is_scan(page, content)
+        return content.text, "without a text layer" if is_scan else ""
     finally:
         page.close()
-    return text, is_scan
 
 
-class _PageText:
-    """The text of a page as it is indexed, and where its characters stand on the page."""
-
-    def __init__(self, page: Any) -> None:
-        self._textpage = page.get_textpage()
-        self._bounded = self._textpage.get_text_bounded()
-        self.text, self._sources = _clean(self._bounded)
-        self.text, self._sources = mark_columns(self.text, self._sources, self.box)
-
-    @cached_property
-    def _numbers(self) -> list[int | None]:
-        return _number_characters(self._bounded, self._textpage.get_text_range())
-
-    def box(self, character: int) -> Box | None:
-        """Return the box of a character (left, bottom, right, top) in points; None if it has none."""
-        if not 0 <= character < len(self._sources):
-            return None
-        number = self._numbers[self._sources[character]]
-        return None if number is None else self._textpage.get_charbox(number, loose=True)
-
-
-def _clean(bounded: str) -> tuple[str, Sequence[int]]:
-    """A page's text as it is indexed, and which of PDFium's characters each of its characters is.
-
-    PDFium ends lines with CRLF and marks a hyphen at a line's end with U+FFFE or U+0002.
-    """
-    pieces: list[str] = []
-    sources: list[int] = []
-    done = 0
-    for special in _SPECIAL.finditer(bounded):
-        pieces.append(bounded[done : special.start()])
-        sources += range(done, special.start())
-        replacement = _CLEANED[special[0]]
-        pieces.append(replacement)
-        sources += range(special.end() - len(replacement), special.end())
-        done = special.end()
-    pieces.append(bounded[done:])
-    sources += range(done, len(bounded))
-    text = "".join(pieces)
-    first = len(text) - len(text.lstrip())
-    stripped = text.strip()
-    return stripped, sources[first : first + len(stripped)]
-
-
-def _number_characters(bounded: str, characters: str) -> list[int | None]:
-    """PDFium's number of each character of a page's bounded text; None for one that it does not have.
-
-    The bounded text lacks what lies outside the page's box. Beyond U+FFFF a character has two numbers.
-    """
-    numbers = list(accumulate((1 + (character > "\uffff") for character in characters), initial=0))
-    if bounded == characters:
-        return list(numbers[:-1])
-    found: list[int | None] = [None] * len(bounded)
-    for block in SequenceMatcher(None, bounded, characters, autojunk=False).get_matching_blocks():
-        found[block.a : block.a + block.size] = numbers[block.b : block.b + block.size]
-    return found
+def _is_scan(page: Any, content: PageText) -> bool:
+    """Whether a page is a picture, with a stamp or a page number at most: a slide's few words are its text."""
+    width, height = page.get_size()
+    pictures = [one.get_bounds() for one in page.get_objects(filter=[raw.FPDF_PAGEOBJ_IMAGE], max_depth=3)]
+    if not content.text or not pictures:
+        return bool(pictures)
+    covered = max((right - left) * (top - bottom) for left, bottom, right, top in pictures)
+    return covered > _COVERED * width * height and not content.has_large_text()
 
 
 def merge_boxes(boxes: Iterable[Box]) -> list[Box]:

@@ -5,18 +5,21 @@ import re
 from striprtf.striprtf import rtf_to_text
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded, table_row
+from lmkrag.formats.base import SOFT_HYPHEN, Loaded, table_row
 
-_FOOTNOTE = re.compile(rb"\{(?:\\\*)?\\footnote\b")  # striprtf leaves them out
+_HIDDEN = re.compile(rb"\{(?:\\\*)?\\(footnote|annotation|header[lrf]?|footer[lrf]?)(?![a-z0-9-])")
+_BRACE = re.compile(rb"\\.|[{}]", re.DOTALL)
+_RAISED = re.compile(rb"\\super(?:\\[a-z]+-?\d*)* (?=-?\d)")
 _TITLE = re.compile(rb"\{\\title ([^{}\\]+)\}")
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an .rtf file; cells of a table stand between ``|``."""
+    """Read an .rtf file: each header and footer once, cells of a table between ``|``, notes and comments in place."""
     if not data.lstrip().startswith(b"{\\rtf"):
         raise DocumentError("content is not RTF")
     try:
-        text = rtf_to_text(_FOOTNOTE.sub(b"{ ", data).decode("latin-1"), errors="replace")
+        marked = _RAISED.sub(rb"\g<0>^", _show_hidden(data))
+        text = rtf_to_text(marked.decode("latin-1"), errors="replace").replace(SOFT_HYPHEN, "")
     except Exception as error:  # striprtf fails in many ways at what is broken
         raise DocumentError(f"broken RTF ({type(error).__name__})") from error
     rows: list[str] = []
@@ -28,3 +31,34 @@ def read(data: bytes, name: str) -> Loaded:
     lines = [table_row(row.rstrip("|").split("|")) if "|" in row else row for row in rows]
     title = _TITLE.search(data)
     return Loaded("\n".join(lines).strip(), "rtf", title[1].decode("latin-1").strip() if title else "")
+
+
+def _show_hidden(data: bytes) -> bytes:
+    """Make text of the groups that striprtf leaves out; of headers and footers, the first of those that are equal."""
+    pieces, done, margins = [], 0, set()
+    for match in _HIDDEN.finditer(data):
+        if match.start() < done:
+            continue
+        end = _find_end(data, match.end())
+        inner = data[match.end() : end]
+        if match[1] == b"annotation":
+            shown = b" [" + inner + b"]"
+        elif match[1] == b"footnote":
+            shown = b" " + inner
+        else:
+            ended = inner.rstrip().endswith(b"\\par")
+            shown = b"" if inner in margins or b"\\chpgn" in inner else b" " + inner + b"\\par " * (not ended)
+            margins.add(inner)
+        pieces += [data[done : match.start()], b"{", shown]
+        done = end
+    return b"".join([*pieces, data[done:]])
+
+
+def _find_end(data: bytes, start: int) -> int:
+    """Where the brace stands that closes a group, whose inside begins at ``start``."""
+    depth = 1
+    for brace in _BRACE.finditer(data, start):
+        depth += {b"{": 1, b"}": -1}.get(brace[0], 0)
+        if not depth:
+            return brace.start()
+    return len(data)

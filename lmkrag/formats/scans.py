@@ -15,7 +15,7 @@ from lmkrag.formats.base import join_pages, split_pages
 from lmkrag.types import Document
 
 SCANNED = "scanned_pages"
-"""The metadata that has the numbers of a document's scanned pages."""
+"""The metadata that has the numbers of pages that only OCR can read: scans, and those with an unreadable text layer."""
 
 ReadPage = Callable[[int], dict[str, Any]]
 """Reads a page, from 1, by OCR: its ``text``, ``places`` and ``confidence``."""
@@ -37,7 +37,7 @@ def fill_scans(document: Document, read_page: ReadPage) -> Document:
     text, starts = join_pages(pages)
     if not text.strip():
         raise EmptyDocument("no text on its scanned pages")
-    meta = dict(document.meta) | ({"ocr_confidence": round(sure / letters, 3)} if letters else {})
+    meta = {**document.meta, "ocr_confidence": round(sure / letters, 3) if letters else 0.0}
     return replace(document, text=text, page_starts=starts, meta=meta)
 
 

@@ -1,6 +1,5 @@
 """PowerPoint presentations, by python-pptx: a page a slide, its title as a heading, its notes after it."""
 
-import io
 from collections.abc import Iterator
 from typing import Any
 
@@ -8,8 +7,9 @@ import pptx
 from pptx.oxml.ns import qn
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded, check_office_file, join_pages, table_row
+from lmkrag.formats.base import Loaded, join_pages, open_office_file
 from lmkrag.formats.drawings import read_drawings, read_paragraph
+from lmkrag.formats.tabular import Grid, bar_lines
 
 _GAP = "\n\n"
 _COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
@@ -17,9 +17,9 @@ _COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 def read(data: bytes, name: str) -> Loaded:
     """Read a .pptx file; groups of shapes, tables, charts, SmartArt and equations are read, too."""
-    check_office_file(data, "PowerPoint", ".pptx")
+    file = open_office_file(data, "PowerPoint", ".pptx")
     try:
-        presentation = pptx.Presentation(io.BytesIO(data))
+        presentation = pptx.Presentation(file)
         slides = [_GAP.join(_read_slide(slide)) for slide in presentation.slides]
         properties = presentation.core_properties
         title, author = properties.title or "", properties.author or ""
@@ -36,23 +36,32 @@ def read(data: bytes, name: str) -> Loaded:
 def _read_slide(slide: Any) -> Iterator[str]:
     heading = slide.shapes.title
     if heading is not None and heading.text_frame.text.strip():
-        yield "# " + " ".join(heading.text_frame.text.split())
+        yield "# " + _read_frame(heading)
     for shape in _shapes(slide.shapes):
         if heading is not None and shape.shape_id == heading.shape_id:
             continue
         if shape.has_text_frame:
-            lines = [paragraph.text.strip() for paragraph in shape.text_frame.paragraphs]
-            lines = [" ".join(line.split()) for line in lines if line]
-            if lines:
+            if lines := [line for line in map(read_paragraph, shape.element.iter(qn("a:p"))) if line]:
                 yield "\n".join(f"- {line}" for line in lines) if len(lines) > 1 else lines[0]
         elif shape.has_table:
-            rows = ([" ".join(cell.text.split()) for cell in row.cells] for row in shape.table.rows)
-            yield "\n".join(map(table_row, rows))
+            grid = Grid()
+            for row in shape.table.rows:
+                for cell in row.cells:
+                    if not cell.is_spanned:
+                        height, width = (cell.span_height, cell.span_width) if cell.is_merge_origin else (1, 1)
+                        grid.add(_read_frame(cell), height, width)
+                grid.end_row()
+            yield "\n".join(bar_lines(grid.rows))
         else:
             yield from read_drawings(shape.element, slide.part)
     yield from _read_equations(slide)
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame.text.strip()):
         yield notes
+
+
+def _read_frame(shape: Any) -> str:
+    """The text of a shape or a cell on one line."""
+    return " ".join(read_paragraph(paragraph._p) for paragraph in shape.text_frame.paragraphs).strip()
 
 
 def _read_equations(slide: Any) -> Iterator[str]:

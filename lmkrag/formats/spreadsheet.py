@@ -1,31 +1,50 @@
 """Excel workbooks, by openpyxl: each sheet under its name, a line a row, each value beside its column's name."""
 
 import datetime
-import io
+import posixpath
 import re
 import warnings
+import zipfile
 from collections.abc import Iterator
 from typing import Any
 
 import openpyxl
+from lxml import etree
+from openpyxl.utils.cell import coordinate_to_tuple, range_boundaries
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded, check_office_file
+from lmkrag.formats.base import Loaded, open_office_file
+from lmkrag.formats.drawings import DRAWING, read_paragraph
 from lmkrag.formats.tabular import table_lines
 
 _MIDNIGHT = datetime.time()
 _DIGITS = 15  # Excel's own precision: 0.1 + 0.2 is 0.3 there
-_LITERAL = re.compile(r'"[^"]*"|\\.')  # in a number's format
+_MOST_COVERED = 1_000  # rows or columns of a merged cell
+_MERGED = re.compile(rb"<(?:\w+:)?mergeCell\b[^>]*?\bref=\"([A-Z]+\d+:[A-Z]+\d+)\"")
+_NOT_COMPUTED = re.compile(
+    rb"<(?:\w+:)?c\b(?![^>]*\bt=)[^>]*?\br=\"([A-Z]+\d+)\"[^>]*>\s*<(?:\w+:)?f\b[^>]*?(?:/>|>([^<]*)</(?:\w+:)?f>)\s*"
+    rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
+)
+_LITERAL = re.compile(
+    r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|\[[^\]]*\]|[_*].'
+)  # text, escapes, currencies, colours, gaps
+_HELD = 0xE000  # the first of the private characters that stand for literals
+_NUMBER = re.compile(r"([^#0?]*)[#0?](?:[#0?,]*[#0?])?(?:\.([#0?]+))?([^#0?,]*)")
+_DIGITS_ONLY = re.compile(r"[0\- ()/\ue000-\uf8ff]*0[0\- ()/\ue000-\uf8ff]*0[0\- ()/\ue000-\uf8ff]*")
+_PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an .xlsx file: the values that were last computed, not the formulas."""
-    check_office_file(data, "Excel", ".xlsx")
+    """Read an .xlsx file, one with macros, or a template: the values that were last computed, as they are shown.
+
+    Comments and the text of boxes follow the rows of their sheet.
+    """
+    file = open_office_file(data, "Excel", ".xlsx")
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), zipfile.ZipFile(file) as archive:
             warnings.simplefilter("ignore")  # of styles and validations, which nobody reads here
-            workbook = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
-            sheets = [(sheet.title, table_lines(list(_rows(sheet)))) for sheet in workbook.worksheets]
+            workbook = openpyxl.load_workbook(file, read_only=True, data_only=True)
+            sheets = [(sheet.title, _read_sheet(sheet, archive)) for sheet in workbook.worksheets]
             title, author = workbook.properties.title or "", workbook.properties.creator or ""
             workbook.close()
     except Exception as error:  # openpyxl lets errors of its XML and zip readers through
@@ -37,19 +56,107 @@ def read(data: bytes, name: str) -> Loaded:
     return Loaded("\n\n".join(parts), "xlsx", title, meta=known)
 
 
-def _rows(sheet: Any) -> Iterator[list[str]]:
-    for row in sheet.iter_rows():
-        cells = [_show(cell.value, cell.number_format) if cell.value is not None else "" for cell in row]
+def _read_sheet(sheet: Any, archive: zipfile.ZipFile) -> list[str]:
+    path = sheet._worksheet_path.lstrip("/")
+    xml = archive.read(path)
+    formulas = {
+        coordinate_to_tuple(match[1].decode()): f"={(match[2] or b'').decode('utf-8', 'replace')} (not computed)"
+        for match in _NOT_COMPUTED.finditer(xml)
+    }
+    rows: dict[int, list[str]] = {}
+    sheet.reset_dimensions()  # report generators write wrong ones
+    for number, row in enumerate(sheet.iter_rows(), 1):
+        cells = [
+            formulas.get((number, column), "") if cell.value is None else _show(cell.value, cell.number_format)
+            for column, cell in enumerate(row, 1)
+        ]
         if any(cells):
-            yield cells
+            rows[number] = cells
+    for match in _MERGED.finditer(xml):
+        _repeat(rows, *range_boundaries(match[1].decode()))
+    lines = table_lines(_with_gaps(rows))
+    for coordinate, text in _read_beside(path, archive):
+        row, column = coordinate_to_tuple(coordinate) if coordinate else (0, 0)
+        value = dict(enumerate(rows.get(row, ()), 1)).get(column)
+        lines += [f"{value}: {text}" if value else text]
+    return lines
+
+
+def _repeat(rows: dict[int, list[str]], left: int, top: int, right: int, bottom: int) -> None:
+    """Write the value of a merged cell into each row and column that it covers; one alone in its row is a caption."""
+    value = dict(enumerate(rows.get(top, ()), 1)).get(left)
+    for number in range(top, min(bottom, top + _MOST_COVERED) + 1) if value else ():
+        if sum(map(bool, rows.get(number, ()))) > (number == top):
+            cells = rows[number]
+            width = min(right, left + _MOST_COVERED)
+            cells += [""] * (width - len(cells))
+            cells[left - 1 : width] = [value or ""] * (width - left + 1)
+
+
+def _with_gaps(rows: dict[int, list[str]]) -> Iterator[list[str]]:
+    """The rows in order, with a blank one where some are missing."""
+    for number, cells in rows.items():
+        if number - 1 not in rows:
+            yield []
+        yield cells
+
+
+def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
+    """The comments of a sheet with their cells, and the text of its boxes."""
+    folder, name = posixpath.split(path)
+    relations = f"{folder}/_rels/{name}.rels"
+    if relations not in archive.namelist():
+        return
+    for relation in etree.fromstring(archive.read(relations), _PARSER):
+        kind, target = relation.get("Type", ""), relation.get("Target", "")
+        target = posixpath.normpath(posixpath.join("/" + folder, target)).lstrip("/")
+        if target not in archive.namelist():
+            continue
+        if kind.endswith("/comments"):
+            for comment in etree.fromstring(archive.read(target), _PARSER).iterfind(".//{*}comment"):
+                text = " ".join("".join(part.text or "" for part in comment.iterfind(".//{*}t")).split())
+                yield comment.get("ref", ""), re.sub(r"^\[Threaded comment\].*?Comment: ", "", text)
+        elif kind.endswith("/drawing"):
+            paragraphs = etree.fromstring(archive.read(target), _PARSER).iter(f"{DRAWING}p")
+            yield from (("", text) for text in map(read_paragraph, paragraphs) if text)
 
 
 def _show(value: Any, number_format: str) -> str:
-    """A value as people write it."""
+    """A value as people see it."""
     if isinstance(value, datetime.datetime):
         return value.date().isoformat() if value.time() == _MIDNIGHT else value.isoformat(" ", "minutes")
+    if isinstance(value, datetime.timedelta):
+        minutes, seconds = divmod(round(value.total_seconds()), 60)
+        return f"{minutes // 60}:{minutes % 60:02}" + (f":{seconds:02}" if seconds else "")
     if isinstance(value, int | float) and not isinstance(value, bool):
-        if "%" in _LITERAL.sub("", number_format):
-            return f"{100 * value:.{_DIGITS}g}%"
-        return f"{value:.{_DIGITS}g}" if abs(value) < 10**_DIGITS else str(value)
+        return _show_number(value, number_format.split(";")[0])
     return str(value).strip()
+
+
+def _show_number(value: float, number_format: str) -> str:
+    """A number with the leading zeros, thousands, currency or unit of its format, else in full precision."""
+    literals: list[str] = []
+
+    def hold(match: re.Match[str]) -> str:
+        literals.append(next(filter(None, match.groups()), ""))
+        return chr(_HELD + len(literals) - 1)
+
+    def restore(text: str) -> str:
+        return "".join(literals[ord(c) - _HELD] if _HELD <= ord(c) < _HELD + len(literals) else c for c in text)
+
+    shape = _LITERAL.sub(hold, number_format)
+    plain = f"{value:.{_DIGITS}g}" if abs(value) < 10**_DIGITS else str(value)
+    if "%" in shape:
+        return f"{100 * value:.{_DIGITS}g}%"
+    if _DIGITS_ONLY.fullmatch(shape) and value >= 0 and value == int(value):
+        digits = list(f"{value:0{shape.count('0')}.0f}")
+        filled = "".join(digits.pop() if sign == "0" else sign for sign in reversed(shape))[::-1]
+        return restore("".join(digits) + filled)
+    match = _NUMBER.fullmatch(shape)
+    if match is None or shape == "General":
+        return plain
+    before, after = restore(match[1]), restore(match[3])
+    thousands = "," if "," in shape else ""
+    if thousands or before.strip() or after.strip():
+        plain = f"{value:{thousands}.{len(match[2] or '')}f}"
+    return " ".join(f"{before}{plain}{after}".split())

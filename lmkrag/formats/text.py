@@ -33,7 +33,6 @@ CODE = frozenset(
 SAMPLE = 1 << 18
 """Bytes that are looked at to tell text from other files, and to guess an encoding."""
 
-_SHORT = 2_000
 _MOST_FRONT_MATTER = 65_536
 _MOST_NESTED = 1_000  # lists and mappings in brackets: each more costs the parser all those around it
 _MOST_BEFORE_TITLE = 20_000
@@ -43,6 +42,18 @@ _BOMS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
+_LEGACY = [  # encodings of files that are not UTF-8 and not western
+    *("cp1250", "cp1251", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "cp874", "iso8859_2", "koi8_r", "koi8_u"),
+    *("cp437", "cp866", "mac_roman", "cp932", "euc_jp", "gb18030", "big5hkscs", "cp949"),
+]
+_INSIDE_WORD = re.compile(r"(?<=[^\W\d_])(?:[^\w\x00-\x7f’‘´·…–—]|[ªº])(?=[^\W\d_])")  # no western text has these there
+_TURKISH, _ICELANDIC = re.compile("[ðýþ]"), re.compile("[áæéó]")
+_BY_LABEL = {  # the codec that browsers read a label's bytes with (https://encoding.spec.whatwg.org), by Python's name
+    **dict.fromkeys(("ascii", "iso8859-1"), "cp1252"),
+    **dict.fromkeys(("gb2312", "gbk"), "gb18030"),
+    **dict.fromkeys(("iso8859-11", "tis-620"), "cp874"),
+    **{"shift_jis": "cp932", "euc_kr": "cp949", "big5": "big5hkscs", "iso8859-9": "cp1254"},
+}
 _CONTROL = bytes(set(range(32)) - {7, 8, 9, 10, 11, 12, 13, 27})
 _FRONT_MATTER = re.compile(rf"{BYTE_ORDER_MARK}?---[ \t]*\r?\n(.*?)\r?\n(?:---|\.\.\.)[ \t]*(?:\r?\n|$)", re.DOTALL)
 _MD_TITLE = re.compile(r"^\s{0,3}#\s+(.+?)\s*#*\s*$|^(\S.*?)[ \t]*\r?\n=+[ \t]*\r?$", re.MULTILINE)
@@ -90,12 +101,42 @@ def decode(data: bytes) -> str:
         try:
             return data.decode("utf-8")
         except UnicodeDecodeError:
-            encoding = guess_encoding(sample, len(data), [data.decode("utf-8", "replace")])
+            encoding = guess_encoding(sample, [data.decode("utf-8", "replace")])
     return data.decode(encoding, "replace")
 
 
+def decode_labelled(data: bytes, label: str | None) -> str:
+    """Decode bytes of the web or of a mail as browsers do; what is valid UTF-8 is UTF-8 whatever its label says.
+
+    Args:
+        data: the bytes; those that mean nothing are replaced.
+        label: of their encoding; without one, or one that is wrong, the encoding is guessed.
+
+    Raises:
+        DocumentError: the bytes are not text.
+    """
+    label = re.sub(r"^x-|-i$", "", (label or "utf-8").strip().lower())
+    for name in (label, label.replace("windows-", "cp"), label.replace("-", "_")):
+        try:
+            codec = codecs.lookup(name).name
+            break
+        except LookupError:
+            codec = "utf-8"
+    codec = _BY_LABEL.get(codec, codec)
+    is_wide = codec.startswith(("utf-16", "utf-32"))  # no page that is read up to its label is
+    if codec == "utf-8" or is_wide or data.startswith(codecs.BOM_UTF8):
+        return decode(data).removeprefix(BYTE_ORDER_MARK)
+    try:
+        return data.decode(codec if data.isascii() else "utf-8")
+    except UnicodeDecodeError:
+        return data.decode(codec, "replace")
+
+
 def read_mark(sample: bytes) -> str | None:
-    """Return the encoding that a byte order mark tells, from a file's first ``SAMPLE`` bytes; None without one.
+    """Return the encoding that a byte order mark, or the zero bytes of UTF-16, tell; None without them.
+
+    Args:
+        sample: a file's first ``SAMPLE`` bytes.
 
     Raises:
         DocumentError: it is not text.
@@ -103,17 +144,19 @@ def read_mark(sample: bytes) -> str | None:
     for bom, encoding in _BOMS:
         if sample.startswith(bom):
             return encoding
+    zeros = [sample[first::2].count(0) for first in (0, 1)]
+    if len(sample) > 3 and 4 * min(zeros) < max(zeros) > 0.15 * len(sample):
+        return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
     if len(sample.translate(None, _CONTROL)) < 0.98 * len(sample):
         raise DocumentError("binary file, not text")
     return None
 
 
-def guess_encoding(sample: bytes, size: int, decoded: Iterable[str]) -> str:
+def guess_encoding(sample: bytes, decoded: Iterable[str]) -> str:
     """Return the likely encoding of a text file that is not UTF-8 throughout.
 
     Args:
         sample: its first ``SAMPLE`` bytes.
-        size: of the file in bytes.
         decoded: the file as UTF-8 with what means nothing replaced, in pieces.
     """
     damaged = wide = 0
@@ -123,9 +166,11 @@ def guess_encoding(sample: bytes, size: int, decoded: Iterable[str]) -> str:
     if wide >= 2 * damaged:
         return "utf-8"  # with some bytes damaged
     letters = sum(1 for byte in sample if byte >= 0x80 or chr(byte).isalpha())
-    if size < _SHORT and sum(byte >= 0x80 for byte in sample) < 0.3 * letters:
-        return "cp1252"  # too short to guess from, and mostly plain Latin letters
-    guess = from_bytes(sample).best()
+    high = sum(byte >= 0x80 for byte in sample)
+    western = sample.decode("cp1252", "replace")
+    if high < 0.3 * letters and 20 * len(_INSIDE_WORD.findall(western)) < high:
+        return "cp1254" if _TURKISH.search(western) and not _ICELANDIC.search(western) else "cp1252"
+    guess = from_bytes(sample, cp_isolation=_LEGACY).best()
     return guess.encoding if guess else "cp1252"
 
 

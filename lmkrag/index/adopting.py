@@ -2,7 +2,7 @@
 
 import os
 import uuid
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,24 +15,11 @@ from lmkrag.index.files import sync
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.store import IndexStore
+from lmkrag.types import IndexReport
 
 
-@dataclass(frozen=True, slots=True)
-class Adopted:
-    """What was taken: how many documents are new here, and how many replaced their earlier version.
-
-    ``removed`` counts attachments that their documents no longer have.
-    """
-
-    added: int
-    updated: int
-    removed: int
-    sentences: int
-    characters: int
-
-
-def adopt_index(store: IndexStore, folder: Path) -> Adopted:
-    """Put the documents of another index into this one, inside :meth:`IndexStore.writing`.
+def adopt_index(store: IndexStore, folder: Path) -> IndexReport:
+    """Put the documents of another index into this one, inside :meth:`IndexStore.writing`; return their counts.
 
     A document replaces the one here of the same ``doc_id``; an attachment that the new version no longer has is
     removed. Every file and value of the other index is compared with its checksum.
@@ -60,7 +47,7 @@ def adopt_index(store: IndexStore, folder: Path) -> Adopted:
         other.close()
 
 
-def _adopt(store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[DocumentRow]) -> Adopted:
+def _adopt(store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[DocumentRow]) -> IndexReport:
     segments = catalog_segments.read_segments(snapshot.connection)
     if sum(file.rows for file, _ in segments) != snapshot.documents.sentences:
         raise IndexCorrupt(f"{folder}: its segments hold more than its documents")
@@ -73,7 +60,7 @@ def _adopt(store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[Docum
         for row in rows:
             old = catalog.find_document(connection, row.doc_id)
             if old is not None:
-                gone = [one for one in catalog.find_attachments(connection, old) if one.doc_id not in names]
+                gone = [item for item in catalog.find_attachments(connection, old) if item.doc_id not in names]
                 for deleted in (*gone, old):
                     catalog.delete_document(connection, deleted)
                 updated += 1
@@ -87,7 +74,7 @@ def _adopt(store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[Docum
         catalog.write_skipped(connection, catalog.read_skipped(snapshot.connection).values(), ())
         catalog.next_generation(connection)
         store.check_files(linked)
-    return Adopted(
+    return IndexReport(
         added=len(rows) - updated,
         updated=updated,
         removed=removed,

@@ -57,7 +57,11 @@ def back_up_index(index: Path, copy: Path) -> Backup:
                 work.finish_interrupted()
                 work.keep_new()
                 made = _copy_state(store, work)
-                _check_copy(work.new, source)
+                with contextlib.closing(IndexStore.open(work.new)) as made_copy:
+                    if problems := find_problems(made_copy):
+                        raise IndexCorrupt(f"{source}: {problems[0]}; an earlier copy is unchanged")
+                for path in (work.new / CATALOG, work.new / _MARKER, work.new / "segments", work.new):
+                    sync(path)
                 with lock_index(work.index) if IndexStore.exists(work.index) else contextlib.nullcontext():
                     work.take_place()
                 work.remove()
@@ -125,12 +129,3 @@ def _place_segments(named: list[SegmentFile], index: Path, earlier: Path, target
             shutil.copyfile(source, path)
             sync(path)
     return new
-
-
-def _check_copy(copy: Path, index: Path) -> None:
-    """Verify a copy and make it durable."""
-    with contextlib.closing(IndexStore.open(copy)) as store:
-        if problems := find_problems(store):
-            raise IndexCorrupt(f"{index}: {problems[0]}; an earlier copy is unchanged")
-    for path in (copy / CATALOG, copy / _MARKER, copy / "segments", copy):
-        sync(path)

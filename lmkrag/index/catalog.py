@@ -16,7 +16,6 @@ from lmkrag.index import codec
 from lmkrag.index.codec import checksum
 from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.staged import Staged
-from lmkrag.json_values import replace_surrogates, to_json_value
 from lmkrag.specs import ATTACHED_TO
 from lmkrag.system import FileStamp
 
@@ -281,7 +280,7 @@ def find_attachments(connection: sqlite3.Connection, row: DocumentRow) -> list[D
     """Return the documents that are attached to one."""
     low, high = row.doc_id + "/", row.doc_id + "0"  # 0 is the character after /
     below = _documents(connection, "WHERE doc_id > ? AND doc_id < ? ORDER BY doc_id", (low, high))
-    return [found for found in below if owner_of(found) == row.doc_id]
+    return [document for document in below if owner_of(document) == row.doc_id]
 
 
 def owner_of(row: DocumentRow) -> str | None:
@@ -313,18 +312,12 @@ def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[
     Raises:
         IndexCorrupt: one is not there.
     """
-    wanted = list(keys)
+    row_ids = list(keys)
     clause = "WHERE id IN (SELECT value FROM json_each(?))"
-    rows = {row.id: row for row in _documents(connection, clause, (json.dumps(wanted),))}
-    for key in wanted:
-        if key not in rows:
-            raise IndexCorrupt(f"the catalog has lost document {key}; {REPAIR}")
+    rows = {row.id: row for row in _documents(connection, clause, (json.dumps(row_ids),))}
+    if missing := [key for key in row_ids if key not in rows]:
+        raise IndexCorrupt(f"the catalog has lost document {missing[0]}; {REPAIR}")
     return rows
-
-
-def document_keys(connection: sqlite3.Connection) -> Iterator[int]:
-    """Yield row ids of documents; of a damaged table, those that can still be reached from either end."""
-    return row_keys(connection, "document")
 
 
 def _documents(connection: sqlite3.Connection, clause: str, values: tuple[Any, ...]) -> Iterator[DocumentRow]:
@@ -332,34 +325,19 @@ def _documents(connection: sqlite3.Connection, clause: str, values: tuple[Any, .
         if recorded != _checksum_row(tuple(columns)):
             raise IndexCorrupt(f"the catalog's row of document {columns[1]!r} is damaged (checksum); {REPAIR}")
         try:
-            columns[6] = _read_meta(columns[6])
-            columns[7] = _read_page_starts(columns[7])
+            meta, starts = map(json.loads, columns[6:8])
+            if not isinstance(meta, dict) or not isinstance(starts, list) or {int}.union(map(type, starts)) != {int}:
+                raise ValueError("its metadata or its page_starts are of another type")
         except (ValueError, TypeError, RecursionError) as error:
             raise IndexCorrupt(
                 f"the catalog's row of document {columns[1]!r} can't be read ({error}); {REPAIR}"
             ) from error
+        columns[6:8] = meta, tuple(starts)
         yield DocumentRow(*columns)
 
 
-def _read_meta(stored: str) -> dict[str, Any]:
-    """Metadata as they were stored; earlier versions let values pass that JSON can't hold."""
-    meta = json.loads(stored, parse_constant=str)
-    if not isinstance(meta, dict):
-        raise ValueError("its metadata are not a mapping")
-    if "\\ud" in stored:
-        return {replace_surrogates(key): to_json_value(value) for key, value in meta.items()}
-    return meta
-
-
-def _read_page_starts(stored: str) -> tuple[int, ...]:
-    starts = json.loads(stored)
-    if not isinstance(starts, list) or not all(type(start) is int for start in starts):
-        raise ValueError("its page_starts are not whole numbers")
-    return tuple(starts)
-
-
 def row_keys(connection: sqlite3.Connection, table: str) -> Iterator[int]:
-    """Yield the ids of a table's rows, from both ends where pages between are damaged."""
+    """Yield the ids of the rows of ``document`` or ``segment``, from both ends where pages between are damaged."""
     seen: set[int] = set()
     for order in ("ASC", "DESC"):
         try:
@@ -369,12 +347,6 @@ def row_keys(connection: sqlite3.Connection, table: str) -> Iterator[int]:
                     yield int(key)
         except sqlite3.Error:  # a broken page hides what is behind it
             continue
-
-
-# Sentences
-
-
-# Segments
 
 
 # Files that were skipped

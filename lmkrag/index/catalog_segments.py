@@ -3,7 +3,6 @@
 import json
 import re
 import sqlite3
-from collections.abc import Iterator
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,8 +10,7 @@ from sqlite3 import Connection
 
 from lmkrag.arrays import Ids
 from lmkrag.errors import REPAIR, IndexCorrupt
-from lmkrag.index import catalog, catalog_segments, codec
-from lmkrag.index.catalog import row_keys
+from lmkrag.index import catalog, codec
 from lmkrag.index.codec import checksum
 from lmkrag.index.files import File
 from lmkrag.index.segments import SegmentFile
@@ -21,6 +19,7 @@ from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.types import IndexStatus, Skipped
 
 _SEGMENT = re.compile("[0-9a-f]{32}")  # nothing that could lead out of segments/
+_LISTED = 200  # skipped files
 
 
 def insert_segment(connection: sqlite3.Connection, file: SegmentFile, runs: Ids) -> None:
@@ -64,12 +63,11 @@ def read_segments(connection: sqlite3.Connection, key: int | None = None) -> lis
     return segments
 
 
-def segment_keys(connection: sqlite3.Connection) -> Iterator[int]:
-    """Yield row ids of segments, as :func:`document_keys` does of documents."""
-    return row_keys(connection, "segment")
-
-
 _LISTED = 200  # skipped files
+_UNREAD_PAGES = """
+    SELECT IFNULL(SUM(json_array_length(meta, '$.scanned_pages')), 0) FROM document
+    WHERE meta LIKE '%"scanned_pages"%' AND json_type(meta, '$.ocr_confidence') IS NULL
+"""
 
 
 def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe: Recipe) -> IndexStatus:
@@ -84,7 +82,7 @@ def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe
     documents, sentences, characters = connection.execute(
         "SELECT COUNT(*), IFNULL(SUM(sentences), 0), IFNULL(SUM(length), 0) FROM document"
     ).fetchone()
-    segments = catalog_segments.read_segments(connection)
+    segments = read_segments(connection)
     # The catalog was last written when its log was; readers make one without content.
     written = [file.stat() for file in path.glob("catalog.sqlite*") if not file.name.endswith("-shm")]
     changed = max(file.st_mtime for file in written if file.st_size)
@@ -95,7 +93,7 @@ def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe
         characters=characters,
         dead=sum(file.rows for file, _ in segments) - sentences,
         segments=len(segments),
-        bytes=sum(one.stat().st_size for one in path.rglob("*") if one.is_file()),
+        bytes=sum(entry.stat().st_size for entry in path.rglob("*") if entry.is_file()),
         recipe=recipe.name,
         encoder=encoder.name,
         fingerprint=encoder.fingerprint,
@@ -103,6 +101,7 @@ def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe
         version=int(catalog.read_meta(connection)["format"]),
         generation=catalog.generation(connection),
         skipped=connection.execute("SELECT COUNT(*) FROM skipped_file").fetchone()[0],
+        unread_pages=connection.execute(_UNREAD_PAGES).fetchone()[0],
         changed=datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds"),
         kinds=_count(connection, "kind"),
         roots=_count(connection, "root"),

@@ -5,7 +5,7 @@ import sqlite3
 import numpy as np
 
 from lmkrag.arrays import Bytes, Hashes, Ids
-from lmkrag.errors import REPAIR, IndexCorrupt, UsageError
+from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import codec
 from lmkrag.index.catalog import SENTENCES_PER_BLOCK, TEXT_PER_BLOCK, DocumentRow
 from lmkrag.index.codec import checksum_content
@@ -47,10 +47,10 @@ def read_borders(connection: sqlite3.Connection, row: DocumentRow, first: int, s
     borders = np.zeros(0, np.int64)
     for number, packed in blocks.fetchall():
         borders = np.concatenate([borders[:-1], codec.unpack_sentences(packed, row.id, number)[0]])
-    wanted = borders[first - low : stop - low + 1]
-    if len(wanted) != stop - first + 1:
+    borders = borders[first - low : stop - low + 1]
+    if len(borders) != stop - first + 1:
         raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; {REPAIR}")
-    return wanted
+    return borders
 
 
 def read_sentences(connection: sqlite3.Connection, row: DocumentRow, first: int) -> tuple[Ids, Bytes]:
@@ -60,17 +60,10 @@ def read_sentences(connection: sqlite3.Connection, row: DocumentRow, first: int)
         IndexCorrupt: it is damaged or missing.
     """
     query = "SELECT data FROM sentence_block WHERE document = ? AND first = ?"
-    found = connection.execute(query, (row.id, first)).fetchone()
-    if found is None:
+    block = connection.execute(query, (row.id, first)).fetchone()
+    if block is None:
         raise IndexCorrupt(f"the sentences of {row.doc_id!r} are not whole; {REPAIR}")
-    return codec.unpack_sentences(found[0], row.id, first)
-
-
-def read_kinds(connection: sqlite3.Connection, row: DocumentRow) -> Bytes:
-    """Return the kind of each sentence of a document, a position in ``SENTENCE_KINDS``."""
-    query = "SELECT first, data FROM sentence_block WHERE document = ? ORDER BY first"
-    blocks = [codec.unpack_sentences(data, row.id, first)[1] for first, data in connection.execute(query, (row.id,))]
-    return np.concatenate([np.zeros(0, np.uint8), *blocks])
+    return codec.unpack_sentences(block[0], row.id, first)
 
 
 def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hashes, Ids]:
@@ -89,17 +82,13 @@ def read_stored(connection: sqlite3.Connection, row: DocumentRow) -> Staged:
     """
     text = read_text(connection, row, 0, row.length)
     borders = read_borders(connection, row, 0, row.sentences)
-    kinds = read_kinds(connection, row)
+    kinds = [read_sentences(connection, row, first)[1] for first in range(0, row.sentences, SENTENCES_PER_BLOCK)]
     hashes, ordinals = read_windows(connection, row)
     if checksum_content(row.doc_id, text, borders[1:]) != row.content_checksum:
         raise IndexCorrupt(f"the stored text of {row.doc_id!r} is damaged (checksum); {REPAIR}")
-    try:
-        document = Document(
-            row.doc_id, row.path, text, row.title, row.kind, row.page_starts, row.meta, fingerprint=row.fingerprint
-        )
-    except UsageError as error:  # stored by an earlier version, which checked less
-        raise IndexCorrupt(f"{error}; {REPAIR}") from error
-    text = document.text
-    sentences = SentenceTable(borders[1:].tolist(), kinds.tolist())
+    document = Document(
+        row.doc_id, row.path, text, row.title, row.kind, row.page_starts, row.meta, fingerprint=row.fingerprint
+    )
+    sentences = SentenceTable(borders[1:].tolist(), np.concatenate([np.zeros(0, np.uint8), *kinds]).tolist())
     windows = WindowTable(hashes.tolist(), ordinals.tolist())
     return Staged(document, text, sentences, row.root, FileStamp(row.size, row.mtime_ns), windows)

@@ -50,11 +50,7 @@ def pack_text(text: str, document: int, start: int) -> bytes:
 
 
 def unpack_text(packed: bytes, document: int, start: int) -> str:
-    """Return what :func:`pack_text` was given, lone surrogates of earlier versions too.
-
-    Raises:
-        IndexCorrupt: it is damaged.
-    """
+    """Return what :func:`pack_text` was given. Raises IndexCorrupt: it is damaged."""
     return unpack(packed, f"text {document} {start}").decode("utf-8", "surrogatepass")
 
 

@@ -44,7 +44,7 @@ class LiveSegment:
     @computed_once
     def mask(self) -> Mask:
         """``[rows of the file]``: which are alive."""
-        return self._mask(self.runs)
+        return self.mask_of(self.runs)
 
     @computed_once
     def words(self) -> int:
@@ -57,11 +57,8 @@ class LiveSegment:
         """``[rows of the file + 1]``: the words of all rows before each."""
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.segment.postings.lengths, dtype=np.int64)])
 
-    def allowed(self, bounds: Ids) -> Mask:
-        """Return ``[rows of the file]``: which are alive and in one of the ranges ``[n, 2]`` of sentence ids."""
-        return self._mask(self.runs[find_ranges(self.runs[:, 1], bounds[:, 0], bounds[:, 1]) >= 0])
-
-    def _mask(self, runs: Ids) -> Mask:
+    def mask_of(self, runs: Ids) -> Mask:
+        """Return ``[rows of the file]``: which are of some live runs."""
         mask = np.zeros(self.segment.file.rows, bool)
         mask[expand_ranges(runs[:, 0], runs[:, 2])] = True
         return mask
@@ -81,12 +78,13 @@ class Selection:
     def __init__(self, documents: DocumentRanges, keys: Sequence[int]) -> None:
         self.documents = documents
         self.kept: Mask = np.isin(documents.keys, np.array(keys, np.int64))
-        self._bounds: Ids = documents.bounds[self.kept]
+        self._first, self._stop = documents.first[self.kept], documents.stop[self.kept]
         self._masks: dict[str, Mask] = {}
 
     def rows(self, live: LiveSegment) -> Mask:
         """Return ``[rows of the file]``: which may be found."""
         name = live.segment.file.name
         if name not in self._masks:
-            self._masks[name] = live.allowed(self._bounds)
+            inside = find_ranges(live.runs[:, 1], self._first, self._stop) >= 0
+            self._masks[name] = live.mask_of(live.runs[inside])
         return self._masks[name]

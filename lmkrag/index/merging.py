@@ -1,15 +1,12 @@
-"""How sentences are laid over the rows of segments, which segments to merge, and what the merged one holds."""
+"""How sentences are laid over the rows of segments, and which segments to merge."""
 
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from lmkrag.arrays import Ids, Vectors
-from lmkrag.index.files import Tables
+from lmkrag.arrays import Ids
 from lmkrag.index.live import LiveSegment
 from lmkrag.index.segments import SegmentFile
-from lmkrag.index.structure import merge_structures
-from lmkrag.index.words.postings import merge_postings
 
 _MOST_SMALL = 8  # more small segments are merged: every search visits each
 _MERGED_ROWS = 131_072  # memory must not grow with the index
@@ -39,21 +36,6 @@ def lay_runs(merged: Sequence[LiveSegment]) -> Ids:
     runs = np.concatenate([live.runs for live in merged])
     runs[:, 0] = np.concatenate([[0], np.cumsum(runs[:-1, 2])])
     return runs
-
-
-def read_vectors(merged: Sequence[LiveSegment]) -> Iterator[Vectors]:
-    """Yield their vectors in order, a bounded number at a time."""
-    return (vectors for live in merged for vectors in live.segment.vectors.slices(live.rows))
-
-
-def read_words(merged: Sequence[LiveSegment]) -> Tables:
-    """Return the tables of their postings."""
-    return merge_postings([(live.segment.postings, live.rows) for live in merged])
-
-
-def read_structures(merged: Sequence[LiveSegment]) -> Tables:
-    """Return the tables of their structure."""
-    return merge_structures([(live.segment.structure, live.rows) for live in merged])
 
 
 def lay_sentences(

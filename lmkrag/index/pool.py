@@ -29,7 +29,7 @@ _TRIES = 20  # copies of a catalog that changed while it was copied
 _inherited: list[sqlite3.Connection] = []  # of the parent process: closing them here would break its locks
 
 
-class _State(NamedTuple):
+class _IndexState(NamedTuple):
     """What a generation of the index holds."""
 
     generation: int
@@ -45,7 +45,7 @@ class _Copy(NamedTuple):
     remove: Callable[[], object]
 
 
-_UNREAD = _State(-1, NO_DOCUMENTS, ())
+_UNREAD = _IndexState(-1, NO_DOCUMENTS, ())
 
 
 class IndexReader:
@@ -109,14 +109,12 @@ class IndexReader:
         except sqlite3.DatabaseError as error:
             raise wrap_error(self.path, error) from error
 
-    def close(self, *, wait: bool = False) -> None:
-        """Refuse new snapshots, and close what no snapshot uses; with ``wait``, return when none is held any more."""
+    def close(self) -> None:
+        """Refuse new snapshots, and close what no snapshot uses."""
         with self._guard:
             self._closed = True
             self._close_idle()
             self._guard.notify_all()
-            while wait and self._borrowed:
-                self._guard.wait()
 
     def _take(self, connection: sqlite3.Connection, segments: bool, *, nested: bool) -> Snapshot:
         state = self._load_state(connection, nested=nested) if segments else _UNREAD
@@ -242,7 +240,7 @@ class IndexReader:
 
     # States
 
-    def _load_state(self, connection: sqlite3.Connection, *, nested: bool) -> _State:
+    def _load_state(self, connection: sqlite3.Connection, *, nested: bool) -> _IndexState:
         while True:
             generation = catalog.generation(connection)
             newest = self._state  # read once: another thread may put a newer one there
@@ -272,7 +270,7 @@ class IndexReader:
             if sum(part.alive for part in live) != documents.sentences:
                 raise IndexCorrupt(f"{self.path}: the segments do not hold each sentence once; {REPAIR}")
             names = {part.segment.file.name for part in live}
-            state = _State(generation, documents, live)
+            state = _IndexState(generation, documents, live)
             with self._guard:
                 self._state = state
                 self._segments = {name: segment for name, segment in self._segments.items() if name in names}

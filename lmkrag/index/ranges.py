@@ -23,11 +23,6 @@ class DocumentRanges:
         """How many sentences there are."""
         return int((self.stop - self.first).sum())
 
-    @property
-    def bounds(self) -> Ids:
-        """``[n, 2]`` ids of sentences ``[first, stop)``."""
-        return np.stack([self.first, self.stop], axis=1)
-
     def owners(self, sentences: Ids) -> Ids:
         """Return the position of the document that each sentence is of, -1 where it is of none."""
         return find_ranges(sentences, self.first, self.stop)

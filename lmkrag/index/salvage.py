@@ -35,11 +35,8 @@ _PAGES_OFFSET, _CHANGES_OFFSET, _VALID_FOR_OFFSET = 28, 24, 92  # in the header 
 
 @dataclass(frozen=True, slots=True)
 class Salvage:
-    """What was saved into a new index at ``path``: documents copied whole, rows of those that were not, and how many
-    rows could not be read.
-    """
+    """What was saved: documents copied whole, rows of those that were not, and how many rows could not be read."""
 
-    path: Path
     kept: int
     lost: tuple[DocumentRow, ...]
     unknown: int
@@ -72,7 +69,20 @@ def salvage_index(
     work.claim()
     work.new.mkdir()
     try:
-        return _salvage(path, work.new, read_tables, encoder, recipe)
+        with contextlib.closing(catalog.connect(_readable_catalog(path / CATALOG, work.new))) as connection:
+            chosen_recipe: Recipe | str | None
+            try:
+                spec, chosen_recipe = read_recorded(path, catalog.read_meta(connection))
+            except (IndexCorrupt, sqlite3.Error, KeyError, ValueError, TypeError):
+                if encoder is None:
+                    message = f"{path / CATALOG}: the record of the encoder is damaged; {REPAIR} --encoder NAME"
+                    raise IndexCorrupt(message) from None
+                spec, chosen_recipe = encoder(), recipe
+            for leftover in work.new.iterdir():
+                leftover.unlink()  # the open connection still reads the copy
+            created = IndexStore.create(work.new, encoder=spec, recipe=chosen_recipe)
+            with contextlib.closing(created) as new, new.writing():
+                return _copy(path, connection, new, read_tables)
     except BaseException as error:
         work.remove()
         if isinstance(error, sqlite3.DatabaseError):
@@ -80,28 +90,6 @@ def salvage_index(
                 f"{path / CATALOG}: the catalog can't be read ({error}), nor rebuilt: index the sources again"
             ) from error
         raise
-
-
-def _salvage(
-    path: Path,
-    repaired: Path,
-    read_tables: ReadTables,
-    encoder: Callable[[], EncoderSpec] | None,
-    recipe: str | None,
-) -> Salvage:
-    old = _readable_catalog(path / CATALOG, repaired)
-    with contextlib.closing(catalog.connect(old)) as connection:
-        chosen_recipe: Recipe | str | None
-        if recorded := _read_recorded(connection, path):
-            spec, chosen_recipe = recorded
-        elif encoder is not None:
-            spec, chosen_recipe = encoder(), recipe
-        else:
-            raise IndexCorrupt(f"{path / CATALOG}: the record of the encoder is damaged; {REPAIR} --encoder NAME")
-        for leftover in repaired.iterdir():
-            leftover.unlink()  # the open connection still reads the copy
-        with contextlib.closing(IndexStore.create(repaired, encoder=spec, recipe=chosen_recipe)) as new, new.writing():
-            return _copy(path, connection, new, read_tables)
 
 
 def keep_damaged(work: WorkingFolder) -> Path | None:
@@ -143,13 +131,6 @@ def _readable_catalog(path: Path, work: Path) -> Path:
     return copy
 
 
-def _read_recorded(connection: sqlite3.Connection, path: Path) -> tuple[EncoderSpec, Recipe] | None:
-    try:
-        return read_recorded(path, catalog.read_meta(connection))
-    except (IndexCorrupt, sqlite3.Error, KeyError, ValueError, TypeError):
-        return None
-
-
 def _copy(path: Path, connection: sqlite3.Connection, new: IndexStore, read_tables: ReadTables) -> Salvage:
     parts = list(_sound_parts(path, connection))
     rows, unknown = _rows(connection)
@@ -169,12 +150,12 @@ def _copy(path: Path, connection: sqlite3.Connection, new: IndexStore, read_tabl
     if batch:
         _commit(new, batch, read_tables)
     new.merge_small()
-    return Salvage(new.path, kept, tuple(lost), unknown)
+    return Salvage(kept, tuple(lost), unknown)
 
 
 def _sound_parts(path: Path, connection: sqlite3.Connection) -> Iterator[tuple[VectorFile, Ids]]:
     """Each set of vectors that is what was written, with its runs by sentence."""
-    for key in catalog_segments.segment_keys(connection):
+    for key in catalog.row_keys(connection, "segment"):
         try:
             file, runs = catalog_segments.read_segments(connection, key)[0]
             yield open_vectors(path / "segments", file), sort_runs(runs)
@@ -184,7 +165,7 @@ def _sound_parts(path: Path, connection: sqlite3.Connection) -> Iterator[tuple[V
 
 def _rows(connection: sqlite3.Connection) -> tuple[list[DocumentRow], int]:
     rows, unknown = [], 0
-    for key in catalog.document_keys(connection):
+    for key in catalog.row_keys(connection, "document"):
         try:
             rows.append(catalog.read_documents(connection, [key])[key])
         except (IndexCorrupt, sqlite3.Error):

@@ -17,7 +17,6 @@ from lmkrag.types import Mode
 
 Result = TypeVar("Result")
 
-
 _TRIES = 3
 
 

@@ -1,12 +1,16 @@
 """Segments: the vectors, words and structure of some sentences, in three immutable files with the same rows."""
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lmkrag.index.files import File, Tables, sync, write_tables
-from lmkrag.index.structure import Structure
-from lmkrag.index.vectors.vector_set import SUFFIX, Slices, VectorFile, write_vectors
+import numpy as np
+from numpy.typing import NDArray
+
+from lmkrag.arrays import Bytes, Ids
+from lmkrag.errors import IndexCorrupt
+from lmkrag.index.files import File, Tables, read_tables
+from lmkrag.index.vectors.vector_set import SUFFIX, VectorFile
 from lmkrag.index.words.postings import Postings
 from lmkrag.specs import Recipe
 
@@ -29,36 +33,6 @@ class SegmentFile:
         return {self.name + suffix: file for suffix, file in parts.items()}
 
 
-def write_segment(
-    folder: Path,
-    name: str,
-    vectors: Slices,
-    words: Callable[[], Tables],
-    structure: Callable[[], Tables],
-    *,
-    rows: int,
-    dimensions: int,
-    recipe: Recipe,
-) -> SegmentFile:
-    """Write the files of a segment and make them durable; the caller's commit makes the segment exist.
-
-    Args:
-        folder: ``segments/`` of the index.
-        name: a fresh one.
-        vectors: yields them ``[n, dimensions]`` in order; called twice if they train anything.
-        words: gives the tables of the postings file: one of the files is in memory at a time.
-        structure: gives the tables of the structure file.
-        rows: how many sentences there are.
-        dimensions: of each vector.
-        recipe: how to store the vectors; a factory, not tiers.
-    """
-    vectors_file = write_vectors(folder / (name + SUFFIX), vectors, rows, dimensions, recipe)
-    words_file = write_tables(folder / f"{name}.words", words())
-    structure_file = write_tables(folder / f"{name}.structure", structure())
-    sync(folder)
-    return SegmentFile(name, rows, recipe, vectors_file, words_file, structure_file)
-
-
 def open_vectors(folder: Path, file: SegmentFile) -> VectorFile:
     """Open the vectors of a segment.
 
@@ -68,16 +42,39 @@ def open_vectors(folder: Path, file: SegmentFile) -> VectorFile:
     return VectorFile(folder / (file.name + SUFFIX), file.vectors, file.rows, file.recipe)
 
 
+class Structure:
+    """A structure file opened for reading, memory-mapped: what is known of sentences from their text, words aside.
+
+    A rule about paragraphs or headings can change without touching the words.
+
+    ``positions`` ``[rows]`` uint16: how many sentences stand before each in its paragraph. ``roles`` ``[rows]`` uint8:
+    bits that the index keeps and does not interpret.
+    """
+
+    def __init__(self, path: Path, file: File) -> None:
+        """Map the file after comparing it with its checksum: see :func:`lmkrag.index.files.read_file`."""
+        tables = read_tables(path, file)
+        try:
+            self.positions: NDArray[np.uint16] = tables["positions"]
+            self.roles: Bytes = tables["roles"]
+        except KeyError as error:
+            raise IndexCorrupt(f"{path}: not a structure file (no {error})") from error
+
+
 class Segment:
     """The files of a segment, opened for reading."""
 
     def __init__(self, folder: Path, file: SegmentFile) -> None:
-        """Check the files against their checksums and map them.
-
-        Raises:
-            IndexCorrupt: one is missing or not the one that was written.
-        """
+        """Map the files after comparing them with their checksums: see :func:`lmkrag.index.files.read_file`."""
         self.file = file
         self.vectors = open_vectors(folder, file)
         self.postings = Postings(folder / f"{file.name}.words", file.words)
         self.structure = Structure(folder / f"{file.name}.structure", file.structure)
+
+
+def merge_structures(parts: Sequence[tuple[Structure, Ids]]) -> Tables:
+    """Return one file's tables for some rows of several: (structure, rows to keep), laid end to end."""
+    return {
+        "positions": np.concatenate([structure.positions[kept] for structure, kept in parts]),
+        "roles": np.concatenate([structure.roles[kept] for structure, kept in parts]),
+    }

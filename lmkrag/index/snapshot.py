@@ -16,17 +16,8 @@ from lmkrag.index.ranges import DocumentRanges, find_rows
 from lmkrag.index.searchable import NOTHING_NEAR, Description, Matches, Nearest, spread_scores
 from lmkrag.index.vectors.vector_set import VectorFile
 from lmkrag.index.view import DocumentView
-from lmkrag.index.words.lexical import (
-    Terms,
-    Totals,
-    count_document_words,
-    count_words,
-    find_first,
-    find_languages,
-    find_terms,
-    score_documents,
-    search_terms,
-)
+from lmkrag.index.words import lexical
+from lmkrag.index.words.lexical import Terms, Totals
 from lmkrag.index.words.terms import query_words
 from lmkrag.json_values import replace_surrogates
 from lmkrag.system import computed_once
@@ -67,7 +58,10 @@ class Snapshot:
             nearest: what an earlier search for the same vector, mode, number and documents found, not to look twice.
         """
         if nearest is None:
-            nearest = self._find_nearest(vector, mode, top_k, allowed)
+            nearest = NOTHING_NEAR
+            if mode != "lexical" and vector is not None:
+                scores, ids = self.search_dense(vector[None], top_k, allowed)
+                nearest = Nearest(ids[0][ids[0] >= 0], scores[0][ids[0] >= 0])
         matched, bm25, terms = np.zeros(0, np.int64), np.zeros(0, np.float32), None
         if mode != "dense":
             terms = self.find_terms(words)
@@ -75,14 +69,6 @@ class Snapshot:
         sentences = np.union1d(nearest.sentences, matched)
         dense = self.score_sentences(vector, sentences, nearest.sentences, nearest.dense)
         return Matches(sentences, dense, spread_scores(bm25, matched, sentences), terms, nearest)
-
-    def _find_nearest(self, vector: Scores | None, mode: Mode, top_k: int, allowed: Selection | None) -> Nearest:
-        """The dense half of a search."""
-        if mode == "lexical" or vector is None:
-            return NOTHING_NEAR
-        scores, ids = self.search_dense(vector[None], top_k, allowed)
-        exists = ids[0] >= 0
-        return Nearest(ids[0][exists], scores[0][exists])
 
     def describe(self, sentences: Ids, owners: Ids, vector: Scores | None, matches: Matches) -> Description:
         """Return all that ranking needs to know of some sentences.
@@ -100,15 +86,17 @@ class Snapshot:
             structure = live.segment.structure
             paragraphs[inside] -= structure.positions[rows]
             roles[inside] = structure.roles[rows]
-        documents = self.documents.keys[owners]
-        terms = matches.terms
+        documents, terms = self.documents.keys[owners], matches.terms
+        distinct, position = np.unique(owners, return_inverse=True)
         return Description(
             dense=self.score_sentences(vector, sentences, matches.sentences, matches.dense),
             documents=documents,
             paragraphs=paragraphs,
             roles=roles,
             title_match=None if terms is None else self.match_titles(documents, terms.words),
-            document_score=None if terms is None or len(np.unique(owners)) < 2 else self.score_owners(owners, terms),
+            document_score=None
+            if terms is None or len(distinct) < 2
+            else self.score_documents(distinct, terms)[position],
         )
 
     def find_document(self, doc_id: str) -> DocumentRow | None:
@@ -146,8 +134,7 @@ class Snapshot:
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
         """Return characters ``[start, end)`` of a document, clipped to its length; its whole text by default."""
-        stored = catalog_texts.read_text(self.connection, row, start, row.length if end is None else end)
-        return replace_surrogates(stored)  # earlier versions let them pass
+        return catalog_texts.read_text(self.connection, row, start, row.length if end is None else end)
 
     # The parts of a search
 
@@ -178,60 +165,42 @@ class Snapshot:
 
     def find_terms(self, words: Hashes) -> Terms:
         """Look up some words, from :func:`lmkrag.index.words.terms.query_words`."""
-        return find_terms(self.segments, self.totals, words)
+        return lexical.find_terms(self.segments, self.totals, words)
 
     @computed_once
     def totals(self) -> Totals:
         """What the index holds in all."""
-        words, languages = count_words(self.segments), find_languages(self.segments)
+        words = sum(live.words for live in self.segments)
+        languages = frozenset[str]().union(*(live.segment.postings.languages for live in self.segments))
         return Totals(len(self.documents.keys), self.documents.sentences, words, languages)
 
     def search_lexical(self, terms: Terms, top_k: int, allowed: Selection | None = None) -> tuple[Ids, Scores]:
         """Find sentences by BM25 over any of some words: see :func:`lmkrag.index.words.lexical.search_terms`."""
-        return search_terms(self.segments, terms, top_k, allowed)
+        return lexical.search_terms(self.segments, terms, top_k, allowed)
 
     def score_documents(self, positions: Ids, terms: Terms) -> Scores:
         """Return the BM25 scores of whole documents: see :func:`lmkrag.index.words.lexical.score_documents`."""
-        return score_documents(self.segments, self.documents, positions, terms)
+        return lexical.score_documents(self.segments, self.documents, positions, terms)
 
     def find_first(self, terms: Terms) -> list[tuple[Ids, Ids]]:
         """Return where each word first stands in each document: see :func:`lmkrag.index.words.lexical.find_first`."""
-        return find_first(self.segments, terms)
+        return lexical.find_first(self.segments, terms)
 
     def count_document_words(self) -> Ids:
         """Return how many words each document has: ``[documents]``."""
-        return count_document_words(self.segments, self.documents)
-
-    def score_owners(self, owners: Ids, terms: Terms) -> Scores:
-        """Return the score of the whole document that each sentence is of: see :meth:`score_documents`.
-
-        Args:
-            owners: ``[k]`` positions of documents in ``documents``.
-            terms: those of the question.
-        """
-        documents, position = np.unique(owners, return_inverse=True)
-        return self.score_documents(documents, terms)[position]
+        return lexical.count_document_words(self.segments, self.documents)
 
     def match_titles(self, documents: Ids, words: Hashes) -> Scores:
-        """Return which share of the words of each document's title are among some words.
-
-        Args:
-            documents: ``[k]`` their row ids.
-            words: from :func:`lmkrag.index.words.terms.query_words`.
-
-        Returns:
-            ``[k]`` float32; 0 without a title.
-        """
-        query_words = frozenset(words.tolist())
+        """Return which share of the words of each document's title are among some words: ``[k]``, 0 without a title."""
+        asked = frozenset(words.tolist())
         titles = self._read_titles(documents)
-        shares = {key: len(title & query_words) / len(title) if title else 0.0 for key, title in titles.items()}
+        shares = {key: len(title & asked) / len(title) if title else 0.0 for key, title in titles.items()}
         return np.array([shares[key] for key in documents.tolist()], np.float32)
 
     def words_in_titles(self, words: Hashes, documents: Ids) -> Mask:
         """Return which of some words stand in the titles of documents ``[k]``: ``[words, k]``."""
         titles = self._read_titles(documents)
-        query_words = words.tolist()
-        return np.array([[word in titles[key] for key in documents.tolist()] for word in query_words], bool)
+        return np.array([[word in titles[key] for key in documents.tolist()] for word in words.tolist()], bool)
 
     def _read_titles(self, documents: Ids) -> dict[int, frozenset[int]]:
         """The words of titles, by document."""

@@ -14,7 +14,7 @@ import sqlite3
 import threading
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import Self
 
@@ -23,14 +23,15 @@ from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, IndexMismatch, Inde
 from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.catalog import SkippedFile
 from lmkrag.index.catalog_segments import read_status
-from lmkrag.index.files import Tables, lock_index, sync
+from lmkrag.index.files import Tables, lock_index, sync, write_tables
 from lmkrag.index.live import LiveSegment
-from lmkrag.index.merging import choose_groups, lay_runs, lay_sentences, read_structures, read_vectors, read_words
+from lmkrag.index.merging import choose_groups, lay_runs, lay_sentences
 from lmkrag.index.pool import CATALOG, IndexReader, wrap_error
-from lmkrag.index.segments import SegmentFile, write_segment
+from lmkrag.index.segments import SegmentFile, merge_structures
 from lmkrag.index.staged import Staged
 from lmkrag.index.vectors.recipes import DEFAULT_RECIPE, choose_recipe, load_recipe, recipe_from_json, recipe_to_json
-from lmkrag.index.vectors.vector_set import Slices, check_factory
+from lmkrag.index.vectors.vector_set import SUFFIX, Slices, check_factory, write_vectors
+from lmkrag.index.words.postings import merge_postings
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.system import FileStamp, renew_in_forks
 from lmkrag.types import IndexStatus
@@ -45,7 +46,6 @@ class IndexStore:
     """An index directory. One process writes, inside :meth:`writing`; ``reader`` gives snapshots to any number."""
 
     def __init__(self, path: Path, encoder: EncoderSpec, recipe: Recipe, *, chooses_encoder: bool = False) -> None:
-        """Take what :meth:`open` or :meth:`create` found."""
         self.path = path
         self.encoder = encoder
         self.chooses_encoder = chooses_encoder  # with its first documents
@@ -60,12 +60,7 @@ class IndexStore:
 
     @classmethod
     def create(
-        cls,
-        path: Path,
-        *,
-        encoder: EncoderSpec,
-        recipe: str | Recipe | None = None,
-        chooses_encoder: bool = False,
+        cls, path: Path, *, encoder: EncoderSpec, recipe: str | Recipe | None = None, chooses_encoder: bool = False
     ) -> Self:
         """Make an empty index in a new or empty directory; its first documents may change an encoder nobody named."""
         if path.exists() and (not path.is_dir() or not {entry.name for entry in path.iterdir()} <= _LEFTOVERS):
@@ -255,8 +250,8 @@ class IndexStore:
         """Rewrite all segments into one, under the recipe, without the dead rows."""
         with self.reader.snapshot() as snapshot:
             merged = list(snapshot.segments)
-            wanted = choose_recipe(self.recipe, snapshot.documents.sentences)
-            if len(merged) == 1 and merged[0].whole and merged[0].segment.file.recipe == wanted:
+            recipe = choose_recipe(self.recipe, snapshot.documents.sentences)
+            if len(merged) == 1 and merged[0].whole and merged[0].segment.file.recipe == recipe:
                 return
             self._merge(merged, snapshot.documents.sentences)
         with contextlib.closing(catalog.connect(self.path / CATALOG)) as connection:
@@ -278,9 +273,9 @@ class IndexStore:
             recipe = choose_recipe(self.recipe, total, of=sentences)
             file = self._write(
                 total,
-                lambda: read_vectors(merged),
-                lambda: read_words(merged),
-                lambda: read_structures(merged),
+                lambda: (vectors for live in merged for vectors in live.segment.vectors.slices(live.rows)),
+                lambda: merge_postings([(live.segment.postings, live.rows) for live in merged]),
+                lambda: merge_structures([(live.segment.structure, live.rows) for live in merged]),
                 recipe,
             )
             written.append((file, lay_runs(merged)))
@@ -294,23 +289,15 @@ class IndexStore:
         self._collect_orphans()
 
     def _write(
-        self,
-        rows: int,
-        vectors: Slices,
-        words: Callable[[], Tables],
-        structure: Callable[[], Tables],
-        recipe: Recipe,
+        self, rows: int, vectors: Slices, words: Callable[[], Tables], structure: Callable[[], Tables], recipe: Recipe
     ) -> SegmentFile:
-        return write_segment(
-            self.path / "segments",
-            uuid.uuid4().hex,
-            vectors,
-            words,
-            structure,
-            rows=rows,
-            dimensions=self.encoder.dimensions,
-            recipe=recipe,
-        )
+        """Write the files of a segment and make them durable, one in memory at a time; a commit makes it exist."""
+        folder, name = self.path / "segments", uuid.uuid4().hex
+        vectors_file = write_vectors(folder / (name + SUFFIX), vectors, rows, self.encoder.dimensions, recipe)
+        words_file = write_tables(folder / f"{name}.words", words())
+        structure_file = write_tables(folder / f"{name}.structure", structure())
+        sync(folder)
+        return SegmentFile(name, rows, recipe, vectors_file, words_file, structure_file)
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
@@ -359,6 +346,4 @@ def read_recorded(path: Path, meta: dict[str, str], recipe: Recipe | None = None
         )
     if version < catalog.FORMAT_VERSION:
         raise IndexMismatch(f"{path}: format {version} of an older lmkrag: index the sources again, elsewhere")
-    recorded = json.loads(meta["encoder"])
-    encoder = EncoderSpec(**{field.name: recorded[field.name] for field in fields(EncoderSpec)})
-    return encoder, recipe or recipe_from_json(meta["recipe"])
+    return EncoderSpec(**json.loads(meta["encoder"])), recipe or recipe_from_json(meta["recipe"])

@@ -1,5 +1,6 @@
 """Check whether every file and row of an index is what was written."""
 
+import contextlib
 from collections.abc import Iterator
 
 import numpy as np
@@ -25,29 +26,18 @@ def find_problems(store: IndexStore) -> tuple[str, ...]:
         One line per problem; empty when the index is whole.
     """
     for _ in range(_TRIES):
-        before, problems = _find_problems(store)
-        if not problems or before == _generation(store):
+        before = after = -1
+        try:
+            with store.reader.snapshot(segments=False) as snapshot:
+                before = catalog.generation(snapshot.connection)
+                problems = tuple(_problems(store, snapshot))
+        except StorageError as error:
+            problems = (str(error),)
+        with contextlib.suppress(StorageError), store.reader.snapshot(segments=False) as snapshot:
+            after = catalog.generation(snapshot.connection)
+        if not problems or before == after:
             break
     return problems
-
-
-def _find_problems(store: IndexStore) -> tuple[int, tuple[str, ...]]:
-    """The generation that was checked, and what is wrong with it."""
-    generation = -1
-    try:
-        with store.reader.snapshot(segments=False) as snapshot:
-            generation = catalog.generation(snapshot.connection)
-            return generation, tuple(_problems(store, snapshot))
-    except StorageError as error:
-        return generation, (str(error),)
-
-
-def _generation(store: IndexStore) -> int:
-    try:
-        with store.reader.snapshot(segments=False) as snapshot:
-            return catalog.generation(snapshot.connection)
-    except StorageError:
-        return -1
 
 
 def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:

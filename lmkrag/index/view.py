@@ -15,10 +15,7 @@ class DocumentView:
     """Sentences and characters of one document. Each block of them is read once, when something in it is asked for."""
 
     def __init__(
-        self,
-        row: DocumentRow,
-        read_sentences: Callable[[int], tuple[Ids, Bytes]],
-        read_text: Callable[[int, int], str],
+        self, row: DocumentRow, read_sentences: Callable[[int], tuple[Ids, Bytes]], read_text: Callable[[int, int], str]
     ) -> None:
         """Take the document's row and what reads it; good for as long as the snapshot is held.
 
@@ -70,14 +67,12 @@ class DocumentView:
     def text(self, start: int, end: int) -> str:
         """Return characters ``[start, end)``, clipped to the length of the text."""
         start, end = max(0, start), min(end, self.row.length)
-        pieces = [self._text_block(first) for first in range(start - start % TEXT_PER_BLOCK, end, TEXT_PER_BLOCK)]
         offset = start - start % TEXT_PER_BLOCK
-        return "".join(pieces)[start - offset : end - offset]
-
-    def _text_block(self, first: int) -> str:
-        if first not in self._texts:
-            self._texts[first] = self._read_text(first, first + TEXT_PER_BLOCK)
-        return self._texts[first]
+        blocks = range(offset, end, TEXT_PER_BLOCK)
+        for first in blocks:
+            if first not in self._texts:
+                self._texts[first] = self._read_text(first, first + TEXT_PER_BLOCK)
+        return "".join(self._texts[first] for first in blocks)[start - offset : end - offset]
 
     def count_lines(self, end: int) -> int:
         """Return how many line ends there are before a character.

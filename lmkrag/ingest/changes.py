@@ -60,7 +60,11 @@ def find_changes(
                 files.append(replace(item, doc_id=folder + item.doc_id))
             else:
                 changes.skipped.append(item)
-    seen = _compare(_name_files(_distinct(files), known), known, remembered, changes)
+    by_place: dict[str, Found] = {}  # each file once, under its own name rather than a link's
+    for file in sorted(files, key=lambda file: (file.real != str(file.path), file.doc_id, str(file.path))):
+        by_place.setdefault(file.real, file)
+    distinct = sorted(by_place.values(), key=lambda file: (file.doc_id, str(file.path)))
+    seen = _compare(_name_files(distinct, known), known, remembered, changes)
     changes.forgotten += [path for path in remembered if path not in seen and _is_gone(path)]
     return changes
 
@@ -88,10 +92,7 @@ def find_named_changes(
 
 
 def _compare(
-    files: Iterable[Found],
-    known: Mapping[str, DocumentRow],
-    remembered: Mapping[str, SkippedFile],
-    changes: Changes,
+    files: Iterable[Found], known: Mapping[str, DocumentRow], remembered: Mapping[str, SkippedFile], changes: Changes
 ) -> set[str]:
     """Tell files to read from those that are as they were; return the paths that were looked at."""
     inside = _by_file(remembered)
@@ -148,14 +149,6 @@ def _is_gone(path: str) -> bool:
     return False
 
 
-def _distinct(files: Iterable[Found]) -> list[Found]:
-    """Each file once, under its own name rather than a link's, in order of names."""
-    by_place: dict[str, Found] = {}
-    for file in sorted(files, key=lambda file: (file.real != str(file.path), file.doc_id, str(file.path))):
-        by_place.setdefault(file.real, file)
-    return sorted(by_place.values(), key=lambda file: (file.doc_id, str(file.path)))
-
-
 def _name_files(files: Sequence[Found], known: Mapping[str, DocumentRow]) -> list[Found]:
     by_path = {row.path: row for row in known.values() if row.root and owner_of(row) is None}
     if any(printable(str(file.path)) not in by_path for file in files):
@@ -174,15 +167,10 @@ def _name_files(files: Sequence[Found], known: Mapping[str, DocumentRow]) -> lis
         doc_id, folder = file.doc_id, Path(file.root)
         if file.path == folder.parent / doc_id:  # it has the name of its folder already
             folder = folder.parent
-        while _is_taken(doc_id, names, known):
+        while doc_id in names or ((row := known.get(doc_id)) and not (row.root and _is_gone(row.path))):
             if folder == folder.parent:
                 doc_id = printable(str(file.path))
                 break
             doc_id, folder = f"{folder.name}/{doc_id}", folder.parent
         names[doc_id] = file
     return [replace(file, doc_id=doc_id) for doc_id, file in sorted(names.items())]
-
-
-def _is_taken(doc_id: str, names: Mapping[str, Found], known: Mapping[str, DocumentRow]) -> bool:
-    row = known.get(doc_id)
-    return doc_id in names or (row is not None and not (row.root and _is_gone(row.path)))

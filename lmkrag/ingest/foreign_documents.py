@@ -21,7 +21,8 @@ def from_foreign(value: Any) -> Document:
     several calls never take each other's place and the same one added again is unchanged.
     """
     text = _text_of(value) or ""
-    meta = {str(key): item for key, item in dict(getattr(value, "metadata", None) or {}).items() if _plain(item)}
+    values = dict(getattr(value, "metadata", None) or {})
+    meta = {str(key): item for key, item in values.items() if isinstance(item, str | int | float | bool)}
     source = next((str(meta[name]) for name in _SOURCES if meta.get(name)), "")
     own_id = getattr(value, "id_", None) or getattr(value, "id", None)
     if own_id:
@@ -41,7 +42,3 @@ def _text_of(value: object) -> str | None:
         if isinstance(text, str):
             return text
     return None
-
-
-def _plain(value: object) -> bool:
-    return isinstance(value, str | int | float | bool)

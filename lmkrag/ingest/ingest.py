@@ -8,9 +8,9 @@ from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.languages import warn_of_languages
-from lmkrag.ingest.pipeline import SourceDocument, encode_documents
-from lmkrag.ingest.report import Progress, Run
-from lmkrag.ingest.sources import Source, find_known, find_lost_files, load_files, read_known
+from lmkrag.ingest.pipeline import encode_documents
+from lmkrag.ingest.report import Progress, Run, SourceDocument
+from lmkrag.ingest.sources import DocumentSource, find_lost_files, load_files, read_known
 from lmkrag.ingest.walk import Found
 from lmkrag.types import IndexReport
 
@@ -21,7 +21,9 @@ GetEncoder = Callable[[], "LandmarkEncoder"]
 """Gives the encoder; called only when there is something to encode."""
 
 
-def ingest(store: IndexStore, encoder: GetEncoder, source: Source, *, progress: Progress | None = None) -> IndexReport:
+def ingest(
+    store: IndexStore, encoder: GetEncoder, source: DocumentSource, *, progress: Progress | None = None
+) -> IndexReport:
     """Bring a store up to date with a source; a changed document is replaced once its new version is whole.
 
     Args:
@@ -48,11 +50,7 @@ def ingest(store: IndexStore, encoder: GetEncoder, source: Source, *, progress: 
 
 
 def encode_files(
-    store: IndexStore,
-    encoder: GetEncoder,
-    files: Sequence[Found],
-    *,
-    target: IndexStore | None = None,
+    store: IndexStore, encoder: GetEncoder, files: Sequence[Found], *, target: IndexStore | None = None
 ) -> Run:
     """Encode files into an empty index, from which another one, ``target``, may adopt them.
 
@@ -65,7 +63,7 @@ def encode_files(
     Returns:
         What became of them; ``known`` and ``touched`` are documents of the target.
     """
-    run = Run({} if target is None else find_known(target, [file.doc_id for file in files]))
+    run = Run({} if target is None else read_known(target, [file.doc_id for file in files]))
     with store.writing(), IsolatedLoader() as loader:
         _encode(store, encoder, load_files(files, loader, run, None), run, target)
         store.note_files(skipped=run.unreadable)
@@ -89,17 +87,6 @@ def _encode(
     run: Run,
     recall_from: IndexStore | None = None,
 ) -> None:
-    """Encode documents, if there are any."""
-    first = next(documents, None)
-    if first is None:
-        return
-    encode_documents(
-        store,
-        encoder(),
-        chain([first], documents),
-        run.known,
-        on_progress=run.encoded,
-        on_finish=run.finished,
-        on_commit=run.committed,
-        recall_from=recall_from,
-    )
+    """Encode documents; the encoder is loaded only if there are any."""
+    for first in documents:
+        encode_documents(store, encoder(), chain([first], documents), run, recall_from=recall_from)

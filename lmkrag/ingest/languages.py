@@ -17,12 +17,8 @@ SAMPLED = 24
 """The most documents that are looked at."""
 
 _MIN_FOREIGN = 0.2  # share of other languages than English that takes the multilingual encoder
-_PROSE = frozenset(
-    [
-        *(".txt", ".md", ".rst", ".adoc", ".tex", ".org", ".html", ".htm", ".pdf"),
-        *(".docx", ".odt", ".odp", ".rtf", ".pptx", ".epub", ".eml", ".srt", ".vtt"),
-    ]
-)
+_PROSE = {".txt", ".md", ".rst", ".adoc", ".tex", ".org", ".html", ".htm", ".pdf"}
+_PROSE |= {".docx", ".odt", ".odp", ".rtf", ".pptx", ".epub", ".eml", ".srt", ".vtt"}
 _MAX_BYTES = 2 << 20
 _MOST = 2_000  # characters of a document that count
 

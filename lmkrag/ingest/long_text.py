@@ -98,7 +98,7 @@ def _choose(path: Path) -> str:
             deque(_decoded(path, "utf-8", "strict"), maxlen=0)
             encoding = "utf-8"
         except UnicodeDecodeError:
-            encoding = guess_encoding(sample, path.stat().st_size, _decoded(path, "utf-8", "replace"))
+            encoding = guess_encoding(sample, _decoded(path, "utf-8", "replace"))
     return encoding
 
 

@@ -14,11 +14,7 @@ if TYPE_CHECKING:
 
 
 def open_index(
-    path: str | Path,
-    *,
-    create: bool = False,
-    encoder: "str | LandmarkEncoder | None" = None,
-    recipe: str | None = None,
+    path: str | Path, *, create: bool = False, encoder: "str | LandmarkEncoder | None" = None, recipe: str | None = None
 ) -> "tuple[IndexStore, LandmarkEncoder | None]":
     """Open an index, and the encoder if one is given or the index is made: see :meth:`lmkrag.engine.Engine.open`."""
     check_platform()

@@ -4,7 +4,6 @@ import contextlib
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -15,15 +14,12 @@ from lmkrag.errors import IndexCorrupt
 from lmkrag.index import catalog_texts
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.segments import SegmentFile
-from lmkrag.index.staged import SentenceTable, Staged, WindowTable
+from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.words.postings import PostingsBuilder
-from lmkrag.sentences.languages import document_language
+from lmkrag.ingest.report import Run, SourceDocument
 from lmkrag.sentences.split import iter_sentences
-from lmkrag.sentences.structure import ParagraphTracker, StructureTable
-from lmkrag.specs import Text
-from lmkrag.system import FileStamp
-from lmkrag.types import Document
+from lmkrag.sentences.structure import StructureTable
 
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
     from lmkrag.encoder.landmark import Encoded, EncoderInput, LandmarkEncoder
@@ -36,44 +32,12 @@ _DOCUMENTS_A_WINDOW = 100  # whose windows are looked up in the time that encodi
 _SEGMENT_ROWS = 16_384  # a document larger than this spreads over several segments
 
 
-@dataclass(slots=True)
-class SourceDocument:
-    """A document on its way through the encoder; ``text`` is its own, or on disk.
-
-    ``replaces`` are the attachments of its earlier version that it no longer has. ``is_attachment``: what it is
-    attached to comes after it, and both are committed together.
-    """
-
-    document: Document
-    text: Text
-    root: str
-    stamp: FileStamp
-    sentences: SentenceTable = field(default_factory=SentenceTable)
-    windows: WindowTable = field(default_factory=WindowTable)
-    paragraphs: ParagraphTracker = field(default_factory=ParagraphTracker)
-    replaces: tuple[str, ...] = ()
-    is_attachment: bool = False
-    language: str = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Tell its language by a sample of its text."""
-        self.language = document_language(self.text, self.document.kind)
-
-    @property
-    def share(self) -> float:
-        """How much of it is encoded, from 0 to 1."""
-        return self.sentences.length / max(1, len(self.text))
-
-
 def encode_documents(
     store: IndexStore,
     encoder: "LandmarkEncoder",
     documents: Iterable[SourceDocument],
-    known: Mapping[str, DocumentRow],
+    run: Run,
     *,
-    on_progress: Callable[[SourceDocument], None],
-    on_finish: Callable[[SourceDocument], None],
-    on_commit: Callable[[list[Staged]], None],
     recall_from: IndexStore | None = None,
 ) -> None:
     """Encode documents and commit them in batches. An interruption commits those that are whole.
@@ -82,12 +46,9 @@ def encode_documents(
         store: to write to, inside its :meth:`~lmkrag.index.store.IndexStore.writing`.
         encoder: that made the index.
         documents: read as they are needed.
-        known: documents by ``doc_id``: windows that a changed one still has are not encoded again. Neither are those
-            of copies: the same words after the same title, in this run or in the index.
-        on_progress: called as parts of a document are encoded.
-        on_finish: called when a document is whole.
-        on_commit: called with the documents of each batch once they are durable.
-        recall_from: the index that ``known`` is of, if it is another.
+        run: is told of progress. Windows that a changed document of ``run.known`` still has are not encoded again.
+            Neither are those of copies: the same words after the same title, in this run or in the index.
+        recall_from: the index that ``run.known`` is of, if it is another.
     """
     open_documents: dict[int, SourceDocument] = {}
 
@@ -99,17 +60,17 @@ def encode_documents(
             sentences = iter_sentences(item.text, kind=item.document.kind)
             yield EncoderInput(key, item.text, sentences, item.document.title)
 
-    memory = _WindowMemory(recall_from or store, known)
+    memory = _WindowMemory(recall_from or store, run.known)
 
     def recall(key: int, window_hash: int, count: int) -> Vectors | None:
         return memory.recall(open_documents[key].document.doc_id, window_hash, count)
 
-    pending = _PendingCommit(store, on_commit)
+    pending = _PendingCommit(store, run.committed)
 
     def finish(key: int) -> None:
         item = open_documents.pop(key)
         pending.finish(item)
-        on_finish(item)
+        run.finished(item)
 
     current: int | None = None
     try:
@@ -119,7 +80,7 @@ def encode_documents(
             current = part.key
             memory.keep(part.window_hash, part.vectors)
             pending.extend(open_documents[current], part)
-            on_progress(open_documents[current])
+            run.encoded(open_documents[current])
         if current is not None:
             finish(current)
     except KeyboardInterrupt:

@@ -14,8 +14,7 @@ from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import load_recipe
 from lmkrag.index.working import WorkingFolder
 from lmkrag.ingest.ingest import ingest
-from lmkrag.ingest.pipeline import SourceDocument
-from lmkrag.ingest.report import Progress, Run
+from lmkrag.ingest.report import Progress, Run, SourceDocument
 from lmkrag.ingest.sources import read_known, read_skipped
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.types import IndexReport

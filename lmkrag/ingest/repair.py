@@ -26,10 +26,7 @@ if TYPE_CHECKING:
 
 
 def repair_index(
-    path: Path,
-    *,
-    encoder: "Callable[[], LandmarkEncoder] | None" = None,
-    recipe: str | None = None,
+    path: Path, *, encoder: "Callable[[], LandmarkEncoder] | None" = None, recipe: str | None = None
 ) -> RepairReport:
     """Rebuild a damaged index: what is whole is kept, the rest is read from its files again, if they are there.
 
@@ -68,8 +65,8 @@ def read_tables(documents: Sequence[Staged]) -> tuple[Tables, Tables]:
     for staged in documents:
         kinds = [SENTENCE_KINDS[kind] for kind in staged.sentences.kinds.tolist()]
         borders = pairwise([0, *staged.sentences.ends.tolist()])
-        found = [Sentence(start, end, kind) for (start, end), kind in zip(borders, kinds, strict=True)]
-        texts = [sentence.read(staged.text) for sentence in with_contexts(staged.text, found, staged.document.kind)]
+        sentences = [Sentence(start, end, kind) for (start, end), kind in zip(borders, kinds, strict=True)]
+        texts = [sentence.read(staged.text) for sentence in with_contexts(staged.text, sentences, staged.document.kind)]
         words.add(texts, document_language(staged.text, staged.document.kind))
-        structure.add(((staged.text[one.start : one.end], one.kind) for one in found), ParagraphTracker())
+        structure.add(((staged.text[each.start : each.end], each.kind) for each in sentences), ParagraphTracker())
     return words.take(len(words)), structure.take(len(structure))

@@ -1,20 +1,109 @@
-"""What a run of ingestion has done so far, and how far it has come."""
+"""What a run of ingestion has done so far, how far it has come, and the documents on their way."""
 
 import logging
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
 
+from lmkrag.formats.scans import SCANNED
 from lmkrag.index.catalog import DocumentRow, SkippedFile
-from lmkrag.index.staged import Staged
-from lmkrag.ingest.pipeline import SourceDocument
-from lmkrag.specs import CODE, ENGLISH
+from lmkrag.index.staged import SentenceTable, Staged, WindowTable
+from lmkrag.sentences.languages import document_language
+from lmkrag.sentences.structure import ParagraphTracker
+from lmkrag.specs import CODE, ENGLISH, Text
 from lmkrag.system import FileStamp
-from lmkrag.types import IndexReport, Skipped
+from lmkrag.types import Document, IndexReport, Skipped
 
 Progress = Callable[[str, int, int], None]
 """Called with the name of the document that is being encoded, bytes done, and bytes in all, 0 if that is unknown."""
 
+_QUIET = 1.0  # seconds that a run may take before a notebook shows a line of it
+
 _logger = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class SourceDocument:
+    """A document on its way through the encoder; ``text`` is its own, or on disk.
+
+    ``replaces`` are the attachments of its earlier version that it no longer has. ``is_attachment``: what it is
+    attached to comes after it, and both are committed together.
+    """
+
+    document: Document
+    text: Text
+    root: str
+    stamp: FileStamp
+    sentences: SentenceTable = field(default_factory=SentenceTable)
+    windows: WindowTable = field(default_factory=WindowTable)
+    paragraphs: ParagraphTracker = field(default_factory=ParagraphTracker)
+    replaces: tuple[str, ...] = ()
+    is_attachment: bool = False
+    language: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Tell its language by a sample of its text."""
+        self.language = document_language(self.text, self.document.kind)
+
+    @property
+    def share(self) -> float:
+        """How much of it is encoded, from 0 to 1."""
+        return self.sentences.length / max(1, len(self.text))
+
+
+@contextmanager
+def show_progress() -> Iterator[Progress | None]:
+    """Give what shows how far a run is: a bar on a terminal, a line in a notebook; None where nobody looks."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    if hasattr(shell, "kernel"):
+        yield _show_line()
+    elif sys.stderr.isatty():
+        from rich.console import Console
+        from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+        from rich.progress import Progress as ProgressBar
+
+        name = TextColumn("{task.description}", markup=False)
+        columns = name, BarColumn(), DownloadColumn(), TransferSpeedColumn(), TimeRemainingColumn()
+        console = Console(stderr=True)
+        with ProgressBar(
+            *columns, console=console, transient=True, redirect_stdout=False, redirect_stderr=False
+        ) as bar:
+            task = bar.add_task("looking for changes", total=None)
+
+            def update(name: str, done: int, total: int) -> None:
+                shown = "".join(filter(str.isprintable, name))[-30:]
+                bar.update(task, description=shown, completed=done, total=total or None)
+
+            yield update
+    else:
+        yield None
+
+
+def _show_line() -> Progress:
+    """Show a line in a notebook, once a run takes a while."""
+    from IPython import display as ipython  # it has no types
+
+    show: Any = ipython.display
+    handle: Any = None
+    due = time.monotonic() + _QUIET
+
+    def update(name: str, done: int, total: int) -> None:
+        nonlocal handle, due
+        ended = done == total
+        if time.monotonic() < due and not (handle and ended):
+            return
+        due = time.monotonic() + _QUIET / 5
+        share = f"{done / total:.0%}" if total else f"{done / 1e6:,.1f} MB"
+        line = {"text/plain": f"indexed {share}" + ("" if ended else f", now {name}")}
+        if handle is None:
+            handle = show(line, raw=True, display_id=True)
+        else:
+            handle.update(line, raw=True)
+
+    return update
 
 
 class Run:
@@ -25,6 +114,7 @@ class Run:
         self.added = self.updated = self.unchanged = self.sentences = self.characters = 0
         self.removed: list[str] = []
         self.removed_already = 0  # attachments that their files no longer have
+        self.unread_pages = self.unread_documents = 0  # pages that only OCR can read, and documents with some
         self.skipped: list[Skipped] = []
         self.touched: list[tuple[int, FileStamp]] = []  # document rows and the stamps that their files have now
         self.unreadable: list[SkippedFile] = []
@@ -65,6 +155,9 @@ class Run:
             self.sentences += len(item.sentences)
             self.characters += len(item.text)
             self.removed_already += len(item.replaces)
+            if item.document.meta.get(SCANNED) and "ocr_confidence" not in item.document.meta:
+                self.unread_pages += len(item.document.meta[SCANNED])
+                self.unread_documents += 1
 
     def _report(self, doc_id: str) -> None:
         if self._progress is not None:
@@ -72,6 +165,11 @@ class Run:
 
     def report(self) -> IndexReport:
         """Return the counts."""
+        warnings = list(self.warnings)
+        if pages := self.unread_pages:
+            counted = f"{pages} page{'s' * (pages > 1)} of {self.unread_documents} document"
+            counted += "s" * (self.unread_documents > 1)
+            warnings.append(f"{counted} without readable text: pip install 'lmkrag[ocr]' reads them")
         return IndexReport(
             added=self.added,
             updated=self.updated,
@@ -81,5 +179,5 @@ class Run:
             sentences=self.sentences,
             characters=self.characters,
             seconds=time.monotonic() - self._began,
-            warnings=tuple(self.warnings),
+            warnings=tuple(warnings),
         )

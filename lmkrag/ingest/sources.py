@@ -17,8 +17,7 @@ from lmkrag.ingest.changes import KEPT, find_changes, find_gone, find_named_chan
 from lmkrag.ingest.foreign_documents import from_foreign, is_foreign
 from lmkrag.ingest.languages import SAMPLED, choose_encoder, sample_files
 from lmkrag.ingest.long_text import load_long_text
-from lmkrag.ingest.pipeline import SourceDocument
-from lmkrag.ingest.report import Run
+from lmkrag.ingest.report import Run, SourceDocument
 from lmkrag.ingest.walk import Found, find_path, local_path
 from lmkrag.specs import BYTE_ORDER_MARK, Text
 from lmkrag.system import FileStamp, printable
@@ -31,7 +30,7 @@ _NOT_BOTH = "add paths or documents, not both in one call"
 _RACY_NS = 2_000_000_000  # a file changed this recently may change again within its clock's tick
 
 
-class Source(Protocol):
+class DocumentSource(Protocol):
     """Where documents come from."""
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
@@ -79,14 +78,8 @@ class Files:
         if self.named:
             changes = find_named_changes(self.named, run.known, skipped)
         else:
-            changes = find_changes(
-                self.sources,
-                run.known,
-                skipped,
-                include=self.include,
-                exclude=self.exclude,
-                follow_links=self.follow_links,
-            )
+            globs = {"include": self.include, "exclude": self.exclude}
+            changes = find_changes(self.sources, run.known, skipped, **globs, follow_links=self.follow_links)
         run.unchanged, run.skipped = changes.unchanged, changes.skipped
         run.total = sum(file.stamp.size for file in changes.to_read)
         choose_encoder(store, run, sample_files(changes.to_read))
@@ -146,16 +139,8 @@ def make_source(
     prune: bool = False,
     follow_links: bool = False,
     encode: Encode | None = None,
-) -> Source:
-    """Return what :meth:`lmkrag.engine.Engine.add` was given as a source.
-
-    Args:
-        source: paths, named paths or documents.
-        include: globs; only files that match.
-        exclude: globs; no files that match.
-        prune: remove documents whose files are gone.
-        follow_links: also follow links to files outside the directories.
-        encode: encodes changed files in other processes.
+) -> DocumentSource:
+    """Return what :meth:`lmkrag.engine.Engine.add` was given as a source; the options are those of :class:`Files`.
 
     Raises:
         UsageError: it is none, a URL, or options for files are given with something else.
@@ -194,22 +179,14 @@ def _as_document(item: object) -> Document:
     return from_foreign(item)
 
 
-def read_known(store: IndexStore) -> dict[str, DocumentRow]:
-    """Return the documents of a store by name."""
+def read_known(store: IndexStore, doc_ids: Sequence[str] | None = None) -> dict[str, DocumentRow]:
+    """Return the documents of a store by name: all, or those of some names with their attachments."""
     with store.reader.snapshot(segments=False) as snapshot:
-        return {row.doc_id: row for row in snapshot.all_documents()}
-
-
-def find_known(store: IndexStore, doc_ids: Sequence[str]) -> dict[str, DocumentRow]:
-    """Return the documents that a store has of some names, and their attachments, by name."""
-    known = {}
-    with store.reader.snapshot(segments=False) as snapshot:
-        for doc_id in doc_ids:
-            row = snapshot.find_document(doc_id)
-            if row is not None:
-                rows = (row, *catalog.find_attachments(snapshot.connection, row))
-                known.update({row.doc_id: row for row in rows})
-    return known
+        if doc_ids is None:
+            return {row.doc_id: row for row in snapshot.all_documents()}
+        rows = [row for doc_id in doc_ids if (row := snapshot.find_document(doc_id)) is not None]
+        attachments = [catalog.find_attachments(snapshot.connection, row) for row in rows]
+    return {row.doc_id: row for row in chain(rows, *attachments)}
 
 
 def read_skipped(store: IndexStore) -> dict[str, SkippedFile]:
@@ -244,7 +221,9 @@ def load_files(
         store: that has their earlier versions, whose attachments may be gone; None for no such one.
     """
     for file in files:
-        stamp = _safe_stamp(file.stamp)
+        stamp = file.stamp
+        if time.time_ns() - stamp.mtime_ns < _RACY_NS:  # else a change within the clock's tick would not be seen
+            stamp = stamp._replace(mtime_ns=stamp.mtime_ns - 1)
         row = run.known.get(file.doc_id)
         path = printable(str(file.path))
         try:
@@ -277,21 +256,13 @@ def load_files(
             else:
                 moment = FileStamp(0, file.stamp.mtime_ns)
                 yield SourceDocument(replace(inner, path=path), inner.text, file.root, moment, is_attachment=True)
-        removed = () if row is None or store is None else _removed_attachments(store, row, attached)
+        removed: tuple[str, ...] = ()
+        if row is not None and store is not None:
+            names = {inner.doc_id for inner in attached}
+            with store.reader.snapshot(segments=False) as snapshot:
+                before = catalog.find_attachments(snapshot.connection, row)
+            removed = tuple(attachment.doc_id for attachment in before if attachment.doc_id not in names)
         yield SourceDocument(replace(document, path=path), text, file.root, stamp, replaces=removed)
-
-
-def _removed_attachments(store: IndexStore, row: DocumentRow, attached: Sequence[Document]) -> tuple[str, ...]:
-    """The attachments that a document of the index has and its new version has not."""
-    with store.reader.snapshot(segments=False) as snapshot:
-        before = catalog.find_attachments(snapshot.connection, row)
-    names = {document.doc_id for document in attached}
-    return tuple(row.doc_id for row in before if row.doc_id not in names)
-
-
-def _safe_stamp(stamp: FileStamp) -> FileStamp:
-    """The stamp to remember: of a file that may change again unseen, a time that it will not have."""
-    return stamp._replace(mtime_ns=stamp.mtime_ns - 1) if time.time_ns() - stamp.mtime_ns < _RACY_NS else stamp
 
 
 def _read(file: Found, loader: IsolatedLoader) -> tuple[Document, Text, list[Document], list[Skipped]]:

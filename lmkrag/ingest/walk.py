@@ -194,20 +194,15 @@ def _read_gitignore(directory: Path) -> tuple[GitIgnoreSpec, list[str]]:
         return nothing, []
     good, problems = [], []
     for number, line in enumerate(lines, 1):
+        wildcards = [len(_WILDCARDS.findall(part)) for part in line.split("/")]  # each multiplies the possible matches
         try:
-            _check_pattern(line)
+            if len(line) > _MAX_PATTERN or max(wildcards) > _MAX_WILDCARDS or sum(wildcards) > 2 * _MAX_WILDCARDS:
+                raise ValueError
             GitIgnoreSpec.from_lines([line])
             good.append(line)
         except ValueError:
             problems.append(f"line {number} is not a pattern: {line.strip()[:80]!r} was ignored")
     return GitIgnoreSpec.from_lines(good), problems
-
-
-def _check_pattern(pattern: str) -> None:
-    """Raise ValueError for a pattern with many wildcards: each multiplies the ways in which a name may match."""
-    parts = [len(_WILDCARDS.findall(part)) for part in pattern.split("/")]
-    if len(pattern) > _MAX_PATTERN or max(parts) > _MAX_WILDCARDS or sum(parts) > 2 * _MAX_WILDCARDS:
-        raise ValueError(f"a pattern has at most {_MAX_WILDCARDS} wildcards in a name")
 
 
 def _ignored(name: str, rules: list[Rule]) -> bool:

@@ -9,13 +9,13 @@ from lmkrag.integrations.metadata import describe_highlights, describe_span
 from lmkrag.remote import RemoteEngine
 from lmkrag.reranker.highlights import THRESHOLD, prune
 from lmkrag.results import Span
-from lmkrag.search.request import SearchOptions, to_pydantic
+from lmkrag.search.request import SearchOptions, refuse_unknown, to_pydantic
 
 try:
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun, Callbacks
     from langchain_core.documents import BaseDocumentCompressor, Document
     from langchain_core.retrievers import BaseRetriever
-    from pydantic import ConfigDict, create_model
+    from pydantic import ConfigDict, create_model, model_validator
 except ImportError:
     raise MissingExtra("langchain", "langchain-core") from None
 
@@ -40,6 +40,12 @@ class LandmarkRetriever(_Options):  # type: ignore[misc]  # made of the options 
     engine: Engine | RemoteEngine
     k: int | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, given: Any) -> Any:
+        refuse_unknown(given, cls.model_fields)
+        return given
+
     def _get_relevant_documents(
         self, query: str, *, run_manager: CallbackManagerForRetrieverRun, **options: Any
     ) -> list[Document]:
@@ -52,6 +58,7 @@ class LandmarkRetriever(_Options):  # type: ignore[misc]  # made of the options 
 
     def _search_options(self, given: dict[str, Any]) -> Any:
         """What a call says, else what the fields say."""
+        refuse_unknown(given, {*_NAMES, "k"})
         options = {name: getattr(self, name) for name in (*_NAMES, "k")}
         options |= {name: value for name, value in given.items() if value is not None}
         return options | {"top_k": options.pop("k")}

@@ -9,7 +9,7 @@ from lmkrag.integrations.metadata import describe_highlights, describe_span
 from lmkrag.remote import RemoteEngine
 from lmkrag.reranker.highlights import THRESHOLD, Pruned, prune
 from lmkrag.results import Span
-from lmkrag.search.request import SearchOptions, SearchRequest
+from lmkrag.search.request import SearchOptions, SearchRequest, show_options
 from lmkrag.types import IndexReport
 
 try:
@@ -36,6 +36,7 @@ class LandmarkRetriever(BaseRetriever):
     >>> retriever.retrieve("how is leave accrued?")[0].node.start_char_idx  # doctest: +SKIP
     """
 
+    @show_options(SearchOptions)
     def __init__(
         self,
         engine: Engine | RemoteEngine,

@@ -7,8 +7,8 @@ from typing import Any, Self, cast
 import torch
 
 from lmkrag.encoder.batches import Batch, pack_windows
-from lmkrag.encoder.forward import mean_by_group, read_sentences
 from lmkrag.encoder.landmark import LandmarkEncoder
+from lmkrag.encoder.pooling import mean_by_group, read_sentences
 from lmkrag.encoder.spec import read_settings, write_encoder
 from lmkrag.encoder.torch_model import TorchModel
 from lmkrag.errors import MissingExtra

@@ -8,7 +8,7 @@ import numpy as np
 from safetensors import safe_open
 
 from lmkrag.arrays import Ids, Vectors
-from lmkrag.models.packing import CODES, WORDS, unpack_weights
+from lmkrag.models.packing import CODES, ROW_SCALES, ROWS, WORDS, unpack_weights
 from lmkrag.models.quantization import Ranges, check_ranges, quantize
 from lmkrag.models.session import Session
 from lmkrag.system import computed_once
@@ -134,18 +134,27 @@ def is_plain_bert(config: dict[str, Any]) -> bool:
     )
 
 
-def read_weights(path: Path, *, only: str = "") -> dict[str, Vectors]:
+def read_weights(path: Path, *, only: str = "", rows: bool = False) -> dict[str, Vectors]:
     """Return every tensor in float32, but the words' embeddings as they are: a text needs a few rows of them.
 
-    Checkpoints of BERT with a head on top name what is below it ``bert.*``. With ``only``, one tensor is read.
+    Checkpoints of BERT with a head on top name what is below it ``bert.*``.
+
+    Args:
+        path: of the file.
+        only: the one tensor to read.
+        rows: leave embeddings of words that are in 8 bits so, for a graph.
     """
     with safe_open(path, "np") as file:
         names = list(file.keys())
         prefix = "bert." if f"bert.{WORDS}" in names else ""
         parts = [only] if only else ["embeddings.", "encoder."]
         wanted = [name for name in names if name.startswith(tuple(prefix + part for part in parts))]
-        weights = unpack_weights({name.removeprefix(prefix): file.get_tensor(name) for name in wanted})
-    return {name: value if name == WORDS else value.astype(np.float32, copy=False) for name, value in weights.items()}
+        tensors = {name.removeprefix(prefix): file.get_tensor(name) for name in wanted}
+    packed = {name: tensors.pop(name) for name in (ROWS, ROW_SCALES) if rows and name in tensors}
+    weights = unpack_weights(tensors)
+    return packed | {
+        name: value if name == WORDS else value.astype(np.float32, copy=False) for name, value in weights.items()
+    }
 
 
 def is_packed(folder: Path) -> bool:
@@ -154,7 +163,7 @@ def is_packed(folder: Path) -> bool:
     if not path.is_file():
         return False
     with safe_open(path, "np") as file:
-        return CODES in file.keys()  # noqa: SIM118
+        return not {CODES, ROWS}.isdisjoint(file.keys())
 
 
 def expected_names(config: dict[str, Any]) -> set[str]:
@@ -167,7 +176,8 @@ def expected_names(config: dict[str, Any]) -> set[str]:
 
 def fuse_weights(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:
     """Return the weights of some layers as the graph multiplies by them, the three projections of attention in one."""
-    return {name: weights[name] for name in _EMBEDDINGS} | fuse_layers(weights, layers)
+    embeddings = {name: value for name, value in weights.items() if name.startswith("embeddings.")}
+    return embeddings | fuse_layers(weights, layers)
 
 
 def fuse_layers(weights: dict[str, Vectors], layers: int) -> dict[str, Vectors]:

@@ -8,13 +8,14 @@ The graphs of our models are files beside their weights. Only models that come w
 module and the package ``onnx``.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onnx import ModelProto, TensorProto, helper, parser
 
 from lmkrag.arrays import Vectors
 from lmkrag.models.bert import AFTER, BEFORE
+from lmkrag.models.packing import ROW_SCALES, ROWS, WORDS
 from lmkrag.models.quantization import SMOOTHED, has_outliers
 
 # The format is one that the oldest ONNX Runtime reads which lmkrag allows; the second domain is ONNX Runtime's own.
@@ -26,7 +27,7 @@ BERT_INPUTS = "int64[texts, length] ids, int64[texts, length] types"
 
 def build_bert(config: dict[str, Any], weights: dict[str, Vectors], *, int8: bool) -> bytes:
     """Return the graph of a BERT that computes :data:`AFTER`: see :func:`bert_nodes` and :func:`build_model`."""
-    return build_model(bert_nodes(config, int8=int8), BERT_INPUTS, [AFTER], weights)
+    return build_model(bert_nodes(config, weights, int8=int8), BERT_INPUTS, [AFTER], weights)
 
 
 def build_model(nodes: str, inputs: str, outputs: Sequence[str], weights: dict[str, Vectors]) -> bytes:
@@ -54,17 +55,17 @@ def parse_nodes(nodes: str, inputs: str, outputs: Sequence[str]) -> ModelProto:
     return parser.parse_model(f"{_HEADER} model ({inputs}) => ({results}) {{{nodes}}}")
 
 
-def bert_nodes(config: dict[str, Any], *, int8: bool = False) -> str:
+def bert_nodes(config: dict[str, Any], weights: Mapping[str, Vectors], *, int8: bool = False) -> str:
     """Return what computes :data:`BEFORE` and :data:`AFTER` from :data:`BERT_INPUTS`.
 
     Args:
         config: ``config.json`` of a BERT.
-        int8: its weights are those of :func:`lmkrag.models.quantization.quantize`.
+        weights: only the names of the embeddings are looked at.
+        int8: the layers' weights are those of :func:`lmkrag.models.quantization.quantize`.
     """
     name = "embeddings."
     return f"""{shape_nodes(config, "ids")}
-        stored = Gather("{name}word_embeddings.weight", ids)
-        words = Cast <to = {TensorProto.FLOAT}> (stored)
+        {_gather_rows() if ROWS in weights else _gather_words()}
         beginning = Constant <value_ints = [0]> ()
         length = Shape <start = 1> (ids)
         places = Slice("{name}position_embeddings.weight", beginning, length)
@@ -74,6 +75,18 @@ def bert_nodes(config: dict[str, Any], *, int8: bool = False) -> str:
         embedded = Reshape(added, flat)
         {normalize(config, "embedded", f"{name}LayerNorm.", BEFORE)}
         {layer_nodes(config, int8=int8)}"""
+
+
+def _gather_words() -> str:
+    return f"""stored = Gather("{WORDS}", ids)
+        words = Cast <to = {TensorProto.FLOAT}> (stored)"""
+
+
+def _gather_rows() -> str:
+    return f"""stored = Gather("{ROWS}", ids)
+        numbers = Cast <to = {TensorProto.FLOAT}> (stored)
+        scales = Gather("{ROW_SCALES}", ids)
+        words = Mul(numbers, scales)"""
 
 
 def shape_nodes(config: dict[str, Any], sized: str) -> str:

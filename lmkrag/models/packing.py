@@ -1,8 +1,8 @@
-"""Weights in fewer bytes: embeddings of words by product quantization, matrices in 8 bits.
+"""Weights in fewer bytes: embeddings of words by product quantization or in 8 bits, matrices in 8 or 4 bits.
 
 A row of embeddings is divided into parts of three numbers, and each part is one of 256 codewords (Jégou et al.,
 "Product quantization for nearest neighbor search", IEEE TPAMI 2011): 128 bytes for 384 numbers. Rows of special tokens
-are kept as they are. A matrix has one scale for each row.
+are kept as they are. A matrix in 8 bits has one scale for each row, one in 4 bits one for every 32 weights of a row.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,13 @@ WORDS = "embeddings.word_embeddings.weight"
 CODES, CODEWORDS, KEPT, KEPT_ROWS = (f"{WORDS}.{part}" for part in ("codes", "codewords", "kept", "kept_rows"))
 """``[words, parts]`` uint8, ``[parts, 256, size]`` float16, and the numbers and rows of the words kept as they are."""
 
-_INT8, _SCALES = ".int8", ".scales"
+_INT8, _INT4, _SCALES = ".int8", ".int4", ".scales"
+
+ROWS, ROW_SCALES = WORDS + _INT8, WORDS + _SCALES
+"""``[words, dimensions]`` int8 and ``[words, 1]`` float32: embeddings of words that a graph reads as they are."""
+
+_BLOCK = 32  # weights of a row with one scale, in 4 bits
+_SHRINK = np.linspace(0.75, 1.1, 15)  # of a scale: less rounding for the many, clipping for the few
 
 
 def unpacked_names(names: Iterable[str]) -> set[str]:
@@ -28,21 +34,22 @@ def unpacked_names(names: Iterable[str]) -> set[str]:
         if name == CODES:
             found.add(WORDS)
         elif name not in (CODEWORDS, KEPT, KEPT_ROWS) and not name.endswith(_SCALES):
-            found.add(name.removesuffix(_INT8))
+            found.add(name.removesuffix(_INT8).removesuffix(_INT4))
     return found
 
 
 def unpack_weights(tensors: Mapping[str, Any]) -> dict[str, Vectors]:
-    """Return weights by their names: embeddings of words in float16, others in float32, what is not packed as it is."""
+    """Return weights by their names: embeddings of words from codewords in float16, others in float32."""
     weights = {}
     for name in unpacked_names(tensors):
         if name in tensors:
             weights[name] = tensors[name]
         elif name == WORDS:
-            weights[name] = decode_words(tensors)
+            weights[name] = decode_words(tensors) if CODES in tensors else _decode_rows(tensors, name)
+        elif name + _INT4 in tensors:
+            weights[name] = _decode_blocks(tensors[name + _INT4], tensors[name + _SCALES].astype(np.float32))
         else:
-            scales = tensors[name + _SCALES].astype(np.float32)
-            weights[name] = tensors[name + _INT8].astype(np.float32) * scales[:, None]
+            weights[name] = _decode_rows(tensors, name)
     return weights
 
 
@@ -59,9 +66,53 @@ def pack_matrices(weights: Mapping[str, Vectors]) -> dict[str, Any]:
     packed: dict[str, Any] = {}
     for name, weight in weights.items():
         if weight.ndim == 2 and name.startswith("encoder."):
-            scales = np.maximum(np.abs(weight).max(1), 1e-12).astype(np.float32) / 127
-            packed[name + _INT8] = np.round(weight / scales[:, None]).astype(np.int8)
-            packed[name + _SCALES] = scales
+            packed |= pack_rows(name, weight)
         else:
             packed[name] = weight.astype(np.float16)
     return packed
+
+
+def pack_rows(name: str, weight: Vectors) -> dict[str, Any]:
+    """Return a matrix ``[rows, columns]`` in 8 bits, with one scale for each row."""
+    scales = np.maximum(np.abs(weight.astype(np.float32)).max(1, keepdims=True), 1e-12) / 127
+    return {name + _INT8: np.round(weight / scales).astype(np.int8), name + _SCALES: scales}
+
+
+def pack_blocks(weights: Mapping[str, Vectors]) -> dict[str, Any]:
+    """Return weights with every matrix of a layer in 4 bits.
+
+    The scale of a block is the one, of some, that leaves the least squared error.
+    """
+    packed: dict[str, Any] = {}
+    for name, weight in weights.items():
+        if weight.ndim != 2 or not name.startswith("encoder."):
+            packed[name] = weight.astype(np.float16)
+            continue
+        blocks = weight.reshape(len(weight), -1, _BLOCK)
+        greatest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1)[..., None], -1)[..., 0]
+        scales = np.zeros(greatest.shape, np.float32)
+        codes = np.zeros(blocks.shape, np.int8)
+        least = np.full(greatest.shape, np.inf)
+        for share in _SHRINK:
+            scale = (share * greatest / -8).astype(np.float16).astype(np.float32)
+            code = np.clip(np.round(blocks / np.where(scale == 0, 1, scale)[..., None]), -8, 7)
+            error = ((code * scale[..., None] - blocks) ** 2).sum(-1)
+            better = error < least
+            least[better], scales[better], codes[better] = error[better], scale[better], code[better]
+        halves = (codes + 8).astype(np.uint8).reshape(len(weight), -1, 2)
+        packed[name + _INT4] = halves[..., 0] | halves[..., 1] << 4
+        packed[name + _SCALES] = scales.astype(np.float16)
+    return packed
+
+
+def _decode_rows(tensors: Mapping[str, Any], name: str) -> Vectors:
+    scales = tensors[name + _SCALES].astype(np.float32).reshape(-1, 1)
+    rows: Vectors = tensors[name + _INT8].astype(np.float32) * scales
+    return rows
+
+
+def _decode_blocks(packed: Any, scales: Vectors) -> Vectors:
+    """A matrix from 4 bits ``[rows, columns / 2]`` and the scales ``[rows, columns / 32]`` of its blocks."""
+    codes = np.stack([packed & 15, packed >> 4], -1).reshape(len(packed), -1, _BLOCK).astype(np.float32) - 8
+    weights: Vectors = (codes * scales[..., None]).reshape(len(packed), -1)
+    return weights

@@ -3,8 +3,9 @@
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from textwrap import shorten
 
-from lmkrag.index.words.terms import drop_stop_words, split_words
+from lmkrag.index.words.terms import drop_stop_words, hash_content, split_words
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS
 from lmkrag.results import Answer, Citation, Span
 from lmkrag.sentences.split import split_sentences
@@ -14,12 +15,19 @@ _MIN_SHARED = 0.5  # of the words of a claim, for a sentence to be cited that th
 CUT = " […]"
 """What a reader puts at the end of an answer that a token limit cut off."""
 
+_YEARS = 1_000  # numbers from here on cite nothing
 _MARKS = re.compile(r"\s*\[\s*(\d{1,4}(?:\s*[,;–-]\s*\d{1,4})*)\s*\]")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
 _INDEXED = re.compile(r"\w+\[[^\]]*\]")
-_QUOTED = re.compile(r'"([^"\n]{8,})"')
 _WORD = re.compile(r"\w+")
-STRAIGHT = str.maketrans("“”„«»‘’–—", '"""""\'\'--')  # one character for one: offsets stay
+_QUOTED = re.compile(
+    r"""(?<!\d)"(?=\S)([^"“”„\n]+)["”]|“([^“”"]+)[”"]|„([^„“”"]+)[“”"]|(?<!\w)'(?=\S)((?:[^'\n]|'(?=\w))+)(?<=\S)'(?!\w)"""
+    r"|[‘‚]((?:[^‚‘’]|’(?=\w))+)[‘’](?!\w)|«([^«»]+)»|»([^«»]+)«|‹([^‹›]+)›|›([^‹›]+)‹|「([^「」]+)」|『([^『』]+)』"
+    r"|^>[ \t]?(.+)$",
+    re.MULTILINE,
+)
+_MIN_QUOTED = 8  # letters of a quotation; fewer are a term or a title
+STRAIGHT = str.maketrans("“”„«»「」『』‘’‚‹›–—", '"' * 9 + "'" * 5 + "--")  # one character for one: offsets stay
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +44,9 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
     """Make an answer of what a model said.
 
     A number that no span has is taken out of the text. Words in quotation marks are looked for in the span they are
-    cited from; a claim that quotes nothing cites the sentence of the span with most of its words. An answer without any
-    number gets the numbers of the spans that have most of the words of its sentences. All that does not hold is told in
-    ``warnings``.
+    cited from, and in all spans where none is cited; a claim that quotes nothing cites the sentence of the span with
+    most of its words. An answer without any number gets the numbers of the spans that have most of the words of its
+    sentences. Whatever does not hold has a line in ``warnings``.
     """
     text = text.strip()
     warnings: list[str] = []
@@ -57,10 +65,13 @@ def check_answer(text: str, spans: Sequence[Span], reader: str) -> Answer:
         for number in known:
             for citation in _cite(claim.text, number, spans[number - 1], warnings):
                 citations.setdefault((number, citation.start, citation.end), citation)
+        if not known:
+            _check_uncited(claim.text, spans, warnings)
         mark = "".join(f"[{number}]" for number in known)
         kept += [text[position : claim.end], f" {mark}" if mark and claim.end else mark]
         position = claim.resume
     kept.append(text[position:])
+    _check_uncited(text[position:], spans, warnings)
     said = "".join(kept).strip()
     if not citations:
         whole = said.removesuffix(CUT.strip()).rstrip()
@@ -131,7 +142,8 @@ def _claims(text: str, spans: Sequence[Span]) -> list[_Claim]:
 def _citation_marks(text: str, spans: Sequence[Span]) -> list[re.Match[str]]:
     """Numbers in brackets that cite a span: ``[1984]`` is a year, and ``rows[10]`` or what stands in code an index.
 
-    A number right behind a word is an index where other numbers of the answer stand apart, or where a span has it, too.
+    A number right behind a word is an index where other numbers of the answer stand apart, where a span has it, too, or
+    where no number of the answer cites a span.
     """
     code = [match.span() for match in _CODE.finditer(text)]
     marks = [match for match in _MARKS.finditer(text) if not any(a <= match.start() < b for a, b in code)]
@@ -144,9 +156,10 @@ def _citation_marks(text: str, spans: Sequence[Span]) -> list[re.Match[str]]:
         if match in behind_word:
             before = re.search(r"\w+$", text[: match.start()])
             indexed = before is not None and before[0] + match[0] in in_spans
-            is_citation = match in known and not apart and not indexed
+            is_citation = bool(known) and not apart and not indexed
         else:
-            is_citation = match in known or max(_numbers(match[1])) < 100
+            is_citation = match in known or not any(match[0].strip() in span.text for span in spans)
+        is_citation = is_citation and (match in known or max(_numbers(match[1])) < _YEARS)
         if is_citation:
             citations.append(match)
     return citations
@@ -162,13 +175,35 @@ def _numbers(inside: str) -> tuple[int, ...]:
 
 
 def _cite(claim: str, number: int, span: Span, warnings: list[str]) -> list[Citation]:
-    quotes = _QUOTED.findall(claim.translate(STRAIGHT))
-    found = [bounds for quote in quotes if (bounds := locate_quote(quote, span.text))]
-    if len(found) < len(quotes):
+    quotes = find_quotations(claim)
+    places = [bounds for quote in quotes if (bounds := locate_quote(quote, span.text))]
+    if len(places) < len(quotes):
         warnings.append(f"quotes words that do not stand in [{number}]")
-    if not found:
-        found = [_nearest_sentence(claim, span)]
-    return [Citation(number, span, span.text[start:end], span.start + start, span.start + end) for start, end in found]
+    if not places:
+        nearest, shares_words = _nearest_sentence(claim, span)
+        places = [nearest]
+        if not shares_words:
+            warnings.append(f"citation [{number}] shares no word with what it is cited for")
+    return [Citation(number, span, span.text[start:end], span.start + start, span.start + end) for start, end in places]
+
+
+def _check_uncited(text: str, spans: Sequence[Span], warnings: list[str]) -> None:
+    """Warn of quotations that stand in no span, in a text that cites none."""
+    for quote in find_quotations(text):
+        if not any(locate_quote(quote, span.text) for span in spans):
+            warnings.append(f"quotes words that stand in no passage: {shorten(quote, 60, placeholder=' …')}")
+
+
+def find_quotations(text: str) -> list[str]:
+    """Return block quotes and the words in quotation marks of any language, where they are more than a term.
+
+    Code has none.
+
+    >>> find_quotations("The „keeper“ says ‚the lamp is lit at dusk‘ and 「灯は夕暮れに」.")
+    ['the lamp is lit at dusk', '灯は夕暮れに']
+    """
+    quotations = (next(filter(None, match.groups())) for match in _QUOTED.finditer(_CODE.sub(" ", text)))
+    return [words.strip() for words in quotations if sum(1 + (c >= "\u2e80") for c in words) >= _MIN_QUOTED]
 
 
 def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
@@ -184,18 +219,25 @@ def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
     return match.span() if match else None
 
 
-def _nearest_sentence(claim: str, span: Span) -> tuple[int, int]:
-    """The sentence that shares most words with the claim; the best hit's if none shares any; else the whole span."""
+def _nearest_sentence(claim: str, span: Span) -> tuple[tuple[int, int], bool]:
+    """The sentence that shares most words with the claim, and whether it shares any but function words.
+
+    Without such a word it is the best hit's; else the whole span.
+    """
     wanted = {word.casefold() for word in _WORD.findall(claim)}
-    best, bounds = 0.0, None
+    content = hash_content(claim)
+    best, bounds = (False, 0.0), None
     for sentence in split_sentences(span.text):
-        words = {word.casefold() for word in _WORD.findall(span.text[sentence.start : sentence.end])}
+        text = span.text[sentence.start : sentence.end]
+        words = {word.casefold() for word in _WORD.findall(text)}
         shared = len(words & wanted) / (len(words) + 4) if words else 0.0  # a word or two alone are no evidence
-        if shared > best:
-            best, bounds = shared, (sentence.start, sentence.end)
+        fit = not content.isdisjoint(hash_content(text)), shared
+        if fit > best:
+            best, bounds = fit, (sentence.start, sentence.end)
     if bounds is None and span.hits:
         hit = span.hits[0]
         bounds = max(hit.start, span.start) - span.start, min(hit.end, span.end) - span.start
     start, end = bounds if bounds and bounds[0] < bounds[1] else (0, len(span.text))
     quote = span.text[start:end]
-    return start + len(quote) - len(quote.lstrip()), start + len(quote.rstrip())
+    trimmed = start + len(quote) - len(quote.lstrip()), start + len(quote.rstrip())
+    return trimmed, best[0] or not content

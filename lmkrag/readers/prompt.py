@@ -21,8 +21,8 @@ NOT_IN_DOCUMENTS = "NOT IN THESE DOCUMENTS"
 Layout = Literal["fenced", "plain"]
 """How passages stand in a prompt.
 
-``fenced``: between borders that no document can forge. ``plain``: a number, the source and the text, for small models,
-which repeat borders instead of answering; a model can mistake instructions inside a document for ours.
+No document can forge its borders. ``fenced``: between lines with a key. ``plain``: under a number and the source, each
+line of the text behind a ``>``, for small models, which repeat keys instead of answering.
 """
 
 MAX_SMALL_MODEL = 1.5e9
@@ -191,9 +191,13 @@ def lay_out(spans: Sequence[Span], key: str) -> str:
 
 
 def lay_out_plainly(spans: Sequence[Span]) -> str:
-    """Return spans best first, each under its number and source."""
+    """Return spans best first, each under its number and source, with a ``>`` before each line."""
+
+    def quote(text: str) -> list[str]:
+        return [f"> {line}" for line in text.splitlines()]
+
     return "\n\n".join(
-        "\n".join(filter(None, [f"[{number}] {describe_source(span)}", span.header, span.text]))
+        "\n".join([f"[{number}] {describe_source(span)}", *quote(span.header), *quote(span.text)])
         for number, span in enumerate(spans, 1)
     )
 

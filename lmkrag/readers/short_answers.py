@@ -5,12 +5,12 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from lmkrag.index.words.exact import holds
+from lmkrag.index.words.exact import find_keys, holds
 from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.base import PassageScores, RerankPassage
 from lmkrag.reranker.highlights import split_passages
 from lmkrag.reranker.landmark import LandmarkReranker
-from lmkrag.results import ShortAnswer, Span
+from lmkrag.results import Citation, ShortAnswer, Span
 from lmkrag.specs import Sentence
 
 _ASKS_NUMBER = re.compile(
@@ -26,8 +26,6 @@ _TIMES = (
     r"|thursday|friday|saturday|sunday|noon|midnight|dawn|dusk|sunrise|sunset|morning|evening|night|spring|summer|autumn"
     r"|fall|winter|before|after|during|once|when|today|tomorrow|yesterday|century|week|day"
 )
-
-
 _HAS_SHORT_ANSWER = re.compile(
     r"(?!.*\bhow (?!(?:many|much|long|old|far|often|tall|high|deep|wide|thick|large|big|small|fast|heavy|hot|cold|soon"
     r"|late|early)\b))(?!.*\bwhy\b)",
@@ -41,73 +39,67 @@ _ASKS_FOR_SEVERAL = re.compile(
 
 
 class ReadSentence(NamedTuple):
-    """A sentence of a span, read together with the question.
+    """A sentence of a passage, read together with the question.
 
-    ``number`` is that of the span, from 1; ``start`` and ``end`` are characters of the document. ``score`` is what the
-    sentence ranks by, ``answers`` the log-odds that it answers, ``short`` its words that do, if any, and ``strength``
-    the logarithm of their probability.
+    ``start`` and ``end`` are characters of the document. ``score`` is what the sentence ranks by, ``answers`` the
+    log-odds that it answers, ``short`` the characters of its words that do, and ``strength`` the logarithm of their
+    probability.
     """
 
-    number: int
     start: int
     end: int
     score: float
     answers: float
-    short: ShortAnswer | None
+    short: tuple[int, int] = (0, 0)
     strength: float = -20.0
 
 
 def has_short_answer(question: str) -> bool:
-    """Return whether a few words can answer a question: not what asks why, or how something is done."""
-    return _HAS_SHORT_ANSWER.match(question) is not None
+    """Return whether a few words can answer a question: not what asks why, how something is done, or for a list.
+
+    >>> has_short_answer("What is the flag's colour?"), has_short_answer("What are the colours of the flag?")
+    (True, False)
+    """
+    return _HAS_SHORT_ANSWER.match(question) is not None and not _ASKS_FOR_SEVERAL.search(question)
 
 
-def read_spans(question: str, spans: Sequence[Span], reranker: LandmarkReranker) -> list[ReadSentence]:
-    """Read the best passages of spans; return their sentences, best first."""
-    passages = [
-        (max(_similarity(span, sentence) for sentence in passage), number, passage)
-        for number, span in enumerate(spans, 1)
-        for passage in split_passages(span.text)
-    ]
-    passages.sort(key=lambda passage: -passage[0])
-    best = passages[: ANSWERS.passages_read]
+def read_spans(question: str, spans: Sequence[Span], reranker: LandmarkReranker) -> list[list[ReadSentence]]:
+    """Read the best part of each span; return its sentences, best first."""
+    parts = []
+    for span in spans:
+        passages = list(split_passages(span.text))
+        parts.append(max(passages, key=lambda passage: max(_similarity(span, sentence) for sentence in passage)))
     texts = [
-        RerankPassage(spans[number - 1].title, tuple(spans[number - 1].text[one.start : one.end] for one in sentences))
-        for _, number, sentences in best
+        RerankPassage(span.title, tuple(span.text[one.start : one.end] for one in part))
+        for span, part in zip(spans, parts, strict=True)
     ]
-    found: list[ReadSentence] = []
-    for (_, number, sentences), reading in zip(best, reranker.read(question, texts), strict=True):
-        found += _describe(question, number, spans[number - 1], sentences, reading)
-    return sorted(found, key=lambda sentence: -sentence.score)
+    read = []
+    for span, part, scores in zip(spans, parts, reranker.read(question, texts), strict=True):
+        read.append(sorted(_describe(span, part, scores), key=lambda sentence: -sentence.score))
+    return read
 
 
-def read_by_similarity(spans: Sequence[Span]) -> list[ReadSentence]:
-    """Return the sentences that led to spans, best first: for languages that ``landmark-reranker`` does not read."""
-    found = [
-        ReadSentence(number, hit.start, hit.end, hit.dense, 0.0, None)
-        for number, span in enumerate(spans, 1)
-        for hit in span.hits
-    ]
-    return sorted(found, key=lambda sentence: -sentence.score)
+def read_hits(spans: Sequence[Span]) -> list[list[ReadSentence]]:
+    """Return the sentences that led to each span, for languages that ``landmark-reranker`` does not read."""
+    return [[ReadSentence(hit.start, hit.end, hit.score, 0.0) for hit in span.hits] for span in spans]
 
 
-def _describe(
-    question: str, number: int, span: Span, sentences: Sequence[Sentence], reading: PassageScores
-) -> Iterator[ReadSentence]:
-    for passage, sentence in enumerate(sentences):
-        start, end = (span.start + sentence.start + int(offset) for offset in reading.short[passage])
-        text = span.text[start - span.start : end - span.start]
-        short = ShortAnswer(number, text, start, end)
-        certain = reading.strength[passage] >= ANSWERS.min_strength and has_short_answer(question)
+def _describe(span: Span, sentences: Sequence[Sentence], scores: PassageScores) -> Iterator[ReadSentence]:
+    for number, sentence in enumerate(sentences):
+        first, stop = scores.short[number].tolist()
+        start = span.start + sentence.start
         yield ReadSentence(
-            number,
-            span.start + sentence.start,
+            start,
             span.start + sentence.end,
-            _similarity(span, sentence) + ANSWERS.rank * float(reading.rank[passage]),
-            float(reading.answers[passage]),
-            short if certain and 0 < end - start <= ANSWERS.max_short_share * (sentence.end - sentence.start) else None,
-            float(reading.strength[passage]),
+            _similarity(span, sentence) + ANSWERS.rank * float(scores.rank[number]),
+            float(scores.answers[number]),
+            (start + first, start + stop),
+            float(scores.strength[number]),
         )
+
+
+def _cut(span: Span, sentence: ReadSentence) -> str:
+    return span.text[sentence.start - span.start : sentence.end - span.start]
 
 
 def _similarity(span: Span, sentence: Sentence) -> float:
@@ -117,72 +109,59 @@ def _similarity(span: Span, sentence: Sentence) -> float:
     return max(inside, default=ANSWERS.beside_hit * max((hit.score for hit in span.hits), default=0.0))
 
 
-def asks_for_several(question: str) -> bool:
-    """Return whether a question asks for a list.
-
-    >>> asks_for_several("What are the colours of the flag?"), asks_for_several("What is the flag's colour?")
-    (True, False)
-    """
-    return bool(_ASKS_FOR_SEVERAL.search(question))
-
-
-def find_short_answers(
-    question: str, keys: Sequence[str], read: Sequence[ReadSentence], spans: Sequence[Span]
-) -> list[ShortAnswer]:
-    """Return the words that answer, where that is likely enough; of several sentences if the question asks for several.
+def find_short_answer(question: str, read: Sequence[ReadSentence], citation: Citation) -> ShortAnswer | None:
+    """Return the words that answer, where that is likely enough.
 
     Args:
         question: in words.
-        keys: its exact words.
-        read: the sentences that are quoted, best first.
-        spans: that they are of.
+        read: the sentences of the first passage, best first.
+        citation: what is quoted of it.
     """
-    found = [
-        sentence.short
-        for sentence in read
-        if sentence.short is not None
-        and estimate_short(question, keys, sentence, spans[sentence.number - 1]) >= ANSWERS.min_short_confidence
-    ]
-    if asks_for_several(question):
-        return found
-    first = read[0].short if read else None
-    return found[:1] if first is not None and first in found else []
+    sentence, span = read[0], citation.span
+    start, end = sentence.short
+    if not has_short_answer(question) or not citation.start <= start < end <= citation.end:
+        return None
+    if end - start > ANSWERS.max_short_share * (sentence.end - sentence.start):
+        return None
+    if estimate_short(question, sentence, span) < ANSWERS.min_short_confidence:
+        return None
+    return ShortAnswer(citation.number, span.text[start - span.start : end - span.start], start, end)
 
 
-def estimate_short(question: str, keys: Sequence[str], sentence: ReadSentence, span: Span) -> float:
+def estimate_short(question: str, sentence: ReadSentence, span: Span) -> float:
     """Return the probability that the short answer of a sentence is right: see :func:`short_features`."""
-    return logistic(ANSWERS.short_bias, ANSWERS.short_features, short_features(question, keys, sentence, span))
-
-
-def logistic(bias: float, weights: Sequence[float], features: Sequence[float]) -> float:
-    """Return the probability that a logistic regression gives to some features."""
-    logit = bias + sum(weight * value for weight, value in zip(weights, features, strict=True))
+    features = short_features(question, sentence, span)
+    logit = ANSWERS.short_bias + sum(w * value for w, value in zip(ANSWERS.short_features, features, strict=True))
     return 1 / (1 + math.exp(-logit))
 
 
-def short_features(
-    question: str, keys: Sequence[str], sentence: ReadSentence, span: Span
-) -> tuple[float, float, float, float]:
+def short_features(question: str, sentence: ReadSentence, span: Span) -> tuple[float, float, float, float]:
     """Return what speaks for the short answer of a sentence.
 
     The logarithm of its probability, the log-odds that its sentence answers (at most 10), the share of the question's
-    exact words that the sentence, the header of its table or a heading has, and whether it is of the type asked for.
+    exact words that the sentence, the header of its table or a heading has, and whether it is of the type asked for
+    (1), of another (-1), or none is asked for (0).
     """
-    short = sentence.short
-    text = span.text[sentence.start - span.start : sentence.end - span.start]
-    near = "\n".join([text, span.header, *span.headings, span.title])
-    held = sum(holds(near, key) for key in keys) / len(keys) if keys else 1.0
-    typed = short is not None and _fits_type(question, short.text)
-    return max(sentence.strength, -10.0), min(sentence.answers, 10.0), held, float(typed)
+    keys = find_keys(question)
+    near = "\n".join([_cut(span, sentence), span.header, *span.headings, span.title])
+    share = sum(holds(near, key) for key in keys) / len(keys) if keys else 1.0
+    short = span.text[sentence.short[0] - span.start : sentence.short[1] - span.start]
+    return max(sentence.strength, -10.0), min(sentence.answers, 10.0), share, _fit_type(question, short)
 
 
-def _fits_type(question: str, answer: str) -> bool:
-    """Whether an answer is of the type that a question in English asks for; true where it asks for none."""
+def _fit_type(question: str, answer: str) -> float:
+    """Return 1 for an answer of the type that a question in English asks for, -1 for another, 0 if it asks for none.
+
+    A bare number does not tell how much.
+    """
     lowered, answer = question.lower(), answer.lower()
+    is_number = bool(re.fullmatch(r"[\d\s.,]+", answer))
+    if re.search(r"\bhow much\b|\bcosts?\b", lowered):
+        return 0.0 if is_number else 1.0 if re.search(r"\d|" + _NUMERALS, answer) else -1.0
     if _ASKS_NUMBER.search(lowered):
-        return bool(re.search(r"\d|" + _NUMERALS, answer))
+        return 1.0 if re.search(r"\d|" + _NUMERALS, answer) else -1.0
     if _ASKS_TIME.search(lowered):
-        return bool(re.search(rf"\d|{_TIMES}|{_NUMERALS}", answer))
+        return 1.0 if re.search(rf"\d|{_TIMES}|{_NUMERALS}", answer) else -1.0
     if re.search(r"\bwho(?:se|m)?\b", lowered):
-        return not re.fullmatch(r"[\d\s.,%]+", answer)
-    return True
+        return -1.0 if is_number else 1.0
+    return 0.0

@@ -5,7 +5,7 @@ header must share a word with the question.
 """
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lmkrag.index.words.exact import find_exact_words, find_keys, holds
@@ -30,7 +30,7 @@ _ASKED = {
 
 
 class Cell(NamedTuple):
-    """A value of a table that answers a question, and its row."""
+    """A value of a table that answers a question, its row, and the header of the table as it is written."""
 
     short: ShortAnswer
     row: Citation
@@ -38,55 +38,54 @@ class Cell(NamedTuple):
 
 
 class _Row(NamedTuple):
-    """A row: its span's number from 1, where it is in the span, and (column, value, its start) of its cells."""
+    """A row: its span's number from 1, where it is in the span, (column, value, its start) of its cells, its header."""
 
     number: int
     start: int
     end: int
     cells: list[tuple[str, str, int]]
-    header: str
+    header: str = ""
 
 
-def find_cell(question: str, spans: Sequence[Span], numbers: Collection[int] = ()) -> Cell | None:
+def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
     """Return the cell that answers a question, if a single row has its exact words and a single column is asked for.
 
     Args:
         question: in words.
         spans: best first.
-        numbers: of the spans to look in, from 1; of all of them without any.
     """
     if not has_short_answer(question):
         return None
-    numbers = numbers or range(1, len(spans) + 1)
-    rows = [row for number in numbers for row in _read_rows(number, spans[number - 1])]
-    question_words = set(hash_words(" ".join(drop_stop_words(split_words(question)))).tolist())
-    functions = set(hash_words(question).tolist()) - question_words
-    codes = find_exact_words(question)
-    demanded = [key for key in find_keys(question) if key in codes or any(map(str.isdigit, key))]
-    around = [set(hash_words(" ".join([one.title, *one.headings, one.header])).tolist()) for one in spans]
-    best: list[tuple[tuple[int, int], _Row, set[int]]] = []
-    for row in rows:
+    question_words = _hash(question)
+    codes, keys = find_exact_words(question), find_keys(question)
+    demanded = [key for key in keys if key in codes or any(map(str.isdigit, key))]
+    contexts = [" ".join([span.doc_id, span.title, *span.headings, span.header]) for span in spans]
+    around = list(map(_hash, contexts))
+    best: list[tuple[tuple[int, int], _Row, int | None]] = []
+    for row in (row for number, span in enumerate(spans, 1) for row in _read_rows(number, span)):
         if not all(any(holds(value, key) or holds(column, key) for column, value, _ in row.cells) for key in demanded):
             continue
+        near = " ".join([contexts[row.number - 1], *(f"{column} {value}" for column, value, _ in row.cells)])
+        if not all(holds(near, key) for key in keys):
+            continue
         named = {cell for cell, (_, value, _) in enumerate(row.cells) if _is_named(question, value, question_words)}
-        words = {word for cell in named for word in hash_words(row.cells[cell][1]).tolist()}
         if named:
+            words = set().union(*(_hash(row.cells[cell][1]) for cell in named))
             weight = len(words & question_words), len(around[row.number - 1] & question_words)
-            best.append((weight, row, named))
-    if not best:
+            best.append((weight, row, _find_column(question, question_words - words, row, named)))
+    top = max((weight for weight, _, _ in best), default=None)
+    rows = [(row, cell) for weight, row, cell in best if weight == top]
+    if not rows or any(cell is None for _, cell in rows):
         return None
-    top = max(weight for weight, _, _ in best)
-    chosen = [(row, named) for weight, row, named in best if weight == top]
-    found = [
-        (row, cell)
-        for row, named in chosen
-        if (cell := _find_column(question, question_words, functions, row, named)) is not None
-    ]
-    values = {row.cells[cell][1].casefold() for row, cell in found}
-    if len(found) != len(chosen) or len(values) != 1:
+    if len({row.cells[cell or 0][1].casefold() for row, cell in rows}) != 1:
         return None
-    row, cell = found[0]
-    return _to_cell(row, cell, spans[row.number - 1])
+    row, cell = rows[0]
+    return _to_cell(row, cell or 0, spans[row.number - 1])
+
+
+def _hash(text: str) -> set[int]:
+    """The words of a text that are no stop words."""
+    return set(hash_words(" ".join(drop_stop_words(split_words(text)))).tolist())
 
 
 def _is_named(question: str, value: str, question_words: set[int]) -> bool:
@@ -97,38 +96,30 @@ def _is_named(question: str, value: str, question_words: set[int]) -> bool:
     codes = find_exact_words(value)
     if codes or value.strip().isdigit():
         return holds(question, value.strip()) or any(holds(question, code) for code in codes)
-    return set(hash_words(" ".join(words)).tolist()) <= question_words
+    return _hash(value) <= question_words
 
 
-def _find_column(
-    question: str, question_words: set[int], functions: set[int], row: _Row, named: set[int]
-) -> int | None:
+def _find_column(question: str, question_words: set[int], row: _Row, named: set[int]) -> int | None:
     """The one column that a question asks for, beside those whose cells it names.
 
     A header that is a function word (``For`` and ``Against``) is asked for by this word where no other header is.
     """
-    used = {word for cell in named for word in hash_words(row.cells[cell][1]).tolist()}
-    shares: list[tuple[float, int]] = []
-    for cell, (column, value, _) in enumerate(row.cells):
-        words = set(hash_words(" ".join(drop_stop_words(split_words(column)) or split_words(column))).tolist())
-        if cell not in named and value and words:
-            shares.append((len(words & (question_words - used)) / len(words), cell))
-    shares.sort(reverse=True)
-    if shares and shares[0][0] > 0 and (len(shares) == 1 or shares[1][0] < shares[0][0]):
-        return shares[0][1]
-    if shares and shares[0][0] > 0:
-        return None
+    others = [cell for cell, (column, value, _) in enumerate(row.cells) if cell not in named and value and column]
+    shares = {cell: len(words & question_words) / len(words) for cell in others if (words := _hash(row.cells[cell][0]))}
+    top = max(shares.values(), default=0.0)
+    if top > 0:
+        meant = [cell for cell, share in shares.items() if share == top]
+        return meant[0] if len(meant) == 1 else None
+    asked = set(split_words(question))
     lowered = f" {' '.join(question.lower().split())} "
-    named_by_function = [cell for _, cell in shares if set(hash_words(row.cells[cell][0]).tolist()) <= functions]
-    if len(named_by_function) == 1:
-        return named_by_function[0]
-    for phrase, headers in _ASKED.items():
-        if f" {phrase} " in lowered:
-            meant = [cell for _, cell in shares if set(split_words(row.cells[cell][0])) & set(headers)]
-            if len(meant) == 1:
-                return meant[0]
-    others = [cell for _, cell in shares]
-    return others[0] if len(others) == 1 and len(row.cells) == 2 else None
+    headers = {cell: set(split_words(row.cells[cell][0])) for cell in others}
+    meant = [cell for cell in others if cell not in shares and headers[cell] <= asked]
+    for phrase, names in _ASKED.items():
+        if not meant and f" {phrase} " in lowered:
+            meant = [cell for cell in others if headers[cell] & set(names)]
+    if not meant and len(row.cells) == 2:
+        meant = others
+    return meant[0] if len(meant) == 1 else None
 
 
 def _read_rows(number: int, span: Span) -> Iterator[_Row]:
@@ -137,10 +128,10 @@ def _read_rows(number: int, span: Span) -> Iterator[_Row]:
     The first row of a table is its header; in one with tabs, any row without numbers but years, whose columns are those
     to the right.
     """
-    header: list[str] = []
-    line_of_header = ""
-    if is_row(span.header):
-        header, line_of_header = [value for value, _ in split_row(span.header, 0)], span.header
+    header, line_of_header = (
+        [value for value, _ in split_row(span.header, 0)] if is_row(span.header) else [],
+        span.header,
+    )
     for line in _LINE.finditer(span.text):
         text = line[0]
         if is_row(text):
@@ -156,10 +147,10 @@ def _read_rows(number: int, span: Span) -> Iterator[_Row]:
                 named = [(column, value, start) for column, (value, start) in zip(names, cells, strict=True)]
                 yield _Row(number, *line.span(), named, line_of_header)
         elif is_record(text):
-            yield _Row(number, *line.span(), list(read_record(text, line.start())), "")
-            header, line_of_header = [], ""
+            yield _Row(number, *line.span(), list(read_record(text, line.start())))
+            header = []
         elif not is_rule(text):
-            header, line_of_header = [], ""
+            header = []
 
 
 def _to_cell(row: _Row, cell: int, span: Span) -> Cell | None:
@@ -169,6 +160,5 @@ def _to_cell(row: _Row, cell: int, span: Span) -> Cell | None:
     text = span.text[row.start : row.end]
     begin = span.start + row.start + len(text) - len(text.lstrip())
     citation = Citation(row.number, span, text.strip(), begin, begin + len(text.strip()))
-    return Cell(
-        ShortAnswer(row.number, value, span.start + start, span.start + start + len(value)), citation, row.header
-    )
+    short = ShortAnswer(row.number, value, span.start + start, span.start + start + len(value))
+    return Cell(short, citation, row.header.strip(" \r\n"))

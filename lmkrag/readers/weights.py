@@ -1,6 +1,7 @@
 """The numbers that decide what the reader without a language model quotes, and how sure it is, with their units.
 
-They were chosen on training sets; ``benchmarks/confidence.py``, ``refusals.py`` and ``answers.py`` compare others.
+They were chosen on training sets; ``benchmarks/confidence.py``, ``refusals.py`` and ``answers.py`` compare others. The
+scale of the confidence was fitted to questions about files as people have them (``benchmarks/asking.py``).
 """
 
 from dataclasses import dataclass
@@ -11,60 +12,52 @@ class AnswerWeights:
     """The weights of an answer. Probabilities are those that the documents answer the question."""
 
     # Whether there is an answer
-    min_confidence: float = 0.32
-    """The least probability with which an answer is given."""
-    min_nearest_confidence: float = 0.12
-    """The least probability with which the nearest passage is shown instead of an answer."""
-    min_nearest_evidence: float = 0.3
-    """The least evidence with which the nearest passage is shown when no passage has an exact word of the question."""
+    min_confidence: float = 0.16
+    """The least probability with which an answer is not called doubtful."""
+    min_coverage: float = 0.1
+    """The least share of the question's words in a passage with which the closest one is shown for a weak answer."""
     cell_confidence: float = 0.9
     """The probability of a table's value whose row and column the question names."""
-    bias: float = -4.3
+    bias: float = -3.27
     """Constant of the logistic regression of :func:`lmkrag.readers.extractive.confidence_features`."""
-    features: tuple[float, ...] = (5.1, 3.0, 0.08, -2.9, 1.3)
+    features: tuple[float, ...] = (5.65, 0.091, 6.15, -1.16)
     """Its coefficients."""
-    foreign_bias: float = -6.0
+    foreign_bias: float = -5.4
     """The constant for other languages than English."""
-    foreign_features: tuple[float, ...] = (11.0, 3.5, -2.9)
+    foreign_features: tuple[float, ...] = (12.5, 0.0, 0.0, -2.9)
     """The coefficients for other languages than English."""
-    max_log_odds: float = 10.0
-    """Log-odds beyond which a sentence's count no more."""
+    log_odds: tuple[float, float] = (-6.0, 2.0)
+    """Least and greatest log-odds of a sentence that count."""
+    max_lead: float = 0.5
+    """What the first passage scores more than the first that is not shown, at most, as far as it counts."""
     language_passages: int = 3
     """Passages that the language of the documents is detected from."""
     language_chars: int = 1_500
     """Characters of each of them."""
 
-    # Quotations
-    max_whole_passage: int = 600
-    """Characters of the best passage, at most, for it to be quoted whole."""
-    max_quotes: int = 3
-    """Sentences that are quoted, at most."""
-    min_quote_words: int = 4
-    """Words of a quotation, at least: a heading alone answers nothing."""
-    quote_margin: float = 0.04
-    """What a further sentence may score less than the best to be quoted, too."""
-    following_chars: int = 300
-    """Characters of a list, at most, that is quoted with the sentence that announces it."""
-    command: float = 0.05
-    """What a passage with a command gains, in units of scores, when the question asks how something is done."""
+    # What is shown
+    max_passages: int = 3
+    """Passages that are shown, at most."""
+    strong_margin: float = 0.15
+    """What a passage of a strong answer may score less than the first to be shown."""
+    fair_margin: float = 0.4
+    """The same for a fair answer."""
+    max_items: int = 12
+    """Items of a list that is quoted with the sentence that announces it."""
 
     # Reading with the question
-    passages_read: int = 8
-    """Passages that are read with the question, at most."""
     rank: float = 0.03
     """Weight of the re-ranker's ranks beside similarities."""
     beside_hit: float = 0.9
     """Share of the best hit's score that a sentence of a span has which no search scored."""
 
     # Short answers
-    min_short_confidence: float = 0.6
+    min_short_confidence: float = 0.65
     """The least probability of being right with which a short answer is shown."""
     short_bias: float = -1.2
     """Constant of the logistic regression of :func:`lmkrag.readers.short_answers.estimate_short`."""
     short_features: tuple[float, ...] = (0.5, 0.25, 1.0, 1.2)
     """Its coefficients."""
-    min_strength: float = -3.0
-    """The logarithm of the least probability with which words are taken for the answer."""
     max_short_share: float = 0.75
     """Share of their sentence from which on words are the sentence."""
     max_cell_chars: int = 200

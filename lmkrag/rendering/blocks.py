@@ -2,14 +2,15 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import accumulate, groupby
 
-from lmkrag.places import is_record
+from lmkrag.places import TABLES, is_record
 from lmkrag.rendering.lines import Line, add_rules, shape_notes, shape_rst, split_lines
 from lmkrag.rendering.markdown import parse_lines
 from lmkrag.rendering.tree import Node, element, text_node
 from lmkrag.sentences.table_rows import is_header, is_tabbed, read_record, split_row
 
+_BAR = " | "  # between the cells of a row
 _CITED = re.compile(r"\[(\d{1,4})\]")
 
 
@@ -30,6 +31,15 @@ def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> l
     if kind == "markdown":
         return parse_lines(list(add_rules(shape_notes(lines), header)), dialect="markdown")
     nodes: list[Node] = []
+    if kind in TABLES:
+        for shape, group in groupby(lines, key=lambda line: _shape_of_row(line.source)):
+            if shape == "record":
+                nodes += _tabulate(list(group))
+            elif shape == "cells":
+                nodes.append(_tabulate_cells(list(group)))
+            else:
+                nodes += parse_lines(list(group), dialect="plain")
+        return nodes
     for (record, tabbed), group in groupby(lines, key=lambda line: (is_record(line.source), is_tabbed(line.source))):
         if record:
             nodes += _tabulate(list(group))
@@ -40,6 +50,25 @@ def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> l
             nodes += parse_lines(list(add_rules(group, header)), dialect="plain")
         header = ""
     return nodes
+
+
+def _shape_of_row(line: str) -> str:
+    """What a line of a table is: a record, cells without names, or text such as the name of a sheet."""
+    if is_record(line):
+        return "record"
+    return "text" if not line.strip() or line.startswith("# ") else "cells"
+
+
+def _tabulate_cells(lines: Sequence[Line]) -> Node:
+    """The table of rows without names of columns."""
+    rows = []
+    for line in lines:
+        values = line.source.split(_BAR)
+        starts = accumulate((len(value) + len(_BAR) for value in values[:-1]), initial=line.start)
+        rows.append([element("td", text_node(value, start)) for value, start in zip(values, starts, strict=True)])
+    width = max(map(len, rows))
+    body = (element("tr", *row, *(element("td") for _ in range(width - len(row)))) for row in rows)
+    return element("table", element("tbody", *body))
 
 
 def _tabulate(records: Sequence[Line]) -> Iterator[Node]:

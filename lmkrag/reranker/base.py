@@ -13,8 +13,11 @@ DEFAULT_RERANKER = "landmark-reranker"
 MULTILINGUAL_RERANKER = "landmark-reranker-multilingual"
 """Our own for the other languages of ``landmark-multilingual``."""
 
+PASSAGE_RERANKER = "landmark-reranker-l12"
+"""The one that reads passages as they are shown, in English."""
+
 SHIPPED = (DEFAULT_RERANKER, MULTILINGUAL_RERANKER)
-"""The re-rankers in this package."""
+"""The re-rankers of sentences in this package."""
 
 PASSAGE_CHARS = 520
 """Characters of a passage, if its sentences are not longer."""
@@ -90,15 +93,8 @@ class ScoredSentences(NamedTuple):
 
 
 @runtime_checkable
-class ListwiseReranker(Protocol):
+class ListwiseReranker(Reranker, Protocol):
     """A re-ranker that also compares all sentences that were read, those of different passages among them."""
-
-    name: str
-    weight: float
-
-    def score(self, question: str, passages: Sequence[RerankPassage]) -> list[Scores]:
-        """Return how well the sentences of each passage answer a question: see :class:`Reranker`."""
-        ...
 
     def read(self, question: str, passages: Sequence[RerankPassage]) -> list[PassageScores]:
         """Read passages together with a question."""

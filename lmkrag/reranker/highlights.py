@@ -7,7 +7,6 @@ from typing import NamedTuple
 import numpy as np
 
 from lmkrag.reranker.base import PASSAGE_CHARS, RerankPassage
-from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.reranker.loading import load_landmark_reranker
 from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
@@ -33,41 +32,33 @@ class Pruned(NamedTuple):
     kept: tuple[Highlight, ...]
 
 
-def highlight(
-    question: str, text: str, *, title: str = "", reranker: LandmarkReranker | None = None
-) -> list[Highlight]:
+def highlight(question: str, text: str, *, title: str = "") -> list[Highlight]:
     """Return every sentence of a text, in order, with the probability that it answers a question.
 
     Args:
         question: in words.
         text: of any length; it is read piece by piece.
         title: of the document that the text is from, which is read with it.
-        reranker: what reads; our own by default.
 
     >>> text = "Pears ripen in October. Apples are picked in May."
     >>> best = max(highlight("When are apples picked?", text), key=lambda found: found.score)
     >>> text[best.sentence.start : best.sentence.end]
     'Apples are picked in May.'
     """
-    reranker = reranker or load_landmark_reranker()
+    reranker = load_landmark_reranker()
     passages = list(split_passages(text))
-    found: list[Highlight] = []
+    highlights: list[Highlight] = []
     for start in range(0, len(passages), _AT_A_TIME):
         part = passages[start : start + _AT_A_TIME]
-        read = [RerankPassage(title, tuple(text[one.start : one.end] for one in passage)) for passage in part]
+        read = [RerankPassage(title, tuple(text[each.start : each.end] for each in passage)) for passage in part]
         for passage, reading in zip(part, reranker.read(question, read), strict=True):
             probabilities = 1 / (1 + np.exp(-reading.answers.astype(np.float64)))
-            found += map(Highlight, passage, probabilities.tolist())
-    return found
+            highlights += map(Highlight, passage, probabilities.tolist())
+    return highlights
 
 
 def prune(
-    question: str,
-    texts: Sequence[str],
-    *,
-    titles: Sequence[str] = (),
-    threshold: float = THRESHOLD,
-    reranker: LandmarkReranker | None = None,
+    question: str, texts: Sequence[str], *, titles: Sequence[str] = (), threshold: float = THRESHOLD
 ) -> list[Pruned]:
     """Return the texts that answer a question, best first, each cut down to the sentences that do.
 
@@ -78,12 +69,9 @@ def prune(
         texts: such as what another retriever found.
         titles: of the documents that they are from; none without.
         threshold: the least probability that a sentence answers.
-        reranker: what reads; our own by default.
     """
     titles = titles or [""] * len(texts)
-    read = [
-        highlight(question, text, title=title, reranker=reranker) for text, title in zip(texts, titles, strict=True)
-    ]
+    read = [highlight(question, text, title=title) for text, title in zip(texts, titles, strict=True)]
     best = max((found.score for highlights in read for found in highlights), default=0.0)
     pruned = []
     for number, (text, highlights) in enumerate(zip(texts, read, strict=True)):

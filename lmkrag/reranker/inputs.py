@@ -1,6 +1,5 @@
 """From a question and a passage to tokens: ``[CLS] question [SEP] title <LMK> sentence <LMK> sentence <LMK> [SEP]``."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -72,10 +71,6 @@ class PairTokenizer:
             np.array([*owners, -1], np.int64),
             np.array([*offsets, (0, 0)], np.int64),
         )
-
-    def pairs(self, question: str, passages: Sequence[RerankPassage]) -> list[PairTokens]:
-        """Tokenize a question with each of some passages."""
-        return [self.pair(question, passage) for passage in passages]
 
     def _encode(self, text: str, most: int) -> tuple[list[int], list[tuple[int, int]]]:
         encoding = self._tokens.encode(encodable(text[:_LONGEST]), add_special_tokens=False)

@@ -22,11 +22,12 @@ from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.bert import AFTER, BEFORE, bert_inputs, expected_names, fuse_weights, read_weights
 from lmkrag.models.device import choose_ranges, find_precision
-from lmkrag.models.packing import WORDS
+from lmkrag.models.packing import WORDS, unpacked_names
 from lmkrag.models.quantization import check_ranges, quantize
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import (
     DEFAULT_RERANKER,
+    PASSAGE_RERANKER,
     SHIPPED,
     PassageScores,
     RerankPassage,
@@ -117,7 +118,7 @@ class LandmarkReranker:
     def read(self, question: str, passages: Sequence[RerankPassage]) -> list[PassageScores]:
         """Read passages together with a question."""
         readings = [unread_scores(len(passage.sentences)) for passage in passages]
-        pairs = self._tokens.pairs(question, passages)
+        pairs = [self._tokens.pair(question, passage) for passage in passages]
         readable = [number for number, pair in enumerate(pairs) if pair.question and pair.owners.max(initial=-1) >= 0]
         runs = [_inputs(pairs[number]) for number in readable]
         for number, outputs in zip(readable, self._session.run_each(OUTPUTS, runs), strict=True):
@@ -128,25 +129,25 @@ class LandmarkReranker:
         """Return the scores of all that was read for a question: see :class:`lmkrag.reranker.base.ListwiseReranker`."""
         if self._listwise is None:
             return read.rank
-        found: Scores = read.rank + np.float32(SHARE) * self._listwise.score(read)
-        return found
+        scores: Scores = read.rank + np.float32(SHARE) * self._listwise.score(read)
+        return scores
 
-    def _judge(self, pair: PairTokens, found: dict[str, Vectors], reading: PassageScores) -> None:
+    def _judge(self, pair: PairTokens, outputs: dict[str, Vectors], reading: PassageScores) -> None:
         """Fill in what the head says of one passage, if it is finite: see :data:`OUTPUTS`."""
         inside = np.flatnonzero(pair.owners >= 0)
         block = slice(inside[0], inside[-1] + 1)
         starts = np.flatnonzero(np.diff(pair.owners[block], prepend=-1))
         matches = [
-            found[WEIGHTS] @ np.maximum.reduceat(found[TOKEN_SIMILARITY[states]][:, block], starts, axis=1)
+            outputs[WEIGHTS] @ np.maximum.reduceat(outputs[TOKEN_SIMILARITY[states]][:, block], starts, axis=1)
             for states in (AFTER, BEFORE)
         ]
         read = len(starts)
-        logits = found[LOGITS][:read] + np.stack(matches, axis=1) @ self._match.T
+        logits = outputs[LOGITS][:read] + np.stack(matches, axis=1) @ self._match.T
         if not np.isfinite(logits).all():
             return
         reading.rank[:], reading.rank[:read] = logits[:, 0].min(), logits[:, 0]
         reading.answers[:read] = logits[:, 1]
-        _mark(found[ANSWER_BOUNDS][block], starts, pair.offsets[block], reading)
+        _mark(outputs[ANSWER_BOUNDS][block], starts, pair.offsets[block], reading)
 
 
 def find_reranker(name: str | None) -> Path:
@@ -155,7 +156,7 @@ def find_reranker(name: str | None) -> Path:
     Raises:
         UsageError: there is none.
     """
-    if name is None or name in SHIPPED:
+    if name is None or name in (*SHIPPED, PASSAGE_RERANKER):
         return Path(__file__).with_name("weights") / (name or DEFAULT_RERANKER)
     folder = Path(name).expanduser()
     if not (folder / "reranker.json").is_file():
@@ -168,16 +169,17 @@ def read_body(folder: Path, base: Path, layers: int) -> tuple[dict[str, Any], di
 
     Args:
         folder: of the re-ranker.
-        base: of the encoder that it was trained from, whose embeddings of words it shares.
+        base: of the encoder that it was trained from, whose embeddings of words it shares if it has none.
         layers: that it has.
 
     Raises:
         EncoderError: weights are missing.
     """
     config = {**read_config(base), "num_hidden_layers": layers}
-    words = read_weights(base / "model.safetensors", only=WORDS)
-    weights = {**words, **read_weights(folder / "model.safetensors")}
-    if missing := sorted(expected_names(config) - weights.keys()):
+    weights = read_weights(folder / "model.safetensors", rows=True)
+    if WORDS not in unpacked_names(weights):
+        weights |= read_weights(base / "model.safetensors", only=WORDS, rows=True)
+    if missing := sorted(expected_names(config) - unpacked_names(weights)):
         raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({missing[0]} is missing)")
     return config, fuse_weights(weights, layers)
 

@@ -4,7 +4,7 @@
 sentence ranks, how it scored in the search, what stands beside it, and how good the others are (Pang et al., "SetRank",
 arXiv 1912.05891). They differ in the weights that they began with, and their mean says more than one of them
 (Lakshminarayanan et al., arXiv 1612.01474). They are trained on documents that the re-ranker was not trained on, so
-they learn how far ranks can be trusted (``lmkrag/training/listwise_trainer.py``).
+they learn how far ranks can be trusted (``lmkrag/training/reranker_trainer.py``).
 """
 
 import json
@@ -15,7 +15,7 @@ from typing import Any, Self
 import numpy as np
 from safetensors import safe_open
 
-from lmkrag.arrays import Ids, Mask, Scores, Vectors
+from lmkrag.arrays import Ids, Scores, Vectors
 from lmkrag.models.bert import fuse_layers
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import ScoredSentences
@@ -67,7 +67,8 @@ def _columns(read: ScoredSentences) -> Iterator[Scores]:
     yield np.log1p(read.passages)
     yield np.log(np.maximum(read.lengths, 1))
     for offset in _BESIDE:
-        beside, known = _find_beside(read, offset)
+        beside = np.minimum(np.searchsorted(read.sentences, read.sentences + offset), len(read.sentences) - 1)
+        known = (read.sentences[beside] == read.sentences + offset) & (read.documents[beside] == read.documents)
         for values in signals:
             yield np.where(known, values[beside] - values, 0.0)
     near = np.abs(read.sentences[:, None] - read.sentences) <= _AROUND
@@ -83,15 +84,8 @@ def _columns(read: ScoredSentences) -> Iterator[Scores]:
 
 def _log_softmax(values: Scores) -> Scores:
     shifted = values - values.max()
-    found: Scores = shifted - np.log(np.exp(shifted).sum())
-    return found
-
-
-def _find_beside(read: ScoredSentences, offset: int) -> tuple[Ids, Mask]:
-    """The position of the sentence ``offset`` further among those that were read, and whether it was read."""
-    passages = np.minimum(np.searchsorted(read.sentences, read.sentences + offset), len(read.sentences) - 1)
-    known = (read.sentences[passages] == read.sentences + offset) & (read.documents[passages] == read.documents)
-    return passages, known
+    logarithms: Scores = shifted - np.log(np.exp(shifted).sum())
+    return logarithms
 
 
 def _best_of(values: Scores, groups: Ids) -> Scores:
@@ -99,8 +93,8 @@ def _best_of(values: Scores, groups: Ids) -> Scores:
     _, group = np.unique(groups, return_inverse=True)
     best = np.full(group.max() + 1, -np.inf, np.float32)
     np.maximum.at(best, group, values)
-    found: Scores = best[group]
-    return found
+    best_of_each: Scores = best[group]
+    return best_of_each
 
 
 class ListwiseModel:
@@ -125,9 +119,9 @@ class ListwiseModel:
     def score(self, read: ScoredSentences) -> Scores:
         """Return the log-odds that each sentence is evidence, ``[n]``, all of them looked at together."""
         features = normalize_features(describe_sentences(read), self._mean, self._deviation)
-        said = [member.run([LOGITS], {FEATURES: features[None]})[0] for member in self._members]
-        found: Scores = np.mean(said, 0)[:, 0]
-        return found
+        logits = [member.run([LOGITS], {FEATURES: features[None]})[0] for member in self._members]
+        mean: Scores = np.mean(logits, 0)[:, 0]
+        return mean
 
 
 def read_members(folder: Path) -> tuple[dict[str, Any], list[dict[str, Vectors]], Vectors, Vectors]:
@@ -145,10 +139,10 @@ def read_members(folder: Path) -> tuple[dict[str, Any], list[dict[str, Vectors]]
 
 def _fuse_member(config: dict[str, Any], weights: Mapping[str, Vectors], prefix: str) -> dict[str, Vectors]:
     """The weights of one member, whose names begin with ``prefix``."""
-    own = {name.removeprefix(prefix): values for name, values in weights.items() if name.startswith(prefix)}
-    fused = {name: own[name] for name in ("norm.weight", "norm.bias", "input.bias", "output.bias")}
-    fused |= {name: np.ascontiguousarray(own[name].T) for name in ("input.weight", "output.weight")}
-    return fused | fuse_layers(own, config["num_hidden_layers"])
+    member = {name.removeprefix(prefix): values for name, values in weights.items() if name.startswith(prefix)}
+    fused = {name: member[name] for name in ("norm.weight", "norm.bias", "input.bias", "output.bias")}
+    fused |= {name: np.ascontiguousarray(member[name].T) for name in ("input.weight", "output.weight")}
+    return fused | fuse_layers(member, config["num_hidden_layers"])
 
 
 def normalize_features(features: Vectors, mean: Vectors, deviation: Vectors) -> Vectors:

@@ -9,12 +9,13 @@ import numpy as np
 
 from lmkrag.arrays import Scores
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
-from lmkrag.reranker.base import DEFAULT_RERANKER, SHIPPED, Reranker, RerankPassage
+from lmkrag.reranker.base import DEFAULT_RERANKER, PASSAGE_RERANKER, SHIPPED, Reranker, RerankPassage
 
 if TYPE_CHECKING:  # the graph's library takes time to import, and not every search reads
     from sentence_transformers import CrossEncoder
 
     from lmkrag.reranker.landmark import LandmarkReranker
+    from lmkrag.reranker.passages import PassageReranker
 
 
 def load_reranker(reranker: Reranker | str | None = None) -> Reranker:
@@ -41,6 +42,18 @@ def load_landmark_reranker() -> "LandmarkReranker":
     return loaded
 
 
+@lru_cache(maxsize=1)
+def load_passage_reranker() -> "PassageReranker":
+    """Return our re-ranker of passages; it is loaded once.
+
+    Raises:
+        EncoderError: it can't be loaded.
+    """
+    from lmkrag.reranker.passages import PassageReranker
+
+    return PassageReranker.load(PASSAGE_RERANKER)
+
+
 @lru_cache(maxsize=4)
 def _load(name: str) -> Reranker:
     folder = Path(name).expanduser()
@@ -50,8 +63,6 @@ def _load(name: str) -> Reranker:
         return LandmarkReranker.load(name)
     if name.startswith((".", "/", "~")) and not folder.is_dir():
         raise UsageError(f"re-ranker {name!r}: no such folder")
-    from lmkrag.reranker.loading import CrossEncoderReranker
-
     return CrossEncoderReranker.load(name)
 
 

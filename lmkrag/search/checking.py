@@ -16,8 +16,9 @@ from operator import eq
 from typing import Any, Literal, Protocol, Unpack
 
 from lmkrag.errors import DocumentNotFound, UsageError
+from lmkrag.index.words.terms import split_words
 from lmkrag.places import LINED, line_at, number_paragraph
-from lmkrag.readers.citations import STRAIGHT
+from lmkrag.readers.citations import STRAIGHT, find_quotations
 from lmkrag.results import Answer, Span
 from lmkrag.search.outline import outline
 from lmkrag.search.request import SearchOptions
@@ -34,7 +35,6 @@ Source = Answer | Span | Iterable[Span] | Mapping[str, Any] | str
 _ASKED = 300  # characters of a quotation that documents are searched for
 _LOOKED_AT = 5  # documents beside its own that a quotation is looked for in
 _FEWEST_WORDS = 3  # of a quotation in a text
-_QUOTED = re.compile(r"\"([^\"\n]{8,})\"|“([^”]{8,})”|„([^“”]{8,})[“”]|«([^»]{8,})»|^>[ \t]?(.+)$", re.MULTILINE)
 _WORD = re.compile(r"\w+")
 _BUCKET = 4  # words by which places may differ and count as one
 _CANDIDATES = 8  # places that a quotation is compared with word by word
@@ -122,8 +122,7 @@ def read_quotations(source: Source) -> list[Quotation]:
     try:
         return read_quotations(json.loads(source))
     except (ValueError, TypeError):
-        found = (next(filter(None, match.groups())).strip() for match in _QUOTED.finditer(source))
-        return [Quotation(text) for text in found if len(text.split()) >= _FEWEST_WORDS]
+        return [Quotation(text) for text in find_quotations(source) if len(split_words(text)) >= _FEWEST_WORDS]
 
 
 def check_quotation(

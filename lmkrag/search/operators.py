@@ -11,6 +11,7 @@ import numpy as np
 
 from lmkrag.arrays import Mask
 from lmkrag.index.words.exact import add_fiscal_years, find_exact_words, holds
+from lmkrag.index.words.quantities import add_spellings
 from lmkrag.index.words.terms import split_words
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.code_blocks import asks_about_tests, find_identifiers
@@ -74,7 +75,7 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
         identifiers=find_identifiers(unquoted)[:_MOST_PHRASES],
         about_tests=asks_about_tests(text),
     )
-    return (text if excluded else query), operators
+    return add_spellings(text if excluded else query), operators
 
 
 def apply_operators(operators: Operators, candidates: Candidates, read: Callable[[int], str]) -> Candidates:

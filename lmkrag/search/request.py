@@ -5,7 +5,7 @@ option is a field of it and a line of :class:`SearchOptions` or :class:`AskOptio
 """
 
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
 from difflib import get_close_matches
 from inspect import Parameter, signature
@@ -19,7 +19,12 @@ from lmkrag.types import Level, Mode
 
 DEFAULT_TOP_K = 8
 
-_ALIASES = dict.fromkeys(("k", "n", "n_results", "limit", "similarity_top_k"), "top_k") | {"filters": "filter"}
+_SYNONYMS = (
+    ("top_k", "similarity_top_k", "k", "n", "top_n", "n_results", "num_results", "limit"),
+    ("query", "question", "text", "q", "prompt"),
+    ("filter", "filters", "where"),
+)
+"""What an option is called here, by frameworks and by other libraries."""
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -154,9 +159,7 @@ class SearchRequest:
 
     def __new__(cls, **options: Any) -> Self:
         """Refuse options that do not exist, with a hint where another library calls one so."""
-        for name in options.keys() - find_options(options).keys():
-            near = _ALIASES.get(name) or next(iter(get_close_matches(name, [one.name for one in fields(cls)], 1)), "")
-            raise UsageError(f"no option {name!r}" + (f": use {near}" if near else ""))
+        refuse_unknown(options, [declared.name for declared in fields(cls)])
         return object.__new__(cls)
 
     def __post_init__(self) -> None:
@@ -173,6 +176,16 @@ class SearchRequest:
     def token_limit(self) -> int | None:
         """The most tokens that all results together may have."""
         return self.max_tokens or self.context_tokens
+
+
+def refuse_unknown(given: Iterable[str], known: Collection[str]) -> None:
+    """Raise UsageError for the first given option that is not known, with a hint at the known one that it may mean."""
+    for name in given:
+        if name in known:
+            continue
+        synonyms = next((names for names in _SYNONYMS if name in names), ())
+        near = [synonym for synonym in synonyms if synonym in known] or get_close_matches(name, known, 1)
+        raise UsageError(f"no option {name!r}" + (f": use {near[0]}" if near else ""))
 
 
 def option_of(declared: "Field[Any]") -> Option:

@@ -13,7 +13,7 @@ from lmkrag.index.words.terms import merge_variants, query_variants, query_words
 from lmkrag.readers.base import LanguageModelReader, Reader
 from lmkrag.readers.prompt import Layout, build_context, framed_cost
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
-from lmkrag.reranker.loading import load_reranker
+from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import Context, Span
 from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_blocks import rank_code
@@ -22,6 +22,7 @@ from lmkrag.search.growth import Grown
 from lmkrag.search.merging import best_documents, best_sentences, merge_passages, merge_spans
 from lmkrag.search.operators import NO_OPERATORS, Operators, apply_operators, parse_operators
 from lmkrag.search.packing import Cost, fill_budget
+from lmkrag.search.passage_ranking import PassageRanking
 from lmkrag.search.request import DEFAULT_CONTEXT, SearchRequest, check_query
 from lmkrag.search.rerank import Reranking
 from lmkrag.search.results import Results, Views
@@ -101,16 +102,20 @@ class Searcher:
     ) -> list[Span]:
         languages, expression = snapshot.totals.languages, to_expression(request.filter)
         variants = query_variants(text, languages)
+        weights = self._weights
+        if request.level == "passage":
+            weights = replace(weights, keep=weights.passage_keep)
         query = SearchQuery(
             vector,
             merge_variants(variants),
             mode=request.mode,
             phrases=query_words(" ".join(operators.phrases), languages),
             allowed=self._filters.select(snapshot, expression) if expression else None,
-            weights=self._weights,
+            weights=weights,
             variants=variants,
         )
         reranking = self._start_reranking(text, request)
+        ranking = None if reranking is None else self._start_ranking(text, request)
 
         def find(count: int) -> list[Span]:
             return find_spans(
@@ -121,6 +126,7 @@ class Searcher:
                 explain=request.explain,
                 operators=operators,
                 reranking=reranking,
+                ranking=ranking,
             )
 
         if request.token_limit is None:
@@ -137,6 +143,12 @@ class Searcher:
         prose_only = request.rerank is None and self._reranker is None
         load = partial(load_reranker, self._reranker or self._choose_reranker(question))
         return Reranking(question, load, prose_only=prose_only, timeout_ms=timeout_ms, weights=self._weights)
+
+    def _start_ranking(self, question: str, request: SearchRequest) -> PassageRanking | None:
+        if self._reranker is not None or self._choose_reranker(question) != DEFAULT_RERANKER:
+            return None
+        timeout_ms = request.rerank_timeout_ms or self._timeout_ms
+        return PassageRanking(question, load_passage_reranker, timeout_ms=timeout_ms, weights=self._weights)
 
     def _choose_reranker(self, question: str) -> str:
         """Which re-ranker of ours reads the language of a question."""
@@ -163,16 +175,13 @@ class Searcher:
         return retry_expired(score)
 
     def search_for(self, reader: Reader, questions: Sequence[str], request: SearchRequest) -> list[list[Span]]:
-        """Return the spans that a reader gets for each question, within its tokens of context.
+        """Return the spans that a reader gets for each question; a language model as many as fit its context.
 
         Raises:
             UsageError: a question is not a string, or no span fits.
         """
         if not isinstance(reader, LanguageModelReader):
-            # It re-ranks the passages itself, and tells by similarity whether anything answers.
-            rerank = request.rerank or False
-            within = replace(request, context_tokens=request.context_tokens or DEFAULT_CONTEXT, rerank=rerank)
-            return self.search(questions, within, similarity=True)
+            return self.search(questions, request, similarity=True)  # which tells whether anything answers
 
         def count_tokens(text: str) -> int:
             own = reader.count_tokens(text)
@@ -220,6 +229,7 @@ def find_spans(
     explain: bool = False,
     operators: Operators = NO_OPERATORS,
     reranking: Reranking | None = None,
+    ranking: PassageRanking | None = None,
 ) -> list[Span]:
     """Find the best spans, best first; the text of the question is not needed here, nor the encoder.
 
@@ -231,6 +241,7 @@ def find_spans(
         explain: give each span its explanation.
         operators: what is quoted and excluded.
         reranking: re-ranks the best passages; None not to.
+        ranking: ranks passages of prose as they are shown; None not to.
     """
     top_k = query.top_k
     if operators.excluded:
@@ -272,5 +283,8 @@ def find_spans(
     elif level == "span":
         found = merge_spans(results, candidates, score, grown, top_k=query.top_k, per_document=per_document)
     else:
-        found = merge_passages(results, grown, top_k=query.top_k, per_document=per_document, weights=query.weights)
+        count = query.top_k if ranking is None else max(query.top_k, ranking.count)
+        found = merge_passages(results, grown, top_k=count, per_document=per_document, weights=query.weights)
+        if ranking is not None:
+            found = ranking.rank(found)
     return [span for span in found if not operators.excludes(span.text)][:top_k]

@@ -78,7 +78,9 @@ class Weights:
 
     # Growth (2026-11-21)
     keep: float = 0.98
-    """A neighbour joins while the sum of (its score - keep x the hit's score) does not fall."""
+    """A neighbour joins a span while the sum of (its score - keep x the hit's score) does not fall."""
+    passage_keep: float = 0.95
+    """The same for a passage, which a person reads."""
     reach: int = 8
     """Sentences that a hit grows to each side, at most."""
     join: float = 0.97
@@ -89,6 +91,14 @@ class Weights:
     # Re-ranking (2026-11-23)
     reranked: int = 16
     """Passages that are re-ranked, at most."""
+
+    # Passages that are read as they are shown (2026-11-26)
+    ranked: int = 16
+    """Passages that are ranked by reading them, at most."""
+    relevance: tuple[float, float] = (0.25, 4.0)
+    """What reading counts beside the score, both standardised, where a passage has all words of a question or none."""
+    paraphrase: float = 0.5
+    """Share of the question's words, by weight, in one of the best passages, at which reading counts half-way."""
 
     # Passages (2026-11-23)
     paragraph_chars: int = 300

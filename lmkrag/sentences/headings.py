@@ -1,6 +1,7 @@
-"""Find headings that no markup shows: short lines alone, before the text that they head."""
+"""Find headings that no markup shows: lines that the layout sets apart, before the text that they head."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -10,77 +11,170 @@ from lmkrag.specs import BLOCK_KINDS, Sentence
 _LONGEST = 100  # characters of a heading
 _MOST_WORDS = 16
 _DEEPEST = 3  # headings in a row: title, section, subsection; more such lines are a list, a table or a poem
+_MOST_REPEATED = 2  # times that a line heads something; one that does more often is a speaker's name or a page's header
+_FEWEST_CAPITALS = 4
+_SLIDES = ("pptx", "odp")  # kinds whose headings are all marked
+_PAGES = ("pdf",)  # kinds without blank lines, whose headings are marked by their size
 
 _LINE_END = re.compile(r"\r\n|\r|\n")
-_NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
+_NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)(?:[.)]\s|\s(?=[^\W\d_]))")
+_ROMAN = re.compile(r"[IVXLC]{1,7}[.)]\s")
+_CHAPTER = re.compile(
+    r"(?:chapter|part|book|section|article|appendix|annex|schedule|exhibit|act|scene|kapitel|teil|abschnitt|artikel|anhang"
+    r"|anlage|chapitre|partie|livre|titre|annexe|capítulo|parte|sección|artículo|anexo|capitolo|sezione|articolo|allegato"
+    r"|seção|artigo|hoofdstuk|deel|bijlage|avsnitt|del|bilaga|bilag|rozdział|część|kapitola|część|глава|часть|раздел|статья"
+    r"|приложение|розділ|стаття|bölüm|madde|fejezet|luku)\s+(?:\d{1,3}(?:\.\d{1,3})*|[IVXLC]{1,7}|[A-Z])"
+    r"(?:\s*[.:–—-]?\s*$|\s*[.:–—-]\s+|\s+(?=[^\W\d_a-z]))|第[一二三四五六七八九十百千\d]{1,5}[章节節条條編部回]",
+    re.IGNORECASE,
+)
 _CLOSING = r"[\"'”’»)\]]*$"
 _ENDS_SENTENCE = re.compile(r"[.!?…。！？]" + _CLOSING)
 _ENDS = re.compile(r"[.!?…。！？:;,：；，、]" + _CLOSING)
+_GOES_ON = re.compile(r"[:;,：；，、=–—-]" + _CLOSING)
+_EMPHASIS = re.compile(r"(\*{1,3}|_{1,3})(\w.*[\w)?!.])\1", re.DOTALL)
 _OPENS_QUOTE = re.compile(r"[\"'“‘«「]")
+_NO_HEADING = re.compile(  # addresses, columns, code, entries of an index or of contents
+    r"(?i:^copyright\b|^version \d)|©"
+    r"|://|www\.|\S@\S|\S(?: {3,}|\t)\s*\S|[|{}<>=]|\.{3,}|(?:, \d+)+(?: \(.*\))?$|^[^\[]*\]|[^\W\d_]\s+\d+$"
+)
+_CUT = re.compile(  # a line that goes on
+    r"(?:^|\s)(?:a|an|and|as|at|but|by|for|from|in|into|is|of|on|or|that|the|to|with|und|oder|der|die|das|dem|den|für|von"
+    r"|mit|et|ou|de|du|des|la|le|les|à|y|o|e|el|los|las|del|di|il|en|van|het|&)$",
+    re.IGNORECASE,
+)
 
 
 class _Line(NamedTuple):
-    """A sentence: ``body`` is its text without white space around it, nor Markdown's emphasis.
+    """A line: ``body`` is its text without white space around it, nor Markdown's emphasis, which ``bold`` tells of.
 
-    ``single`` if it is on one line; ``line_ends`` are those after it.
+    ``single`` if it is one line, and not a sentence over several; ``gap`` and ``line_ends`` count the line ends before
+    and after it.
     """
 
-    sentence: Sentence
+    sentences: tuple[Sentence, ...]
     body: str
+    bold: bool
     single: bool
+    gap: int
     line_ends: int
 
+    @property
+    def kind(self) -> str:
+        return self.sentences[0].kind
 
-def mark_headings(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[Sentence]:
-    r"""Yield the sentences of one text, those that are headings marked so. No more than four are held.
+    @property
+    def alone(self) -> bool:
+        return self.gap > 1 and self.line_ends > 1
 
-    A heading is a line that says no sentence, or asks a question; what comes before it is complete, and what follows is
-    text. Conservative: a line too many in a list would be found only with the text after it.
+
+def mark_headings(sentences: Iterable[tuple[Sentence, str]], kind: str = "text") -> Iterator[Sentence]:
+    r"""Yield the sentences of one text, those that are headings marked so. Few are held.
+
+    A heading is a line that the layout sets apart: alone between blank lines, in capitals, numbered, or called chapter,
+    part, section or article. What comes before it is complete, and what follows is text. Where headings are marked, as
+    in Markdown and Word, a plain line is none for being alone or numbered: it is a short paragraph or an item. A line
+    too many would be read with all that follows it.
 
     Args:
         sentences: in order, each with its text and the white space after it.
+        kind: of the document.
 
-    >>> texts = ["HONEY\n", "Bees make it.\n", "Does it keep?\n\n", "For years."]
+    >>> texts = ["HONEY\n", "Bees make it.\n\n", "How long it keeps\n\n", "For years."]
     >>> [s.kind for s in mark_headings((Sentence(0, 0), text) for text in texts)]
     ['heading', 'text', 'heading', 'text']
     """
-    lines: list[_Line] = []  # that may be headings of what comes next
+    held: list[_Line] = []  # that may be headings of what comes next
+    marked = kind in _PAGES
+    repeated: Counter[str] = Counter()
     complete = True  # is what comes before them?
-    for line in (_read(sentence, text) for sentence, text in sentences):
-        if _may_head(line):
-            lines.append(line)
-            if len(lines) > _DEEPEST:
+    for line in _lines(sentences):
+        marked = marked or line.kind == "heading"
+        if kind not in _SLIDES and _may_head(line, marked=marked):
+            held.append(line)
+            if len(held) > _DEEPEST:
                 complete = False
-                yield lines.pop(0).sentence
+                yield from held.pop(0).sentences
             continue
-        head = complete and lines and _heads(lines, line)
-        yield from (replace(above.sentence, kind="heading") if head else above.sentence for above in lines)
-        lines = []
-        yield line.sentence
+        head = complete and held and _heads(held, line)
+        for above in held:
+            repeated[above.body] += 1 if head else 0
+            if head and repeated[above.body] <= _MOST_REPEATED:
+                yield replace(above.sentences[0], end=above.sentences[-1].end, kind="heading")
+            else:
+                yield from above.sentences
+        held = []
+        yield from line.sentences
         complete = _is_complete(line)
-    yield from (line.sentence for line in lines)
+    for line in held:
+        yield from line.sentences
 
 
-def _read(sentence: Sentence, text: str) -> _Line:
-    stripped = text.strip()
-    line_ends = len(_LINE_END.findall(text, len(text.rstrip())))
-    return _Line(sentence, stripped.strip("*_").strip(), _LINE_END.search(stripped) is None, line_ends)
+def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
+    """The lines of a text: the sentences of a short line that calls itself a chapter together, others each alone."""
+    gap = _DEEPEST  # the beginning sets apart as blank lines do
+    parts: list[tuple[Sentence, str]] = []
+    for sentence, text in sentences:
+        parts.append((sentence, text))
+        line = "".join(part for _, part in parts)
+        ends = len(_LINE_END.findall(line, len(line.rstrip())))
+        if not ends and gap and len(line) <= _LONGEST and _CHAPTER.match(line.lstrip()):
+            continue  # "Chapter 1. " goes on
+        whole = len(parts) > 1 and _LINE_END.search(line.strip()) is None and len(line.strip()) <= _LONGEST
+        for group in [parts] if whole else [[part] for part in parts]:
+            body = "".join(part for _, part in group)
+            stripped = body.strip()
+            emphasis = _EMPHASIS.fullmatch(stripped)
+            bare = emphasis[2] if emphasis else stripped
+            line_ends = len(_LINE_END.findall(body, len(body.rstrip())))
+            single = _LINE_END.search(stripped) is None
+            yield _Line(tuple(one for one, _ in group), bare, emphasis is not None, single, gap, line_ends)
+            gap = line_ends
+        parts = []
+    for sentence, text in parts:
+        yield _Line((sentence,), text.strip(), False, True, gap, 0)
+        gap = 0
 
 
-def _may_head(line: _Line) -> bool:
-    """Whether a sentence could be a heading, whatever stands around it."""
-    kind, body = line.sentence.kind, line.body
-    if kind not in ("text", "item") or not line.single or not line.line_ends:
+def _may_head(line: _Line, *, marked: bool) -> bool:
+    """Whether a line could be a heading, whatever stands around it.
+
+    Args:
+        line: of the text.
+        marked: are headings marked in it?
+    """
+    kind, body = line.kind, line.body
+    if kind not in ("text", "item", "turn") or not line.single or not line.line_ends or not line.gap:
         return False
     if not 0 < len(body) <= _LONGEST or len(body.split()) > _MOST_WORDS:
         return False
-    asks = body.endswith(("?", "？")) and not _OPENS_QUOTE.match(body)  # else someone speaks
-    if _ENDS.search(body) and not asks:
-        return False
-    if kind == "item" and not _NUMBER.match(body):
-        return False
     letters = sum(map(str.isalpha, body))
-    return body[0].isalnum() and not body[0].islower() and 2 * letters >= len(body.replace(" ", ""))
+    if not body[0].isalnum() or body[0].islower() or 2 * letters < len(body.replace(" ", "")):
+        return False
+    chapter = _CHAPTER.match(body)
+    if _CUT.search(body) or _GOES_ON.search(body) or _NO_HEADING.search(body, chapter.end() if chapter else 0):
+        return False
+    if chapter:
+        return not _ENDS_SENTENCE.search(body) or (line.alone and _is_title(body[chapter.end() :]))
+    asks = body.endswith(("?", "？")) and not _OPENS_QUOTE.match(body)  # else someone speaks
+    if body.isupper() and letters >= _FEWEST_CAPITALS and kind != "turn":
+        ends = _ENDS_SENTENCE.search(body) is not None
+        return (kind == "text" or _NUMBER.match(body) is not None) and (not ends or (line.alone and line.gap > 2))
+    if kind == "turn" or (_ENDS.search(body) and not asks):
+        return False
+    if line.bold and line.alone:
+        return True
+    if marked:
+        return False
+    numbered = _NUMBER.match(body) or _ROMAN.match(body)
+    if numbered and not asks:
+        return True
+    return kind == "text" and line.gap > 1 and (not asks or (line.alone and line.gap > 2))
+
+
+def _is_title(words: str) -> bool:
+    """Whether most words begin with a capital, as they do in titles that end with a full stop."""
+    long = [word for word in words.split() if len(word) > 3]
+    return 2 * sum(word[0].isupper() for word in long) > len(long) or not long
 
 
 def _heads(lines: list[_Line], following: _Line) -> bool:
@@ -89,12 +183,20 @@ def _heads(lines: list[_Line], following: _Line) -> bool:
     next_number = _NUMBER.match(following.body)
     if len(numbers) > 1 or (numbers and next_number and numbers[0].count(".") == next_number.group(1).count(".")):
         return False  # a numbered list
-    kind, body = following.sentence.kind, following.body
+    kind, body = following.kind, following.body
+    last = lines[-1]
+    plain = not (numbers or last.bold or last.body.isupper() or _ROMAN.match(last.body) or _CHAPTER.match(last.body))
+    if plain and last.line_ends < 2 and kind not in ("item", "row"):
+        return False
+    if last.body.isupper() and last.line_ends == 1 and body.split("\n")[0].isupper():
+        return False  # a warning in capitals
+    if kind == "text" and (body[:1].islower() or (plain and _OPENS_QUOTE.match(body))):
+        return False
     return kind != "heading" and (kind != "text" or len(body) > _LONGEST or bool(_ENDS.search(body)))
 
 
 def _is_complete(line: _Line) -> bool:
     """Whether nothing of a sentence can be on the next line."""
-    if line.sentence.kind in BLOCK_KINDS or line.line_ends > 1:
+    if line.kind in BLOCK_KINDS or line.line_ends > 1:
         return True
     return line.line_ends == 1 and _ENDS_SENTENCE.search(line.body) is not None

@@ -7,10 +7,10 @@ tables are read with.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import chain, islice, pairwise
-from typing import Literal
+from typing import TYPE_CHECKING
 
 from lmkrag.sentences.code_lines import add_definitions
 from lmkrag.sentences.headings import mark_headings
@@ -18,7 +18,8 @@ from lmkrag.sentences.structure import is_navigation
 from lmkrag.sentences.table_rows import add_contexts
 from lmkrag.specs import BLOCK_KINDS, BYTE_ORDER_MARK, Sentence, SentenceKind, Text
 
-Splitter = Literal["punkt", "punkt_tab"]
+if TYPE_CHECKING:
+    from nltk.tokenize.punkt import PunktSentenceTokenizer
 
 RECORDS = frozenset({"csv", "json", "ods", "xlsx", "subtitles"})
 """Kinds of documents whose lines are records."""
@@ -32,6 +33,10 @@ _LONGEST_BLOCK = 200_000  # a log of a gigabyte has no blank line
 _CODE_GROUP, _SAMPLE_GROUP = 700, 400  # characters that share a landmark, of source code and of code in a text
 _HARD_WRAP = 120  # lines longer than this are whole paragraphs, not wrapped ones
 
+_ABBREVIATIONS = """dr mr mrs ms prof st jr sr rev gen col capt lt sgt hon gov sen rep pres e.g i.e etc al cf vs viz ca
+approx resp fig figs eq eqs sec ch vol pp p ed eds inc ltd co corp dept univ u.s u.k u.n d.c a.m p.m ph.d jan feb mar
+apr jun jul aug sep sept oct nov dec""".split()
+
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
 _HEADING = re.compile(  # of Markdown, of AsciiDoc and wikis, of LaTeX
@@ -41,6 +46,7 @@ _UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\
 _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S", re.IGNORECASE
 )
+_LEADER = re.compile(r"\s*\w.*?\s?(?:(?:\s[-–.·]){5,}|[.·_]{5,}|…{2,})\s*\S")  # Tar - - - - - 4 barrels
 _ROW = re.compile(
     r"\s*\|.*\||[^\t\n]+\t[^\t\n]*\t|\t[^\t\n]+\t[^\t\n]|\s*\+[-=+]{3,}\+\s*$"
     r"|[^&\n]+&[^\n]*\\\\\s*$"  # of LaTeX
@@ -61,8 +67,9 @@ _FRONT_MATTER_END, _PREAMBLE_END = re.compile(r"\s?---\s*$|\.\.\.\s*$"), re.comp
 _KEY = re.compile(r"[\w-]+:(?:\s|$)")
 _FRONT_MATTER_LINES = 500
 _NOTHING_TO_SAY = re.compile(r"\W*((\d{1,3}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W*)?$")
-# Not ends: "no." before a figure is an abbreviation, a quotation goes on after its own question mark, "![" is an image.
-_NOT_ENDS = re.compile(r"\b[Nn]os?\.\s+(?=\d)|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)")
+# Not ends: dots of a leader; "no." before a figure is an abbreviation, a quotation goes on after its own question mark,
+# "![" is an image.
+_NOT_ENDS = re.compile(r"(?:\.[ \t]+)(?=\.)|(?<=\. )\.[ \t]+|\b[Nn]os?\.\s+(?=\d)|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)")
 _PROSE_CHARS, _PROSE_SENTENCES = 300, 3  # of the line of a record, at least
 _PROSE_END = re.compile(r"\w[.!?؟।][\"'”’)]*(?:\s|$)|[。！？]")
 _BREAKS = tuple(
@@ -81,16 +88,12 @@ Part = tuple[int, str, SentenceKind]
 """Where a piece of the text starts, and the piece."""
 
 
-def split_sentences(
-    text: str, *, kind: str = "text", splitter: Splitter = "punkt", language: str = "english"
-) -> list[Sentence]:
+def split_sentences(text: str, *, kind: str = "text") -> list[Sentence]:
     r"""Split ``text`` into sentences that tile it.
 
     Args:
         text: any text; may be empty.
         kind: ``"code"`` groups lines instead of looking for sentences; of the kinds in ``RECORDS`` each line is one.
-        splitter: ``"punkt"`` with the abbreviations that ship here, or ``"punkt_tab"`` for NLTK's downloaded data.
-        language: the language of ``punkt_tab`` by its English name; ``"punkt"`` does not need it.
 
     Returns:
         Sentences in order; the first starts at 0, each starts where the one before it ends, the last ends at
@@ -100,22 +103,18 @@ def split_sentences(
     >>> [text[s.start : s.end] for s in split_sentences(text)]
     ['# Leave\n', 'Dr. Hale approves it. ', 'Ask early!']
     """
-    return list(iter_sentences(text, kind=kind, splitter=splitter, language=language))
+    return list(iter_sentences(text, kind=kind))
 
 
-def iter_sentences(
-    text: Text, *, kind: str = "text", splitter: Splitter = "punkt", language: str = "english"
-) -> Iterator[Sentence]:
+def iter_sentences(text: Text, *, kind: str = "text") -> Iterator[Sentence]:
     """Like :func:`split_sentences`, one at a time: what is held in memory does not grow with the text."""
-    # Code has no sentences to look for, and NLTK takes half a second to import.
-    find_ends = _sentence_ends(splitter, language) if kind != "code" else lambda _: []
     if kind == "code":
         blocks = _code_blocks(0, _lines(text), _CODE_GROUP)
     else:
         blocks = _record_blocks(_lines(text)) if kind in RECORDS else _blocks(_lines(text))
-    sentences = _join_blanks(_cut_long(_split_blocks(blocks, find_ends)))
+    sentences = _join_blanks(_cut_long(_split_blocks(blocks)))
     lined = kind == "code" or kind in RECORDS
-    found = (sentence for sentence, _ in sentences) if lined else mark_headings(sentences)
+    found = (sentence for sentence, _ in sentences) if lined else mark_headings(sentences, kind)
     return with_contexts(text, found, kind)
 
 
@@ -172,14 +171,14 @@ def _lines(text: Text) -> Iterator[str]:
         held = held[done:]
 
 
-def _split_blocks(blocks: Iterable[Part], find_ends: Callable[[str], list[int]]) -> Iterator[Part]:
+def _split_blocks(blocks: Iterable[Part]) -> Iterator[Part]:
     for start, block, kind in blocks:
         if kind in BLOCK_KINDS:
             yield start, block, kind
             continue
         for first, end in _pieces(block, 0, len(block), _PROSE_BLOCK):
             previous = first
-            for stop in (*find_ends(block[first:end]), end - first):
+            for stop in (*_find_ends(block[first:end]), end - first):
                 stop += first
                 # "1." or "—" alone says nothing: it stays with what follows it
                 if stop <= previous or (stop < end and _NOTHING_TO_SAY.match(block, previous, stop)):
@@ -277,9 +276,9 @@ def _split_front_matter(lines: Iterator[str]) -> tuple[list[str], Iterator[str]]
 
 def _underlines(line: str, title: str) -> bool:
     """Whether a line makes a heading of the one before it."""
-    found = _UNDERLINE.match(line)
+    rule = _UNDERLINE.match(line)
     # "~~~~" may open code: under a title it is as long, as reStructuredText has it
-    return found is not None and (found[1][0] not in "~`" or len(found[1]) >= len(title.strip()))
+    return rule is not None and (rule[1][0] not in "~`" or len(rule[1]) >= len(title.strip()))
 
 
 def _line_kind(line: str, blank: bool, block: list[str]) -> SentenceKind:
@@ -289,7 +288,7 @@ def _line_kind(line: str, blank: bool, block: list[str]) -> SentenceKind:
         return "heading"
     if _ROW.match(line):
         return "row"
-    if _ITEM.match(line) or is_navigation(line):
+    if _ITEM.match(line) or _LEADER.match(line) or is_navigation(line):
         return "item"
     if _TURN.match(line) and (blank or not block or _ENDS_SENTENCE.search(block[-1])):
         return "turn"
@@ -344,20 +343,25 @@ def _code_blocks(start: int, lines: Iterable[str], most: int = _SAMPLE_GROUP) ->
 
 
 @cache
-def _sentence_ends(splitter: Splitter, language: str) -> Callable[[str], list[int]]:
-    from lmkrag.sentences.punkt import load_punkt
+def _load_punkt() -> "PunktSentenceTokenizer":
+    """NLTK's Punkt with abbreviations set by hand.
 
-    tokenizer = load_punkt(splitter, language)
+    Kiss and Strunk, "Unsupervised Multilingual Sentence Boundary Detection" (Computational Linguistics 32(4), 2006).
+    """
+    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer  # takes half a second
 
-    def find_ends(text: str) -> list[int]:
-        starts = {start for start, _ in tokenizer.span_tokenize(text)}
-        starts -= {match.end() for match in _NOT_ENDS.finditer(text)}
-        if not text.isascii():
-            starts.update(match.end() for match in _FULL_STOP.finditer(text))
-            start = 0
-            for match in _THAI_LAO_SPACE.finditer(text):
-                if match.start() - start >= _THAI_LAO_SENTENCE:
-                    starts.add(start := match.end())
-        return sorted(starts - {0})
+    parameters = PunktParameters()
+    parameters.abbrev_types = set(_ABBREVIATIONS)
+    return PunktSentenceTokenizer(parameters)
 
-    return find_ends
+
+def _find_ends(text: str) -> list[int]:
+    starts = {start for start, _ in _load_punkt().span_tokenize(text)}
+    starts -= {match.end() for match in _NOT_ENDS.finditer(text)}
+    if not text.isascii():
+        starts.update(match.end() for match in _FULL_STOP.finditer(text))
+        start = 0
+        for match in _THAI_LAO_SPACE.finditer(text):
+            if match.start() - start >= _THAI_LAO_SENTENCE:
+                starts.add(start := match.end())
+    return sorted(starts - {0})

@@ -105,7 +105,7 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
         line = text[sentence.start : sentence.end]
         values = [value for value, _ in split_row(line, 0) if value]
         tabbed, rule = is_tabbed(line), is_rule(line)
-        begins = since_row > _LABELS or (ended and not tabbed)
+        begins, apart = since_row > _LABELS or (ended and not tabbed), since_row > _LABELS or ended
         ended = _BLANK_LINE.search(line) is not None
         unnamed = unnamed or begins
         names = not rule and (is_header(values) if tabbed else unnamed)
@@ -114,7 +114,7 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
             caption, columns, label = " ".join(_read_caption(text, above)), "", ""
         elif above:
             label = " ".join(_read_caption(text, above))
-        yield from _mark_captions(text, above) if begins and tabbed else above
+        yield from _mark_captions(text, above) if apart and begins and tabbed else above
         above, since_row = [], 0
         if names:
             columns, unnamed = " ".join(values)[:_LONGEST_COLUMNS], False
@@ -153,4 +153,5 @@ def _is_caption(text: Text, sentence: Sentence) -> bool:
     lines = text[sentence.start : sentence.end].split("\n")
     lines = [line.strip() for line in lines if line.strip()]
     short = 0 < len(lines) <= _CAPTIONS + 1 and all(len(line) <= _LONGEST_CAPTION for line in lines)
+    short = short and any(map(str.isalpha, lines[-1]))
     return sentence.kind == "text" and short and not _ENDS.search(lines[-1])

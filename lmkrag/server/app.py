@@ -47,10 +47,9 @@ def create_app(settings: ServerSettings) -> ASGIApp:
     """
     workers = Workers(settings.limits)
 
-    def open_directory(name: str) -> Engine:
-        return Engine.open(settings.indexes[name], **settings.reranking)
-
-    indexes = ServedIndexes(settings.indexes, workers, open_directory)
+    indexes = ServedIndexes(
+        settings.indexes, workers, lambda name: Engine.open(settings.indexes[name], **settings.reranking)
+    )
     service = Service(
         settings=settings,
         reader=settings.reader or ExtractiveReader(),
@@ -134,27 +133,18 @@ def _close(service: Service) -> None:
 def _serve_page(app: FastAPI) -> None:
     folder = files("lmkrag.server") / "static"
 
-    @app.get("/", include_in_schema=False)
-    async def page() -> Response:
-        return FileResponse(str(folder / "index.html"), media_type="text/html; charset=utf-8")
-
-    @app.get("/docs", include_in_schema=False)
-    async def docs() -> Response:
-        return FileResponse(str(folder / "docs.html"), media_type="text/html; charset=utf-8")
-
-    @app.get("/favicon.ico", include_in_schema=False)
-    async def icon() -> Response:
-        return FileResponse(str(folder / "icon.svg"), media_type="image/svg+xml")
-
-    def serve_file(name: str, kind: str) -> None:
-        @app.get(f"/static/{name}", include_in_schema=False)
+    def serve_file(route: str, name: str, kind: str, headers: dict[str, str] | None = None) -> None:
+        @app.get(route, include_in_schema=False)
         async def static() -> Response:
-            headers = {"Cache-Control": "no-cache"}
-            return FileResponse(str(folder / name), media_type=f"{kind}; charset=utf-8", headers=headers)
+            return FileResponse(str(folder / name), media_type=kind, headers=headers)
 
+    serve_file("/", "index.html", "text/html; charset=utf-8")
+    serve_file("/docs", "docs.html", "text/html; charset=utf-8")
+    serve_file("/favicon.ico", "icon.svg", "image/svg+xml")
     for path in sorted(Path(str(folder)).rglob("*")):
         if path.suffix in _STATIC:
-            serve_file(path.relative_to(str(folder)).as_posix(), _STATIC[path.suffix])
+            name, kind = path.relative_to(str(folder)).as_posix(), f"{_STATIC[path.suffix]}; charset=utf-8"
+            serve_file(f"/static/{name}", name, kind, {"Cache-Control": "no-cache"})
 
 
 class _Paths:

@@ -8,14 +8,11 @@ from sse_starlette import EventSourceResponse
 
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError
-from lmkrag.readers.base import AsyncAnswerStream, Exchange, LanguageModelReader, Reader
-from lmkrag.readers.extractive import ExtractiveReader, is_greeting
-from lmkrag.results import Answer, Citation, Span, weigh_evidence
-from lmkrag.search.filters import quote
+from lmkrag.readers.base import AsyncAnswerStream, Exchange, Reader
+from lmkrag.results import Answer, Span
 from lmkrag.search.request import SearchRequest
 from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.indexes import ServedIndex
-from lmkrag.server.schemas import PriorCitation
 
 GRACE = 25.0
 """Seconds that streams may take to end when the server stops."""
@@ -39,57 +36,20 @@ async def find_evidence(
     options: dict[str, Any],
     *,
     history: Sequence[Exchange] = (),
-    citations: Sequence[PriorCitation] = (),
 ) -> Evidence:
-    """Search for a question, with the same options for a follow-up.
-
-    A language model rewrites a follow-up into a question that stands alone. Without one, or with a small one, a single
-    search looks for all that it may ask. Without the ``citations`` of the answer before, that answer is made again.
+    """Search for a question; a follow-up is made one that stands alone, and searched with the same options.
 
     Raises:
         Problem: the search or the reader failed, or the server is busy.
     """
-    from lmkrag.conversation import list_readings
+    from lmkrag.conversation import make_standalone
 
     def search(engine: Engine) -> Evidence:
-        readings, reading = [question], reader
-        model = reader if isinstance(reader, LanguageModelReader) else None
-        if history and not is_greeting(question):
-            if model is not None and model.prompts.layout == "fenced":
-                readings = [model.rewrite(history, question)]
-            else:
-                before = history[-1][0]
-                quoted = [_to_citation(cited.doc_id, cited.start) for cited in citations]
-                quoted = quoted or _quote_again(engine, before, options)
-                title = _find_title(engine, quoted[0].span.doc_id, options.get("filter")) if quoted else None
-                readings = [question] if title is None else list_readings(before, title, question)
-                reading = model or ExtractiveReader(quoted=quoted)
-        spans = engine.searcher.search_for(reading, readings, SearchRequest(**options))
-        best = max(range(len(readings)), key=lambda number: weigh_evidence(spans[number]))
-        return Evidence(readings[best], reading, spans[best])
+        standalone = make_standalone(reader, history, question)
+        (spans,) = engine.searcher.search_for(reader, [standalone], SearchRequest(**options))
+        return Evidence(standalone, reader, spans)
 
     return await index.run(search)
-
-
-def _to_citation(doc_id: str, start: int) -> Citation:
-    return Citation(1, Span(doc_id, "", start, start, "", 0.0), "", start, start)
-
-
-def _quote_again(engine: Engine, question: str, options: dict[str, Any]) -> list[Citation]:
-    """Answer the question before once more, to know what was quoted."""
-    if is_greeting(question):
-        return []
-    before = engine.ask(question, **options)
-    if before.found and not before.citations:
-        return [_to_citation(span.doc_id, span.start) for span in before.spans[:1]]
-    return list(before.citations)
-
-
-def _find_title(engine: Engine, doc_id: str, filter: str | None) -> str | None:
-    """Return the title of a document; None where the filter keeps it out or it is gone."""
-    only = f"doc_id={quote(doc_id)}"
-    documents = engine.documents(filter=f"({filter}) and {only}" if filter else only)
-    return documents[0].title if documents else None
 
 
 async def answer(index: ServedIndex, evidence: Evidence) -> Answer:

@@ -75,10 +75,11 @@ class Guard:
         headers = Headers(scope=scope)
         try:
             self._check(scope, headers)
-            limit = self._body_limit(scope)
+            limits, is_put = self._settings.limits, scope["method"] == "PUT" and _UPLOAD.fullmatch(scope["path"])
+            limit = limits.upload if is_put and self._settings.writable else limits.body
             if int(headers.get("content-length") or 0) > limit:
                 raise _too_large(limit)
-            body = _LimitedBody(receive, limit, self._settings.limits)
+            body = _LimitedBody(receive, limit, limits)
             try:
                 with self._admit(scope["path"]):
                     await self._app(scope, body, send)
@@ -109,7 +110,11 @@ class Guard:
         if not self._is_allowed(host):
             raise Problem(421, "host", "Unknown host", f"host {host!r} is not allowed: see --allow-host")
         origin = headers.get("origin")
-        if origin is not None and _netloc(origin) != headers["host"].lower():
+        try:
+            same_origin = origin is None or urlsplit(origin).netloc.lower() == headers["host"].lower()
+        except ValueError:  # no URL
+            same_origin = False
+        if not same_origin:
             raise Problem(403, "origin", "Foreign origin", f"pages of {origin!r} may not use this server")
         if headers.get("sec-fetch-site", "same-origin") == "cross-site" and scope["path"] != "/":
             raise Problem(403, "origin", "Foreign origin", "pages of other sites may not use this server")
@@ -133,11 +138,6 @@ class Guard:
         except ValueError:
             return False
         return True
-
-    def _body_limit(self, scope: Scope) -> int:
-        limits = self._settings.limits
-        uploads = self._settings.writable and scope["method"] == "PUT" and _UPLOAD.fullmatch(scope["path"])
-        return limits.upload if uploads else limits.body
 
     # Who asks
 
@@ -166,14 +166,6 @@ class Guard:
 
 def _is_public(path: str) -> bool:
     return path in _PUBLIC or path.startswith("/static/")
-
-
-def _netloc(origin: str) -> str:
-    """The host and port of an origin; nothing where it is no URL."""
-    try:
-        return urlsplit(origin).netloc.lower()
-    except ValueError:
-        return ""
 
 
 def _equal(value: str, other: str) -> bool:

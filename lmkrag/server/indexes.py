@@ -43,7 +43,7 @@ class Workers:
         loop = asyncio.get_running_loop()
         future = self._threads.submit(call)
         # a call that has begun can't be stopped: it counts until it ends, whoever waits for it
-        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._finished))
+        future.add_done_callback(lambda _: loop.call_soon_threadsafe(self._count_finished))
         try:
             async with asyncio.timeout(self._limits.seconds):
                 return await asyncio.shield(asyncio.wrap_future(future))
@@ -53,7 +53,7 @@ class Workers:
         finally:
             future.cancel()  # nobody waits any more: if it has not begun, it never will
 
-    def _finished(self) -> None:
+    def _count_finished(self) -> None:
         self._pending -= 1
 
     def close(self) -> None:
@@ -65,7 +65,7 @@ _logger = logging.getLogger(__name__)
 
 
 class ServedIndex:
-    """One index and the name it is served under. State: the open engine."""
+    """One index and the name it is served under. State: ``engine``, which is open."""
 
     def __init__(self, name: str, path: Path, workers: Workers, open_engine: Callable[[str], Engine]) -> None:
         """Open the index, with what opens one by its name.
@@ -77,12 +77,7 @@ class ServedIndex:
         self._workers = workers
         self._guard = threading.Lock()
         self._open = partial(open_engine, name)
-        self._engine = self._open()
-
-    @property
-    def engine(self) -> Engine:
-        """The open engine."""
-        return self._engine
+        self.engine = self._open()
 
     async def run(self, call: Callable[[Engine], Result]) -> Result:
         """Run a call on a thread and return its result.
@@ -98,7 +93,7 @@ class ServedIndex:
         Raises:
             Problem: it failed.
         """
-        engine = self._engine
+        engine = self.engine
         try:
             try:
                 return retry_expired(lambda: call(engine))
@@ -113,25 +108,22 @@ class ServedIndex:
 
     def _open_again(self, old: Engine) -> Engine:
         with self._guard:
-            if self._engine is old:  # else another thread was sooner
+            if self.engine is old:  # else another thread was sooner
                 _logger.warning("%s: another index is in its place; opening that", self.name)
-                self._engine = self._open()
+                self.engine = self._open()
                 old.close()
-            return self._engine
+            return self.engine
 
     def close(self) -> None:
         """Close the engine."""
-        self._engine.close()
+        self.engine.close()
 
 
 class ServedIndexes:
     """All indexes of a server, by name."""
 
     def __init__(
-        self,
-        paths: Mapping[str, Path],
-        workers: Workers,
-        open_engine: Callable[[str], Engine] | None = None,
+        self, paths: Mapping[str, Path], workers: Workers, open_engine: Callable[[str], Engine] | None = None
     ) -> None:
         """Open them.
 

@@ -16,28 +16,17 @@ from pydantic import Field
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers.base import Reader
-from lmkrag.readers.extractive import match_keys
+from lmkrag.readers.extractive import find_missing
 from lmkrag.results import Span
 from lmkrag.search.filters import explain_filter
 from lmkrag.search.outline import outline
-from lmkrag.search.request import DEFAULT_CONTEXT, SearchOptions, find_options, option_of, to_pydantic
+from lmkrag.search.request import DEFAULT_CONTEXT, SearchOptions, find_options, option_of, refuse_unknown, to_pydantic
 from lmkrag.serialization import answer_to_json
+from lmkrag.server import mcp_replies as replies
 from lmkrag.server.asking import answer, find_evidence
-from lmkrag.server.excerpts import Excerpt, read_excerpt
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
-from lmkrag.server.mcp_replies import (
-    AnswerWithQuotations,
-    Change,
-    Checks,
-    Evidence,
-    Headings,
-    Listed,
-    Listing,
-    Passage,
-    Passages,
-)
 from lmkrag.server.problems import Problem
-from lmkrag.server.schemas import MAX_QUERY
+from lmkrag.server.schemas import MAX_QUERY, Excerpt
 from lmkrag.server.uploads import Uploads
 from lmkrag.types import Document
 from lmkrag.version import __version__
@@ -61,8 +50,7 @@ Tool = TypeVar("Tool", bound=Callable[..., Awaitable[Any]])
 
 _Query = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, description="A question in words.")]
 _Filter = Annotated[
-    str | None,
-    Field(max_length=MAX_QUERY, description="Documents to look in, such as 'kind=pdf and path=reports/*'."),
+    str | None, Field(max_length=MAX_QUERY, description="Documents to look in, such as 'kind=pdf and path=reports/*'.")
 ]
 _DocId = Annotated[str, Field(max_length=2_000, description="As search and list_documents give it.")]
 _Index = Annotated[str | None, Field(description="Name of the index; may be left out when there is one.")]
@@ -74,6 +62,16 @@ class _DocumentServer(MCPServer[Any]):
     def __init__(self, indexes: ServedIndexes, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._indexes = indexes
+
+    async def call_tool(self, name: str, arguments: dict[str, Any], *context: Any) -> Any:
+        """Call a tool; arguments that it does not have are refused with a hint."""
+        for tool in await self.list_tools():
+            if tool.name == name:
+                try:
+                    refuse_unknown(arguments, tool.input_schema["properties"])
+                except UsageError as error:
+                    raise ToolError(str(error)) from error
+        return await super().call_tool(name, arguments, *context)
 
     async def list_resources(self) -> list[Resource]:
         """Return the documents of every index, 200 at most."""
@@ -152,14 +150,14 @@ def _with_search_options(tool: Callable[..., Any]) -> Callable[..., Any]:
 def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Reader) -> None:
     @_tool(server, "Search documents")
     @_with_search_options
-    async def search(query: _Query, index: _Index = None, **options: Any) -> Passages:
+    async def search(query: _Query, index: _Index = None, **options: Any) -> replies.Passages:
         """Find the passages of the user's documents that answer a question, best first, with their exact places."""
         served = indexes.find(index)
         if (options["top_k"] or 0) > _MOST_RESULTS:
             raise UsageError(f"top_k must be at most {_MOST_RESULTS}, not {options['top_k']}")
         spans = await served.run(lambda engine: engine.search(query, **options))
         await _check_filter(served, options["filter"], spans)
-        return Passages(passages=list(map(_to_passage, spans)))
+        return replies.Passages(passages=list(map(_to_passage, spans)))
 
     @_tool(server, "Gather evidence")
     async def gather_evidence(
@@ -167,16 +165,16 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
         max_tokens: Annotated[int, Field(ge=50, le=100_000, description="Of all passages together.")] = DEFAULT_CONTEXT,
         filter: _Filter = None,
         index: _Index = None,
-    ) -> Evidence:
+    ) -> replies.Evidence:
         """Gather what the user's documents have on a question within a number of tokens, and name what they lack."""
         served = indexes.find(index)
         spans = await served.run(lambda engine: engine.search(question, max_tokens=max_tokens, filter=filter))
         await _check_filter(served, filter, spans)
         status = await served.run(lambda engine: engine.status())
-        return Evidence(
+        return replies.Evidence(
             question=question,
             passages=list(map(_to_passage, spans)),
-            missing=list(match_keys(question, spans).missing),
+            missing=list(find_missing(question, spans)),
             generation=status.generation,
         )
 
@@ -187,25 +185,25 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
         end: Annotated[int, Field(ge=1, description="After its last character.")],
         top_k: Annotated[int, Field(ge=1, le=_MOST_RESULTS)] = 5,
         index: _Index = None,
-    ) -> Passages:
+    ) -> replies.Passages:
         """Find passages about the same as a passage, elsewhere in the user's documents."""
 
-        def find(engine: Engine) -> Passages:
+        def find(engine: Engine) -> replies.Passages:
             text = engine.read(doc_id, start, min(end, start + _ASKED))
             spans = engine.search(text, top_k=top_k + 1)
             others = [span for span in spans if span.doc_id != doc_id or span.end <= start or end <= span.start]
-            return Passages(passages=list(map(_to_passage, others[:top_k])))
+            return replies.Passages(passages=list(map(_to_passage, others[:top_k])))
 
         return await indexes.run(index, find)
 
     @_tool(server, "Ask documents")
-    async def ask(question: _Query, filter: _Filter = None, index: _Index = None) -> AnswerWithQuotations:
+    async def ask(question: _Query, filter: _Filter = None, index: _Index = None) -> replies.AnswerWithQuotations:
         """Answer a question from the user's documents, every statement with the words it rests on."""
         served = indexes.find(index)
         evidence = await find_evidence(served, reader, question, {"filter": filter})
         await _check_filter(served, filter, evidence.spans)
         record = answer_to_json(question, await answer(served, evidence))
-        return AnswerWithQuotations.model_validate({**record, "answer": record["text"]})
+        return replies.AnswerWithQuotations.model_validate({**record, "answer": record["text"]})
 
 
 def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
@@ -217,16 +215,16 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
         index: _Index = None,
     ) -> Excerpt:
         """Read a part of a document exactly as it was indexed."""
-        return await indexes.run(index, lambda engine: read_excerpt(engine, doc_id, start, end, most=_READ))
+        return await indexes.run(index, lambda engine: Excerpt.read(engine, doc_id, start, end, most=_READ))
 
     @_tool(server, "Outline a document")
-    async def document_outline(doc_id: _DocId, index: _Index = None) -> Headings:
+    async def document_outline(doc_id: _DocId, index: _Index = None) -> replies.Headings:
         """List the first 200 headings of a document, or functions and classes of source code, with their places."""
 
-        def read(engine: Engine) -> Headings:
+        def read(engine: Engine) -> replies.Headings:
             (info,) = engine.documents(doc_ids=[doc_id])
             document = Document(doc_id, text=engine.read(doc_id, 0, _OUTLINED), kind=info.kind)
-            return Headings(doc_id=doc_id, headings=outline(document)[:_LISTED])
+            return replies.Headings(doc_id=doc_id, headings=outline(document)[:_LISTED])
 
         return await indexes.run(index, read)
 
@@ -234,26 +232,26 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
     async def check(
         text: Annotated[str, Field(max_length=200_000, description="Your answer; its quotations are looked for.")],
         index: _Index = None,
-    ) -> Checks:
+    ) -> replies.Checks:
         """Tell of every quotation in a text whether the user's documents have it, word for word, and where."""
-        return await indexes.run(index, lambda engine: Checks(citations=engine.check(text)))
+        return await indexes.run(index, lambda engine: replies.Checks(citations=engine.check(text)))
 
     @_tool(server, "List documents")
     async def list_documents(
         filter: _Filter = None,
         cursor: Annotated[str | None, Field(max_length=2_000, description="From the reply before.")] = None,
         index: _Index = None,
-    ) -> Listing:
+    ) -> replies.Listing:
         """List the user's documents by id, 200 at a time."""
         served = indexes.find(index)
         documents = await served.run(lambda engine: engine.documents(filter=filter, after=cursor, limit=_LISTED + 1))
         await _check_filter(served, filter, documents)
-        listed = [Listed.model_validate(info, from_attributes=True) for info in documents[:_LISTED]]
-        return Listing(documents=listed, cursor=listed[-1].doc_id if len(documents) > _LISTED else None)
+        listed = [replies.Listed.model_validate(info, from_attributes=True) for info in documents[:_LISTED]]
+        return replies.Listing(documents=listed, cursor=listed[-1].doc_id if len(documents) > _LISTED else None)
 
 
-def _to_passage(span: Span) -> Passage:
-    return Passage.model_validate(span, from_attributes=True)
+def _to_passage(span: Span) -> replies.Passage:
+    return replies.Passage.model_validate(span, from_attributes=True)
 
 
 def _add_resources(server: MCPServer[Any], indexes: ServedIndexes) -> None:
@@ -277,7 +275,7 @@ def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes, uploads: 
         text: Annotated[str, Field(min_length=1, max_length=1_000_000)],
         title: Annotated[str, Field(max_length=1_000)] = "",
         index: _Index = None,
-    ) -> Change:
+    ) -> replies.Change:
         """Add a text to the user's documents, or replace the one of this id."""
         kind = "markdown" if doc_id.lower().endswith((".md", ".markdown")) else "text"
         document = Document(doc_id, doc_id, text, title or doc_id, kind)
@@ -289,10 +287,10 @@ def _add_writing_tools(server: MCPServer[Any], indexes: ServedIndexes, uploads: 
             raise ToolError(job.error)
         if job.report is None:
             raise ToolError(f"{doc_id} is accepted and still being indexed; search for it in a while")
-        return Change(added=job.report.added, updated=job.report.updated, unchanged=job.report.unchanged)
+        return replies.Change(added=job.report.added, updated=job.report.updated, unchanged=job.report.unchanged)
 
     @_tool(server, "Remove a document", _WRITES)
-    async def remove_document(doc_id: Annotated[str, Field(max_length=2_000)], index: _Index = None) -> Change:
+    async def remove_document(doc_id: Annotated[str, Field(max_length=2_000)], index: _Index = None) -> replies.Change:
         """Remove a document from the index; a file that was not uploaded is left where it is."""
         served = indexes.find(index)
-        return await served.run(lambda _: Change(removed=uploads.remove(served, doc_id)))
+        return await served.run(lambda _: replies.Change(removed=uploads.remove(served, doc_id)))

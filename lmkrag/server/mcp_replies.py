@@ -59,8 +59,9 @@ class AnswerWithQuotations(BaseModel):
     answer: str
     found: bool
     confidence: float | None
-    missing: list[str] = Field(description="Codes, numbers and names of the question that no passage has.")
+    label: str = Field(description="strong, fair or weak: how probable it is that the citations answer.")
     citations: list[Quotation]
+    warnings: list[str] = Field(description="What did not hold when the answer was checked; tell the user.")
 
 
 class Checks(BaseModel):

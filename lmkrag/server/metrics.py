@@ -1,5 +1,6 @@
 """What the server counts, for Prometheus."""
 
+import contextlib
 from collections.abc import Callable, Iterator
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -11,6 +12,12 @@ from lmkrag.server.indexes import ServedIndexes, Workers
 from lmkrag.server.problems import Problem
 
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+_OF_INDEX = {
+    "generation": "Commits to the index so far",
+    "documents": "Documents in the index",
+    "sentences": "Sentences in the index",
+    "up": "Whether the index can be read",
+}
 _BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -55,20 +62,15 @@ class _Gauges:
     def collect(self) -> Iterator[Metric]:
         yield GaugeMetricFamily("lmkrag_requests_in_flight", "Requests that are being answered", self._in_flight())
         yield GaugeMetricFamily("lmkrag_searches_pending", "Searches that run or wait", self._workers.pending)
-        names = {
-            "generation": GaugeMetricFamily("lmkrag_index_generation", "Commits to the index so far", labels=["index"]),
-            "documents": GaugeMetricFamily("lmkrag_index_documents", "Documents in the index", labels=["index"]),
-            "sentences": GaugeMetricFamily("lmkrag_index_sentences", "Sentences in the index", labels=["index"]),
-            "up": GaugeMetricFamily("lmkrag_index_up", "Whether the index can be read", labels=["index"]),
+        gauges = {
+            name: GaugeMetricFamily(f"lmkrag_index_{name}", text, labels=["index"]) for name, text in _OF_INDEX.items()
         }
         for name, index in self._indexes.by_name.items():
-            try:
+            values = {"up": 0}
+            with contextlib.suppress(Problem):
                 counts = index.call(lambda engine: engine.status())
-            except Problem:
-                names["up"].add_metric([name], 0)
-                continue
-            names["up"].add_metric([name], 1)
-            names["generation"].add_metric([name], counts.generation)
-            names["documents"].add_metric([name], counts.documents)
-            names["sentences"].add_metric([name], counts.sentences)
-        yield from names.values()
+                values = {"generation": counts.generation, "documents": counts.documents}
+                values |= {"sentences": counts.sentences, "up": 1}
+            for field, value in values.items():
+                gauges[field].add_metric([name], value)
+        yield from gauges.values()

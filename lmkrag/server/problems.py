@@ -8,41 +8,25 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from lmkrag.errors import (
-    DocumentError,
-    DocumentNotFound,
-    EncoderError,
-    IndexClosed,
-    IndexCorrupt,
-    IndexLocked,
-    IndexMismatch,
-    IndexNotFound,
-    LmkragError,
-    MissingExtra,
-    ReaderError,
-    ServerError,
-    StorageError,
-    UsageError,
-    name_kind,
-)
+from lmkrag import errors
 
 _logger = logging.getLogger(__name__)
 
-_STATUSES: tuple[tuple[type[LmkragError], int, str], ...] = (
-    (DocumentNotFound, 404, "No such document"),
-    (IndexClosed, 503, "The index is closed"),
-    (UsageError, 400, "Invalid request"),
-    (DocumentError, 422, "The document can't be used"),
-    (IndexLocked, 409, "The index is being written to"),
-    (IndexNotFound, 503, "The index is gone"),
-    (IndexMismatch, 503, "Another index is in its place"),
-    (IndexCorrupt, 503, "The index is damaged"),
-    (StorageError, 503, "The index can't be used"),
-    (ReaderError, 502, "The reader failed"),
-    (ServerError, 502, "Another server failed"),
-    (EncoderError, 500, "The encoder can't be used"),
-    (MissingExtra, 501, "A package is missing here"),
-    (LmkragError, 500, "Internal error"),
+_STATUSES: tuple[tuple[type[errors.LmkragError], int, str], ...] = (
+    (errors.DocumentNotFound, 404, "No such document"),
+    (errors.IndexClosed, 503, "The index is closed"),
+    (errors.UsageError, 400, "Invalid request"),
+    (errors.DocumentError, 422, "The document can't be used"),
+    (errors.IndexLocked, 409, "The index is being written to"),
+    (errors.IndexNotFound, 503, "The index is gone"),
+    (errors.IndexMismatch, 503, "Another index is in its place"),
+    (errors.IndexCorrupt, 503, "The index is damaged"),
+    (errors.StorageError, 503, "The index can't be used"),
+    (errors.ReaderError, 502, "The reader failed"),
+    (errors.ServerError, 502, "Another server failed"),
+    (errors.EncoderError, 500, "The encoder can't be used"),
+    (errors.MissingExtra, 501, "A package is missing here"),
+    (errors.LmkragError, 500, "Internal error"),
 )
 """The first that an error is an instance of counts."""
 
@@ -53,14 +37,7 @@ class Problem(Exception):
     """A request that can't be answered, as RFC 9457 describes one. ``members`` extend the description."""
 
     def __init__(
-        self,
-        status: int,
-        kind: str,
-        title: str,
-        detail: str,
-        *,
-        headers: dict[str, str] | None = None,
-        **members: Any,
+        self, status: int, kind: str, title: str, detail: str, *, headers: dict[str, str] | None = None, **members: Any
     ) -> None:
         super().__init__(detail)
         self.status, self.kind, self.headers = status, kind, headers or {}
@@ -94,7 +71,7 @@ def busy(detail: str) -> Problem:
     return Problem(429, "busy", "Too many requests", detail, headers=headers)
 
 
-def from_error(error: LmkragError, index: str, path: str) -> Problem:
+def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:
     """Return the problem that one of our errors is. Messages name the index by its name, never by its directory.
 
     Args:
@@ -102,10 +79,10 @@ def from_error(error: LmkragError, index: str, path: str) -> Problem:
         index: the name of the index.
         path: its directory, absolute: a relative one such as "." is part of other words.
     """
-    name = name_kind(type(error))
+    name = errors.name_kind(type(error))
     status, title = next((status, title) for kind, status, title in _STATUSES if isinstance(error, kind))
-    if isinstance(error, DocumentNotFound):
-        error = DocumentNotFound(error.doc_id, index, error.near)
+    if isinstance(error, errors.DocumentNotFound):
+        error = errors.DocumentNotFound(error.doc_id, index, error.near)
         return Problem(404, name, title, str(error), doc_id=error.doc_id, index=index, near=error.near)
     headers = {"Retry-After": str(_RETRY)} if status in (409, 503) else {}
     return Problem(status, name, title, str(error).replace(path, index), headers=headers)
@@ -120,7 +97,10 @@ def handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def on_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        details = [{"loc": list(map(str, item["loc"])), "msg": item["msg"]} for item in error.errors()]
+        details = [
+            {"loc": list(map(str, item["loc"])), "msg": item["msg"].removeprefix("Value error, ")}
+            for item in error.errors()
+        ]
         unreadable = any(item["type"] == "json_invalid" for item in error.errors())
         detail = "; ".join(f"{'.'.join(item['loc'][1:]) or 'body'}: {item['msg']}" for item in details[:5])
         kind = request.headers.get("content-type", "none")

@@ -1,12 +1,10 @@
 """Listen, serve, and stop without losing a request."""
 
-import logging
 import socket
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import uvicorn
-from starlette.types import ASGIApp
 
 from lmkrag.errors import UsageError
 from lmkrag.readers.base import Reader
@@ -19,8 +17,6 @@ from lmkrag.server.uploads import Uploads
 _BACKLOG = 1_024
 _IDLE = 20  # seconds that a connection is kept for the next request
 _STOP = 30  # seconds that requests in flight have when the server stops
-
-_logger = logging.getLogger(__name__)
 
 
 def serve(settings: ServerSettings, *, announce: Callable[[str], None] = lambda url: None) -> None:
@@ -38,7 +34,21 @@ def serve(settings: ServerSettings, *, announce: Callable[[str], None] = lambda 
         app = create_app(settings)
         host, port = listening.getsockname()[:2]
         announce(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-        _Server(_configure(app, settings)).run(sockets=[listening])
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            loop="asyncio",
+            lifespan="on",
+            access_log=False,  # questions stand in addresses
+            log_config=None,
+            server_header=False,
+            proxy_headers=False,
+            limit_concurrency=settings.limits.connections,
+            timeout_keep_alive=_IDLE,
+            timeout_graceful_shutdown=_STOP,
+        )
+        _Server(config).run(sockets=[listening])
 
 
 def _listen(host: str, port: int) -> socket.socket:
@@ -50,23 +60,6 @@ def _listen(host: str, port: int) -> socket.socket:
     # asyncio sets it on sockets that it made itself; without it every response waits 40 ms for an acknowledgement
     listening.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return listening
-
-
-def _configure(app: ASGIApp, settings: ServerSettings) -> uvicorn.Config:
-    return uvicorn.Config(
-        app,
-        http="h11",
-        ws="none",
-        loop="asyncio",
-        lifespan="on",
-        access_log=False,  # questions stand in addresses
-        log_config=None,
-        server_header=False,
-        proxy_headers=False,
-        limit_concurrency=settings.limits.connections,
-        timeout_keep_alive=_IDLE,
-        timeout_graceful_shutdown=_STOP,
-    )
 
 
 class _Server(uvicorn.Server):

@@ -1,13 +1,14 @@
 """What requests and responses look like; ``/openapi.json`` is made of it."""
 
 from dataclasses import MISSING, fields
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal, Self, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model
+from pydantic import BaseModel, ConfigDict, Field, StrictBool, create_model, model_validator
 
+from lmkrag.engine import Engine
 from lmkrag.results import Answer, Span
 from lmkrag.search.checking import CitationCheck
-from lmkrag.search.request import AskOptions, SearchOptions, to_pydantic
+from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_pydantic
 from lmkrag.serialization import CitationRecord
 from lmkrag.types import MAX_DOC_ID, DocumentInfo, SentenceScore
 
@@ -16,6 +17,9 @@ MAX_QUERY = 10_000
 
 MAX_HISTORY = 20
 """Exchanges before a question."""
+
+MAX_CITATIONS = 200
+"""Citations of the answer before a question."""
 
 MAX_BATCH = 64
 """Questions of one request."""
@@ -28,6 +32,13 @@ IndexName = Annotated[
 
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _refuse_unknown(cls, given: Any) -> Any:
+        if isinstance(given, dict):
+            refuse_unknown(given, cls.model_fields)
+        return given
 
     def options(self) -> dict[str, Any]:
         """Return the options of a search that this asks for."""
@@ -63,13 +74,6 @@ class BatchBody(SearchFields):  # type: ignore[misc]
     queries: list[Question | NamedQuery] = Field(min_length=1, max_length=MAX_BATCH)
 
 
-class PriorCitation(BaseModel):
-    """A citation of the answer before; its other fields may be sent, too."""
-
-    doc_id: str = Field(max_length=MAX_DOC_ID)
-    start: int = Field(ge=0)
-
-
 class AskBody(AskFields):  # type: ignore[misc]
     """A question to be answered."""
 
@@ -79,8 +83,8 @@ class AskBody(AskFields):  # type: ignore[misc]
     history: list[tuple[Question, str]] = Field(
         [], max_length=MAX_HISTORY, description="Questions and answers before this one, oldest first."
     )
-    citations: list[PriorCitation] = Field(
-        [], max_length=200, description="Citations of the last answer of the history: it is not made again then."
+    citations: list[dict[str, Any]] = Field(
+        [], max_length=200, description="Citations of the last answer. A client may send them; its text is enough."
     )
     stream: StrictBool = Field(False, description="Answer as server-sent events: spans, text, ..., answer (or error).")
     blocks: WithBlocks = False
@@ -126,6 +130,7 @@ _ANSWER_FIELDS: dict[str, Any] = {
     "question": (str, ...),
     **{name: (kind, ...) for name, kind in get_type_hints(Answer).items()},
     "citations": (list[CitationRecord], ...),
+    "label": (str, Field(description="`strong`, `fair` or `weak`; empty where a language model answered.")),
     "spans": (list[SpanModel], ...),
     "blocks": (Blocks | None, Field(None, description="With `blocks`: what is shown of the answer.")),
 }
@@ -151,6 +156,26 @@ class TextReply(BaseModel):
     end: int
     text: str
     characters: int
+
+
+class Excerpt(TextReply):
+    """Characters ``[start, end)`` of a document that has ``characters``."""
+
+    title: str
+
+    @classmethod
+    def read(cls, engine: Engine, doc_id: str, start: int, end: int | None, *, most: int) -> Self:
+        """Read characters ``[start, end)`` of a document, at most ``most`` of them.
+
+        Raises:
+            DocumentNotFound: it is not in the index.
+        """
+        (info,) = engine.documents(doc_ids=[doc_id])
+        first = min(start, info.characters)
+        stop = min(info.characters if end is None else max(end, first), info.characters, first + most)
+        text = engine.read(doc_id, first, stop)
+        counts = {"start": first, "end": first + len(text), "characters": info.characters}
+        return cls(doc_id=doc_id, title=info.title, text=text, **counts)
 
 
 class RelevanceReply(BaseModel):
@@ -276,24 +301,23 @@ class CheckReply(BaseModel):
     citations: list[CitationCheck]
 
 
+class SummaryModel(BaseModel):
+    """A document in a line."""
+
+    doc_id: str
+    title: str
+    kind: str
+    summary: str = Field(description="Its first sentence, or the columns of its table; empty where there is neither.")
+
+
 class ExamplesReply(BaseModel):
-    """Questions or topics to begin with."""
+    """Questions to begin with, and the first documents."""
 
     questions: list[str]
+    documents: list[SummaryModel]
 
 
 class LoginBody(_Request):
     """The server's token."""
 
     token: str = Field(max_length=1_000)
-
-
-class ProblemModel(BaseModel):
-    """What went wrong (RFC 9457)."""
-
-    model_config = ConfigDict(extra="allow")
-
-    type: str
-    title: str
-    status: int
-    detail: str

@@ -105,11 +105,8 @@ class ServerSettings:
     @property
     def reranking(self) -> dict[str, Any]:
         """The arguments of :meth:`lmkrag.Engine.open` that say how searches re-rank."""
-        return {
-            "reranker": self.rerank_model,
-            "rerank": self.rerank,
-            "rerank_timeout_ms": self.rerank_timeout_ms,
-        }
+        timeout = self.rerank_timeout_ms
+        return {"reranker": self.rerank_model, "rerank": self.rerank, "rerank_timeout_ms": timeout}
 
     def __post_init__(self) -> None:
         if not self.indexes:

@@ -62,7 +62,6 @@ class Uploads:
     """Accepts uploads and indexes them. State: a thread, and the jobs that are known."""
 
     def __init__(self, indexes: ServedIndexes, limits: ServerLimits) -> None:
-        """Begin to index what is in the folders of the indexes."""
         self._limits = limits
         self._guard = threading.Lock()  # of jobs and folders
         self._jobs: dict[str, UploadJob] = {}
@@ -207,18 +206,15 @@ class Uploads:
                     for job in batch:
                         job.state = job.state if job.ended else "waiting"
                 except Exception as error:  # the thread must not end: later uploads would never be indexed
-                    self._fail(index, batch, error)
+                    reason = "this is a bug; the server's log says more"
+                    if isinstance(error, LmkragError):
+                        reason = str(index.to_problem(error))
+                    else:
+                        _logger.error("%s: uploads could not be indexed", index.name, exc_info=error)
+                    for job in batch:
+                        if not job.ended:
+                            job.end(error=reason)
             jobs = [(index, job) for index, job in jobs if not job.ended]
-
-    def _fail(self, index: ServedIndex, jobs: list[UploadJob], error: Exception) -> None:
-        reason = "this is a bug; the server's log says more"
-        if isinstance(error, LmkragError):
-            reason = str(index.to_problem(error))
-        else:
-            _logger.error("%s: uploads could not be indexed", index.name, exc_info=error)
-        for job in jobs:
-            if not job.ended:
-                job.end(error=reason)
 
     def _add(self, index: ServedIndex, jobs: list[UploadJob]) -> None:
         """Add a batch; each job ends with what became of its document, as the folder has it now."""

@@ -27,9 +27,9 @@ _DOCUMENTS, _CHARACTERS = 6, 4_000  # of each set
 _QUESTIONS = 8  # of each set
 
 
-def sample_texts(sets: Iterable[Path], seed: int = 0) -> Iterator[str]:
+def sample_texts(sets: Iterable[Path]) -> Iterator[str]:
     """Yield the beginnings of some documents of sets in the data format."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(0)
     for folder in sets:
         documents = load_dataset(folder).documents
         for number in rng.permutation(len(documents))[:_DOCUMENTS]:
@@ -46,9 +46,9 @@ def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
     Raises:
         EncoderError: it can't be loaded, or ONNX Runtime can't run it.
     """
-    parts = load_parts(str(folder), runtime="onnx", precision="float32")
+    _, tokens, spec = load_parts(str(folder), runtime="onnx", precision="float32")
     model = _MeteredBert(read_weights(folder / "model.safetensors"), read_config(folder))
-    encoder = LandmarkEncoder(OnnxModel(model, parts.spec.pooling, parts.tokens), parts.tokens, parts.spec)
+    encoder = LandmarkEncoder(OnnxModel(model, spec.pooling, tokens), tokens, spec)
     for text in texts:
         encoder.encode(text, split_sentences(text))
     write_ranges(folder, model.meter.ranges)
@@ -71,9 +71,8 @@ def calibrate_reranker(
     meter = RangeMeter(fused, config)
     for questions in mined:
         for question, passages in questions[:_QUESTIONS]:
-            for pair in tokens.pairs(
-                question, [RerankPassage(passage.title, passage.sentences) for passage in passages]
-            ):
+            for passage in passages:
+                pair = tokens.pair(question, RerankPassage(passage.title, passage.sentences))
                 meter.read(bert_inputs(pair.ids[None], pair.types[None]))
     write_ranges(folder, meter.ranges)
     write_reranker_graphs(folder)
@@ -85,7 +84,7 @@ class RangeMeter:
     def __init__(self, fused: dict[str, Vectors], config: dict[str, Any]) -> None:
         """Take the weights, as :func:`lmkrag.models.bert.fuse_weights` returns them, and the configuration."""
         self.ranges: dict[str, Vectors] = {}
-        nodes = bert_nodes(config)
+        nodes = bert_nodes(config, fused)
         parsed = parse_nodes(nodes, BERT_INPUTS, [AFTER]).graph.node
         self._given = {
             name: next(node.input[0] for node in parsed if f"{name}weight" in node.input)

@@ -9,6 +9,7 @@ from lmkrag.encoder.spec import find_model
 from lmkrag.models.bert import AFTER, BEFORE, fuse_weights, read_weights
 from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_bert, build_model, layer_nodes, normalize, shape_nodes
 from lmkrag.models.quantization import quantize, read_ranges
+from lmkrag.reranker import passages
 from lmkrag.reranker.landmark import ANSWER_BOUNDS, OUTPUTS, TOKEN_SIMILARITY, WEIGHTS, read_body, read_head
 from lmkrag.reranker.listwise import FEATURES, GRAPH, LOGITS, read_members
 
@@ -21,7 +22,7 @@ _CONTRAST = 4.0  # times the product of a sentence's mean and the question's
 def write_encoder_graphs(folder: Path) -> None:
     """Write the graph of an encoder folder, and where it has ranges that for int8."""
     config, layers = read_config(folder), read_config(folder)["num_hidden_layers"]
-    weights, ranges = fuse_weights(read_weights(folder / "model.safetensors"), layers), read_ranges(folder)
+    weights, ranges = fuse_weights(read_weights(folder / "model.safetensors", rows=True), layers), read_ranges(folder)
     (folder / "float32.onnx").write_bytes(build_bert(config, weights, int8=False))
     if ranges is not None:
         (folder / "int8.onnx").write_bytes(build_bert(config, quantize(weights, ranges, layers), int8=True))
@@ -35,9 +36,21 @@ def write_reranker_graphs(folder: Path) -> None:
     head, ranges = read_head(folder)[0], read_ranges(folder)
     bodies = {"float32": weights} if ranges is None else {"float32": weights, "int8": quantize(weights, ranges, layers)}
     for precision, body in bodies.items():
-        nodes = bert_nodes(config, int8=precision == "int8") + _head_nodes()
+        nodes = bert_nodes(config, body, int8=precision == "int8") + _head_nodes()
         graph = build_model(nodes, _RERANKER_INPUTS, OUTPUTS, body | head)
         (folder / f"{precision}.onnx").write_bytes(graph)
+
+
+def write_passage_graphs(folder: Path) -> None:
+    """Write the graph of the folder of a re-ranker of passages, and where it has ranges that for int8."""
+    settings = json.loads((folder / "reranker.json").read_text("utf-8"))
+    layers = int(settings["layers"])
+    config, weights = read_body(folder, find_model(settings["base"]), layers)
+    head, ranges = passages.read_head(folder), read_ranges(folder)
+    bodies = {"float32": weights} if ranges is None else {"float32": weights, "int8": quantize(weights, ranges, layers)}
+    for precision, body in bodies.items():
+        nodes = bert_nodes(config, body, int8=precision == "int8") + _passage_nodes()
+        (folder / f"{precision}.onnx").write_bytes(build_model(nodes, BERT_INPUTS, [passages.SCORE], body | head))
 
 
 def write_listwise_graph(folder: Path) -> None:
@@ -45,6 +58,18 @@ def write_listwise_graph(folder: Path) -> None:
     config, members, _, _ = read_members(folder)
     graph = build_model(_listwise_nodes(config), _LISTWISE_INPUTS, [LOGITS], members[0])
     (folder / GRAPH).write_bytes(graph)
+
+
+def _passage_nodes() -> str:
+    """What computes :data:`lmkrag.reranker.passages.SCORE` from the state of the first token."""
+    pooler, pooler_bias, classifier, classifier_bias = passages.HEAD
+    return f"""
+        first = Constant <value_ints = [0]> ()
+        second = Constant <value_ints = [1]> ()
+        state = Slice({AFTER}, first, second)
+        pooled = Gemm <transB = 1> (state, "{pooler}", "{pooler_bias}")
+        bent = Tanh(pooled)
+        {passages.SCORE} = Gemm <transB = 1> (bent, "{classifier}", "{classifier_bias}")"""
 
 
 def _head_nodes() -> str:

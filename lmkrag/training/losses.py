@@ -29,14 +29,10 @@ def landmark_loss(
     parts = []
     for share, negatives in ((mixing, candidate & same), (1 - mixing, candidate & ~same)):
         if share > 0:
-            parts.append(share * _cross_entropy(logits, weights, negatives))
+            # -log p of each piece of evidence among the negatives and itself, averaged by weight
+            crowd = torch.logsumexp(logits.masked_fill(~negatives, -1e4), dim=1, keepdim=True)
+            parts.append(share * (weights * (torch.logaddexp(logits, crowd) - logits)).sum(1))
     return torch.stack(parts).sum(0).mean()
-
-
-def _cross_entropy(logits: Tensor, weights: Tensor, negatives: Tensor) -> Tensor:
-    """``[q]``: -log p of each piece of evidence among the negatives and itself, averaged by weight."""
-    crowd = torch.logsumexp(logits.masked_fill(~negatives, -1e4), dim=1, keepdim=True)
-    return (weights * (torch.logaddexp(logits, crowd) - logits)).sum(1)
 
 
 def imitation_loss(scores: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
@@ -49,7 +45,7 @@ def imitation_loss(scores: Tensor, taught: Tensor, *, temperature: float) -> Ten
         taught: ``[q, n]`` float32, the teacher's.
         temperature: what both are divided by.
     """
-    student, teacher = (torch.log_softmax(one / temperature, dim=1) for one in (scores, taught))
+    student, teacher = (torch.log_softmax(values / temperature, dim=1) for values in (scores, taught))
     return (teacher.exp() * (teacher - student)).sum(1).mean()
 
 

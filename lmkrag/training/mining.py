@@ -77,28 +77,13 @@ def mine_passages(settings: MiningSettings, chosen: RerankerSet) -> list[MinedQu
                 file.write(json.dumps(question) + "\n")
         partial.rename(path)
     with gzip.open(path, "rt", encoding="utf-8") as file:
-        return [_read(json.loads(line)) for line in file]
+        records = [json.loads(line) for line in file]
+    return [MinedQuestion(question, tuple(map(_read_passage, passages))) for question, passages in records]
 
 
-def _read(record: list[Any]) -> MinedQuestion:
-    question, passages = record
-    return MinedQuestion(
-        question,
-        tuple(
-            MinedPassage(
-                title,
-                tuple(sentences),
-                tuple(scores),
-                tuple(similarities),
-                tuple(labels),
-                tuple(scored),
-                tuple(map(tuple, answers)),
-                document,
-                first,
-            )
-            for title, sentences, scores, similarities, labels, scored, answers, document, first in passages
-        ),
-    )
+def _read_passage(record: list[Any]) -> MinedPassage:
+    title, *values, answers, document, first = record
+    return MinedPassage._make([title, *map(tuple, values), tuple(map(tuple, answers)), document, first])
 
 
 def _mine(settings: MiningSettings, chosen: RerankerSet) -> Iterator[MinedQuestion]:
@@ -118,7 +103,7 @@ def _mine(settings: MiningSettings, chosen: RerankerSet) -> Iterator[MinedQuesti
     index = settings.resolve(settings.out) / "indexes" / chosen.path
     log.info("set %s: indexing %d documents of %d characters", chosen.path, len(documents), characters)
     with Engine.open(index, create=True, encoder=LandmarkEncoder.load(settings.base, overlap=0.0)) as engine:
-        engine.add(documents)
+        engine.add(documents, progress=False)
     known = {document.doc_id for document in documents}
     queries = [query for query in dataset.queries if query.spans and query.doc_id in known]
     queries = [queries[number] for number in rng.permutation(len(queries))[: chosen.questions]]
@@ -152,20 +137,16 @@ def _mine_question(snapshot: Searchable, query: Query, vector: np.ndarray, chose
     good = np.flatnonzero(labels == ANSWERS)
     if not len(good):
         return None
-    read = np.zeros(len(labels), bool)
+    read, spans = np.zeros(len(labels), bool), query.spans if chosen.strings else ()
     passages: list[MinedPassage] = []
     for first, stop, hit in candidates.grow():
         if len(passages) == WEIGHTS.reranked:
             break
         if not read[hit]:
-            passages.append(
-                _passage(candidates, views.view(hit), (first, stop, hit), labels, read, query.spans, chosen.strings)
-            )
+            passages.append(_passage(candidates, views.view(hit), (first, stop, hit), labels, read, spans))
     if not any(ANSWERS in passage.labels for passage in passages):
         hit = int(good[np.argmax(candidates.score[good])])
-        passages.append(
-            _passage(candidates, views.view(hit), (hit, hit + 1, hit), labels, read, query.spans, chosen.strings)
-        )
+        passages.append(_passage(candidates, views.view(hit), (hit, hit + 1, hit), labels, read, spans))
     return MinedQuestion(query.query, tuple(passages))
 
 
@@ -193,8 +174,7 @@ def _passage(
     span: tuple[int, int, int],
     labels: np.ndarray,
     read: np.ndarray,
-    spans: Sequence[tuple[int, int]],
-    strings: bool,
+    answer_spans: Sequence[tuple[int, int]],
 ) -> MinedPassage:
     """The passage around a span (first, stop, hit); sentences that an earlier one holds too are unknown in it."""
     base = view.row.first_sentence
@@ -204,18 +184,18 @@ def _passage(
     scored = positions >= 0
     fresh = scored & ~read[positions]
     read[positions[fresh]] = True
-    found = np.where(fresh, labels[positions], UNKNOWN)
+    known = np.where(fresh, labels[positions], UNKNOWN)
     answers = []
     for number, ordinal in enumerate(range(first, stop)):
         low, high = view.bounds(ordinal)
-        if strings and found[number] == ANSWERS:
-            answers += [(number, start - low, end - low) for start, end in spans if low <= start and end <= high]
+        if known[number] == ANSWERS:
+            answers += [(number, start - low, end - low) for start, end in answer_spans if low <= start and end <= high]
     return MinedPassage(
         view.row.title,
         tuple(view.sentence(ordinal) for ordinal in range(first, stop)),
         _values(candidates.score, positions, scored),
         _values(candidates.dense, positions, scored),
-        tuple(found.tolist()),
+        tuple(known.tolist()),
         tuple(scored.tolist()),
         tuple(answers),
         view.row.id,
@@ -225,5 +205,5 @@ def _passage(
 
 def _values(values: Scores, positions: Ids, scored: Mask) -> tuple[float, ...]:
     """The values of some candidates, and for what is none the lowest of them."""
-    found = np.where(scored, values[positions], values[positions[scored]].min())
-    return tuple(np.round(found.astype(float), 5).tolist())
+    filled = np.where(scored, values[positions], values[positions[scored]].min())
+    return tuple(np.round(filled.astype(float), 5).tolist())

@@ -35,8 +35,8 @@ class RerankerSet:
 def share_sets(sets: Sequence[RerankerSet], mined: Sequence[Sequence[Any]], power: float) -> Floats:
     """Return the share of the questions that each set gets: its weight times its size to a power."""
     weights = np.array([chosen.weight * len(questions) ** power for chosen, questions in zip(sets, mined, strict=True)])
-    found: Floats = weights / weights.sum()
-    return found
+    shares: Floats = weights / weights.sum()
+    return shares
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,35 +122,25 @@ def load_reranker_settings(path: Path) -> RerankerSettings:
         UsageError: a key, a type or a value that makes no sense, a set that does not exist.
     """
     settings: RerankerSettings = _load(path, "reranker", RerankerSettings)
-    _check(
-        path,
-        settings,
-        {
-            "passages must be above 1": settings.passages > 1,
-            "unanswerable must be in [0, 1]": 0 <= settings.unanswerable <= 1,
-            "titles must be in [0, 1]": 0 <= settings.titles <= 1,
-            f"precision must be one of {', '.join(PRECISIONS)}": settings.precision in PRECISIONS,
-        },
-    )
+    checks = {
+        "passages must be above 1": settings.passages > 1,
+        "unanswerable must be in [0, 1]": 0 <= settings.unanswerable <= 1,
+        "titles must be in [0, 1]": 0 <= settings.titles <= 1,
+        f"precision must be one of {', '.join(PRECISIONS)}": settings.precision in PRECISIONS,
+    }
+    _check(path, settings, checks)
     return settings
 
 
 def load_listwise_settings(path: Path) -> ListwiseSettings:
-    """Read and check the table ``[listwise]`` of a configuration.
-
-    Raises:
-        UsageError: a key, a type or a value that makes no sense, a set that does not exist.
-    """
+    """Read and check the table ``[listwise]`` of a configuration, as :func:`load_reranker_settings`."""
     settings: ListwiseSettings = _load(path, "listwise", ListwiseSettings)
-    _check(
-        path,
-        settings,
-        {
-            "members must be above 0": settings.members > 0,
-            "size must be a multiple of 4 above 0": settings.size > 0 and settings.size % 4 == 0,
-            "dropout must be in [0, 1)": 0 <= settings.dropout < 1,
-        },
-    )
+    checks = {
+        "members must be above 0": settings.members > 0,
+        "size must be a multiple of 4 above 0": settings.size > 0 and settings.size % 4 == 0,
+        "dropout must be in [0, 1)": 0 <= settings.dropout < 1,
+    }
+    _check(path, settings, checks)
     return settings
 
 
@@ -161,14 +151,14 @@ def _load(path: Path, table: str, kind: type[MiningSettings]) -> Any:
     return build_settings(kind, {**tables[table], "folder": path.parent}, f"{path}: {table}")
 
 
-def _check(path: Path, settings: RerankerSettings | ListwiseSettings, own: dict[str, bool]) -> None:
+def _check(path: Path, settings: RerankerSettings | ListwiseSettings, special: dict[str, bool]) -> None:
     checks = {
         "steps must be above 0": settings.steps > 0,
         "layers must be above 0": settings.layers > 0,
         "questions must be above 0": settings.questions > 0,
         "there are no sets": bool(settings.sets),
         "a set's weight must be above 0": all(chosen.weight > 0 for chosen in settings.sets),
-        **own,
+        **special,
     }
     for message, fine in checks.items():
         if not fine:

@@ -14,7 +14,7 @@ try:
 except ImportError:
     raise MissingExtra("train", "torch") from None
 
-from lmkrag.encoder.pooling import POOLINGS
+from lmkrag.encoder.onnx_model import POOLINGS
 from lmkrag.models.device import has_bfloat16
 
 TASKS = ("pairs", "passages", "shuffled", "documents")
@@ -28,10 +28,9 @@ class ModelSettings:
     """The encoder to train.
 
     ``base``: an encoder's name, a folder (beside the configuration if its path begins with a dot), or empty for the
-    packaged all-MiniLM-L6-v2. ``lora``: rank of low-rank adapters, 0 to train every weight. ``positions``: stretch a
-    table of absolute positions to this length by interpolation (Zhu et al., "LongEmbed", arXiv 2404.12096), 0 for no.
-    ``title_tokens``: how much of its title each window of a document begins with. ``layers``: of the base to keep,
-    counted from 0, all if empty; the base is then the teacher that the others are anchored to.
+    packaged all-MiniLM-L6-v2. ``lora``: rank of low-rank adapters, 0 to train every weight. ``title_tokens``: how much
+    of its title each window of a document begins with. ``layers``: of the base to keep, counted from 0, all if empty;
+    the base is then the teacher that the others are anchored to.
     """
 
     base: str = ""
@@ -43,7 +42,6 @@ class ModelSettings:
     window: int = 254
     overlap: float = 0.5
     lora: int = 0
-    positions: int = 0
 
 
 @dataclass(frozen=True, slots=True)

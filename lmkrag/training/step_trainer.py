@@ -18,66 +18,48 @@ from lmkrag.training.reranker_settings import MiningSettings
 log = logging.getLogger(__name__)
 
 
-def step_arguments(
-    folder: Path,
-    *,
-    steps: int,
-    learning_rate: float,
-    warmup: float,
-    log_every: int,
-    seed: int,
-    report_to: str,
-    **own: Any,
-) -> TrainingArguments:
+def step_arguments(folder: Path, *, steps: int, warmup: float, **more: Any) -> TrainingArguments:
     """Return Trainer's arguments for a model that is trained on whole steps, its learning rate a cosine.
 
     Args:
         folder: of the checkpoints.
         steps: of the optimiser.
-        learning_rate: the greatest.
-        warmup: share of the steps in which the rate grows to it.
-        log_every: steps.
-        seed: of what is drawn at random.
-        report_to: ``none``, ``tensorboard`` or ``wandb``.
-        own: more of its arguments.
+        warmup: share of the steps in which the learning rate grows to its greatest.
+        more: of its arguments.
     """
     workers = min(8, os.cpu_count() or 1) if torch.cuda.is_available() else 0  # so that a card does not wait
     arguments = TrainingArguments(
         output_dir=str(folder),
         per_device_train_batch_size=1,  # a step is a batch already
         max_steps=steps,
-        learning_rate=learning_rate,
         lr_scheduler_type="cosine",
         warmup_steps=max(1, math.ceil(warmup * steps)),
         use_cpu=not torch.cuda.is_available(),
-        logging_steps=log_every,
         logging_nan_inf_filter=False,
         save_total_limit=2,
-        report_to=report_to,
-        seed=seed,
         remove_unused_columns=False,
         dataloader_num_workers=workers,
         dataloader_pin_memory=False,
         disable_tqdm=True,  # its bar and prints go to standard output, which is for the result
         train_sampling_strategy="sequential",
-        **own,
+        **more,
     )
     arguments._n_gpu = min(1, arguments.n_gpu)  # else Trainer splits a step among the cards that this process sees
     return arguments
 
 
-def mining_arguments(settings: MiningSettings, report_to: str, **own: Any) -> TrainingArguments:
+def mining_arguments(settings: MiningSettings, report_to: str, **more: Any) -> TrainingArguments:
     """Return Trainer's arguments for a run that learns from mined questions: see :func:`step_arguments`."""
     return step_arguments(
         settings.resolve(settings.out) / "checkpoints",
         steps=settings.steps,
         learning_rate=settings.learning_rate,
         warmup=settings.warmup,
-        log_every=settings.log_every,
+        logging_steps=settings.log_every,
         seed=settings.seed,
         report_to=report_to,
         save_steps=settings.checkpoint_every,
-        **own,
+        **more,
     )
 
 

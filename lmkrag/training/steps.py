@@ -73,12 +73,9 @@ class StepBuilder:
 
     def build(self) -> bool:
         """Fill the step; False when the set gave nothing to ask."""
-        {
-            "pairs": self._pairs,
-            "passages": self._passages,
-            "shuffled": self._shuffled,
-            "documents": self._documents,
-        }[self._chosen.task]()
+        {"pairs": self._pairs, "passages": self._passages, "shuffled": self._shuffled, "documents": self._documents}[
+            self._chosen.task
+        ]()
         return len(self._asked) > 0 and len(self._ordinal) > 1
 
     def step(self, tokens: SentenceTokenizer) -> Step:
@@ -104,7 +101,11 @@ class StepBuilder:
             weights[row] /= weights[row].sum()
         if self._chosen.task != "documents":
             same[:] = True  # one made-up document
-        windows, taught = self._windows(tokens)
+        windows = pack_windows(tokens, self._rows, self._titles)
+        taught: tuple[Batch, ...] = ()
+        if self._stage.thorough:  # the teacher reads the whole, halves and quarters, the student halves
+            halves, quarters = (self._divide_windows(tokens, self._window // parts + _SPARE) for parts in (2, 4))
+            windows, taught = halves, (windows, halves, quarters)
         return Step(
             windows,
             pack_windows(tokens, [[self._data.questions[index].ids] for index in self._asked]),
@@ -116,14 +117,6 @@ class StepBuilder:
             taught,
             self._chosen.taught,
         )
-
-    def _windows(self, tokens: SentenceTokenizer) -> tuple[Batch, tuple[Batch, ...]]:
-        """What the student reads, and what a thorough teacher does."""
-        whole = pack_windows(tokens, self._rows, self._titles)
-        if not self._stage.thorough:
-            return whole, ()
-        halves, quarters = (self._divide_windows(tokens, self._window // parts + _SPARE) for parts in (2, 4))
-        return halves, (whole, halves, quarters)
 
     def _divide_windows(self, tokens: SentenceTokenizer, size: int) -> Batch:
         rows: list[Row] = []

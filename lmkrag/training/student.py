@@ -11,15 +11,8 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from lmkrag.encoder.forward import mean_by_group, read_sentences
-from lmkrag.encoder.pooling import Pooling, build_pooling
-from lmkrag.encoder.spec import (
-    BASE_ENCODER,
-    FORMAT_VERSION,
-    find_model,
-    read_settings,
-    write_encoder,
-)
+from lmkrag.encoder.pooling import Pooling, mean_by_group, read_sentences
+from lmkrag.encoder.spec import BASE_ENCODER, FORMAT_VERSION, find_model, read_settings, write_encoder
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.encoder.torch_model import load_backbone
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
@@ -59,16 +52,18 @@ def create_student(model: ModelSettings, folder: Path) -> None:
                 f"{source.name}: has no landmark.json; only an encoder of ours can teach one of fewer layers"
             )
         _keep_layers(backbone, model.layers)
-    if model.positions:
-        _stretch_positions(backbone, model.positions)
-        tokenizer.model_max_length = model.positions
     positions = min(getattr(backbone.config, "max_position_embeddings", 512), tokenizer.model_max_length)
     if model.window > positions - tokenizer.num_special_tokens_to_add():
         raise UsageError(f"a window of {model.window} tokens is longer than {source.name} has positions for")
     if model.landmark and model.landmark not in tokenizer.get_vocab():
         tokenizer.add_special_tokens({"additional_special_tokens": [model.landmark]})
-        _add_row(backbone, tokenizer, model.landmark)
-    pooling = build_pooling(model.pooling)
+        # It begins with the embedding of the token that ends a text, which the base knows as a border.
+        border = tokenizer.sep_token_id or tokenizer.eos_token_id or 0
+        backbone.resize_token_embeddings(len(tokenizer), mean_resizing=False)
+        table = backbone.get_input_embeddings().weight
+        with torch.no_grad():
+            table[tokenizer.convert_tokens_to_ids(model.landmark)] = table[border]
+    pooling = Pooling(model.pooling)
     settings = {
         "format": FORMAT_VERSION,
         "pooling": model.pooling,
@@ -80,31 +75,6 @@ def create_student(model: ModelSettings, folder: Path) -> None:
         "dimensions": config.hidden_size,
     }
     save_student(Student(backbone, pooling, tokenizer), settings, folder)
-
-
-def _stretch_positions(backbone: Any, count: int) -> None:
-    """Interpolate a table of absolute positions to ``count`` rows."""
-    table = getattr(getattr(backbone, "embeddings", None), "position_embeddings", None)
-    if not isinstance(table, nn.Embedding) or count < table.num_embeddings:
-        raise UsageError(
-            f"positions: only a table of absolute positions can be stretched, and only to more; not to {count}"
-        )
-    stretched = nn.functional.interpolate(table.weight.detach().T[None], size=count, mode="linear", align_corners=True)
-    longer = nn.Embedding(count, table.embedding_dim)
-    longer.weight = nn.Parameter(stretched[0].T.contiguous())
-    backbone.embeddings.position_embeddings = longer
-    backbone.embeddings.position_ids = torch.arange(count)[None]
-    backbone.embeddings.token_type_ids = torch.zeros(1, count, dtype=torch.long)
-    backbone.config.max_position_embeddings = count
-
-
-def _add_row(backbone: Any, tokenizer: Any, landmark: str) -> None:
-    """Give the landmark an embedding: that of the token that ends a text, which the base knows as a border."""
-    border = tokenizer.sep_token_id or tokenizer.eos_token_id or 0
-    backbone.resize_token_embeddings(len(tokenizer), mean_resizing=False)
-    table = backbone.get_input_embeddings().weight
-    with torch.no_grad():
-        table[tokenizer.convert_tokens_to_ids(landmark)] = table[border]
 
 
 def _keep_layers(backbone: Any, kept: Sequence[int]) -> None:
@@ -135,7 +105,7 @@ def load_student(folder: Path, *, lora: int = 0) -> Student:
     for name, parameter in backbone.named_parameters():
         if name.startswith("pooler."):
             parameter.requires_grad_(False)  # no vector of ours passes through it
-    pooling = build_pooling(settings["pooling"])
+    pooling = Pooling(settings["pooling"])
     if lora:
         backbone = _adapt(backbone, tokenizer.convert_tokens_to_ids(settings["landmark"]), lora)
     return Student(backbone, pooling, tokenizer)
@@ -146,16 +116,14 @@ def _adapt(backbone: Any, landmark: int, rank: int) -> Any:
         from peft import LoraConfig, TaskType, get_peft_model
     except ImportError:
         raise MissingExtra("train", "peft") from None
-    return get_peft_model(
-        backbone,
-        LoraConfig(
-            task_type=TaskType.FEATURE_EXTRACTION,
-            r=rank,
-            lora_alpha=2 * rank,
-            target_modules="all-linear",
-            trainable_token_indices=[landmark],
-        ),
+    adapters = LoraConfig(
+        task_type=TaskType.FEATURE_EXTRACTION,
+        r=rank,
+        lora_alpha=2 * rank,
+        target_modules="all-linear",
+        trainable_token_indices=[landmark],
     )
+    return get_peft_model(backbone, adapters)
 
 
 def save_student(student: Student, settings: dict[str, Any], folder: Path) -> None:
@@ -228,14 +196,8 @@ class LandmarkObjective(nn.Module):
             candidate = mask_near_duplicates(candidate, step.weights, taught, self._stage.duplicate)
             if step.is_taught:
                 distillation = self._distil(sentences, questions, taught, taught_questions)
-        loss = landmark_loss(
-            questions @ sentences.T,
-            step.weights,
-            candidate,
-            step.same,
-            mixing=step.mixing,
-            temperature=self._stage.temperature,
-        )
+        scores, temperature = questions @ sentences.T, self._stage.temperature
+        loss = landmark_loss(scores, step.weights, candidate, step.same, mixing=step.mixing, temperature=temperature)
         return {"loss": loss + distillation}
 
     def _distil(self, sentences: Tensor, questions: Tensor, taught: Tensor, taught_questions: Tensor) -> Tensor:

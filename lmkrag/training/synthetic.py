@@ -25,10 +25,7 @@ _FEWEST_WORDS = 3
 _TRIES = 20  # passages drawn before a document set counts as too short
 
 
-Record = dict[str, Any]
-
-
-class Passage(NamedTuple):
+class AskedPassage(NamedTuple):
     """A piece of a document to ask about: characters of the background, and of the answer inside it."""
 
     document: int
@@ -85,7 +82,7 @@ def synthesise(
     return _write_set(documents, [questions[number] for number in range(count)], out)
 
 
-def _read_journal(path: Path) -> dict[int, Record]:
+def _read_journal(path: Path) -> dict[int, dict[str, Any]]:
     lines = path.read_text("utf-8").splitlines(keepends=True) if path.is_file() else []
     records = [json.loads(line) for line in lines if line.endswith("\n")]  # a killed run may leave half a line
     if records and not lines[-1].endswith("\n"):
@@ -93,7 +90,9 @@ def _read_journal(path: Path) -> dict[int, Record]:
     return {record["number"]: record for record in records}
 
 
-def _draw(documents: Sequence[Document], sentences: dict[int, list[Sentence]], rng: np.random.Generator) -> Passage:
+def _draw(
+    documents: Sequence[Document], sentences: dict[int, list[Sentence]], rng: np.random.Generator
+) -> AskedPassage:
     lengths = np.array([len(document.text) for document in documents], float)
     for _ in range(_TRIES if lengths.sum() else 0):
         number = int(rng.choice(len(documents), p=lengths / lengths.sum()))
@@ -113,7 +112,7 @@ def _draw(documents: Sequence[Document], sentences: dict[int, list[Sentence]], r
         end = min(begin + int(rng.integers(1, _ANSWER_SENTENCES + 1)), stop)
         answer = text[own[begin].start : own[end - 1].end]
         start = own[begin].start + len(answer) - len(answer.lstrip())
-        return Passage(number, (own[first].start, own[stop - 1].end), (start, start + len(answer.strip())))
+        return AskedPassage(number, (own[first].start, own[stop - 1].end), (start, start + len(answer.strip())))
     raise UsageError("these documents have no passage long enough to ask about")
 
 
@@ -124,7 +123,7 @@ def _clean(reply: str) -> str:
     return question if len(question) <= _LONGEST and len(question.split()) >= _FEWEST_WORDS else ""
 
 
-def _write_set(documents: Sequence[Document], records: list[Record], out: Path) -> int:
+def _write_set(documents: Sequence[Document], records: list[dict[str, Any]], out: Path) -> int:
     seen: set[tuple[str, str]] = set()
     queries = []
     for record in records:

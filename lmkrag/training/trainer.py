@@ -50,11 +50,8 @@ class StageData(Dataset[Step]):
         processes: int = 1,
     ) -> None:
         """Take the stage's sets in the order of its settings; ``processes`` share the steps among them."""
-        self._stage = stage
-        self._sets = sets
-        self._tokens = tokens
-        self._seed = seed
-        self._processes = processes
+        self._stage, self._sets, self._tokens = stage, sets, tokens
+        self._seed, self._processes = seed, processes
         weights = np.array([chosen.weight for chosen in stage.sets])
         self._shares = weights / weights.sum()
 
@@ -168,7 +165,7 @@ def _run_stage(
         steps=stage.steps,
         learning_rate=stage.learning_rate,
         warmup=stage.warmup,
-        log_every=settings.log_every,
+        logging_steps=settings.log_every,
         seed=settings.seed,
         report_to=report_to,
         gradient_accumulation_steps=stage.accumulate,

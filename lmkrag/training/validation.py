@@ -1,7 +1,7 @@
 """Measure recall during training."""
 
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,12 +22,6 @@ _BUDGETS = (500, 1_000, 2_000)
 _RANKED = 200
 
 
-@dataclass(frozen=True, slots=True)
-class _Sample:
-    dataset: Dataset
-    within: bool
-
-
 class _HalfModel(TorchModel):
     """Computes in bfloat16 as training does, its weights in float32."""
 
@@ -44,13 +38,9 @@ class RecallWatch:
         self._settings = settings
         self._student = student
         chosen = settings.evaluation
-        self._samples = [
-            _Sample(
-                sample_dataset(load_dataset(settings.resolve(name)), chosen.characters, chosen.queries),
-                settings.resolve(name).name in chosen.within,
-            )
-            for name in chosen.sets
-        ]
+        folders = [settings.resolve(name) for name in chosen.sets]
+        self._within = {folder.name for folder in folders} & set(chosen.within)
+        self._samples = [sample_dataset(load_dataset(folder), chosen.characters, chosen.queries) for folder in folders]
 
     def measure(self) -> dict[str, float]:
         """Return recall (%) at 500, 1,000 and 2,000 characters, their mean ``recall``, and that of each set."""
@@ -71,12 +61,10 @@ class RecallWatch:
         tokens = tokenizer_of(self._student, model, model.window)
         kind = _HalfModel if self._settings.half else TorchModel
         encoder = LandmarkEncoder(kind(backbone, self._student.pooling, tokens, device), tokens, spec)
-        rows = {
-            sample.dataset.name: recall_rows(
-                sample.dataset, rank_sentences(encoder, sample.dataset, within=sample.within)
-            ).mean(0)
-            for sample in self._samples
-        }
+        rows = {}
+        for sample in self._samples:
+            ranked = rank_sentences(encoder, sample, within=sample.name in self._within)
+            rows[sample.name] = recall_rows(sample, ranked).mean(0)
         backbone.train()
         self._student.pooling.train()
         table = 100 * np.array(list(rows.values()))
@@ -102,20 +90,8 @@ def sample_dataset(dataset: Dataset, characters: int, queries: int) -> Dataset:
     return replace(dataset, documents=tuple(documents), queries=tuple(fitting[i] for i in sorted(order)))
 
 
-class Landmarks(NamedTuple):
-    """The sentences of a set.
-
-    ``documents`` and ``paragraphs`` are ``[n]``, ``bounds`` ``[n, 2]`` in characters, ``vectors`` ``[n, d]``.
-    """
-
-    documents: Ids
-    paragraphs: Ids
-    bounds: Ids
-    vectors: Vectors
-
-
-def read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> Landmarks:
-    """Encode a set's documents."""
+def _read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> tuple[Ids, Ids, Ids, Vectors]:
+    """Documents and paragraphs ``[n]`` of a set's sentences, bounds ``[n, 2]`` in characters and vectors ``[n, d]``."""
     owner: list[int] = []
     passages: list[int] = []
     bounds: list[tuple[int, int]] = []
@@ -136,21 +112,18 @@ def read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> Landmarks:
         ]
         parts.append(encoded.vectors)
     paragraphs = np.arange(len(passages)) - passages
-    return Landmarks(np.array(owner), paragraphs, np.array(bounds), np.concatenate(parts))
+    return np.array(owner), paragraphs, np.array(bounds), np.concatenate(parts)
 
 
-def rank_sentences(
-    encoder: LandmarkEncoder, dataset: Dataset, *, within: bool, landmarks: Landmarks | None = None
-) -> list[list[Piece]]:
+def rank_sentences(encoder: LandmarkEncoder, dataset: Dataset, *, within: bool) -> list[list[Piece]]:
     """Return the best sentences for each question, by their landmarks alone, fused with what stands around them.
 
     Args:
         encoder: reads the questions, and the documents.
         dataset: what is asked.
         within: ask of the question's own document only.
-        landmarks: the documents' sentences, when they are read already.
     """
-    keys, paragraphs, bounds, vectors = landmarks or read_landmarks(encoder, dataset)
+    keys, paragraphs, bounds, vectors = _read_landmarks(encoder, dataset)
     number = {document.doc_id: key for key, document in enumerate(dataset.documents)}
     questions = encoder.encode_queries([query.query for query in dataset.queries])
     ranked = []

@@ -1,11 +1,12 @@
 """Train a reader of passages on packed data, on one GPU or, slowly, on processors. Needs torch, transformers, NumPy.
 
     python pipelines/train/train_passages.py DATA.npz OUT --start model.onnx [--layers 12] [--minutes 11]
-    python pipelines/train/train_passages.py DATA.npz OUT --start model.onnx --layers 3 --teacher RUN
+    python pipelines/train/train_passages.py DATA.npz OUT --start model.onnx --layers 3 --teacher RUN RUN
 
 A question's passages are read with it, `[CLS] question [SEP] title sentences [SEP]`; one score for each passage comes
 from the first token, one for each sentence from the mean of its tokens. Both learn from the labels, passages also from
-a teacher: the untrained model itself, so that what it knows of paraphrases stays, or with `--teacher` another run.
+a teacher: the untrained model itself, so that what it knows of paraphrases stays, or with `--teacher` the mean of other
+runs. A logistic loss keeps the scores of different questions comparable: they tell how sure an answer is.
 With fewer `--layers` than `--start` has, every n-th layer is taken. Run it again to go on from the last checkpoint.
 OUT gets `log.txt`, `last.pt` and in the end `part-NN`, at most 16 MB each: `cat part-* > model.safetensors` gives what
 was trained, which is all but the embeddings.
@@ -174,7 +175,7 @@ class Reader(nn.Module):
 
 
 def losses(step: Step, scores: Tensor, sentences: Tensor, taught: Tensor, temperature: float) -> tuple[Tensor, ...]:
-    """Return the loss of passages, of sentences and the divergence from the teacher, means over the questions."""
+    """Return the losses of passages, of sentences, of single passages, and the divergence from the teacher."""
     count = int(step.question.max()) + 1
     good = (step.labels == ANSWERS).any(1)
     passage = _softmax_loss(scores, good, step.question, count)
@@ -183,7 +184,8 @@ def losses(step: Step, scores: Tensor, sentences: Tensor, taught: Tensor, temper
     sentence = _softmax_loss(sentences[known], (step.labels == ANSWERS)[known], owner, count)
     student, teacher = (_log_softmax(values / temperature, step.question, count) for values in (scores, taught))
     divergence = (teacher.exp() * (teacher - student)).sum() / count * temperature**2
-    return passage, sentence, divergence
+    single = nn.functional.binary_cross_entropy_with_logits(scores, good.float())
+    return passage, sentence, single, divergence
 
 
 def _log_sums(values: Tensor, group: Tensor, count: int) -> Tensor:
@@ -220,7 +222,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("out", type=Path)
     parser.add_argument("--start", type=Path, required=True)
-    parser.add_argument("--teacher", type=Path, help="the folder of another run")
+    parser.add_argument("--teacher", type=Path, nargs="+", help="the folders of other runs")
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--frozen", type=int, default=0, help="lower layers that stay as they are")
     parser.add_argument("--minutes", type=float, default=11)
@@ -228,6 +230,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=64)
     parser.add_argument("--passages", type=int, default=8)
     parser.add_argument("--learning-rate", type=float, default=5e-5)
+    parser.add_argument("--labels", type=float, default=1.0)
     parser.add_argument("--teach", type=float, default=0.5)
     parser.add_argument("--temperature", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=0)
@@ -238,8 +241,9 @@ def main() -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     weights = load_start(options.start)
     model = Reader(weights, options.layers).to(device).train()
-    teacher = copy.deepcopy(model) if options.teacher is None else _load_run(options.teacher, device)
-    teacher.requires_grad_(False).eval()
+    teachers = [_load_run(run, device) for run in options.teacher or ()] or [copy.deepcopy(model)]
+    for teacher in teachers:
+        teacher.requires_grad_(False).eval()
     model.bert.embeddings.requires_grad_(False)
     model.bert.encoder.layer[: options.frozen].requires_grad_(False)
     optimizer = torch.optim.AdamW(
@@ -258,7 +262,7 @@ def main() -> None:
         batch_size=None,
         num_workers=min(8, os.cpu_count() or 1) if device.type == "cuda" else 0,
     )
-    total, counted = np.zeros(3), 0
+    total, counted = np.zeros(4), 0
     for batch in batches:
         elapsed = time.monotonic() - began
         done = step / options.steps if options.steps else elapsed / (60 * options.minutes)
@@ -271,19 +275,20 @@ def main() -> None:
         with torch.autocast(device.type, torch.bfloat16):
             scores, sentences = model(batch)
             with torch.no_grad():
-                taught, _ = teacher(batch)
-        passage, sentence, divergence = losses(
-            batch, scores.float(), sentences.float(), taught.float(), options.temperature
+                taught = torch.stack([teacher(batch)[0].float() for teacher in teachers]).mean(0)
+        passage, sentence, single, divergence = losses(
+            batch, scores.float(), sentences.float(), taught, options.temperature
         )
         optimizer.zero_grad()
-        (passage + 0.5 * sentence + options.teach * divergence).backward()
+        (options.labels * (passage + 0.5 * sentence + single) + options.teach * divergence).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         step += 1
-        total += [value.item() for value in (passage, sentence, divergence)]
+        total += [value.item() for value in (passage, sentence, single, divergence)]
         counted += 1
         if step % 20 == 0 or step == options.steps:
-            means = dict(zip(("passages", "sentences", "from the teacher"), total / counted, strict=True))
+            names = ("passages", "sentences", "single passages", "from the teacher")
+            means = dict(zip(names, total / counted, strict=True))
             line = f"step {step}, {elapsed:.0f} s: " + ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
             print(line, flush=True)
             with (options.out / "log.txt").open("a") as log:

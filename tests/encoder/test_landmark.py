@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from lmkrag import LandmarkEncoder
 from lmkrag.encoder import landmark
 from lmkrag.encoder.landmark import EncoderInput
-from lmkrag.encoder.pooling import POOLINGS, build_pooling
+from lmkrag.encoder.onnx_model import POOLINGS
+from lmkrag.encoder.pooling import Pooling
 from lmkrag.encoder.spec import BASE_ENCODER, MULTILINGUAL_ENCODER, SHIPPED, find_model
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.files import hash_weights
@@ -234,7 +235,7 @@ def test_pooling_against_a_loop(pooling):
     states = torch.tensor(rng.standard_normal((7, 16)), dtype=torch.float32)
     owner = torch.tensor([2, 0, 0, 0, 1, 1, 2])  # 2 stands for none
     landmark = torch.tensor([False, False, False, True, False, True, False])
-    module = build_pooling(pooling)
+    module = Pooling(pooling)
     pooled = module(states, owner, landmark, 2)
     for sentence, rows in enumerate(READ[pooling]):
         expected = states[rows].mean(0)
@@ -344,11 +345,6 @@ def test_packed_weights_are_the_same_in_both_runtimes():
     text = "Die Fähre fährt um neun Uhr. The boat is red. 船は赤い。"
     sentences = list(split_sentences(text))
     np.testing.assert_allclose(by_torch.encode(text, sentences)[1], by_onnx.encode(text, sentences)[1], atol=1e-3)
-
-
-def test_an_encoder_that_no_longer_ships_says_what_to_do():
-    with pytest.raises(EncoderError, match="run lmkrag index-tools reindex"):
-        LandmarkEncoder.load("landmark-tiny")
 
 
 QUESTIONS = {

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from lmkrag import Engine, LandmarkEncoder
 from lmkrag.encoder.loading import prefers_torch, runs_without_torch
 from lmkrag.encoder.onnx_model import POOLINGS, OnnxModel
-from lmkrag.encoder.pooling import build_pooling
+from lmkrag.encoder.pooling import Pooling
 from lmkrag.encoder.spec import BASE_ENCODER, MULTILINGUAL_ENCODER, SHIPPED, find_model
 from lmkrag.encoder.torch_model import TorchModel
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
@@ -66,7 +66,7 @@ def test_any_sentences_are_pooled_as_in_torch(both, sizes, pooling):
     if not any(windows):
         return
     found = OnnxModel(onnx.model._bert, pooling, onnx.tokens).read(windows, titles)
-    exact = TorchModel(reference.model.network, build_pooling(pooling), onnx.tokens, torch.device("cpu"))
+    exact = TorchModel(reference.model.network, Pooling(pooling), onnx.tokens, torch.device("cpu"))
     np.testing.assert_allclose(found, exact.read(windows, titles), atol=2e-5)
 
 
@@ -152,11 +152,11 @@ def test_damaged_weights_are_an_error(tmp_path):
 def test_a_plain_machine_prefers_onnx_runtime(monkeypatch):
     from lmkrag.encoder import loading
 
-    monkeypatch.setattr(loading, "has_amx", lambda: False)
-    monkeypatch.setattr(loading, "has_card", lambda: False)
+    monkeypatch.setattr(device, "has_amx", lambda: False)
+    monkeypatch.setattr(device, "has_card", lambda: False)
     assert not prefers_torch()
     assert isinstance(LandmarkEncoder.load().model, OnnxModel)
-    monkeypatch.setattr(loading, "has_card", lambda: True)
+    monkeypatch.setattr(device, "has_card", lambda: True)
     assert prefers_torch()
     assert not prefers_torch("cpu")
     monkeypatch.setattr(loading.importlib.util, "find_spec", lambda name: None)  # type: ignore[attr-defined]

@@ -9,8 +9,9 @@ import pytest
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import MAX_UNPACKED
-from lmkrag.formats.load import load_bytes, load_document
+from lmkrag.formats.load import load_bytes, load_document, load_with_attachments
 from lmkrag.sentences.split import split_sentences
+from lmkrag.types import Skipped
 
 NOTEBOOK = json.dumps(
     {
@@ -164,11 +165,48 @@ def test_titles(name, lines, end, before):
         ("t.csv", "boat,oars\nIda,4,leaks,badly\nRuth\n", "boat: Ida | oars: 4 | leaks | badly\nboat: Ruth"),
         ("t.csv", "2024-03-01,Ida,4\n2024-03-02,Ruth,2\n", "2024-03-01 | Ida | 4\n2024-03-02 | Ruth | 2"),
         ("t.csv", "Ida,red\nRuth,red\n", "Ida | red\nRuth | red"),
-        ("t.csv", "name,name\nIda,Ruth\n", "name | name\nIda | Ruth"),
+        ("t.csv", "name,name\nIda,Ruth\n", "name: Ida | name: Ruth"),
         ("t.csv", "name,\nIda,4\n", "name: Ida | 4"),
         ("t.csv", "sep=;\r\nname;price\r\npear;3,5\r\n", "name: pear | price: 3,5"),
         ("t.json", '[{"a": 1, "b": {"c": ["x", "y"]}}, {"a": null}, "z"]', "a: 1 | b.c: x | b.c: y\nz"),
+        (
+            "t.csv",
+            'name,note\nIda,say \'so\'\nRuth,"the ""big"" one"\n',
+            "name: Ida | note: say 'so'\nname: Ruth | note: the \"big\" one",
+        ),
+        (
+            "t.csv",
+            "name;price\nLast, First;1,5\nNext, Other;2,5\n",
+            "name: Last, First | price: 1,5\nname: Next, Other | price: 2,5",
+        ),
+        ("t.csv", 'a, b\n1, "x, y"\n', "a: 1 | b: x, y"),
+        ("t.csv", 'a,b\n1,"so \\"x\\", y"\n', 'a: 1 | b: so "x", y'),
+        ("t.csv", "'a','b'\n'1','x, y'\n", "a: 1 | b: x, y"),
+        ("t.csv", 'a,b\n1,"open\n2,x\n3,y\n', 'a: 1 | b: "open\na: 2 | b: x\na: 3 | b: y'),
+        ("t.csv", f"a,b\n1,{'long ' * 40_000}\n2,x\n", f"a: 1 | b: {'long ' * 40_000}".strip() + "\na: 2 | b: x"),
         ("t.json", '{"a": {"b": true}, "c": "d e"}', "a.b: true\nc: d e"),
+        (
+            "t.json",
+            '{"k1": {"boat": "Ida", "fee": 4}, "k2": {"boat": "Ruth", "fee": 5}}',
+            "k1.boat: Ida | k1.fee: 4\nk2.boat: Ruth | k2.fee: 5",
+        ),
+        ("t.json", '{"boat": ["Ida", "Ruth"], "fee": [4, null]}', "boat: Ida | fee: 4\nboat: Ruth"),
+        (
+            "t.json",
+            '{"boat": {"0": "Ida", "1": "Ruth"}, "fee": {"0": 4, "1": 5}}',
+            "boat: Ida | fee: 4\nboat: Ruth | fee: 5",
+        ),
+        (
+            "t.json",
+            '{"columns": ["boat", "fee"], "index": [0, 1], "data": [["Ida", 4], ["Ruth", 5]]}',
+            "boat: Ida | fee: 4\nboat: Ruth | fee: 5",
+        ),
+        ("t.json", '[["boat", "fee"], ["Ida", 4], ["Ruth", 5]]', "boat: Ida | fee: 4\nboat: Ruth | fee: 5"),
+        ("t.json", '{"a": 1}\n{"a": 2}\n', "a: 1\na: 2"),
+        ("t.json", '// of the pump\n{"bar": 12, /* at most */ "url": "http://x", // last\n}', "bar: 12\nurl: http://x"),
+        ("t.json", '{pump: "on"}', '{pump: "on"}'),
+        ("t.jsonl", '["boat", "fee"]\n["Ida", 4]\n', "boat: Ida | fee: 4"),
+        ("t.jsonl", '{"a": "x\u2028y"}\n{"a": "z"}\n', "a: x y\na: z"),
         ("t.jsonl", '{"a": 1}\n\n{"a": "two"}\n', "a: 1\na: two"),
     ],
 )
@@ -215,6 +253,74 @@ def test_decoding(data, expected):
         assert text == expected
 
 
+@pytest.mark.parametrize(
+    ("name", "data", "text", "reason"),
+    [
+        ("a.jsonl", '{"a": 1}\n{"a": \n{"a": 3}\n', "a: 1\na: 3", "left out: 1 of 3 records, the first in line 2"),
+        ("a.json", '[{"a": 1}, {"a": 2}, {"a": "cut o', "a: 1\na: 2", "left out: 1 of 3 records, the first in line 1"),
+    ],
+)
+def test_what_is_left_out_of_a_file_is_counted(name, data, text, reason, tmp_path):
+    (tmp_path / name).write_text(data)
+    document, attached, skipped = load_with_attachments(tmp_path / name, name)[:3]
+    assert (document.text, attached) == (text, [])
+    assert skipped == [Skipped(f"{name}/records", reason)]
+
+
+TEXTS = {
+    "Urlop zatwierdza kierownik portu w ciągu czternastu dni, jak każą przepisy; źródłem jest księga.": (
+        "cp1250",
+        "iso8859-2",
+    ),
+    "Отпуск утверждает начальник порта в течение четырнадцати дней. Заявление подаётся письменно.": (
+        *("cp1251", "koi8-r", "cp866"),
+    ),
+    "休暇は港長が承認する。申請は二週間前までに書面で提出すること。": ("cp932", "euc_jp"),
+    "休假由港务长批准。申请应提前两周以书面形式提交。": ("gb18030",),
+    "休假由港務長批准。申請應提前兩週以書面形式提交。": ("big5",),
+    "휴가는 항만장이 승인한다. 신청은 이주 전에 서면으로 제출한다.": ("cp949",),
+    "Η άδεια εγκρίνεται από τον λιμενάρχη μέσα σε δεκατέσσερις ημέρες.": ("cp1253",),
+    "İzin liman başkanı tarafından on dört gün içinde onaylanır.": ("cp1254",),
+    "Der Urlaub wird vom Hafenmeister genehmigt, für fünf Tage – „gern“.": ("cp1252",),
+    "Le congé est accordé par la capitainerie après l’accord du père, à Nîmes où ça va.": ("cp1252",),
+    "Ærø søger æbler på øen, sagde ængstelig Åse; prisen er 40 € pr. dag.": ("cp1252",),
+    "Meeting minutes: the budget for 2026 is 84,000 pounds.": ("utf-16-le", "utf-16-be"),
+}
+
+
+@pytest.mark.parametrize(("text", "encoding"), [(text, name) for text, names in TEXTS.items() for name in names])
+def test_a_text_tells_its_encoding(text, encoding):
+    text = f"{text}\n" * 6
+    assert load(text.encode(encoding), "a.txt").text == text
+
+
+@pytest.mark.parametrize(
+    ("label", "encoding", "text"),
+    [
+        ("iso-8859-1", "cp1252", "The tenant’s deposit is €450"),
+        ("us-ascii", "cp1252", "The tenant’s deposit is €450"),
+        ("utf-8", "cp1252", "Le loyer payé par le père s’élève à 740 €"),
+        ("iso-8859-1", "utf-8", "Le loyer payé s’élève à 740 €"),
+        ("Shift_JIS", "cp932", "手順①バルブを閉める。25㎏～髙橋"),
+        ("x-sjis", "cp932", "手順①バルブを閉める。25㎏～髙橋"),
+        ("gb2312", "gb18030", "经理朱镕基、陶喆批准休假。"),
+        ("euc-kr", "cp949", "똠방각하 펲시콜라"),
+        ("big5", "big5hkscs", "碁盤、恒生指數"),
+        ("iso-8859-9", "cp1254", "İzin “on dört” gün"),
+        ("windows-1251", "cp1251", "Отпуск"),
+        ("iso-2022-jp", "iso2022_jp", "休暇は港長が承認する"),
+        ("utf-16", "utf-8", "für fünf"),
+        ("nonsense", "utf-8", "für fünf"),
+    ],
+)
+def test_a_page_is_read_as_browsers_do(label, encoding, text):
+    for head in (f'<meta charset="{label}">', f'<meta http-equiv="Content-Type" content="text/html; charset={label}">'):
+        page = f"<html><head>{head}</head><body><p>{text}</p><p>End.</p></body></html>"
+        assert load(page.encode(encoding), "a.html").text == f"{text}\n\nEnd."
+    broken = f'<meta charset="{label}"><p>One</p>'.encode() + b"<p>\xff\xff</p><p>End.</p>"
+    assert load(broken, "a.html").text.endswith("End.")
+
+
 def broken_docx() -> bytes:
     buffer = io.BytesIO()
     docx.Document().save(buffer)
@@ -237,17 +343,20 @@ def bomb() -> bytes:
         ("a.txt", b"", "empty file"),
         ("a.txt", b" \n ", "empty file"),
         ("a.txt", bytes(range(256)) * 20, "binary file, not text"),
-        ("a.gif", b"GIF89a", r"unsupported format \(.gif\)"),
+        ("a.gif", b"GIF89a", r"unsupported format \(.gif\)$"),
+        ("a.xls", b"\xd0\xcf\x11\xe0", r"unsupported format \(.xls\): save it as .xlsx"),
+        ("a.xlsb", b"PK", r"unsupported format \(.xlsb\): save it as .xlsx"),
         ("a.pdf", b"%PDF-1.4 nonsense", "broken PDF"),
         ("a.docx", b"PK nonsense", "broken Word file"),
         ("a.docx", broken_docx(), "broken Word file"),
-        ("a.docx", b"\xd0\xcf\x11\xe0rest", "encrypted or old Word file"),
+        ("a.docx", b"\xd0\xcf\x11\xe0rest", "Word file of a version before 2007: save it as .docx"),
+        ("a.docx", b"\xd0\xcf\x11\xe0" + "EncryptedPackage".encode("utf-16-le"), "encrypted Word file"),
         ("a.epub", b"nonsense", "broken EPUB file"),
         ("a.ipynb", b"{}", "broken notebook"),
         ("a.ipynb", b"[1", "broken notebook"),
         ("a.json", b"{", "broken JSON"),
         ("a.json", b"[" * 100_000, "broken JSON"),
-        ("a.jsonl", b'{"a": 1}\n{', "broken JSON in line 2"),
+        ("a.jsonl", b'{"a": 1\n{', "broken JSON"),
         ("a.html", b"<html><script>x</script></html>", "HTML page without text"),
     ],
 )
@@ -324,7 +433,7 @@ def test_blocks_of_html(html, expected):
             "<tr><td rowspan=2>a<td rowspan=3>b<td>c<tr><td>d<tr><td>e<td>f",
             "| a | b | c |\n| a | b | d |\n| e | b | f |",
         ),
-        ("<tr><td rowspan=2 colspan=2>a<td>b<tr><td>c<tr><td colspan=3>d", "| a | b |\n| a | c |\n| d |"),
+        ("<tr><td rowspan=2 colspan=2>a<td>b<tr><td>c<tr><td colspan=3>d", "| a | a | b |\n| a | a | c |\n| d |"),
         ("<tr><td rowspan=99999999>a<td colspan=x>b<tr><td>", "| a | b |\n| a |  |"),
         ("<tr><td><pre>x\ny</pre><td><ul><li>p<li>q</ul>", "| x y | - p - q |"),
         ("<tr><td></td><td> </td></tr><tr><td>a<td>b", "| a | b |"),

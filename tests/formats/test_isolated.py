@@ -108,7 +108,7 @@ def test_entities_are_not_expanded_and_nothing_is_fetched(loader, tmp_path):
     laughs = "".join(f"<!ENTITY l{i} '{f'&l{i - 1};' * 10}'>" for i in range(1, 12))
     bomb = f"<!DOCTYPE c [<!ENTITY l0 'ha'>{laughs}]><c><t>&l11;</t></c>".encode()
     (tmp_path / "laughs.epub").write_bytes(zipped("META-INF/container.xml", bomb))
-    with pytest.raises(DocumentError, match="broken EPUB"):
+    with pytest.raises(DocumentError, match="EPUB"):
         loader.load(tmp_path / "laughs.epub", "l")
     entity = f"<!DOCTYPE c [<!ENTITY f SYSTEM 'file://{tmp_path}/secret.txt'>]>"
     container = b"<c><rootfile full-path='p.opf'/></c>"

@@ -1,5 +1,6 @@
 """Workbooks, slides, OpenDocument, RTF, mail, subtitles and gzipped text, made by the formats' own tools."""
 
+import base64
 import datetime
 import gzip
 import io
@@ -129,7 +130,17 @@ def test_workbook():
     [
         (0.07, "0.0%;[Red]-0.0%", "7%"),
         (0.125, "0%", "12.5%"),
-        (3, '0" of 100%"', "3"),
+        (3, '0" of 100%"', "3 of 100%"),
+        (1234, "00000", "01234"),
+        (123456789, "000-00-0000", "123-45-6789"),
+        (1234567.5, "#,##0.00", "1,234,567.50"),
+        (1234.5, '#,##0.00 "€"', "1,234.50 €"),
+        (-1234.5, "_-[$€-407] * #,##0.00_-;[Red]-#,##0.00", "€ -1,234.50"),
+        (40, '"$"0.00', "$40.00"),
+        (12.125, "0.00", "12.125"),
+        (7, '0" kg"', "7 kg"),
+        (datetime.timedelta(hours=30, minutes=5), "[h]:mm", "30:05"),
+        (datetime.timedelta(minutes=5, seconds=7), "[hh]:mm:ss", "0:05:07"),
         (0.1 + 0.2, "General", "0.3"),
         (1e20, "General", "1e+20"),
         (123456789012345, "0", "123456789012345"),
@@ -310,6 +321,7 @@ def test_what_is_anchored_in_a_paragraph_of_an_opendocument_follows_it():
         "- See the box.",
         "In a box.",
         "| Nine or ten |",
+        "[Is this so?]",
     ]
 
 
@@ -434,6 +446,83 @@ def test_mailbox(tmp_path):
     assert found.text.count("Leave is granted for May.") == 2 and "\n\n# Two\n\n" in found.text
 
 
+def multipart(subtype: str, *parts: tuple[str, bytes]) -> bytes:
+    """A mail whose parts have some headers and some bytes."""
+    body = b"".join(b"--zz\n" + head.encode() + b"\n\n" + data + b"\n" for head, data in parts)
+    return f"Subject: Rota\nContent-Type: multipart/{subtype}; boundary=zz\n\n".encode() + body + b"--zz--\n"
+
+
+PLAIN, PAGE = "Content-Type: text/plain; charset=utf-8", "Content-Type: text/html; charset=utf-8"
+EVENT = b"BEGIN:VEVENT\nSUMMARY:Crane\n  check\nDTSTART;TZID=UTC:20250512T090000\nDTEND:20250513\nUID:7\nEND:VEVENT"
+WHOLE = b"<p>The order comes on 9 May.</p><p>It weighs 3 kg.</p>"
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (multipart("mixed", (PLAIN, b"One."), (PAGE, b"<p>Two.</p>"), (PLAIN, b"Three.")), "One.\n\nTwo.\n\nThree."),
+        (multipart("alternative", (PLAIN, b" \n"), (PAGE, WHOLE)), "The order comes on 9 May.\n\nIt weighs 3 kg."),
+        (multipart("alternative", (PLAIN, b"In HTML."), (PAGE, WHOLE)), "The order comes on 9 May.\n\nIt weighs 3 kg."),
+        (multipart("alternative", (PLAIN, b"It comes on 9 May."), (PAGE, WHOLE)), "It comes on 9 May."),
+        (
+            multipart("alternative", (PLAIN, b"Please come."), ("Content-Type: text/calendar", EVENT)),
+            "Please come.\n\nSUMMARY: Crane check\nDTSTART: 2025-05-12 09:00\nDTEND: 2025-05-13",
+        ),
+        (
+            multipart(
+                "mixed",
+                (
+                    "Content-Type: message/rfc822\nContent-Transfer-Encoding: base64",
+                    base64.b64encode(b"Subject: Inner\n\nThe crane is checked."),
+                ),
+            ),
+            "# Inner\n\nSubject: Inner\n\nThe crane is checked.",
+        ),
+        (
+            b"Subject: Rota\nContent-Type: text/plain; format=flowed\n"
+            b"\nThe watch \nbegins \n at six.\n> Who \n> is it?\n-- \nAda",
+            "The watch begins at six.\n> Who is it?\n-- \nAda",
+        ),
+        (b"Subject: Rota\nContent-Type: text/plain; format=flowed; delsp=yes\n\nin the mor \nning", "in the morning"),
+        (b"Subject: Rota\nContent-Type: text/plain; charset=iso-8859-1\n\n740 \x80 \x96 f\xfcnf", "740 € – fünf"),
+        (b"Subject: Rota\n\n740 \x80 f\xfcr f\xfcnf Tage", "740 € für fünf Tage"),
+        (b"Subject: Rota\nContent-Type: text/plain; charset=iso-2022-jp\n\n\x1b$B5Y2K\x1b(B", "休暇"),
+        (b"Subject: Rota\nContent-Type: text/html\n\n<meta charset=koi8-r><p>\xef\xd4\xd0\xd5\xd3\xcb</p>", "Отпуск"),
+    ],
+    ids=range(12),
+)
+def test_the_parts_of_a_mail(data, text):
+    assert load(data, "a.eml").text == f"Subject: Rota\n\n{text}"
+
+
+def test_mail_without_a_suffix_and_lines_that_begin_with_from(tmp_path):
+    mails = (
+        b"From - Mon Mar  3 10:00:00 2025\nFrom: a@b.org\nTo: c@b.org\nSubject: One\n"
+        b"\n>From here\nFrom there it is 9:30.\n\n"
+        b"From - Mon Mar  3 10:00:00 2025\nFrom: a@b.org\nSubject: Two\n\nBye.\n"
+    )
+    (tmp_path / "Inbox").write_bytes(mails)
+    (tmp_path / "1741.M5P6.host:2,S").write_bytes(mails.partition(b"\n")[2].partition(b"\n\nFrom - ")[0])
+    (tmp_path / "Notes").write_text("From: the harbour\n\nIt is closed.")
+    with IsolatedLoader() as loader:
+        box, mail_file, notes = (
+            loader.load(tmp_path / name, name) for name in ("Inbox", "1741.M5P6.host:2,S", "Notes")
+        )
+    assert "From here\nFrom there it is 9:30.\n\n# Two\n\nFrom: a@b.org" in box.text
+    assert (mail_file.kind, mail_file.title) == ("mail", "One")
+    assert (notes.kind, notes.text) == ("text", "From: the harbour\n\nIt is closed.")
+
+
+def test_mail_of_apple_and_a_page_that_a_browser_saved():
+    body = b"Subject: One\n\nBye."
+    assert load(b"%d\n%s<plist>1</plist>" % (len(body), body), "1.emlx").text == "Subject: One\n\nBye."
+    page = load(
+        multipart("related", (PAGE, "<h1>Café</h1><p>It is open.</p>".encode()), ("Content-Type: image/png", b"x")),
+        "a.mht",
+    )
+    assert (page.text, page.title, page.kind) == ("# Café\n\nIt is open.", "Rota", "html")
+
+
 @pytest.mark.parametrize("end", ["\n", "\r\n"], ids=["lf", "crlf"])
 def test_cues_of_webvtt_have_identifiers_and_voices(end):
     lines = [
@@ -477,7 +566,7 @@ def test_gzipped_text():
         (slides()[:2_000], "x.pptx", "broken PowerPoint file"),
         (workbook(), "x.pptx", "broken PowerPoint file"),
         (opendocument()[:500], "x.odt", "broken OpenDocument file"),
-        (b"\xd0\xcf\x11\xe0 old", "x.xlsx", "encrypted or old Excel file"),
+        (b"\xd0\xcf\x11\xe0 old", "x.xlsx", "Excel file of a version before 2007: save it as .xlsx"),
         (b"plain text", "x.rtf", "content is not RTF"),
         (b"no cues at all", "x.srt", "subtitles"),
         (b"no messages at all", "x.mbox", "not a mailbox"),
@@ -560,3 +649,84 @@ def test_a_row_is_found_alone(encoder, tmp_path):
             assert row.text.startswith(f"Code: VX-{number} |")
         assert engine.search("Prices of parts", filter="kind=xlsx", top_k=1)[0].text
         assert not engine.verify()
+
+
+def repack(data: bytes, change) -> bytes:
+    """A package whose parts went through a function of their names and contents."""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(io.BytesIO(data)) as archive, zipfile.ZipFile(packed, "w") as copy:
+        for entry in archive.namelist():
+            copy.writestr(entry, change(entry, archive.read(entry)))
+    return packed.getvalue()
+
+
+def word() -> bytes:
+    document = docx.Document()
+    document.add_heading("The ferry", 1)
+    document.add_paragraph("It leaves at nine.")
+    packed = io.BytesIO()
+    document.save(packed)
+    return packed.getvalue()
+
+
+WORD, SLIDES, BOOK = (
+    f"application/vnd.openxmlformats-officedocument.{name}.main+xml"
+    for name in ("wordprocessingml.document", "presentationml.presentation", "spreadsheetml.sheet")
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "plain", "variant", "suffix"),
+    [
+        (word, WORD, "application/vnd.ms-word.document.macroEnabled.main+xml", "docm"),
+        (word, WORD, WORD.replace("document.main", "template.main"), "dotx"),
+        (word, WORD, "application/vnd.ms-word.template.macroEnabledTemplate.main+xml", "dotm"),
+        (slides, SLIDES, "application/vnd.ms-powerpoint.presentation.macroEnabled.main+xml", "pptm"),
+        (slides, SLIDES, SLIDES.replace("presentation.main", "slideshow.main"), "ppsx"),
+        (slides, SLIDES, "application/vnd.ms-powerpoint.slideshow.macroEnabled.main+xml", "ppsm"),
+        (slides, SLIDES, SLIDES.replace("presentation.main", "template.main"), "potx"),
+        (slides, SLIDES, "application/vnd.ms-powerpoint.template.macroEnabled.main+xml", "potm"),
+        (workbook, BOOK, "application/vnd.ms-excel.sheet.macroEnabled.main+xml", "xlsm"),
+        (workbook, BOOK, BOOK.replace("sheet.main", "template.main"), "xltx"),
+        (workbook, BOOK, "application/vnd.ms-excel.template.macroEnabled.main+xml", "xltm"),
+    ],
+)
+def test_files_with_macros_templates_and_shows_are_read_as_plain_ones_are(made, plain, variant, suffix, tmp_path):
+    data = made()
+    changed = repack(data, lambda _, part: part.replace(plain.encode(), variant.encode()))
+    assert changed.count(variant.encode()) == 1
+    (tmp_path / f"a.{suffix}").write_bytes(changed)
+    with IsolatedLoader() as loader:
+        found = loader.load(tmp_path / f"a.{suffix}", "a")
+    name = {word: "a.docx", slides: "a.pptx", workbook: "a.xlsx"}[made]
+    assert (found.text, found.kind) == (load(data, name).text, load(data, name).kind)
+
+
+@pytest.mark.parametrize(("made", "name"), [(word, "a.docx"), (slides, "a.pptx"), (workbook, "a.xlsx")])
+def test_strict_open_xml_is_read(made, name):
+    def make_strict(_: str, part: bytes) -> bytes:
+        for kind in (b"officeDocument", b"wordprocessingml", b"presentationml", b"spreadsheetml", b"drawingml"):
+            part = part.replace(
+                b"http://schemas.openxmlformats.org/" + kind + b"/2006/", b"http://purl.oclc.org/ooxml/" + kind + b"/"
+            )
+        return part
+
+    strict = repack(made(), make_strict)
+    assert load(strict, name).text == load(made(), name).text
+
+
+def test_a_workbook_of_a_report_generator():
+    book = openpyxl.Workbook()
+    sheet = book.active
+    for row in (["Item", "Net", "Gross"], ["Rope", 100, "=B2*1.2"], ["Tar", 50, "=B3*1.2"]):
+        sheet.append(row)
+    sheet["A2"].comment = openpyxl.comments.Comment("Made of hemp", "Ann")
+    packed = io.BytesIO()
+    book.save(packed)
+    data = repack(packed.getvalue(), lambda _, part: part.replace(b'<dimension ref="A1:C3"', b'<dimension ref="A1"'))
+    assert data.count(b'ref="A1:C3"') == 0
+    assert load(data, "a.xlsx").text.splitlines()[2:] == [
+        "Item: Rope | Net: 100 | Gross: =B2*1.2 (not computed)",
+        "Item: Tar | Net: 50 | Gross: =B3*1.2 (not computed)",
+        "Rope: Made of hemp",
+    ]

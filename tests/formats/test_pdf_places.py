@@ -6,7 +6,7 @@ from fpdf import FPDF
 
 from lmkrag.errors import DocumentError
 from lmkrag.formats.isolated import IsolatedLoader
-from lmkrag.formats.pdf import _clean, find_rectangles, merge_boxes, read, render_page
+from lmkrag.formats.pdf import find_rectangles, merge_boxes, read, render_page
 
 LINES = [
     "The ferry to Skerry leaves at seven in the morning, and at nine on Sundays.",
@@ -88,15 +88,6 @@ def test_turned_pages(rotation):
         max(r[3] for r in rectangles),
     )
     assert covered == pytest.approx(expected, abs=0.01)
-
-
-def test_cleaned_text_and_its_sources():
-    bounded = "  one\r\ntwo\x02 three\0four\ufffe five\r six \r\n"
-    text, sources = _clean(bounded)
-    assert text == "one\ntwo- threefour- five\r six"
-    assert len(sources) == len(text)
-    for character, source in zip(text, sources, strict=True):
-        assert bounded[source] == character or (character, bounded[source]) in {("-", "\x02"), ("-", "\ufffe")}
 
 
 def test_boxes_of_one_line_merge():

@@ -1,12 +1,16 @@
 """Scanned pages and pictures: their text, its place, and what happens without the extra."""
 
 import io
+import time
 from email.message import EmailMessage
 
 import pytest
+from click.testing import CliRunner
+from fpdf import FPDF
 from PIL import Image, ImageDraw, ImageFont
 
 from lmkrag import Engine
+from lmkrag.cli import main
 from lmkrag.errors import DocumentError, EmptyDocument
 from lmkrag.formats import ocr, pdf
 from lmkrag.formats.isolated import IsolatedLoader
@@ -98,13 +102,55 @@ def test_scans_attached_to_mail_are_read(scan, cache, tmp_path):
 
 def test_without_the_extra_a_scan_says_what_to_install(scan, monkeypatch, tmp_path):
     monkeypatch.setattr(pdf, "is_installed", lambda: False)
-    with pytest.raises(DocumentError, match=r"1 scanned page without a text layer: pip install 'lmkrag\[ocr\]'"):
+    with pytest.raises(DocumentError, match=r"1 page without a text layer: pip install 'lmkrag\[ocr\]'"):
         load_document(scan, "ferry.pdf")
     monkeypatch.setattr("lmkrag.formats.load.is_installed", lambda: False)
     draw(TEXT).save(tmp_path / "note.png")
     with pytest.raises(DocumentError, match=r"picture: pip install 'lmkrag\[ocr\]'") as refused:
         load_document(tmp_path / "note.png", "note.png")
     assert not refused.value.lasting, "once it is installed, the picture is tried again"
+
+
+@needs_ocr
+def test_the_time_limit_holds_for_all_pages_of_a_scan(monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    pages = [draw([f"{number}. {TEXT[2]}"] * 6) for number in range(12)]
+    pages[0].save(tmp_path / "long.pdf", save_all=True, append_images=pages[1:])
+    began = time.monotonic()
+    with IsolatedLoader(seconds=4) as loader, pytest.raises(DocumentError, match="takes longer than 4 s to read"):
+        loader.load(tmp_path / "long.pdf", "long.pdf")
+    assert time.monotonic() - began < 8
+
+
+def page_with(picture: Image.Image, text: str, size: int) -> bytes:
+    """A PDF of a page of text, and one that a picture fills, with a line of text on it."""
+    pdf = FPDF(unit="pt", format=(800, 600))
+    pdf.set_margin(10)
+    pdf.set_font("helvetica", size=size)
+    pdf.add_page()
+    pdf.cell(0, 30, "The timetable of the ferry")
+    pdf.add_page()
+    pdf.image(picture, 0, 0, 800, 600)
+    pdf.cell(0, 30, text)
+    return bytes(pdf.output())
+
+
+def test_a_stamp_does_not_make_a_scan_a_page_of_text_but_a_slide_has_its_own():
+    picture = draw(TEXT)
+    assert pdf.read(page_with(picture, "page 2 of 2", 7), "x.pdf").scanned == (2,)
+    slide = pdf.read(page_with(picture, "Thank you!", 24), "x.pdf")
+    assert (slide.scanned, slide.text.split("\n")[-1]) == ((), "Thank you!")
+
+
+def test_pages_that_were_not_read_are_said(monkeypatch, tmp_path):
+    (tmp_path / "ferry.pdf").write_bytes(page_with(draw(TEXT), "", 7))
+    monkeypatch.setattr("lmkrag.formats.isolated.is_installed", lambda: False)
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        report = engine.add(tmp_path / "ferry.pdf")
+        assert report.warnings == ("1 page of 1 document without readable text: pip install 'lmkrag[ocr]' reads them",)
+        assert engine.status().unread_pages == 1
+    listed = CliRunner().invoke(main, ["list", "--index", str(tmp_path / "index")])
+    assert listed.output == "ferry.pdf  1 page without readable text: pip install 'lmkrag[ocr]'\n"
 
 
 def test_pages_with_text_are_no_scans(corpus):

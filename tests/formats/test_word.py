@@ -90,7 +90,7 @@ def test_tables():
     table.cell(1, 1).add_table(1, 1).cell(0, 0).text = "nested"
     row = element(f"<w:sdt><w:sdtContent><w:tr><w:tc>{paragraph('wrapped')}</w:tc></w:tr></w:sdtContent></w:sdt>")
     table._tbl.append(row)
-    assert read(document) == "| wide | c2 |\n| c3 | c4 nested | tall |\n| c6 | c7 | tall |\n| wrapped |"
+    assert read(document) == "| wide | wide | c2 |\n| c3 | c4 nested | tall |\n| c6 | c7 | tall |\n| wrapped |"
 
 
 def test_notes_follow_their_paragraph():

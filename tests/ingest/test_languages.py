@@ -1,11 +1,8 @@
 """Documents are stemmed in their language, and questions in those of the index."""
 
-import numpy as np
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.index.files import write_tables
-from lmkrag.index.words.postings import Postings
 from lmkrag.sentences.languages import document_language
 
 GERMAN = """Die alten Häuser am Hafen wurden im Winter neu gedeckt. Der Hafenmeister prüft die Dächer jedes Jahr und
@@ -70,17 +67,3 @@ def test_an_index_for_english_says_so_where_documents_are_not(tmp_path, encoder)
         report = engine.add([Document("de.txt", "", GERMAN), Document("code.py", "", CODE, kind="code")])
         (warning,) = report.warnings
         assert warning.startswith("1 of 2 documents are not in English, which landmark-mini reads")
-
-
-def test_words_of_an_earlier_version_are_english(tmp_path):
-    tables = {
-        "words": np.array([7], np.uint64),
-        "starts": np.array([0, 1]),
-        "rows": np.array([0], np.uint32),
-        "counts": np.array([1], np.uint8),
-        "lengths": np.array([1], np.uint16),
-    }
-    path = tmp_path / "old.words"
-    postings = Postings(path, write_tables(path, tables))
-    assert postings.languages == frozenset()
-    assert postings.find(7).rows.tolist() == [0]

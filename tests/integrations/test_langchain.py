@@ -106,6 +106,11 @@ def test_documents_of_its_loaders(encoder, tmp_path):
 def test_misspelt_arguments_are_refused(engine):
     with pytest.raises(ValidationError, match="filtr"):
         LandmarkRetriever(engine=engine, filtr="kind=pdf")
+    for name in ("top_k", "similarity_top_k", "n_results"):
+        with pytest.raises(ValidationError, match=f"no option '{name}': use k"):
+            LandmarkRetriever(engine=engine, **{name: 1})
+        with pytest.raises(UsageError, match=f"no option '{name}': use k"):
+            LandmarkRetriever(engine=engine).invoke(QUESTION, **{name: 1})
     with pytest.raises(UsageError, match="no option 'filtr': use filter"):
         LandmarkRetriever(engine=engine).invoke(QUESTION, filtr="kind=pdf")
     with pytest.raises(UsageError, match="top_k must be at least 1, not 0"):

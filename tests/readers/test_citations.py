@@ -64,6 +64,8 @@ def test_a_quotation_that_is_not_there_is_told():
         ("Take rows[10] [1].", "Take rows[10] [1].", [1]),
         ("Take rows[2] of it [1].", "Take rows[2] of it [1].", [1]),
         ("At dusk[1]. Permits[2].", "At dusk [1]. Permits [2].", [1, 2]),
+        ("At dusk[1]. Permits[9].", "At dusk [1]. Permits.", [1]),
+        ("At dusk [1]. Permits [105].", "At dusk [1]. Permits.", [1]),
         ("See `rows [1]` [2].", "See `rows [1]` [2].", [2]),
         ("```\nrows = [1]\n``` [2]", "```\nrows = [1]\n``` [2]", [2]),
     ],
@@ -76,6 +78,64 @@ def test_numbers(said, text, numbers):
 
 def test_a_number_that_no_span_has_is_told():
     assert check("Dusk [1] [9].").warnings == ("citation [9] matches no retrieved span; removed",)
+
+
+@pytest.mark.parametrize("said", ["Dusk [1] [9].", "Dusk[1], gate[9].", "Dusk [1]. The gate [105]."])
+def test_every_form_of_a_number_that_no_span_has_is_told(said):
+    assert any("matches no retrieved span; removed" in warning for warning in check(said).warnings)
+
+
+@pytest.mark.parametrize(
+    ("said", "warnings"),
+    [
+        ("The king of the moon is bald [1].", ("citation [1] shares no word with what it is cited for",)),
+        ("Nobody trims it at noon; it is a permit [1] [2].", ("citation [1] shares no word",)),
+        ("Wicks were trimmed [1].", ()),  # other forms of its words
+        ("It is so [1].", ()),  # function words say nothing
+        ("Nobody trims the wick [1], who is the king of bonfires [2].", ()),
+    ],
+)
+def test_a_citation_that_shares_no_word_with_its_claim_is_told(said, warnings):
+    spans = [span(TEXT if "permit" not in said else "The gate is iron."), span("Bonfires need a permit.", 900)]
+    told = check(said, spans).warnings
+    assert len(told) == len(warnings)
+    assert all(line.startswith(start) for line, start in zip(told, warnings, strict=True))
+
+
+@pytest.mark.parametrize(
+    "marks", ["「」", "『』", "‚‘", "‚’", "‘’", "„“", '„"', "„”", "“”", "»«", "«»", "‹›", "›‹", '""', "''"]
+)
+def test_quotations_in_the_marks_of_any_language(marks):
+    opening, closing = marks
+    assert check(f"It says {opening}the lamp is lit at dusk{closing} [1].").warnings == ()
+    assert check(f"It says {opening}trim the keeper’s wick{closing} [1].").warnings == ()
+    wrong = f"{opening}the keeper’s lamp is lit at noon{closing}"
+    assert check(f"It says {wrong} [1].").warnings == ("quotes words that do not stand in [1]",)
+    assert check("It says:\n\n> the lamp is lit at noon\n\n[1]").warnings == ("quotes words that do not stand in [1]",)
+    (warning,) = check(f"The lamp is lit at dusk [1]. It says {wrong}.").warnings
+    assert warning == "quotes words that stand in no passage: the keeper’s lamp is lit at noon"
+    assert any("stand in no passage" in line for line in check(f"It says {wrong}.").warnings)
+
+
+def test_quotations_of_chinese_and_japanese():
+    spans = [span("灯台のランプは日没に点灯される。")]
+    assert check("「ランプは日没に点灯される」と書かれている [1]。", spans).warnings == ()
+    assert check("「ランプは正午に点灯される」と書かれている [1]。", spans).warnings == (
+        "quotes words that do not stand in [1]",
+    )
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The keepers' wicks and the sailors' lamps are lit at dusk [1].",
+        'The 5" lamp and the 7" lamp are lit at dusk [1].',
+        'The "lamp" is lit at "dusk" [1].',
+        "The lamp is lit at dusk: `print('no such words here')` [1].",
+    ],
+)
+def test_what_is_no_quotation(said):
+    assert check(said).warnings == ()
 
 
 def test_an_answer_that_cites_nothing_is_told():

@@ -96,6 +96,26 @@ def test_records_of_csv_and_workbooks_are_a_table():
     assert all(text[node["start"] - 7 :].startswith(node["text"]) for node in values)
 
 
+@pytest.mark.parametrize("kind", ["xlsx", "ods", "csv"])
+def test_rows_without_names_of_columns_keep_their_own_numbers(kind):
+    text = "# Plan\n\n1. | Light the lamp | Keeper\n2. | Trim the wick\n6. | Count: the oil | Master\n# tanks\n7. Close"
+    nodes = parse_blocks(text, kind=kind, start=9)
+    assert [node["tag"] for node in nodes] == ["h1", "table", "h1", "table"]
+    assert outline(nodes)[1] == (
+        "table",
+        (
+            "tbody",
+            ("tr", ("td", "1."), ("td", "Light the lamp"), ("td", "Keeper")),
+            ("tr", ("td", "2."), ("td", "Trim the wick"), ("td",)),
+            ("tr", ("td", "6."), ("td", "Count: the oil"), ("td", "Master")),
+        ),
+    )
+    assert plain(nodes[3:]) == "7. Close"
+    assert all(text[node["start"] - 9 :].startswith(node["text"]) for node in texts(nodes))
+    html = to_html(nodes)
+    assert "<li>" not in html and " | " not in html
+
+
 def test_rows_with_tabs_are_a_table_whose_columns_are_to_the_right():
     text = "Cash flows\n\t2022\t2021\nFares\t1,203\t988\n\nTotals follow."
     head = ("thead", ("tr", ("th", ""), ("th", "2022"), ("th", "2021")))
@@ -177,6 +197,14 @@ def test_an_answer_shows_its_quotes_with_marks_and_citations():
     ]
 
 
+def test_a_short_answer_is_rendered():
+    found = span("Run `lmkrag index` or **wait**. A*b is less.")
+    shorts = (ShortAnswer(1, "`lmkrag index` or **wait**", 4, 30), ShortAnswer(1, "A*b", 32, 35))
+    answer = Answer("...", (), (found,), "extractive", True, short=shorts, quotes=(Quote(1, 0, 31),))
+    paragraph = outline(answer.to_blocks())[0]
+    assert paragraph == ("p", ("strong", ("code", "lmkrag index"), " or ", ("strong", "wait"), "; ", "A*b"))
+
+
 def test_citations_of_a_language_model_are_linked_but_not_in_code():
     found = span("x")
     said = "It is **so** [1], see `rows[1]` and [7]."
@@ -190,7 +218,7 @@ def test_citations_of_a_language_model_are_linked_but_not_in_code():
 ANYTHING = st.text(alphabet='ab *_`[]{}()#>-|\\&;:.\n\r\t 1=~🜁<!"', max_size=150)
 
 
-@pytest.mark.parametrize("kind", ["markdown", "rst", "html", "csv", "code"])
+@pytest.mark.parametrize("kind", ["markdown", "rst", "html", "csv", "xlsx", "code"])
 @given(text=ANYTHING)
 def test_places_are_exact_for_any_text(kind, text):
     start = 1_000

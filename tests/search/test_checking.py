@@ -112,6 +112,13 @@ def test_an_engine_checks_answers_spans_json_and_texts(engine):
     said = 'It says "Leave is accrued by the month." and “Boats are free of charge for all.”\n> ann approves it\n'
     checks = engine.check(said)
     assert [(one.state, one.doc_id) for one in checks] == [("same", "leave.md"), ("gone", ""), ("same", "leave.md")]
+    for said in (
+        "»Leave is accrued by the month«",
+        "‚Leave is accrued by the month‘",
+        "「Leave is accrued by the month」",
+    ):
+        assert [one.state for one in engine.check(said)] == ["same"]
+    assert [one.state for one in engine.check("「休暇は毎月与えられる」")] == ["gone"]
     assert engine.check("Nothing is quoted.") == []
     with pytest.raises(UsageError, match="nothing is cited"):
         engine.check({"a": 1})

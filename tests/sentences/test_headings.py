@@ -17,7 +17,21 @@ def headings(text: str) -> list[str]:
     ("text", "found"),
     [
         pytest.param("HONEY\n\nBees make it.\n\nWax\n\nIt burns.", ["HONEY", "Wax"], id="blank lines"),
-        pytest.param("Bees\nThey live in hives.\nWax\nIt burns slowly.", ["Bees", "Wax"], id="no blank lines"),
+        pytest.param("Bees\nThey live in hives.\nWax\nIt burns slowly.", [], id="no blank lines"),
+        pytest.param("BEES\nThey live in hives.\nWORK\nIt burns slowly.", ["BEES", "WORK"], id="capitals"),
+        pytest.param("It ends.\n\n\nTHE HIVE.\n\nIt is warm.", ["THE HIVE."], id="capitals and a full stop"),
+        pytest.param("Chapter 1. The Hive\n\nIt is warm.", ["Chapter 1. The Hive"], id="a chapter"),
+        pytest.param("It ends.\n\nKapitel 2: Der Stock\n\nEr ist warm.", ["Kapitel 2: Der Stock"], id="ein Kapitel"),
+        pytest.param("Section 3 applies to hives.\n\nArticle 4. It is warm.\n\nNow.", [], id="a clause"),
+        pytest.param("IV. Of honey\n\nIt is sweet.", ["IV. Of honey"], id="a Roman number"),
+        pytest.param('He said so.\n\n"I was there, and\nyou came\n\nto see me."\n\nWe left.', [], id="a speech"),
+        pytest.param("_Ida._\n\nWho is there?\n\n_Ruth._\n\nIt is me.", [], id="a play"),
+        pytest.param("HALLA\nCome here.\n\nRUTH\nI will.\n\n" * 3 + "Curtain.", ["HALLA", "RUTH"] * 2, id="speakers"),
+        pytest.param("It was told thus--\n\nA bee came.", [], id="a dash"),
+        pytest.param("4. Scheduling and\n\nIt is due.", [], id="cut at the end of the line"),
+        pytest.param("www.example.org/hives\n\nBees, 12, 14\n\nWax       4\n\nIt is sold.", [], id="no words"),
+        pytest.param("**OR**\n\nTake two.\n\n**Fees**\n\nThey are due.", ["**Fees**"], id="bold words"),
+        pytest.param("# Hives\n\nPaint them\n\nThey rot.\n\n2. Nails\n\nThey rust.", ["# Hives"], id="marked ones"),
         pytest.param(
             "The manual\n\nPart 1\n\nHives\n\nPaint them.", ["The manual", "Part 1", "Hives"], id="one below the other"
         ),
@@ -36,12 +50,18 @@ def headings(text: str) -> list[str]:
         pytest.param('"Who is there?"\n\nNobody answered.', [], id="someone speaks"),
         pytest.param("He left in May.\nIt rained.\n", [], id="sentences"),
         pytest.param("Ruth: I agree\nIda: So do I.\n", [], id="turns"),
-        pytest.param("Fees\n\nfor boats are due.\n\n12 34 56\n\nThat is all.", ["Fees"], id="figures"),
+        pytest.param("Fees\n\nfor boats are due.\n\n12 34 56\n\nThat is all.", [], id="figures"),
         pytest.param("So:\n\n" + "Word " * 17 + "\n\nThat is all.", [], id="too long"),
     ],
 )
 def test_which_lines_are_headings(text, found):
     assert headings(text) == found
+
+
+def test_slides_have_none_but_their_titles():
+    text = "# Ferry\n\nRuth Okafor\n\nIt leaves at nine.\n\nYES\n\nIt does."
+    kinds = [sentence.kind for sentence in split_sentences(text, kind="pptx")]
+    assert kinds == ["heading", *["text"] * 4]
 
 
 def test_code_has_none():

@@ -4,7 +4,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lmkrag.errors import UsageError
 from lmkrag.sentences import split as sentences_module
 from lmkrag.sentences.split import MAX_CHARS, split_sentences
 
@@ -144,16 +143,6 @@ def test_one_word_without_end_is_cut_anywhere():
     sentences = split_sentences(text)
     assert_tiles(text, sentences)
     assert max(s.end - s.start for s in sentences) <= MAX_CHARS
-
-
-def test_unknown_splitter():
-    with pytest.raises(UsageError, match="unknown splitter 'spacy'"):
-        split_sentences("a", splitter="spacy")
-
-
-def test_punkt_tab_without_data_says_what_to_do():
-    with pytest.raises(UsageError, match=r"nltk.download\('punkt_tab'\)"):
-        split_sentences("a. B.", splitter="punkt_tab", language="klingon")
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ import time
 import urllib.error
 import urllib.request
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import httpx
@@ -142,6 +143,55 @@ def writable(index, monkeypatch):
     servers[0].should_exit = True
     thread.join(40)
     assert not thread.is_alive()
+
+
+CLAIMS = (
+    "Leave is accrued by the month [1]. The moon is made of cheese [1]. Leave is lost [99]. "
+    "Rule 7 says „keepers may fly to the moon“."
+)
+
+
+class CarelessModel(BaseHTTPRequestHandler):
+    """A chat model whose answer does not hold."""
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for delta, end in (({"content": CLAIMS}, None), ({}, "stop")):
+            chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m"}
+            chunk["choices"] = [{"index": 0, "delta": delta, "finish_reason": end}]
+            self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+        self.wfile.write(b"data: [DONE]\n\n")
+
+    def log_message(self, *_):
+        pass
+
+
+@dataclass
+class Careless:
+    """How to ask the model, and what must be told of its answer."""
+
+    url: str
+    warnings = (
+        "citation [1] shares no word with what it is cited for",
+        "citation [99] matches no retrieved span; removed",
+        "quotes words that stand in no passage: keepers may fly to the moon",
+    )
+
+    @property
+    def options(self) -> list[str]:
+        return ["--reader", "openai", "--base-url", self.url, "--model", "m"]
+
+
+@pytest.fixture(scope="session")
+def careless_model():
+    """A reader whose answer does not hold."""
+    with ThreadingHTTPServer(("127.0.0.1", 0), CarelessModel) as model:
+        threading.Thread(target=model.serve_forever, daemon=True).start()
+        yield Careless(f"http://127.0.0.1:{model.server_port}/v1")
+        model.shutdown()
 
 
 @pytest.fixture(scope="module")

@@ -49,7 +49,7 @@ async def use(client) -> None:
     assert len(passages) == 2 and passages[0]["place"] == "lighthouse-handbook.md:50"
     asked = await client.call_tool("ask", {"question": "who approves leave?"})
     assert asked.structured_content["found"]
-    (citation,) = asked.structured_content["citations"]
+    citation = asked.structured_content["citations"][0]
     where = {name: citation[name] for name in ("doc_id", "start", "end")}
     read = await client.call_tool("read_document", where)
     assert read.structured_content["text"] == citation["quote"]
@@ -104,6 +104,8 @@ async def test_in_process(make, corpus):
         ("search", {"query": ""}, "at least 1 character"),
         ("search", {"query": "x", "top_k": 1000}, "top_k must be at most 50, not 1000"),
         ("read_document", {"doc_id": "glass-rivr.txt"}, "did you mean 'glass-river.txt'?"),
+        ("search", {"query": "x", "k": 1}, "no option 'k': use top_k"),
+        ("ask", {"query": "x"}, "no option 'query': use question"),
         ("add_document", {"doc_id": "x", "text": "y"}, "add_document"),
     ],
 )

@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
+import openpyxl
 import pytest
 
 from lmkrag import Document, Engine
@@ -68,6 +69,65 @@ def test_the_first_screen_has_examples_and_the_cursor(page, server):
     page.get_by_role("heading", name=question, level=2).wait_for()
     page.locator(".result").first.wait_for()
     assert parse_qs(urlsplit(page.url).query)["q"] == [question]
+
+
+def test_the_first_screen_shows_what_is_indexed(page, server, client):
+    page.goto(server.url)
+    page.locator(".contents a").first.wait_for()
+    lines = page.locator(".contents li").all_inner_texts()
+    assert len(lines) == 5
+    assert lines[0].split("\n")[0] == "beekeeping.html Beekeeping through the year"
+    assert "A colony follows the weather, not the calendar." in lines[0]
+    questions = page.locator(".examples a").all_inner_texts()
+    assert questions and all(question.endswith("?") for question in questions)
+    for question in questions:
+        assert client.post("/api/ask", json={"question": question}).json()["found"]
+    page.get_by_role("link", name="All documents").click()
+    page.locator(".list a").first.wait_for()
+    page.go_back()
+    page.locator(".contents a", has_text="lighthouse-handbook.md").click()
+    page.locator(".document h2", has_text="Keeper's Handbook").wait_for()
+
+
+def test_nothing_is_asked_for_where_nothing_asks(page, serve, tmp_path):
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        engine.add(
+            Document("a.md", "a.md", "# Lamps and wicks of Skerry\n\nWicks, lamps, oil.\n", "Lamps and wicks of Skerry")
+        )
+        engine.add(Document("faq.md", "faq.md", "# Frequent matters\n\n## May dogs travel free?\n\nYes, they may.\n"))
+    with serve(tmp_path, "--index", tmp_path / "index") as running:
+        page.goto(running.url)
+        page.locator(".contents a").first.wait_for()
+        assert page.locator(".examples a").all_inner_texts() == ["May dogs travel free?"]
+
+
+def test_documents_fit_a_phone(page, writable_page):
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{writable_page.url}/?view=documents")
+    page.locator(".list a").first.wait_for()
+    assert page.evaluate(
+        "(table => table.scrollWidth <= table.clientWidth)(document.querySelector('.documents .table'))"
+    )
+    for part in (".list a", ".list button", ".list .title"):
+        box = page.locator(part).first.bounding_box()
+        assert box["x"] >= 0 and box["x"] + box["width"] <= 390
+
+
+def test_a_workbook_is_a_table_with_its_own_numbers(page, serve, tmp_path):
+    rows = [("Watch plan",), ("1.", "Light the lamp", "Keeper"), ("2.", "Trim", "Ann"), ("6.", "Count the oil", "Bo")]
+    workbook = openpyxl.Workbook()
+    for row in rows:
+        workbook.active.append(row)
+    (tmp_path / "files").mkdir()
+    workbook.save(tmp_path / "files" / "plan.xlsx")
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        engine.add(tmp_path / "files")
+    with serve(tmp_path, "--index", tmp_path / "index") as running:
+        page.goto(f"{running.url}/?doc=plan.xlsx")
+        page.locator(".document td").first.wait_for()
+        first = [row.split("\t")[0] for row in page.locator(".document tr").all_inner_texts()]
+        assert first == ["Watch plan", "1.", "2.", "6."]
+        assert page.locator(".document li").count() == 0 and " | " not in page.locator(".document").inner_text()
 
 
 def test_ask_and_open_a_citation_in_markdown(page, server, corpus):
@@ -460,6 +520,13 @@ def writable_page(serve, built_index, tmp_path_factory):
     shutil.copytree(built_index, folder / "index")
     with serve(folder, "--index", f"demo={folder / 'index'}", "--writable") as running:
         yield running
+
+
+def test_warnings_of_an_answer_are_seen(page, serve, built_index, careless_model, tmp_path):
+    with serve(tmp_path, *careless_model.options, "--index", f"demo={built_index}", OPENAI_API_KEY="none") as running:
+        ask(page, running.url, MARKDOWN)
+        warnings = page.locator(".answer .problem").all_inner_texts()
+    assert warnings == [f"Warning: {warning}" for warning in careless_model.warnings]
 
 
 def test_documents_of_two_writable_indexes_begin_with_their_files(page, serve, built_index, tmp_path):

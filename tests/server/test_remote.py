@@ -55,6 +55,21 @@ def test_same_spans(local, remote):
     assert list(map(rounded, batch)) == expected * 40
 
 
+def test_the_order_is_that_of_an_engine_here_whatever_the_servers_time_limit(serve, built_index, tmp_path):
+    with (
+        serve(tmp_path, "--rerank-timeout-ms", "0.001", "--index", f"demo={built_index}") as running,
+        RemoteEngine(running.url) as there,
+        Engine.open(built_index) as here,
+    ):
+        for query in (QUESTION, "honey", "coping stones moved", "who approves leave?"):
+            expected = rounded(here.search(query))
+            assert rounded(there.search(query)) == rounded(asyncio.run(there.asearch(query))) == expected
+            assert rounded(there.search_many([query])[0]) == expected
+            reader = ExtractiveReader()
+            assert rounded(there.ask(query, reader=reader).spans) == rounded(here.ask(query, reader=reader).spans)
+            assert rounded(there.ask(query).spans) == rounded(here.ask(query).spans)
+
+
 def test_explanations(local, remote):
     found, expected = (engine.search(QUESTION, top_k=1, explain=True)[0] for engine in (remote, local))
     assert found.explain() == expected.explain()

@@ -8,8 +8,7 @@ from lmkrag import Document, Engine, RemoteEngine
 from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.search.searcher import Searcher
 from lmkrag.serialization import answer_to_json, to_json
-from lmkrag.server.asking import answer, find_evidence
-from lmkrag.server.schemas import PriorCitation
+from lmkrag.server.asking import find_evidence
 
 QUESTION = "how is leave accrued?"
 
@@ -192,24 +191,7 @@ def libraries(tmp_path):
     served.close()
 
 
-async def test_a_follow_up_keeps_the_filter(libraries):
-    history = [("When does the takeover of Brinmore close?", "In May.")]
-    cited = [PriorCitation(doc_id="private/plan.md", start=21)]
-    for citations in ([], cited):
-        evidence = await find_evidence(
-            libraries,
-            ExtractiveReader(),
-            "And at what price?",
-            {"filter": "path=public/*"},
-            history=history,
-            citations=citations,
-        )
-        assert "takeover" not in evidence.question.partition("(When")[0]
-        assert "Brinmore takeover" not in evidence.question
-        assert {span.doc_id for span in evidence.spans} <= {"public/rules.md"}
-
-
-async def test_with_the_citations_a_follow_up_is_one_search(libraries, monkeypatch):
+async def test_a_follow_up_keeps_the_filter_and_is_one_search(libraries, monkeypatch):
     searches: list[list[str]] = []
     search = Searcher.search
 
@@ -218,24 +200,16 @@ async def test_with_the_citations_a_follow_up_is_one_search(libraries, monkeypat
         return search(self, queries, *arguments, **options)
 
     monkeypatch.setattr(Searcher, "search", record)
-    history = [("When does the library open?", "At nine.")]
-    first = await find_evidence(libraries, ExtractiveReader(), "How many books does it lend?", {}, history=history)
-    assert len(searches) == 2  # the last answer is made again
-    (cited,) = (await answer(libraries, first)).citations[:1]
-    searches.clear()
-    second = await find_evidence(
+    evidence = await find_evidence(
         libraries,
         ExtractiveReader(),
-        "How many books does it lend?",
-        {},
-        history=history,
-        citations=[PriorCitation(doc_id=cited.span.doc_id, start=cited.start)],
+        "And at what price?",
+        {"filter": "path=public/*"},
+        history=[("When does the takeover of Brinmore close?", "In May.")],
     )
-    assert len(searches) == 1
-    assert second.spans[0].doc_id == "public/rules.md"
-    assert (cited.span.doc_id, cited.start) not in [
-        (other.span.doc_id, other.start) for other in (await answer(libraries, second)).citations
-    ]
+    assert evidence.question == "And at what price? (When does the takeover of Brinmore close?)"
+    assert {span.doc_id for span in evidence.spans} <= {"public/rules.md"}
+    assert searches == [[evidence.question]]
 
 
 def test_a_streamed_follow_up_names_the_question_as_it_was_asked(client):
@@ -243,7 +217,6 @@ def test_a_streamed_follow_up_names_the_question_as_it_was_asked(client):
     body = {
         "question": "And who approves it?",
         "history": [["how is leave accrued?", first["text"]]],
-        "citations": first["citations"],
         "stream": True,
     }
     events = client.post("/api/ask", json=body).text

@@ -232,32 +232,6 @@ def test_tensorboard_gets_the_losses(one_stage):
     assert list(one_stage.resolve("run").rglob("events.out.tfevents.*"))
 
 
-def test_positions_are_stretched_and_trained(settings):
-    model = ModelSettings(pooling="lmk", window=700, positions=1_024)
-    stage = replace(settings.stages[0], sets=[SetSettings("sample", "passages", intervals=[16])])
-    folder = train(replace(settings, model=model, stages=[stage], keep_base=0.0))
-    table = load_file(folder / "model.safetensors")["embeddings.position_embeddings.weight"].float()
-    base = load_file(find_model(BASE_ENCODER) / "model.safetensors")["embeddings.position_embeddings.weight"].float()
-    assert (table.shape[0], base.shape[0]) == (1_024, 512)
-    # stretched: both ends stay, and what lies between two rows is their mean; trained: the first rows have moved on
-    torch.testing.assert_close(table[-1], base[-1], atol=2e-3, rtol=0)
-    torch.testing.assert_close(table[1_000], base[1_000 * 511 // 1_023], atol=0.05, rtol=0)
-    assert (table[:4] - base[0]).abs().max() > 1e-4
-    encoder = LandmarkEncoder.load(str(folder))
-    assert encoder.spec.window == 700
-    text = "The lamp is lit at dusk. " * 90
-    _, vectors = encoder.encode(text, split_sentences(text))
-    assert vectors.shape == (90, 384)
-    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-3)
-
-
-def test_positions_can_only_grow(settings):
-    with pytest.raises(
-        UsageError, match="only a table of absolute positions can be stretched, and only to more; not to 100"
-    ):
-        train(replace(settings, model=ModelSettings(window=64, positions=100)))
-
-
 def test_an_encoder_can_be_run_in_int8_when_it_is_trained(one_stage):
     folder = one_stage.resolve(one_stage.out) / "encoder"
     layers = read_config(folder)["num_hidden_layers"]

@@ -30,11 +30,8 @@ def _folders() -> list[Path]:
 
 def list_recipes() -> list[Recipe]:
     """Return the recipes that ship, by name."""
-    found: dict[str, Path] = {}
-    for folder in _folders():
-        for path in sorted(folder.glob("*.toml")):
-            found.setdefault(path.stem, path)
-    return [_read(path) for _, path in sorted(found.items())]
+    paths = {path.stem: path for folder in reversed(_folders()) for path in folder.glob("*.toml")}
+    return [_read(path) for _, path in sorted(paths.items())]
 
 
 def load_recipe(name: str) -> Recipe:
@@ -114,6 +111,5 @@ def _is_count(value: Any) -> bool:
 
 
 def _build(fields: dict[str, Any]) -> Recipe:
-    fields.pop("store", None)  # recorded by earlier versions: where vectors were kept
     tiers = tuple((int(limit), str(name)) for limit, name in fields.pop("tiers", ()))
     return Recipe(**fields, tiers=tiers)

@@ -65,13 +65,11 @@ def check_factory(recipe: Recipe, dimensions: int) -> None:
     Raises:
         UsageError: FAISS can't build it.
     """
-    faiss = _load_faiss()
-
     if not recipe.factory:
         return
-    factory = recipe.factory.replace("{lists}", "16").replace("{dimensions}", str(dimensions))
+    faiss = _load_faiss()
     try:
-        faiss.index_factory(dimensions, factory, faiss.METRIC_INNER_PRODUCT)
+        faiss.index_factory(dimensions, _factory(recipe, 1, dimensions), faiss.METRIC_INNER_PRODUCT)
     except (RuntimeError, ValueError) as error:
         why = str(error).strip().splitlines()[-1].rpartition("Error: ")[2]
         raise UsageError(f"recipe {recipe.name!r}: FAISS can't build {recipe.factory!r} ({why})") from error
@@ -134,11 +132,7 @@ class VectorFile:
     """The vectors of a segment, memory-mapped for reading. Any number of threads may share one."""
 
     def __init__(self, path: Path, file: File, rows: int, recipe: Recipe) -> None:
-        """Check the file against its checksum and map it.
-
-        Raises:
-            IndexCorrupt: the file is gone or not the one that was written.
-        """
+        """Map the file after comparing it with its checksum: see :func:`lmkrag.index.files.read_file`."""
         faiss = _load_faiss()
 
         read_file(path, file)

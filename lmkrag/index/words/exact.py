@@ -3,6 +3,7 @@
 import re
 from functools import lru_cache
 
+from lmkrag.index.words.quantities import Day, find_days, find_numbers, is_same_day
 from lmkrag.index.words.terms import drop_stop_words, hash_words
 
 _QUOTED = re.compile(r"[\"“«`]\s*([^\"”»`]{2,60}?)\s*[\"”»`]")
@@ -29,6 +30,13 @@ def find_exact_words(question: str) -> tuple[str, ...]:
     """
     found = [match[1] for match in _QUOTED.finditer(question)]
     rest = _QUOTED.sub(" ", question)
+    quantities = [written for written, days in find_days(rest) if days]
+    for written in quantities:
+        rest = rest.replace(written, " ")
+    quantities += [written for written, _ in find_numbers(rest) if not written.isdigit()]
+    for written in quantities:
+        rest = rest.replace(written, " ")
+    found += quantities
     tokens = (match[0] for match in _TOKEN.finditer(rest))
     found += [token for token in tokens if _CODE.fullmatch(token) and not _NO_CODE.fullmatch(token)]
     return tuple(dict.fromkeys(found))
@@ -73,18 +81,32 @@ def asks_in_english(question: str) -> bool:
 def holds(text: str, word: str) -> bool:
     """Return whether a text has an exact word: as it is written, letter case aside; a name also by its stem.
 
-    A year also as a fiscal year.
+    A year also as a fiscal year, a date and a number of four digits or more however they are written.
 
     >>> holds("B-77 and 4.10", "B-7"), holds("see 4.1.", "4.1"), holds("the apples", "Apple")
     (False, True, True)
     >>> holds("The exit code is 1.", "code 1"), holds("lock 7, closed in 2019", "lock 9")
     (True, False)
+    >>> holds("on 2024-01-03", "January 3, 2024"), holds("cost 1.250.000 euros", "1,250,000")
+    (True, True)
     """
     if _pattern(word).search(text):
         return True
     if (year := _YEAR.fullmatch(word)) and re.search(rf"\bFY ?['’]?(?:20)?{year[1]}\b", text):
         return True
+    asked, numbers = _read_quantity(word)
+    if asked and any(is_same_day(one, day) for _, days in find_days(text) for day in days for one in asked):
+        return True
+    if numbers and any(digits in numbers for _, digits in find_numbers(text)):
+        return True
     return bool(_NAME.fullmatch(word)) and bool(set(hash_words(word).tolist()) & set(hash_words(text).tolist()))
+
+
+@lru_cache(256)
+def _read_quantity(word: str) -> tuple[frozenset[Day], frozenset[str]]:
+    """The days and the number that a word may be."""
+    days = next((days for written, days in find_days(word) if written == word), frozenset())
+    return days, frozenset(digits for written, digits in find_numbers(word) if written == word)
 
 
 @lru_cache(256)

@@ -6,10 +6,13 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmkrag.arrays import Floats, Hashes, Ids, Scores
+from lmkrag.arrays import Hashes, Ids, Scores
 from lmkrag.index.live import LiveSegment, Selection
 from lmkrag.index.ranges import DocumentRanges, expand_ranges
 from lmkrag.index.words.postings import Posting
+
+K1, B = 1.2, 0.75
+"""Saturation and length normalisation."""
 
 _COMMON = 100_000  # a word in more sentences than this tells no documents apart
 
@@ -45,16 +48,6 @@ def _live_posting(live: LiveSegment, word: int) -> Posting:
         return posting
     alive = live.mask[posting.rows]
     return Posting(posting.rows[alive], posting.counts[alive])
-
-
-def find_languages(segments: Sequence[LiveSegment]) -> frozenset[str]:
-    """Return the languages other than English by whose rules words of some segments were stemmed."""
-    return frozenset[str]().union(*(live.segment.postings.languages for live in segments))
-
-
-def count_words(segments: Sequence[LiveSegment]) -> int:
-    """Return the words of all sentences together."""
-    return sum(live.words for live in segments)
 
 
 def search_terms(
@@ -122,7 +115,9 @@ def score_documents(segments: Sequence[LiveSegment], documents: DocumentRanges, 
             matching = posting.counts[expand_ranges(first[having], (stop - first)[having])]
             of = np.repeat(owners[having], (stop - first)[having])
             counts[number] += np.bincount(of, matching, len(positions))
-    return score_texts(counts, terms.weights, lengths, max(1, terms.totals.words) / max(1, terms.totals.documents))
+    average = max(1, terms.totals.words) / max(1, terms.totals.documents)
+    scores: Scores = np.array(terms.weights) @ ((K1 + 1) * counts / (counts + _norm(lengths, average)))
+    return scores.astype(np.float32)
 
 
 def count_document_words(segments: Sequence[LiveSegment], documents: DocumentRanges) -> Ids:
@@ -146,7 +141,7 @@ def find_first(segments: Sequence[LiveSegment], terms: Terms) -> list[tuple[Ids,
         For each word, positions of documents ``[k]``, each once, and how many words stand before the sentence with the
         word's first place there ``[k]``.
     """
-    found = []
+    places = []
     for column in zip(*terms.postings, strict=True):
         owners, before = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         if sum(len(posting.rows) for posting in column) <= _COMMON:
@@ -157,31 +152,13 @@ def find_first(segments: Sequence[LiveSegment], terms: Terms) -> list[tuple[Ids,
                 rows, run = posting.rows[opens], run[opens]
                 owners.append(live.owners[run])
                 before.append(live.words_before[rows] - live.words_before[starts[run]])
-        found.append((np.concatenate(owners), np.concatenate(before)))
-    return found
-
-
-K1, B = 1.2, 0.75
-"""Saturation and length normalisation."""
+        places.append((np.concatenate(owners), np.concatenate(before)))
+    return places
 
 
 def inverse_document_frequency(matches: int, total: int) -> float:
     """Return the weight of a word that is in ``matches`` of ``total`` sentences; never below 1e-6."""
     return max(1e-6, float(np.log((total - matches + 0.5) / (matches + 0.5))))
-
-
-def score_texts(counts: Floats, weights: Sequence[float], lengths: Ids, average: float) -> Scores:
-    """Return the BM25 scores ``[k]`` of some texts.
-
-    Args:
-        counts: ``[words, k]`` how often each word of a question is in each text.
-        weights: of the words.
-        lengths: ``[k]`` words of each text.
-        average: number of words of a text, over all there are.
-    """
-    norm = _norm(lengths, average)
-    scores: Scores = (np.array(weights) @ ((K1 + 1) * counts / (counts + norm))).astype(np.float32)
-    return scores
 
 
 def score_rows(

@@ -76,18 +76,13 @@ class Postings:
     """A postings file opened for reading, memory-mapped."""
 
     def __init__(self, path: Path, file: File) -> None:
-        """Check the file against its checksum and map it.
-
-        Raises:
-            IndexCorrupt: it is missing or not the one that was written.
-        """
+        """Map the file after comparing it with its checksum: see :func:`lmkrag.index.files.read_file`."""
         tables = read_tables(path, file)
         try:
             self._words: Hashes = tables["words"]
             self._starts, self._rows, self._counts = tables["starts"], tables["rows"], tables["counts"]
             self.lengths: NDArray[np.uint16] = tables["lengths"]
-            named = tables.get("languages")  # files of earlier versions have only words as English stems them
-            self.languages = frozenset() if named is None else frozenset(named.tobytes().decode("ascii").split())
+            self.languages = frozenset(tables["languages"].tobytes().decode("ascii").split())
         except KeyError as error:
             raise IndexCorrupt(f"{path}: not a postings file (no {error})") from error
 

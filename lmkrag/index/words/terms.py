@@ -141,14 +141,20 @@ def query_variants(query: str, languages: Iterable[str] = ()) -> list[tuple[int,
     return list(dict.fromkeys(variants))
 
 
+def hash_content(text: str) -> set[int]:
+    """Return the hashes of the words of a text, function words left out; of scripts without spaces those of groups."""
+    words = drop_stop_words([word for word in _terms(text, ENGLISH) if not _CJK.fullmatch(word)])
+    return {_hash_word(word, ENGLISH) for word in words}
+
+
 def find_words(text: str, words: Iterable[int], languages: Iterable[str] = ()) -> list[tuple[int, int]]:
     """Return where words of a text stand, ``(start, end)``, whose hashes are among some, by their stems."""
-    wanted, languages = set(words), (ENGLISH, *languages)
-
-    def is_wanted(word: str) -> bool:
-        return any(wanted & set(hash_words(word, language).tolist()) for language in languages)
-
-    return [word.span() for word in _WORD.finditer(text) if is_wanted(word[0])]
+    hashes, languages = set(words), (ENGLISH, *languages)
+    return [
+        word.span()
+        for word in _WORD.finditer(text)
+        if any(hashes & set(hash_words(word[0], language).tolist()) for language in languages)
+    ]
 
 
 def _terms(text: str, language: str) -> Iterable[str]:
@@ -157,7 +163,9 @@ def _terms(text: str, language: str) -> Iterable[str]:
         return _split_identifiers(text)
     text = fold(text) if language == ENGLISH else lower(text)
     words = _split(text)
-    return words if text.isascii() else chain(_unspaced(words), _grams(text))
+    if text.isascii():
+        return words
+    return chain((word for word in words if not _UNSPACED.match(word)), _grams(text))
 
 
 def _split_identifiers(text: str) -> Iterator[str]:
@@ -168,6 +176,7 @@ def _split_identifiers(text: str) -> Iterator[str]:
 
 
 def _grams(text: str) -> Iterator[str]:
+    """Pairs of Chinese, Japanese and Korean characters, and threes of scripts without spaces."""
     for run in _CJK_RUN.finditer(text):
         yield from map("".join, zip(run[0], run[0][1:], strict=False))
     for run in _UNSPACED.finditer(text):
@@ -175,22 +184,16 @@ def _grams(text: str) -> Iterator[str]:
             yield run[0][start : start + 3]
 
 
-def _unspaced(words: Iterable[str]) -> Iterator[str]:
-    """Words without those that :func:`_grams` divides."""
-    return (word for word in words if not _UNSPACED.match(word))
-
-
-_own = threading.local()  # a stemmer serves one thread
+_thread = threading.local()  # a stemmer serves one thread
 
 
 @lru_cache(1 << 17)
 def _hash_word(word: str, language: str) -> int:
-    if not hasattr(_own, "stemmers"):
-        _own.stemmers = {}
+    stemmers = _thread.__dict__
     algorithm = STEMMERS.get(language, "porter")
-    if algorithm not in _own.stemmers:
-        _own.stemmers[algorithm] = Stemmer(algorithm, 0)
-    stem = fold(_own.stemmers[algorithm].stemWord(word[:_LONGEST]))
+    if algorithm not in stemmers:
+        stemmers[algorithm] = Stemmer(algorithm, 0)
+    stem = fold(stemmers[algorithm].stemWord(word[:_LONGEST]))
     return xxh3_64_intdigest(stem.encode("utf-8", "surrogatepass"))
 
 

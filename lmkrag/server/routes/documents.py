@@ -19,21 +19,10 @@ from pydantic import ValidationError
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError
 from lmkrag.rendering.blocks import parse_blocks
+from lmkrag.server import schemas
 from lmkrag.server.asking import Event, stream_events
-from lmkrag.server.excerpts import read_excerpt
 from lmkrag.server.pages import SCALES
 from lmkrag.server.problems import Problem
-from lmkrag.server.schemas import (
-    MAX_QUERY,
-    BlocksReply,
-    DocumentBody,
-    DocumentsReply,
-    JobReply,
-    PlacesReply,
-    RelevanceReply,
-    RemovedReply,
-    TextReply,
-)
 from lmkrag.server.service import Service, TheService
 from lmkrag.server.uploads import UploadJob, Uploads
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, SentenceScore
@@ -68,11 +57,13 @@ def _require_uploads(service: Service) -> Uploads:
     return service.uploads
 
 
-@router.get("", response_model=DocumentsReply, response_model_exclude={"documents": {"__all__": {"page_starts"}}})
+@router.get(
+    "", response_model=schemas.DocumentsReply, response_model_exclude={"documents": {"__all__": {"page_starts"}}}
+)
 async def list_documents(
     service: TheService,
     index: _IndexName = None,
-    filter: Annotated[str | None, Query(max_length=MAX_QUERY)] = None,
+    filter: Annotated[str | None, Query(max_length=schemas.MAX_QUERY)] = None,
     offset: Annotated[int, Query(ge=0, le=2**31, description="Documents to leave out first.")] = 0,
     after: Annotated[str, Query(max_length=MAX_DOC_ID, description="Id of the last document of the page before.")] = "",
     limit: Annotated[int, Query(ge=1, le=1_000)] = 100,
@@ -90,26 +81,18 @@ async def list_documents(
     return await service.indexes.find(index).run(read)
 
 
-@router.get("/{doc_id:path}/text", response_model=TextReply)
+@router.get("/{doc_id:path}/text", response_model=schemas.TextReply)
 async def read_text(
-    doc_id: DocId,
-    service: TheService,
-    index: _IndexName = None,
-    start: _Start = 0,
-    end: _End = None,
+    doc_id: DocId, service: TheService, index: _IndexName = None, start: _Start = 0, end: _End = None
 ) -> Any:
     """Return characters of a document's text, exactly as indexed: 200,000 at most."""
-    read = partial(read_excerpt, doc_id=doc_id, start=start, end=end, most=_MOST_TEXT)
+    read = partial(schemas.Excerpt.read, doc_id=doc_id, start=start, end=end, most=_MOST_TEXT)
     return await service.indexes.find(index).run(read)
 
 
-@router.get("/{doc_id:path}/blocks", response_model=BlocksReply)
+@router.get("/{doc_id:path}/blocks", response_model=schemas.BlocksReply)
 async def read_blocks(
-    doc_id: DocId,
-    service: TheService,
-    index: _IndexName = None,
-    start: _Start = 0,
-    end: _End = None,
+    doc_id: DocId, service: TheService, index: _IndexName = None, start: _Start = 0, end: _End = None
 ) -> Any:
     """Return the lines of a document with characters ``[start, end)`` as a tree: 400,000 characters at most."""
 
@@ -126,11 +109,11 @@ async def read_blocks(
     return await service.indexes.find(index).run(read)
 
 
-@router.get("/{doc_id:path}/relevance", response_model=RelevanceReply)
+@router.get("/{doc_id:path}/relevance", response_model=schemas.RelevanceReply)
 async def score_sentences(
     doc_id: DocId,
     service: TheService,
-    query: Annotated[str, Query(min_length=1, max_length=MAX_QUERY)],
+    query: Annotated[str, Query(min_length=1, max_length=schemas.MAX_QUERY)],
     index: _IndexName = None,
     points: Annotated[int, Query(ge=0, le=_MOST_POINTS, description="Sentences at most; 0 for all.")] = 2_000,
 ) -> Any:
@@ -148,7 +131,7 @@ def thin_out(scores: Sequence[SentenceScore], points: int) -> list[SentenceScore
     return [max(run, key=lambda sentence: sentence.score) for run in runs]
 
 
-@router.get("/{doc_id:path}/places", response_model=PlacesReply)
+@router.get("/{doc_id:path}/places", response_model=schemas.PlacesReply)
 async def find_places(
     doc_id: DocId,
     service: TheService,
@@ -199,7 +182,7 @@ async def describe(doc_id: DocId, service: TheService, index: _IndexName = None)
 _BODIES = {
     "required": True,
     "content": {
-        "application/json": {"schema": DocumentBody.model_json_schema()},
+        "application/json": {"schema": schemas.DocumentBody.model_json_schema()},
         "application/octet-stream": {"schema": {"type": "string", "format": "binary"}},
     },
 }
@@ -207,7 +190,7 @@ _BODIES = {
 
 @router.put(
     "/{doc_id:path}",
-    response_model=JobReply,
+    response_model=schemas.JobReply,
     status_code=status.HTTP_202_ACCEPTED,
     openapi_extra={"requestBody": _BODIES},
 )
@@ -220,7 +203,7 @@ async def put_document(
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     try:
         if kind == "application/json":
-            body = DocumentBody.model_validate_json(await _read_json(request))
+            body = schemas.DocumentBody.model_validate_json(await _read_json(request))
             document = Document(doc_id, body.path or doc_id, body.text, body.title or doc_id, body.kind, meta=body.meta)
             job = await uploads.add_document(served, document)
         else:
@@ -233,7 +216,7 @@ async def put_document(
     return asdict(job)
 
 
-@router.delete("/{doc_id:path}", response_model=RemovedReply)
+@router.delete("/{doc_id:path}", response_model=schemas.RemovedReply)
 async def remove_document(doc_id: DocId, service: TheService, index: _IndexName = None) -> Any:
     """Remove a document from the index, and the file that was uploaded for it; another file is left where it is."""
     uploads, served = _require_uploads(service), service.indexes.find(index)
@@ -250,7 +233,7 @@ async def _read_json(request: Request) -> bytes:
     return bytes(data)
 
 
-@jobs.get("/{job_id}", response_model=JobReply)
+@jobs.get("/{job_id}", response_model=schemas.JobReply)
 async def find_job(job_id: str, service: TheService) -> Any:
     """Return a job."""
     return asdict(_find_job(service, job_id))

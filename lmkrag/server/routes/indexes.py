@@ -1,22 +1,23 @@
 """The indexes that are served, examples of questions, the session of a page, and the health of the server."""
 
 import re
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from itertools import islice
+from itertools import chain, islice
+from textwrap import shorten
 from typing import Annotated, Any
+from weakref import WeakKeyDictionary
 
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import JSONResponse, Response
 
 from lmkrag.engine import Engine
+from lmkrag.places import TABLES, is_record
+from lmkrag.sentences.split import split_sentences
+from lmkrag.sentences.table_rows import read_record
 from lmkrag.server.guard import COOKIE
 from lmkrag.server.problems import Problem
-from lmkrag.server.schemas import (
-    ExamplesReply,
-    IndexesReply,
-    LoginBody,
-    StatusReply,
-)
+from lmkrag.server.schemas import ExamplesReply, IndexesReply, LoginBody, StatusReply
 from lmkrag.server.service import TheService
 
 router = APIRouter(prefix="/api", tags=["indexes"])
@@ -26,9 +27,21 @@ _SESSION = 30 * 24 * 3600  # seconds
 _LOOKED_AT = 60  # documents, for examples
 _CHARACTERS = 20_000  # that are read of each
 _HEADING = re.compile(r"^(?:#{1,4} +(.+?)#*|(.+)\n[=\-~^]{3,})$", re.MULTILINE)
-_ASKS = re.compile(r"(?:how|what|why|when|where|who|which|can|do|does|is|are)\b.*\w{4}", re.IGNORECASE)
+_ASKS = re.compile(r"(?:how|what|why|when|where|who|which)\b.*\w{4}|.*\?$", re.IGNORECASE)
+_TELLS_WHEN = re.compile(r"The ((?:[\w'’-]+ ){1,7}?)(was|were) (?:then |first )?(\w+(?:ed|wn|lt|ght|nt|de)) in \d{4}\b")
+_TELLS_WHO = re.compile(
+    r"The (?:[\w'’-]+ ){1,3}(approves|decides|signs|appoints|pays|owns|leads|keeps) ([\w'’ -]{3,40})\.$"
+)
+_TELLS_WHAT = re.compile(r"((?:The|An?) (?:[\w'’-]+ ?){1,4}?) (is|are) (?:an?|the|one) \w+ \w+")
 _MOST = 3
 _WORDS = range(3, 13)
+_TRIED = 8  # questions made of sentences: those with an answer are shown
+_SUMMARIES = 8  # documents in a line each
+_SUMMARIZED = 4_000  # characters of a document that its line is looked for in
+_SHORTEST_SUMMARY, _LONGEST_SUMMARY = 25, 140  # characters
+
+_introductions: WeakKeyDictionary[Engine, tuple[int, dict[str, Any]]] = WeakKeyDictionary()
+"""What is replied for the last state of an index."""
 
 
 @router.get("/indexes", response_model=IndexesReply)
@@ -64,25 +77,64 @@ async def read_status(service: TheService, index: Annotated[str | None, Query(ma
 
 @router.get("/examples", response_model=ExamplesReply)
 async def list_examples(service: TheService, index: Annotated[str | None, Query(max_length=200)] = None) -> Any:
-    """Return questions to begin with, taken from the documents of an index."""
-    return {"questions": await service.indexes.find(index).run(_find_examples)}
+    """Return questions to begin with, which an index answers, and its first documents in a line each."""
+    return await service.indexes.find(index).run(_introduce)
 
 
-def _find_examples(engine: Engine) -> list[str]:
-    """Return up to three questions or topics, each of another document."""
-    questions: list[str] = []
-    titles: list[str] = []
-    topics: list[str] = []
-    for info in islice(engine.documents(limit=_LOOKED_AT), _LOOKED_AT):
-        if info.kind == "code":
-            continue
+def _introduce(engine: Engine) -> dict[str, Any]:
+    """Describe the first documents, and gather up to three questions, each of another document."""
+    generation = engine.status().generation
+    known, reply = _introductions.get(engine, (-1, {}))
+    if known == generation:
+        return reply
+    asked: list[str] = []
+    candidates: list[str] = []
+    documents: list[dict[str, Any]] = []
+    for info in engine.documents(limit=_LOOKED_AT):
         text = engine.read(info.doc_id, 0, _CHARACTERS)
-        headings = [_clean(match[1] or match[2]) for match in _HEADING.finditer(text)]
-        headings = [heading for heading in headings if len(heading.split()) in _WORDS and heading != info.title]
-        questions += [heading for heading in headings if heading.endswith("?") or _ASKS.match(heading)][:1]
-        titles += [info.title] if len(info.title.split()) in _WORDS else []
-        topics += headings[:1]
-    return list(dict.fromkeys([*questions, *titles, *topics]))[:_MOST]
+        sentences = [] if info.kind in TABLES else list(_read_prose(text[:_SUMMARIZED]))
+        if len(documents) < _SUMMARIES:
+            columns = (
+                ", ".join(column for column, _, _ in read_record(_first_row(text), 0)) if info.kind in TABLES else ""
+            )
+            summary = shorten(columns or next(iter(sentences), ""), _LONGEST_SUMMARY, placeholder=" …")
+            documents.append({"doc_id": info.doc_id, "title": info.title, "kind": info.kind, "summary": summary})
+        if info.kind != "code":
+            headings = (_clean(match[1] or match[2]) for match in _HEADING.finditer(text))
+            asking = (heading for heading in headings if len(heading.split()) in _WORDS and _ASKS.match(heading))
+            asked += islice((heading for heading in asking if heading != info.title), 1)
+            candidates += islice(_ask_about(sentences), 1)
+    answered = (question for question in candidates[:_TRIED] if engine.ask(question).found)
+    reply = {"questions": list(dict.fromkeys(islice(chain(asked, answered), _MOST))), "documents": documents}
+    _introductions[engine] = generation, reply
+    return reply
+
+
+def _read_prose(text: str) -> Iterator[str]:
+    """The sentences of a text that may stand alone."""
+    for sentence in split_sentences(text):
+        words = " ".join(text[sentence.start : sentence.end].split())
+        if sentence.kind == "text" and len(words) >= _SHORTEST_SUMMARY and words[-1] in ".!?。":
+            yield words
+
+
+def _first_row(text: str) -> str:
+    return next((line for line in text.splitlines() if is_record(line)), "")
+
+
+def _ask_about(sentences: Iterable[str]) -> Iterator[str]:
+    """Make questions of English sentences that tell when, who or what.
+
+    >>> list(_ask_about(["The first dam was built in 1921 by a clerk.", "The harbour master approves leave."]))
+    ['When was the first dam built?', 'Who approves leave?']
+    """
+    for sentence in sentences:
+        if match := _TELLS_WHEN.match(sentence):
+            yield f"When {match[2]} the {match[1]}{match[3]}?"
+        elif match := _TELLS_WHO.match(sentence):
+            yield f"Who {match[1]} {match[2]}?"
+        elif match := _TELLS_WHAT.match(sentence):
+            yield f"What {match[2]} {match[1][0].lower()}{match[1][1:]}?"
 
 
 def _clean(heading: str) -> str:

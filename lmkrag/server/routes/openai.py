@@ -78,24 +78,24 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
         response: Response = stream_events(_chunks(index, evidence, base, reply))
         return response
     said = await answer(index, evidence)
+    asked, answered = await index.run(lambda engine: _count_tokens(engine, question, said.text))
     message = {"role": "assistant", "content": said.text, "refusal": None, "annotations": _annotate(said, index, base)}
     return {
         **reply,
         "object": "chat.completion",
         "choices": [{"index": 0, "message": message, "finish_reason": "stop", "logprobs": None}],
-        "usage": await index.run(lambda engine: _count_usage(engine, question, said.text)),
+        "usage": {"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},
+        **_describe_checks(said),
     }
 
 
-def _count_usage(engine: Engine, question: str, text: str) -> dict[str, int]:
-    """Return the tokens of a question and its answer, by the tokenizer of the index's encoder."""
-    count = engine.encoders.encoder.count_tokens
-    prompt_tokens, completion_tokens = count(question), count(text)
-    return {
-        "prompt_tokens": prompt_tokens,
-        "completion_tokens": completion_tokens,
-        "total_tokens": prompt_tokens + completion_tokens,
-    }
+def _describe_checks(answer: Answer) -> dict[str, Any]:
+    """Return what OpenAI's replies have no place for: exact citations, and what did not hold when they were checked."""
+    return {"citations": [citation.to_dict() for citation in answer.citations], "warnings": list(answer.warnings)}
+
+
+def _count_tokens(engine: Engine, *texts: str) -> list[int]:
+    return [engine.encoders.encoder.count_tokens(text) for text in texts]
 
 
 async def _chunks(index: ServedIndex, evidence: Evidence, base: str, reply: dict[str, Any]) -> AsyncIterator[Event]:
@@ -109,7 +109,8 @@ async def _chunks(index: ServedIndex, evidence: Evidence, base: str, reply: dict
         async for piece in stream:
             yield chunk({"content": piece})
         said = await stream.answer()
-        yield chunk({"content": "", "annotations": _annotate(said, index, base)})
+        name, annotated = chunk({"content": "", "annotations": _annotate(said, index, base)})
+        yield name, annotated | _describe_checks(said)
         yield chunk({}, "stop")
         yield "", "[DONE]"
     except LmkragError as error:

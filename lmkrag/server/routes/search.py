@@ -6,37 +6,27 @@ from fastapi import APIRouter
 from fastapi.responses import Response
 
 from lmkrag.serialization import to_json
+from lmkrag.server import schemas
 from lmkrag.server.asking import answer, answer_events, answer_reply, find_evidence, stream_events
-from lmkrag.server.schemas import (
-    AnswerReply,
-    AskBody,
-    BatchBody,
-    BatchReply,
-    CheckBody,
-    CheckReply,
-    NamedQuery,
-    SearchBody,
-    SpansReply,
-)
 from lmkrag.server.service import TheService
 
 router = APIRouter(prefix="/api", tags=["search"])
 
 
-@router.post("/search", response_model=SpansReply)
-async def search(body: SearchBody, service: TheService) -> Any:
+@router.post("/search", response_model=schemas.SpansReply)
+async def search(body: schemas.SearchBody, service: TheService) -> Any:
     """Find the passages that answer a question, best first."""
     index = service.indexes.find(body.index)
     spans = await index.run(lambda engine: engine.search(body.query, **body.options()))
     return {"spans": to_json(spans), "blocks": [span.to_blocks() for span in spans] if body.blocks else None}
 
 
-@router.post("/search/batch", response_model=BatchReply)
-async def search_batch(body: BatchBody, service: TheService) -> Any:
+@router.post("/search/batch", response_model=schemas.BatchReply)
+async def search_batch(body: schemas.BatchBody, service: TheService) -> Any:
     """Find the passages that answer each of several questions, all in one state of the index."""
     index = service.indexes.find(body.index)
     named = [
-        (item.query_id, item.query) if isinstance(item, NamedQuery) else (number, item)
+        (item.query_id, item.query) if isinstance(item, schemas.NamedQuery) else (number, item)
         for number, item in enumerate(body.queries)
     ]
     queries = [query for _, query in named]
@@ -47,15 +37,13 @@ async def search_batch(body: BatchBody, service: TheService) -> Any:
 
 @router.post(
     "/ask",
-    response_model=AnswerReply,
+    response_model=schemas.AnswerReply,
     responses={200: {"content": {"text/event-stream": {}}, "description": "The answer, or events with `stream`."}},
 )
-async def ask(body: AskBody, service: TheService) -> Any:
+async def ask(body: schemas.AskBody, service: TheService) -> Any:
     """Answer a question from the documents, with citations; with `stream`, as server-sent events."""
     index = service.indexes.find(body.index)
-    evidence = await find_evidence(
-        index, service.reader, body.question, body.options(), history=body.history, citations=body.citations
-    )
+    evidence = await find_evidence(index, service.reader, body.question, body.options(), history=body.history)
     if body.stream:
         response: Response = stream_events(answer_events(index, body.question, evidence, blocks=body.blocks))
         return response
@@ -63,8 +51,8 @@ async def ask(body: AskBody, service: TheService) -> Any:
     return answer_reply(body.question, reply, blocks=body.blocks)
 
 
-@router.post("/check", response_model=CheckReply)
-async def check(body: CheckBody, service: TheService) -> Any:
+@router.post("/check", response_model=schemas.CheckReply)
+async def check(body: schemas.CheckBody, service: TheService) -> Any:
     """Tell whether citations still stand: of spans, or the quotations of a text."""
     index = service.indexes.find(body.index)
     source = body.text or {"spans": [cited.model_dump() for cited in body.citations]}

@@ -4,6 +4,7 @@ import { html, useContext, useEffect, useRef, useState } from "/static/vendor/ht
 import { getJson } from "/static/requests.js";
 import { CLOSED, Page } from "/static/state.js";
 
+const NOTHING = { questions: [], documents: [] };
 const FIELDS = ["folder", "kind", "from", "to", "mode"];
 
 function Filters({ state, kinds }) {
@@ -66,10 +67,10 @@ export function Composer({ input }) {
 
 export function Home({ composer }) {
   const { index, status, server, linkTo } = useContext(Page);
-  const [examples, setExamples] = useState([]);
+  const [{ questions, documents }, setExamples] = useState(NOTHING);
   useEffect(() => {
-    setExamples([]);
-    if (status?.documents) getJson("/api/examples", { index }).then((reply) => setExamples(reply.questions), () => {});
+    setExamples(NOTHING);
+    if (status?.documents) getJson("/api/examples", { index }).then(setExamples, () => {});
   }, [index, status?.generation]);
   const empty = status && !status.documents;
   return html`<div class="home">
@@ -85,13 +86,28 @@ export function Home({ composer }) {
     !status.indexing &&
     html`<p>${server?.writable ? "Drop files anywhere on this page, or add some under Documents." : html`Add some with <code>lmkrag index FOLDER --index ${status.path}</code>`}</p>`}
     ${!empty && composer}
-    ${examples.length > 0 &&
+    ${questions.length > 0 &&
     html`<ul class="examples" aria-label="Examples">
-      ${examples.map((question) => html`<li><a ...${linkTo({ questions: [question] })}>${question}</a></li>`)}
+      ${questions.map((question) => html`<li><a ...${linkTo({ questions: [question] })}>${question}</a></li>`)}
     </ul>`}
-    ${status?.changed && html`<p class="quiet">Updated ${ago(status.changed)}</p>`}
+    ${documents.length > 0 &&
+    html`<h3>What is here</h3>
+      <ul class="contents">
+        ${documents.map(
+          ({ doc_id, title, summary }) => html`<li>
+            <a ...${linkTo({ doc: doc_id, start: null, end: null })}>${doc_id}</a>
+            ${isNamed(title, doc_id) && html` <span>${title}</span>`}
+            ${summary && html`<p class="quiet">${summary}</p>`}
+          </li>`,
+        )}
+      </ul>`}
+    ${status?.changed &&
+    html`<p class="quiet"><a ...${linkTo({ view: "documents" })}>All documents</a>, updated ${ago(status.changed)}</p>`}
   </div>`;
 }
+
+// Whether a title says more than the name of the file.
+export const isNamed = (title, docId) => title && title !== docId.split("/").at(-1).replace(/\.\w+$/, "");
 
 export const count = (number, noun) => `${number.toLocaleString()} ${noun}${number === 1 ? "" : "s"}`;
 

@@ -1,7 +1,7 @@
 // The documents of an index: what there is, what was skipped, adding by drop and removing with undo.
 
 import { html, useContext, useEffect, useRef, useState } from "/static/vendor/htm-preact.js";
-import { ago, count } from "/static/ask.js";
+import { ago, count, isNamed } from "/static/ask.js";
 import { documentPath, getJson, putFile, remove, streamEvents } from "/static/requests.js";
 import { Page } from "/static/state.js";
 
@@ -78,11 +78,11 @@ function Row({ info, link, removal, writable }) {
   return html`<tr>
     <td><a ...${link}>${info.doc_id.slice(folderOf(info.doc_id).length).replace(/^\//, "")}</a>
       <span class="quiet folder">${folderOf(info.doc_id)}</span></td>
-    <td>${info.title}</td>
+    <td class="title">${isNamed(info.title, info.doc_id) && info.title}</td>
     <td>${info.kind}</td>
     <td>${String(info.meta.date || "").slice(0, 10)}</td>
     ${writable &&
-    html`<td><button class="small" aria-label=${`Remove ${info.doc_id}`} onClick=${() => removal.request(info.doc_id)}>Remove</button></td>`}
+    html`<td class="remove"><button class="small" aria-label=${`Remove ${info.doc_id}`} onClick=${() => removal.request(info.doc_id)}>Remove</button></td>`}
   </tr>`;
 }
 

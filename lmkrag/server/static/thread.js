@@ -97,10 +97,11 @@ function Reply({ asked, link, retry }) {
   const perhaps = !answer.found && answer.citations.length > 0;
   return html`<div class=${perhaps ? "said perhaps" : "said"}>
       <${Blocks} nodes=${answer.blocks} cite=${cite} />
+      ${answer.label && answer.citations.length > 0 && html`<p class="quiet">Confidence: ${answer.label}</p>`}
       ${!answer.found && !perhaps && answer.spans.length > 0 && html`<p class="quiet">Other words may find more.</p>`}
     </div>
     <${Sources} answer=${answer} link=${link} />
-    ${answer.warnings.map((warning) => html`<p class="quiet">${warning}</p>`)}`;
+    ${answer.warnings.map((warning) => html`<p class="problem" role="status">Warning: ${warning}</p>`)}`;
 }
 
 function Passage({ span, number, link, onlyHere }) {
@@ -166,9 +167,8 @@ function Turn({ number }) {
     .slice(0, number)
     .map((before, place) => [before, answers.get(keyAt(place))?.answer?.text || ""])
     .slice(-HISTORY);
-  const citations = (answers.get(keyAt(number - 1))?.answer?.citations || []).map(({ doc_id, start }) => ({ doc_id, start }));
   const how = { index: index || null, mode: state.mode || "hybrid", filter: filter || null };
-  const body = { ...how, question, history, citations, stream: true, explain: true, blocks: true };
+  const body = { ...how, question, history, stream: true, explain: true, blocks: true };
   const asked = useAnswer(keyAt(number), body, Boolean(server) && (isLast || opened));
   const { answer, spans, busy } = asked;
   const link = ({ doc_id, start, end }) => linkTo({ doc: doc_id, start, end });

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from lmkrag.agents.clients import CLIENTS
+from lmkrag.cli.install import CLIENTS
 
 RECORDER = """#!{python}
 import json, os, sys

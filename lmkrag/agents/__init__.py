@@ -1,1 +1,0 @@
-"""Coding agents and assistants: how each of them is told of an MCP server."""

@@ -1,0 +1,364 @@
+"""The text of a PDF's page as it is indexed, and where each of its characters stands on the page.
+
+PDFium gives characters in the order in which the page draws them. Here lines that it breaks for no reason are joined,
+words divided at a line's end are whole again, exponents get a sign, and what is filled in or noted on the page is read.
+"""
+
+import ctypes
+import math
+import re
+import unicodedata
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import pypdfium2.raw as raw
+
+from lmkrag.formats.base import SOFT_HYPHEN
+from lmkrag.formats.columns import Box, Source, mark_columns
+from lmkrag.formats.titles import mark_titles
+
+_DIVISION = re.compile("(?:[-\u00ad\u2010]\r\n|[\ufffe\x02])")
+_BEFORE, _AFTER = re.compile(r"[^\W\d_]*$"), re.compile(r"([^\W\d_]*)([^\s\ufffe\x02]*)( ?)")
+_LONGEST_WORD = 40
+_WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
+_COMPOUNDS = frozenset(
+    ["all", "cross", "full", "half", "high", "long", "low", "non", "part", "self", "short", "so", "well"]
+)
+_LINE_END = re.compile(r"[ \t]*\r\n[ \t]*")
+_UNSEEN = re.compile("[\0\u200b\ufeff]|\u00ad(?!\r)")  # a soft hyphen in a line is shown: fonts take it for "-"
+_DIGITS = re.compile(r"(?<=[\w\n)\]}%.,;:!?\"'”’»°])[−–-]?\d+")
+_ARABIC = re.compile("[\u0621-\u06ff]{2,}")
+_RAISED, _SMALLER = 0.15, 0.85  # of the size of the text: where an exponent begins, and its own size at most
+_CLOSE, _BACK = 0.12, 0.3  # of the height of a line: no space between two characters; how far one may reach back
+_BESIDE = 1.5  # the same, between a box to tick and what it is for
+_ODD = ("Cc", "Cn", "Co", "Cs")  # categories of characters that no text has
+_MOST_ODD = 0.3  # of the characters of a page
+_LATIN, _VOWEL = re.compile(r"[A-Za-z]{3,}"), re.compile("[aeiouy]", re.IGNORECASE)
+_ENOUGH, _FEWEST_VOWELS = 40, 0.7  # words that say something; share of them that have a vowel, in any language
+_SAMPLE = 200  # characters
+_LARGE = 0.025  # of the height of a page: a line of a slide
+_BOLD, _BOLD_WEIGHT = re.compile(rb"bold|black|heavy|demi|CMBX|CMSSBX|-?B$", re.IGNORECASE), 600
+_NOTES = (
+    *(raw.FPDF_ANNOT_TEXT, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_HIGHLIGHT, raw.FPDF_ANNOT_UNDERLINE),
+    *(raw.FPDF_ANNOT_SQUIGGLY, raw.FPDF_ANNOT_STRIKEOUT, raw.FPDF_ANNOT_STAMP, raw.FPDF_ANNOT_CARET),
+    *(raw.FPDF_ANNOT_SQUARE, raw.FPDF_ANNOT_CIRCLE, raw.FPDF_ANNOT_LINE, raw.FPDF_ANNOT_POLYGON, raw.FPDF_ANNOT_INK),
+)
+_HIDDEN = raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW
+_TICKS = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
+_FIELDS = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
+_PASSWORD = 1 << 13  # a flag of fields
+
+_Edit = tuple[int, int, str, Box | None]
+"""Characters ``[start, stop)`` that a text takes the place of; its box, where it is not that of a character."""
+
+
+class PageText:
+    """The text of a page, and the box of each of its characters.
+
+    Args:
+        page: of PDFium. Values of forms are read where its document's forms were initialized.
+    """
+
+    def __init__(self, page: Any) -> None:
+        self._page, self._textpage = page, page.get_textpage()
+        self._raw: str = self._textpage.get_text_range()
+        self._rect, self._matrix, self._name = raw.FS_RECTF(), raw.FS_MATRIX(), ctypes.create_string_buffer(256)
+        text, sources = self._apply(sorted(self._edits(), key=lambda edit: edit[:2]))
+        first = len(text) - len(text.lstrip())
+        stripped = text.strip()
+        self._sources: Sequence[Source] = sources[first : first + len(stripped)]
+        self.text = stripped
+        self.text, self._sources = mark_columns(stripped, self._sources, self._measure)
+        self.text, self._sources = mark_titles(self.text, self._sources, self._measure, self._look)
+        for note, box in self._notes:
+            gap = "\n\n" if self.text else ""
+            self.text += gap + note
+            self._sources = [*self._sources, *[box] * len(gap + note)]
+
+    @property
+    def is_garbage(self) -> bool:
+        """Whether the page's fonts do not say which characters their glyphs are, so that the text is none."""
+        characters = re.sub("[ \r\n]", "", self._raw)
+        odd = sum(unicodedata.category(one) in _ODD or one == "\ufffd" for one in characters)
+        if not characters or odd > _MOST_ODD * len(characters):
+            return bool(characters)
+        vowels = [_VOWEL.search(word) is not None for word in _LATIN.findall(self._raw)]
+        if len(vowels) >= _ENOUGH:
+            return sum(vowels) < _FEWEST_VOWELS * len(vowels)
+        numbers = [self._number(place) for place in range(0, len(self._raw), 1 + len(self._raw) // _SAMPLE)]
+        unmapped = sum(raw.FPDFText_HasUnicodeMapError(self._textpage, number) == 1 for number in numbers)
+        return bool(unmapped > 0.5 * len(numbers))
+
+    def has_large_text(self) -> bool:
+        """Return whether a line is higher than one of prose, or of a stamp on a scan, for the size of the page."""
+        height = _LARGE * self._page.get_height()
+        boxes = map(self._measure, range(len(self.text)))
+        return any(box is not None and box[3] - box[1] > height for box in boxes)
+
+    def box(self, character: int) -> Box | None:
+        """Return the box of a character (left, bottom, right, top) in points; None if it has none."""
+        if not 0 <= character < len(self._sources):
+            return None
+        source = self._sources[character]
+        return self._box(source) if isinstance(source, int) else source
+
+    def _measure(self, character: int) -> Box | None:
+        """The box of a character as if its line ran from left to right."""
+        source = self._sources[character]
+        return self._upright(source) if isinstance(source, int) else None
+
+    def _size(self, place: int) -> float:
+        """The size of a character's font in points, as the page scales it."""
+        number = self._number(place)
+        raw.FPDFText_GetMatrix(self._textpage, number, self._matrix)
+        return float(raw.FPDFText_GetFontSize(self._textpage, number)) * math.hypot(self._matrix.c, self._matrix.d)
+
+    def _look(self, character: int) -> tuple[float, bool]:
+        """The size of a character's font, and whether its name or its weight says that it is bold."""
+        source = self._sources[character]
+        if not isinstance(source, int):
+            return 0.0, False
+        number = self._number(source)
+        flags = ctypes.c_int()
+        size = raw.FPDFText_GetFontInfo(self._textpage, number, self._name, len(self._name), flags)
+        name = self._name.raw[: max(0, min(size, len(self._name)) - 1)]
+        is_bold = _BOLD.search(name) or raw.FPDFText_GetFontWeight(self._textpage, number) >= _BOLD_WEIGHT
+        return self._size(source), bool(is_bold)
+
+    @cached_property
+    def _numbers(self) -> list[int]:
+        """PDFium's number of each character in its text: beyond U+FFFF a character has two."""
+        return list(accumulate((1 + (character > "\uffff") for character in self._raw), initial=0))
+
+    def _number(self, place: int) -> int:
+        number = place if self._raw.isascii() else self._numbers[place]
+        return number if self._is_plain else int(raw.FPDFText_GetCharIndexFromTextIndex(self._textpage, number))
+
+    @cached_property
+    def _is_plain(self) -> bool:
+        """Whether PDFium's text has all of its characters and no others."""
+        return self._numbers[-1] == int(self._textpage.count_chars())
+
+    def _box(self, place: int) -> Box | None:
+        rect = self._rect
+        if not raw.FPDFText_GetLooseCharBox(self._textpage, self._number(place), rect):
+            return None
+        return rect.left, rect.bottom, rect.right, rect.top
+
+    def _upright(self, place: int) -> Box | None:
+        box = self._box(place)
+        if box is None or not self._has_turned_lines:
+            return box
+        left, bottom, right, top = box
+        turns = round(raw.FPDFText_GetCharAngle(self._textpage, self._number(place)) / (math.pi / 2)) % 4
+        # PDFium counts against the clock
+        return (box, (bottom, -right, top, -left), (-right, -top, -left, -bottom), (-top, left, -bottom, right))[turns]
+
+    @cached_property
+    def _has_turned_lines(self) -> bool:
+        ends = [0, *(match.end() for match in _LINE_END.finditer(self._raw)), len(self._raw) - 1]
+        numbers = (self._number(place) for place in ends if 0 <= place < len(self._raw))
+        return any(abs(raw.FPDFText_GetCharAngle(self._textpage, number)) > 0.5 for number in numbers)
+
+    def _apply(self, edits: Sequence[_Edit]) -> tuple[str, list[Source]]:
+        pieces: list[str] = []
+        sources: list[Source] = []
+        done = 0
+        for start, stop, replacement, box in edits:
+            if start < done:
+                continue  # inside of what another one has replaced
+            pieces += [self._raw[done:start], replacement]
+            sources += range(done, start)
+            sources += [min(start, len(self._raw) - 1) if box is None else box] * len(replacement)
+            done = stop
+        pieces.append(self._raw[done:])
+        sources += range(done, len(self._raw))
+        return "".join(pieces), sources
+
+    def _edits(self) -> Iterator[_Edit]:
+        yield from self._drop_outside()
+        yield from (
+            (*match.span(), "-" if match[0] == SOFT_HYPHEN else "", None) for match in _UNSEEN.finditer(self._raw)
+        )
+        yield from self._join_words()
+        lines = [*self._join_lines()]
+        yield from lines
+        yield from self._mark_exponents({stop: start for start, stop, end, _ in lines if not end})
+        yield from self._order_ligatures()
+        yield from self._fill_in()
+
+    def _drop_outside(self) -> Iterator[_Edit]:
+        """What lies outside the page's box, which PDFium's bounded text lacks."""
+        if len("".join(self._textpage.get_text_bounded().split())) >= len("".join(self._raw.split())):
+            return
+        left, bottom, right, top = self._page.get_bbox()
+        for place, character in enumerate(self._raw):
+            if not character.isspace() and (box := self._box(place)) is not None:
+                x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
+                if not (left <= x <= right and bottom <= y <= top):
+                    yield place, place + 1, "", None
+
+    def _join_words(self) -> Iterator[_Edit]:
+        """Words divided at a line's end, with the line's end after them.
+
+        PDFium marks such a hyphen with U+FFFE or U+0002, and drops the line's end. It stays in a compound: where the
+        page has the word with it, or both of its parts and not the whole.
+        """
+        if not (divisions := [match.span() for match in _DIVISION.finditer(self._raw)]):
+            return
+        whole = _DIVISION.sub("\n", self._raw).lower()
+        parts = [self._parts(start, stop) for start, stop in divisions]
+        words = Counter(_WORD.findall(whole))
+        words.subtract(part.lower() for before, after, _, _ in parts for part in (before, after))
+        for (start, stop), (before, after, rest, space) in zip(divisions, parts, strict=True):
+            marked = stop - start == 1  # else the line's end is there
+            is_word = before[-1:].islower() and after[:1].islower()
+            if is_word and not _is_compound(before.lower(), after.lower(), words) and rest[:1] not in ("-", "@", "/"):
+                yield start, stop, "", None
+            elif marked or is_word:
+                yield start, stop, "-", None
+            else:
+                continue  # "555-" at the end of a line may be a dash
+            if space:
+                end = stop + len(after + rest)
+                yield end, end + 1, "\n", None
+
+    def _parts(self, start: int, stop: int) -> tuple[str, ...]:
+        """The letters before and after a division, what follows these, and the space after it."""
+        before = _BEFORE.search(self._raw, max(0, start - _LONGEST_WORD), start)
+        after = _AFTER.match(self._raw, stop)
+        return (before[0] if before else "", *(after.groups() if after else ("", "", "")))
+
+    def _join_lines(self) -> Iterator[_Edit]:
+        """Line ends: PDFium has some beside a single character and beside exponents, where the line goes on."""
+        for match in _LINE_END.finditer(self._raw):
+            start, stop = match.span()
+            gap = self._gap(start - 1, stop) if start > 0 and stop < len(self._raw) else None
+            blank = stop - start > 2  # beside the line's end
+            yield start, stop, "\n" if gap is None else " " if blank or gap > _CLOSE else "", None
+
+    def _gap(self, before: int, after: int) -> float | None:
+        """The space between two characters of one line, in heights of it; None if they stand on different lines."""
+        first, second = self._upright(before), self._upright(after)
+        if first is None or second is None:
+            return None
+        height = max(first[3] - first[1], second[3] - second[1])
+        common = min(first[3], second[3]) - max(first[1], second[1])
+        if height <= 0 or common < 0.5 * min(first[3] - first[1], second[3] - second[1]):
+            return None
+        gap = second[0] - first[2]
+        if unicodedata.bidirectional(self._raw[after]) in ("R", "AL"):
+            gap = max(gap, first[0] - second[2])
+        return gap / height if gap > -_BACK * height else None
+
+    def _mark_exponents(self, joined: Mapping[int, int]) -> Iterator[_Edit]:
+        """``^`` before digits that are smaller and higher than what they follow: exponents and numbers of notes.
+
+        Args:
+            joined: ends of the line ends that are left out, and where these start.
+        """
+        for match in _DIGITS.finditer(self._raw):
+            start, stop = match.span()
+            if self._raw[start - 1] == "\n" and start not in joined:
+                continue
+            before = joined.get(start, start) - 1
+            most = _SMALLER * self._size(before)
+            base = self._upright(before)
+            if base is None or self._size(stop - 1) > most:
+                continue
+            places = range(start, stop) if self._raw[start].isdigit() else [start + 1]
+            for place in places:
+                box = self._upright(place)
+                if box and self._size(place) <= most and box[1] >= base[1] + _RAISED * most:
+                    if self._raw[stop : stop + 1] not in ("/", "⁄"):  # else a fraction
+                        sign = place - (place > start and not self._raw[start].isdigit())
+                        yield sign, sign, "^", None
+                    break
+
+    def _order_ligatures(self) -> Iterator[_Edit]:
+        """Characters of Arabic that share a glyph, such as lam-alef: PDFium turns them round as if each had its own."""
+        for match in _ARABIC.finditer(self._raw):
+            boxes = [self._box(place) for place in range(*match.span())]
+            start = 0
+            for end in range(1, len(boxes) + 1):
+                if end == len(boxes) or boxes[end] != boxes[start]:
+                    if end - start > 1 and boxes[start] is not None:
+                        first = match.start()
+                        yield first + start, first + end, self._raw[first + start : first + end][::-1], boxes[start]
+                    start = end
+
+    @cached_property
+    def _annotations(self) -> list[tuple[Any, int, Box]]:
+        """The annotations of the page that are shown, with kind and box."""
+        found = []
+        for number in range(raw.FPDFPage_GetAnnotCount(self._page)):
+            annotation = raw.FPDFPage_GetAnnot(self._page, number)
+            rect = raw.FS_RECTF()
+            if not raw.FPDFAnnot_GetFlags(annotation) & _HIDDEN and raw.FPDFAnnot_GetRect(annotation, rect):
+                box = rect.left, min(rect.bottom, rect.top), rect.right, max(rect.bottom, rect.top)
+                found.append((annotation, raw.FPDFAnnot_GetSubtype(annotation), box))
+            else:
+                raw.FPDFPage_CloseAnnot(annotation)
+        return found
+
+    @property
+    def _notes(self) -> Iterator[tuple[str, Box]]:
+        for annotation, kind, box in self._annotations:
+            if kind in _NOTES and (note := _read_string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")):
+                yield note, box
+            raw.FPDFPage_CloseAnnot(annotation)
+
+    def _fill_in(self) -> Iterator[_Edit]:
+        """Values of a form, each after the text on its left; ``[x]`` beside what is ticked."""
+        form = self._page.formenv
+        widgets = [] if form is None else [one for one in self._annotations if one[1] == raw.FPDF_ANNOT_WIDGET]
+        if not widgets:
+            return
+        places = [place for place, character in enumerate(self._raw) if not character.isspace()]
+        boxes = [(place, box) for place in places if (box := self._box(place)) is not None]
+        for annotation, _, field in sorted(widgets, key=lambda one: one[2][0]):
+            kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
+            value = ""
+            if kind in _TICKS:
+                value = "[x]" if raw.FPDFAnnot_IsChecked(form, annotation) else ""
+            elif kind in _FIELDS and not raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
+                value = _read_string(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
+            if not value:
+                continue
+            middle, height = (field[1] + field[3]) / 2, field[3] - field[1]
+            row = [
+                (place, box)
+                for place, box in boxes
+                if box[1] <= middle <= box[3] or (field[1] < box[1] and box[3] < field[3])
+            ]
+            left = [(box[2], place) for place, box in row if box[0] < field[0]]
+            right = [
+                (box[0], place) for place, box in row if field[2] <= box[2] and box[0] <= field[2] + _BESIDE * height
+            ]
+            if kind in _TICKS and right:
+                place = min(right)[1]
+                yield place, place, f"{value} ", field
+            elif left:
+                place = max(left)[1] + 1
+                yield place, place, f" {value}", field
+            else:
+                name = _read_string(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation)
+                name = name or _read_string(raw.FPDFAnnot_GetFormFieldName, form, annotation)
+                yield len(self._raw), len(self._raw), f"\n{name}: {value}", field
+
+
+def _is_compound(before: str, after: str, words: Counter[str]) -> bool:
+    if words[before + after] > 0:
+        return False
+    return words[f"{before}-{after}"] > 0 or before in _COMPOUNDS or (words[before] > 0 and words[after] > 0)
+
+
+def _read_string(function: Any, *asked: Any) -> str:
+    """A string of PDFium, on one line."""
+    size = function(*asked, None, 0)
+    buffer = ctypes.create_string_buffer(size)
+    function(*asked, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
+    return " ".join(buffer.raw[: max(0, size - 2)].decode("utf-16-le", "replace").split())

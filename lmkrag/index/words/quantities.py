@@ -1,0 +1,100 @@
+"""Numbers and dates as people write them: ``1,250,000`` is ``1.250.000``, and ``3 January 2024`` is ``2024-01-03``."""
+
+import re
+from collections.abc import Iterator
+from datetime import date
+from typing import NamedTuple
+
+_MONTHS = (  # in English, German, French, Spanish, Italian, Dutch and Portuguese
+    *(
+        "january|januar|januari|janvier|enero|gennaio|janeiro|jan",
+        "february|februar|februari|février|febrero|febbraio|fevereiro|feb",
+    ),
+    *("march|märz|mars|marzo|maart|março|mar", "april|avril|abril|aprile|apr", "may|mai|mayo|maggio|mei|maio"),
+    *("june|juni|juin|junio|giugno|junho|jun", "july|juli|juillet|julio|luglio|julho|jul"),
+    *("august|août|agosto|augustus|aug", "september|septembre|septiembre|settembre|setembro|sept|sep"),
+    *("october|oktober|octobre|octubre|ottobre|outubro|oct|okt", "november|novembre|noviembre|novembro|nov"),
+    "december|dezember|décembre|diciembre|dicembre|dezembro|dec|dez",
+)
+_MONTH = "|".join(_MONTHS)
+_DAY = r"(\d\d?)(?:st|nd|rd|th|\.|º)?"
+_NUMERIC = r"(?<![\w.,/-])%s(?!\w|[-/.,]\d)"
+_YEAR_FIRST = re.compile(_NUMERIC % r"((?:19|20)\d\d)([-/.])(\d\d?)\2(\d\d?)")
+_YEAR_LAST = re.compile(_NUMERIC % r"(\d\d?)([-/.])(\d\d?)\2((?:19|20)?\d\d)")
+_DAY_MONTH = re.compile(rf"(?<!\w){_DAY} (?:of |de )?({_MONTH})\b\.?(?:,? (?:del? )?((?:19|20)\d\d)\b)?", re.IGNORECASE)
+_MONTH_DAY = re.compile(rf"\b({_MONTH})\.? {_DAY}(?!\w|[.,:]\d)(?:,? ((?:19|20)\d\d)\b)?", re.IGNORECASE)
+_GROUPED = re.compile(
+    r"(?<![\w.,])(?:\d{1,3}([., \u00a0\u202f'’])\d{3}(?:\1\d{3})*(?:(?!\1)[.,]\d{1,2})?"
+    r"|\d{4,}(?:[.,]\d{1,2})?)(?!\w|[.,]\d)"
+)
+
+
+class Day(NamedTuple):
+    """A day, of any year if none is told."""
+
+    year: int | None
+    month: int
+    day: int
+
+
+def find_days(text: str) -> Iterator[tuple[str, frozenset[Day]]]:
+    """Yield the dates of a text with the days that they may be: ``03/01/2024`` is one of two.
+
+    >>> [(written, [str(day.month) for day in sorted(days)]) for written, days in find_days("Jan. 3, 2024 or 05.02.24")]
+    [('05.02.24', ['2', '5']), ('Jan. 3, 2024', ['1'])]
+    """
+    for match in _YEAR_FIRST.finditer(text):
+        yield match[0], _days(match[1], (match[3], match[4]))
+    for match in _YEAR_LAST.finditer(text):
+        yield match[0], _days(match[4], (match[3], match[1]), (match[1], match[3]))
+    for match in _DAY_MONTH.finditer(text):
+        if match[3] or match[2][0].isupper():  # "12 may enter"
+            yield match[0], _days(match[3], (_number_month(match[2]), match[1]))
+    for match in _MONTH_DAY.finditer(text):
+        if match[3] or match[1][0].isupper():
+            yield match[0], _days(match[3], (_number_month(match[1]), match[2]))
+
+
+def find_numbers(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the numbers of a text that have four digits or more, as they are written and without dividers.
+
+    >>> [*find_numbers("1,250,000 or 1.250,50 or 2 480 of 4 in 2024")]
+    [('1,250,000', '1250000'), ('1.250,50', '1250.5'), ('2 480', '2480'), ('2024', '2024')]
+    """
+    for match in _GROUPED.finditer(text):
+        whole, fraction = re.fullmatch(r"(.*?)(?:[.,](\d\d?))?", match[0]).groups()  # type: ignore[union-attr]
+        fraction = (fraction or "").rstrip("0")
+        yield match[0], "".join(filter(str.isdigit, whole)) + (f".{fraction}" if fraction else "")
+
+
+def add_spellings(question: str) -> str:
+    """Return a question with its dates and numbers in the spellings of tables at its end.
+
+    >>> add_spellings("Who paid 1,250 on 3 May 2024?")
+    'Who paid 1,250 on 3 May 2024? 2024-05-03 1250'
+    """
+    days = [day for _, days in find_days(question) for day in sorted(days) if day.year]
+    spellings = [f"{day.year}-{day.month:02}-{day.day:02}" for day in days]
+    spellings += [digits for written, digits in find_numbers(question)]
+    return " ".join([question, *(spelling for spelling in dict.fromkeys(spellings) if spelling not in question)])
+
+
+def is_same_day(asked: Day, told: Day) -> bool:
+    """Return whether a date of a text may be a day that is asked for; years that are not told are the same."""
+    return asked[1:] == told[1:] and (asked.year is None or told.year in (None, asked.year))
+
+
+def _number_month(name: str) -> int:
+    return next(number for number, names in enumerate(_MONTHS, 1) if name.lower() in names.split("|"))
+
+
+def _days(year: str | None, *readings: tuple[str | int, str | int]) -> frozenset[Day]:
+    """The days that there are, of months and days."""
+    number = int(year) + (2000 if len(year) == 2 else 0) if year else None
+    days = set()
+    for month, day in readings:
+        try:
+            days.add(Day(number, *date(number or 2000, int(month), int(day)).timetuple()[1:3]))
+        except ValueError:  # no day of the calendar
+            continue
+    return frozenset(days)

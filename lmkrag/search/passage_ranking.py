@@ -1,0 +1,92 @@
+"""Rank passages by reading each as it is shown, together with the question.
+
+Similarities, words and ``landmark-reranker`` rank best what says a thing as the question does. A cross-encoder of
+passages knows more of what is said in other words, and less of which of two similar passages is meant: so it counts the
+more, the fewer of the question's words the best passages have.
+"""
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lmkrag.arrays import Floats
+from lmkrag.results import Span
+from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.specs import CODE
+
+if TYPE_CHECKING:
+    from lmkrag.reranker.passages import PassageReranker
+
+_AT_A_TIME = 4  # passages that are read at once while time is limited
+_LEADING = 5  # passages whose share of the question's words counts
+_STEEPNESS = 0.06
+_LEAST = 1e-6
+
+
+class PassageRanking:
+    """Ranks the passages of one search. State: their scores, so that the search may be repeated for more results."""
+
+    def __init__(
+        self,
+        question: str,
+        load: "Callable[[], PassageReranker]",
+        *,
+        timeout_ms: float | None = None,
+        weights: Weights = WEIGHTS,
+    ) -> None:
+        """Take the question, what loads the model, and the milliseconds from now after which nothing more is read."""
+        self._question, self._load, self._weights = question, load, weights
+        self._deadline = math.inf if timeout_ms is None else time.monotonic() + timeout_ms / 1_000
+        self._known: dict[str, float] = {}
+
+    @cached_property
+    def _reranker(self) -> "PassageReranker":
+        return self._load()
+
+    @property
+    def count(self) -> int:
+        """How many passages are ranked, at most."""
+        return self._weights.ranked
+
+    def rank(self, passages: Sequence[Span]) -> list[Span]:
+        """Return passages, best first, in the new order of the first of them, with the scores that it is by.
+
+        They keep their order where most of the first are source code: the model has learnt from prose.
+        """
+        first = list(passages[: self.count])
+        share = self._share(first)
+        is_code = 2 * sum(span.kind == CODE for span in first) > len(first)
+        if len(first) < 2 or share < _LEAST or is_code:
+            return list(passages)
+        read = self._read([span.text for span in first])
+        if len(read) < 2:
+            return list(passages)
+        first, rest = first[: len(read)], list(passages[len(read) :])
+        scores = np.array([span.score for span in first])
+        scores += share * scores.std() * (read - read.mean()) / max(read.std(), _LEAST)
+        ranked = [replace(span, score=float(score)) for span, score in zip(first, scores, strict=True)]
+        return sorted(ranked, key=lambda span: -span.score) + rest
+
+    def _share(self, passages: Sequence[Span]) -> float:
+        """What reading counts beside the score, in standard deviations."""
+        coverage = max((span.coverage for span in passages[:_LEADING]), default=1.0)
+        least, most = self._weights.relevance
+        return least + (most - least) / (1 + math.exp((coverage - self._weights.paraphrase) / _STEEPNESS))
+
+    def _read(self, texts: Sequence[str]) -> Floats:
+        """Scores of the first texts, as many as there is time for."""
+        new = [text for text in dict.fromkeys(texts) if text not in self._known]
+        size = len(new) if self._deadline == math.inf else _AT_A_TIME
+        for start in range(0, len(new), max(1, size)):
+            if time.monotonic() > self._deadline:
+                break
+            part = new[start : start + size]
+            self._known |= zip(part, self._reranker.score_texts(self._question, part).tolist(), strict=True)
+        known = [self._known.get(text) for text in texts]
+        count = known.index(None) if None in known else len(known)
+        return np.array(known[:count], float)

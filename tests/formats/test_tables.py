@@ -1,0 +1,216 @@
+"""Headers, captions and merged cells of tables, in every format that has tables."""
+
+import csv
+import io
+
+import docx
+import openpyxl
+import pptx
+import pytest
+from odf import draw, table, text
+from odf.opendocument import OpenDocumentPresentation, OpenDocumentSpreadsheet, OpenDocumentText
+
+from lmkrag.formats.load import load_bytes
+
+Rows = list[list[str]]
+Merged = list[tuple[int, int, int, int]]
+"""Row, column, height and width of merged cells, whose value is in the first."""
+
+
+def covered(merged: Merged) -> set[tuple[int, int]]:
+    cells = {
+        (row + i, column + j) for row, column, height, width in merged for i in range(height) for j in range(width)
+    }
+    return cells - {(row, column) for row, column, _, _ in merged}
+
+
+def span(merged: Merged, row: int, column: int) -> tuple[int, int]:
+    return next(((height, width) for r, c, height, width in merged if (r, c) == (row, column)), (1, 1))
+
+
+def save(document) -> bytes:
+    packed = io.BytesIO()
+    document.save(packed) if hasattr(document, "save") else document.write(packed)
+    return packed.getvalue()
+
+
+def write_html(rows: Rows, merged: Merged) -> bytes:
+    lines = []
+    for i, row in enumerate(rows):
+        cells = ""
+        for j, value in enumerate(row):
+            height, width = span(merged, i, j)
+            if (i, j) not in covered(merged):
+                cells += f"<td rowspan={height} colspan={width}>{value}</td>"
+        lines.append(f"<tr>{cells}</tr>")
+    return f"<table>{''.join(lines)}</table>".encode()
+
+
+def write_docx(rows: Rows, merged: Merged) -> bytes:
+    document = docx.Document()
+    fill_grid(document.add_table(len(rows), len(rows[0])), rows, merged)
+    return save(document)
+
+
+def write_pptx(rows: Rows, merged: Merged) -> bytes:
+    presentation = pptx.Presentation()
+    slide = presentation.slides.add_slide(presentation.slide_layouts[6])
+    fill_grid(slide.shapes.add_table(len(rows), len(rows[0]), 0, 0, 100, 100).table, rows, merged)
+    return save(presentation)
+
+
+def fill_grid(grid, rows: Rows, merged: Merged) -> None:
+    for i, row in enumerate(rows):
+        for j, value in enumerate(row):
+            grid.cell(i, j).text = value
+    for i, j, height, width in merged:
+        grid.cell(i, j).merge(grid.cell(i + height - 1, j + width - 1))
+
+
+def write_xlsx(rows: Rows, merged: Merged) -> bytes:
+    book = openpyxl.Workbook()
+    for row in rows:
+        book.active.append([float(cell) if cell.isdecimal() else cell or None for cell in row])
+    for i, j, height, width in merged:
+        book.active.merge_cells(start_row=i + 1, start_column=j + 1, end_row=i + height, end_column=j + width)
+    return save(book)
+
+
+def odf_table(rows: Rows, merged: Merged) -> table.Table:
+    grid = table.Table(name="Sheet")
+    for i, row in enumerate(rows):
+        line = table.TableRow()
+        for j, value in enumerate(row):
+            height, width = span(merged, i, j)
+            spans = {"numberrowsspanned": height, "numbercolumnsspanned": width} if height * width > 1 else {}
+            cell = table.CoveredTableCell() if (i, j) in covered(merged) else table.TableCell(**spans)
+            if value:
+                cell.addElement(text.P(text=value))
+            line.addElement(cell)
+        grid.addElement(line)
+    return grid
+
+
+def write_odt(rows: Rows, merged: Merged) -> bytes:
+    document = OpenDocumentText()
+    document.text.addElement(odf_table(rows, merged))
+    return save(document)
+
+
+def write_ods(rows: Rows, merged: Merged) -> bytes:
+    document = OpenDocumentSpreadsheet()
+    document.spreadsheet.addElement(odf_table(rows, merged))
+    return save(document)
+
+
+def write_odp(rows: Rows, merged: Merged) -> bytes:
+    document = OpenDocumentPresentation()
+    slide, frame = draw.Page(masterpagename="plain"), draw.Frame()
+    frame.addElement(odf_table(rows, merged))
+    slide.addElement(frame)
+    document.presentation.addElement(slide)
+    return save(document)
+
+
+def write_csv(rows: Rows, merged: Merged) -> bytes:
+    assert not merged
+    written = io.StringIO()
+    csv.writer(written).writerows(rows)
+    return written.getvalue().encode()
+
+
+BARS = {"html": write_html, "docx": write_docx, "pptx": write_pptx, "odt": write_odt, "odp": write_odp}
+RECORDS = {"xlsx": write_xlsx, "ods": write_ods}
+WRITERS = {**BARS, **RECORDS, "csv": write_csv}
+
+
+def read(suffix: str, rows: Rows, merged: Merged = []) -> list[str]:  # noqa: B006
+    name = f"a.{suffix}"
+    loaded = load_bytes(WRITERS[suffix](rows, merged), name, doc_id=name, path=name)
+    return [line for line in loaded.text.splitlines() if line and not line.startswith("#")]
+
+
+def expect(suffix: str, names: list[str], *records: list[str], captions: tuple[str, ...] = ()) -> list[str]:
+    if suffix in BARS:
+        return [*captions, *(f"| {' | '.join(row)} |" for row in [names, *records])]
+    lines = ([f"{name}: {value}" if name else value for name, value in zip(names, row, strict=True)] for row in records)
+    return [*captions, *map(" | ".join, lines)]
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["Item", "2021", "2022"],
+        ["Item", "2021-01", "2021-02"],
+        ["Item", "31.12.2021", "31.12.2022"],
+        ["Item", "2021/22", "Q1 2023"],
+        ["", "2021", "2022"],
+        ["Item", "1", "2", "3"],
+        ["Item", "Fee", "Fee"],
+        ["Item", "Fee", ""],
+    ],
+    ids=str,
+)
+def test_a_header_may_have_periods_blanks_and_equal_names(suffix, names):
+    records = [
+        [item, *numbers[: len(names) - 1]] for item, *numbers in (["Rope", "10", "12", "7"], ["Tar", "5", "7", "9"])
+    ]
+    assert read(suffix, [names, *records]) == expect(suffix, names, *records)
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+@pytest.mark.parametrize("merged", [[], [(0, 0, 1, 3)]], ids=["", "merged"])
+def test_what_stands_above_a_header_is_a_caption(suffix, merged):
+    if merged and suffix == "csv":
+        return
+    names, record, other = ["Item", "Planned", "Spent"], ["Lamps", "4000", "5200"], ["Paint", "30", "20"]
+    rows = [["Budget of the pier", "", ""], ["As of", "2025-03-01", ""], names, record, other]
+    captions = ("Budget of the pier", "As of | 2025-03-01")
+    assert read(suffix, rows, merged) == expect(suffix, names, record, other, captions=captions)
+
+
+@pytest.mark.parametrize("suffix", WRITERS)
+def test_a_header_that_is_repeated_is_no_row(suffix):
+    names, record, other = ["Boat", "Fee"], ["Heron", "40"], ["Gannet", "50"]
+    assert read(suffix, [names, record, names, other]) == expect(suffix, names, record, other)
+
+
+@pytest.mark.parametrize("suffix", [*BARS, *RECORDS])
+def test_a_merged_cell_is_in_each_row_and_column_that_it_covers(suffix):
+    rows = [["Berth", "Season", "Fee"], ["North", "Summer", "40"], ["", "Winter", "25"], ["South", "9", ""]]
+    filled = [["North", "Summer", "40"], ["North", "Winter", "25"], ["South", "9", "9"]]
+    assert read(suffix, rows, [(1, 0, 2, 1), (3, 1, 1, 2)]) == expect(suffix, rows[0], *filled)
+
+
+@pytest.mark.parametrize("suffix", [*BARS, *RECORDS])
+def test_the_names_of_columns_have_those_that_reach_over_them(suffix):
+    rows = [["Item", "2023", "", "2024"], ["", "Q1", "Q2", "Q1"], ["Rope", "10", "12", "14"], ["Tar", "1", "2", "3"]]
+    names = ["Item", "2023 Q1", "2023 Q2", "2024 Q1"]
+    expected = expect(suffix, names, *rows[2:], captions=("Item | 2023 | 2024",))
+    assert read(suffix, rows, [(0, 0, 2, 1), (0, 1, 1, 2)]) == expected
+
+
+@pytest.mark.parametrize("suffix", ["csv", *RECORDS])
+def test_blank_rows_divide_the_tables_of_a_sheet(suffix):
+    rows = [["Site", "Pier"], ["", ""], ["Boat", "Fee"], ["Heron", "40"], ["Gannet", "50"], ["", ""]]
+    rows += [["Crane", "Load"], ["North", "7"], ["", ""], ["Checked in May", ""]]
+    assert read(suffix, rows) == [
+        *("Site | Pier", "Boat: Heron | Fee: 40", "Boat: Gannet | Fee: 50"),
+        *("Crane: North | Load: 7", "Checked in May"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [["2024-03-01", "Ida", "4"], ["2024-03-02", "Ruth", "2"]],
+        [["Ida", "red"], ["Ruth", "red"], ["Bob", "blue"]],
+        [["Pier", "08:05"], ["Quay", "08:10"], ["Mole", "08:20"]],
+        [["Built", "2019"], ["Length", "40 m"], ["Crew", "12"]],
+        [["Ada", "2021", "2022"], ["Ben", "2020", "2021"], ["Cem", "2023", "2024"]],
+    ],
+    ids=str,
+)
+def test_a_first_row_of_values_is_no_header(rows):
+    assert read("csv", rows) == [" | ".join(row) for row in rows]

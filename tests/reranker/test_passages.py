@@ -1,0 +1,114 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.numpy import save_file
+from tokenizers import Tokenizer
+
+from lmkrag.encoder.spec import find_model
+from lmkrag.errors import EncoderError
+from lmkrag.models.bert import bert_inputs, read_weights
+from lmkrag.models.packing import ROW_SCALES, ROWS, WORDS, pack_blocks, unpack_weights
+from lmkrag.models.quantization import write_ranges
+from lmkrag.reranker.landmark import read_body
+from lmkrag.reranker.passages import PassageReranker
+from lmkrag.training.calibration import RangeMeter
+from lmkrag.training.graphs import write_passage_graphs
+
+QUESTION = "When are apples picked?"
+TEXTS = ["Apples are picked in May.", "The ferry leaves from the northern quay at noon, except on Sundays.", ""]
+
+
+@pytest.fixture(scope="module")
+def base():
+    return find_model("landmark-mini")
+
+
+def words(base):
+    """The embeddings of words, which the file holds in 8 bits, as a graph reads them."""
+    weights = read_weights(base / "model.safetensors", only=WORDS, rows=True)
+    return weights[ROWS].astype(np.float32) * weights[ROW_SCALES]
+
+
+@pytest.fixture(scope="module")
+def model(base):
+    """Two layers of our encoder with a head of one score, as it is before any training."""
+    from transformers import AutoModelForSequenceClassification
+
+    torch.manual_seed(0)
+    options = {"num_labels": 1, "num_hidden_layers": 2, "dtype": torch.float32}
+    model = AutoModelForSequenceClassification.from_pretrained(base, **options).eval()
+    model.bert.embeddings.word_embeddings.weight.data = torch.from_numpy(words(base))
+    return model
+
+
+@pytest.fixture(scope="module")
+def folder(model, base, tmp_path_factory):
+    """The model as a folder of ours: packed, with graphs and ranges, the words' embeddings those of the base."""
+    folder = tmp_path_factory.mktemp("passages")
+    weights = {name.removeprefix("bert."): value.numpy() for name, value in model.state_dict().items()}
+    weights = {name: value for name, value in weights.items() if name != WORDS and value.dtype == np.float32}
+    save_file(pack_blocks(weights), folder / "model.safetensors")
+    (folder / "reranker.json").write_text(json.dumps({"format": 1, "base": "landmark-mini", "layers": 2}))
+    config, fused = read_body(folder, base, 2)
+    meter = RangeMeter(fused, config)
+    for text in TEXTS:
+        meter.read(bert_inputs(*encode(base, text)))
+    write_ranges(folder, meter.ranges)
+    write_passage_graphs(folder)
+    return folder
+
+
+def encode(base, text):
+    encoding = Tokenizer.from_file(str(base / "tokenizer.json")).encode(QUESTION, text)
+    return np.array([encoding.ids]), np.array([encoding.type_ids])
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-4), ("auto", 0.05)])
+def test_scores_are_those_of_torch(model, base, folder, monkeypatch, precision, tolerance):
+    monkeypatch.setenv("LMKRAG_PRECISION", precision)
+    weights = {name.removeprefix("bert."): value.numpy() for name, value in model.state_dict().items()}
+    kept = {name: value for name, value in weights.items() if value.dtype == np.float32}
+    unpacked = {name: np.asarray(value, np.float32) for name, value in unpack_weights(pack_blocks(kept)).items()}
+    below = {name for name in unpacked if name.startswith(("embeddings.", "encoder.", "pooler."))}
+    state = {f"bert.{name}" if name in below else name: torch.from_numpy(value) for name, value in unpacked.items()}
+    model.load_state_dict(state, strict=False)
+    expected = []
+    for text in TEXTS:
+        ids, types = map(torch.from_numpy, encode(base, text))
+        with torch.no_grad():
+            expected.append(model(input_ids=ids, token_type_ids=types).logits.item())
+    scores = PassageReranker.load(str(folder)).score_texts(QUESTION, TEXTS)
+    assert scores.dtype == np.float32
+    np.testing.assert_allclose(scores, expected, atol=tolerance)
+    assert len(set(scores.tolist())) == len(TEXTS)
+
+
+def test_no_texts_and_long_texts(folder):
+    reranker = PassageReranker.load(str(folder))
+    assert reranker.score_texts(QUESTION, []).shape == (0,)
+    long = "Apples are picked in May. " * 2_000
+    first, second = reranker.score_texts("\ud800 " + QUESTION, [long, long + "More."])
+    assert first == second  # what is behind the limit is not read
+    assert np.isfinite(first)
+
+
+def test_damaged_weights(folder, tmp_path):
+    (tmp_path / "reranker.json").write_text((folder / "reranker.json").read_text())
+    (tmp_path / "model.safetensors").write_bytes(b"no weights")
+    with pytest.raises(EncoderError, match="re-ranker of passages"):
+        PassageReranker.load(str(tmp_path))
+
+
+def test_four_bits_lose_little():
+    rng = np.random.default_rng(0)
+    matrix = rng.normal(size=(8, 96)).astype(np.float32)
+    matrix[0, :32] = 0
+    packed = pack_blocks({"encoder.dense.weight": matrix, "encoder.dense.bias": matrix[0]})
+    assert packed["encoder.dense.weight.int4"].nbytes == matrix.size // 2
+    unpacked = unpack_weights(packed)
+    assert set(unpacked) == {"encoder.dense.weight", "encoder.dense.bias"}
+    found = unpacked["encoder.dense.weight"]
+    assert (found[0, :32] == 0).all()
+    assert np.corrcoef(found.ravel(), matrix.ravel())[0, 1] > 0.995

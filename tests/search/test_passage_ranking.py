@@ -1,0 +1,96 @@
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lmkrag import Engine
+from lmkrag.index.store import IndexStore
+from lmkrag.results import Span
+from lmkrag.search.passage_ranking import PassageRanking
+from lmkrag.search.weights import WEIGHTS
+
+
+class Reader:
+    """Gives each text the number that it ends with, and notes what it read."""
+
+    def __init__(self):
+        self.read = []
+
+    def score_texts(self, question, texts):
+        self.read += texts
+        return np.array([float(text.split()[-1]) for text in texts], np.float32)
+
+
+def spans(*numbers, coverage=0.0):
+    return [
+        Span(f"{place}.txt", f"{place}.txt", 0, 9, f"it says {number}", 1 - 0.1 * place, coverage=coverage)
+        for place, number in enumerate(numbers)
+    ]
+
+
+def ranking(reader, **options):
+    return PassageRanking("who?", lambda: reader, **options)
+
+
+def test_what_is_read_counts_where_words_differ():
+    found = ranking(Reader()).rank(spans(-5, -4, 9, -6))
+    assert [span.doc_id for span in found] == ["2.txt", "0.txt", "1.txt", "3.txt"]
+    assert [span.score for span in found] == sorted((span.score for span in found), reverse=True)
+
+
+def test_the_order_stays_where_words_are_shared():
+    given = spans(-5, -4, 9, -6, coverage=1.0)
+    assert [span.doc_id for span in ranking(Reader()).rank(given)] == [span.doc_id for span in given]
+
+
+def test_nothing_is_read_without_weight():
+    reader = Reader()
+    given = spans(-5, 9)
+    assert ranking(reader, weights=replace(WEIGHTS, relevance=(0.0, 0.0))).rank(given) == given
+    assert reader.read == []
+
+
+def test_each_text_is_read_once():
+    reader = Reader()
+    ranks = ranking(reader, weights=replace(WEIGHTS, ranked=3))
+    given = spans(1, 2, 3, 4, 5)
+    found = ranks.rank(given)
+    assert ranks.rank(given) == found
+    assert sorted(reader.read) == ["it says 1", "it says 2", "it says 3"]
+    assert found[3:] == given[3:]  # the others keep their places
+
+
+@pytest.mark.parametrize("count", [0, 1])
+def test_nothing_to_rank(count):
+    given = spans(*range(count))
+    assert ranking(Reader()).rank(given) == given
+
+
+def test_no_time_left():
+    reader = Reader()
+    given = spans(-5, -4, 9)
+    assert ranking(reader, timeout_ms=0).rank(given) == given
+    assert reader.read == []
+
+
+def test_texts_alike_score_alike():
+    found = ranking(Reader()).rank(spans(3, 3, 3))
+    assert [span.doc_id for span in found] == ["0.txt", "1.txt", "2.txt"]
+    assert [span.score for span in found] == pytest.approx([1.0, 0.9, 0.8])
+
+
+def test_a_search_ranks_passages_as_they_are_shown(engine):
+    question = "how many free days do employees earn?"
+    weights = replace(WEIGHTS, relevance=(0.0, 0.0))
+    with Engine(IndexStore.open(engine._store.path), weights=weights) as other:
+        plain = other.search(question, top_k=4)
+    found = engine.search(question, top_k=4)
+    assert [span.score for span in found] == sorted((span.score for span in found), reverse=True)
+    assert [span.score for span in plain] != [span.score for span in found]
+
+
+def test_source_code_keeps_its_order():
+    reader = Reader()
+    given = [replace(span, kind="code") for span in spans(-5, -4, 9)]
+    assert ranking(reader).rank(given) == given
+    assert reader.read == []
