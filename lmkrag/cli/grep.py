@@ -17,7 +17,7 @@ from lmkrag.system import printable
 
 _LONGEST_LINE = 500  # characters that are printed
 _CANDIDATES = 200  # passages that a pattern is looked for in
-_PARTIAL = "these results are from a part of the folder: the other files are being indexed; run it again for more"
+_PARTIAL = "only part of the folder is searched so far; the rest is being indexed, so run this again for more"
 
 
 @click.command(epilog="Example: lmkrag grep 'where is the session token checked' src/")
@@ -35,7 +35,7 @@ _PARTIAL = "these results are from a part of the folder: the other files are bei
 @click.option("-B", "before", type=click.IntRange(0), metavar="N", help="Print N lines before each result.")
 @click.option("-C", "around", type=click.IntRange(0), default=0, metavar="N", help="Print N lines around each result.")
 @click.option("-i", "--ignore-case", is_flag=True, help="Ignore letter case in --regex.")
-@click.option("--regex", metavar="PATTERN", help="Only lines of the passages found that match.")
+@click.option("--regex", metavar="PATTERN", help="Only print lines of the results that match.")
 @glob_options
 @json_option
 def grep(

@@ -174,7 +174,7 @@ def following_progress(*, as_json: bool = False) -> "Iterator[Progress]":
 
             yield progress
     except KeyboardInterrupt:
-        click.echo("lmkrag: interrupted; documents that were whole are indexed, run the same again to go on", err=True)
+        click.echo("lmkrag: interrupted; complete documents are indexed, run the same command to continue", err=True)
         sys.exit(130)
 
 

@@ -141,15 +141,17 @@ def print_stream(pieces: Iterator[str]) -> None:
         return Group(*to_terminal(parse_blocks(text, kind="markdown"), _STYLES, one_line))
 
     text = ""
-    with Live(console=_console(), transient=True, auto_refresh=False) as live:
-        for piece in pieces:
-            text += piece
-            if complete := _find_blocks(text):
-                live.console.print(render(text[:complete]))
-                live.console.print()
-                text = text[complete:]
-            live.update(render(text), refresh=True)
-    _console().print(render(text))
+    try:
+        with Live(console=_console(), transient=True, auto_refresh=False) as live:
+            for piece in pieces:
+                text += piece
+                if complete := _find_blocks(text):
+                    live.console.print(render(text[:complete]))
+                    live.console.print()
+                    text = text[complete:]
+                live.update(render(text), refresh=True)
+    finally:  # what came before an error stays
+        _console().print(render(text))
 
 
 def _find_blocks(text: str) -> int:

@@ -45,9 +45,8 @@ def search(
 ) -> None:
     """Find the passages that answer a question, best first.
 
-    QUERY needs no quotes, unless it has operators: in 'seals of a "steam pump" -gasket' the phrase counts more, and
-    what holds the last word is left out; - reads it from standard input. Each result is good or, where little speaks
-    for it, weak.
+    QUERY needs no quotes; - reads it from standard input. In 'seals of a "steam pump" -gasket', results with the
+    phrase rank higher, and results with the last word are left out. Each result is rated good or weak.
     """
     query = output.join_words(words)
     if bool(words) == (queries is not None):

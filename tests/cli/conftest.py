@@ -10,7 +10,7 @@ import pytest
 def on_terminal():
     """Run the command line on a terminal and return what it prints there, control codes included."""
 
-    def run(*arguments, **environment: str) -> str:
+    def run(*arguments, code: int = 0, **environment: str) -> str:
         ours, theirs = pty.openpty()
         settings = {name: value for name, value in os.environ.items() if name != "NO_COLOR"}
         process = subprocess.Popen(
@@ -29,7 +29,7 @@ def on_terminal():
             if not part:
                 break
             printed += part
-        assert process.wait(60) == 0
+        assert process.wait(60) == code
         return printed.decode()
 
     return run

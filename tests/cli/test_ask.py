@@ -96,6 +96,11 @@ def test_a_person_reads_no_markup(on_terminal, lmkrag, guide, picky, streamed):
     assert "    The **Big** Guide\n" in piped and "»| **Basic** | 10 € |" in piped
 
 
+def test_what_came_before_an_error_stays(on_terminal, guide, picky):
+    printed = on_terminal("ask", "What breaks off?", "--index", guide, *picky, code=1)
+    assert "The end." in printed.rpartition("\x1b[?25h")[2]  # after the last that is drawn anew
+
+
 def test_json_explains_only_where_that_is_asked_for(lmkrag, index):
     spans = [
         json.loads(lmkrag("ask", QUESTION, "--index", index, "--json", *options).stdout)["spans"]
@@ -185,7 +190,7 @@ class Picky(BaseHTTPRequestHandler):
         self.end_headers()
         for start in range(0, len(WRITTEN), 7):
             choice = {"index": 0, "delta": {"content": WRITTEN[start : start + 7]}, "finish_reason": None}
-            if start + 7 >= len(WRITTEN):
+            if start + 7 >= len(WRITTEN) and b"breaks off" not in asked:
                 choice["finish_reason"] = "stop"
             chunk = {"id": "1", "object": "chat.completion.chunk", "created": 0, "model": "m", "choices": [choice]}
             self.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())

@@ -92,7 +92,7 @@ def test_a_large_folder_answers_from_its_most_promising_files(grep, folder):
         (folder / f"filler_{number:02}.py").write_text(filler.replace("something", f"something_{number}"))
     found = grep("where is an expired session refused", "-k", 1)
     assert "session.py" in found.stdout
-    assert "the other files are being indexed" in found.stderr
+    assert "the rest is being indexed" in found.stderr
 
 
 def test_what_another_process_is_indexing_is_searched_as_well(grep, folder, tmp_path):
@@ -104,7 +104,7 @@ def test_what_another_process_is_indexing_is_searched_as_well(grep, folder, tmp_
     with Engine.open(index) as engine, engine._store.writing():
         found = grep("when is high water", "-k", 1)
     assert found.stdout == "tide.md:1:High water is at noon on Mondays.\n"
-    assert "the other files are being indexed" in found.stderr
+    assert "the rest is being indexed" in found.stderr
 
 
 def test_files_with_the_rare_words_of_a_question_come_first(folder):

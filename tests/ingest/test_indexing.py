@@ -129,7 +129,7 @@ main(sys.argv[1:])
     command = [sys.executable, "-c", code, "index", str(docs), "--index", str(tmp_path / "index")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 130, done.stderr
-    assert "interrupted; documents that were whole are indexed, run the same again to go on" in done.stderr
+    assert "interrupted; complete documents are indexed, run the same command to continue" in done.stderr
     assert "Traceback" not in done.stderr
     with Engine.open(tmp_path / "index") as engine:
         assert 10 <= len(engine.documents()) < 60
