@@ -13,6 +13,7 @@ from lmkrag.formats.text import decode
 
 _MAX_DEPTH = 20
 _COMMENT = re.compile(r'("(?:\\.|[^"\\])*")|//[^\n]*|/\*.*?\*/|,(?=\s*[}\]])', re.DOTALL)
+_MOST_TRIED = 1_000  # broken records after which each is looked for on a line of its own
 _BETWEEN = re.compile(r"[\s,\]\x1e]*")  # records
 _NAMES = ("columns", "fields", "header", "headers", "names")  # of the list that names the columns of ``data``
 
@@ -36,31 +37,30 @@ def read(data: bytes, name: str) -> Loaded:
 
 def _read_values(text: str) -> tuple[list[Any], str]:
     """The values of a file, one as a rule, and what was left out."""
-    spelled = text
-    for _ in range(3):  # as it is, without comments, and without the commas before these
-        try:
-            return [json.loads(spelled)], ""
-        except (ValueError, RecursionError):
-            spelled = _COMMENT.sub(lambda match: match[1] or "", spelled)
     values: list[Any] = []
-    broken: list[int] = []
+    first = broken = 0
     decoder, position = json.JSONDecoder(), 0
     while (position := _BETWEEN.match(text, position).end()) < len(text):  # type: ignore[union-attr]
+        end = text.find("\n", position) % (len(text) + 1)
+        is_line = broken >= _MOST_TRIED  # an error costs a look at the whole text
         try:
-            value, position = decoder.raw_decode(text, position)
+            value, size = decoder.raw_decode(text[position:end]) if is_line else decoder.raw_decode(text, position)
+            position = position + size if is_line else size
             values.append(value)
         except (ValueError, RecursionError):
-            if text[position] == "[" and not values:
+            if text[position] == "[" and not values and not broken:
                 position += 1  # a list that is cut off
                 continue
-            broken.append(text.count("\n", 0, position) + 1)
-            position = text.find("\n", position) if "\n" in text[position:] else len(text)
-    if len(values) < len(broken):
-        values = []
-    return (
-        values,
-        f"{len(broken)} of {len(values) + len(broken)} records, the first in line {broken[0]}" if broken else "",
-    )
+            first, broken = first or text.count("\n", 0, position) + 1, broken + 1
+            position = end
+    for _ in range(2 if broken else 0):  # comments, and the commas before these
+        text = _COMMENT.sub(lambda match: match[1] or "", text)
+        try:
+            return [json.loads(text)], ""
+        except (ValueError, RecursionError):
+            continue
+    left_out = f"{broken} of {len(values) + broken} records, the first in line {first}" if broken else ""
+    return values if len(values) >= broken else [], left_out
 
 
 def _read_value(value: Any, name: str = "", depth: int = 0) -> list[str]:
@@ -72,8 +72,10 @@ def _read_value(value: Any, name: str = "", depth: int = 0) -> list[str]:
     if not isinstance(value, dict) or depth >= _MAX_DEPTH:
         return [format_record(_leaves(value, name, depth))]
     if columns := _find_columns(value):
-        rows = zip_longest(*columns.values())
-        return [format_record((key, _show(cell)) for key, cell in zip(columns, row, strict=True)) for row in rows]
+        rows = zip_longest(*(cells for _, cells in columns))
+        return [
+            format_record((name, _show(cell)) for (name, _), cell in zip(columns, row, strict=True)) for row in rows
+        ]
     parts = list(value.values())
     if len(parts) > 1 and all(isinstance(part, dict) for part in parts):
         common = set.intersection(*map(set, parts))
@@ -88,20 +90,20 @@ def _read_value(value: Any, name: str = "", depth: int = 0) -> list[str]:
     return lines
 
 
-def _find_columns(value: Mapping[str, Any]) -> Mapping[str, list[Any]]:
+def _find_columns(value: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
     """The columns of a table whose names stand beside its rows, or whose values stand side by side."""
     names = next((value[key] for key in _NAMES if isinstance(value.get(key), list)), None)
     rows = value.get("data", value.get("rows"))
     if names and rows and isinstance(rows, list) and all(isinstance(row, list) and _is_flat(row) for row in rows):
         shown = [_show(name.get("name", "") if isinstance(name, dict) else name) for name in names]
-        return dict(zip(shown, map(list, zip_longest(*rows)), strict=False))
+        return list(zip(shown, map(list, zip_longest(*rows)), strict=False))
     parts = list(value.values())
     if len(parts) > 1 and all(isinstance(part, dict) and _is_flat(list(part.values())) for part in parts):
         if any(list(part) != list(parts[0]) for part in parts) or not all(map(str.isdecimal, parts[0])):
-            return {}
+            return []
         parts = [list(part.values()) for part in parts]
     is_table = len(parts) > 1 and all(isinstance(part, list) and len(part) > 1 and _is_flat(part) for part in parts)
-    return dict(zip(value, parts, strict=True)) if is_table and len({*map(len, parts)}) == 1 else {}
+    return list(zip(value, parts, strict=True)) if is_table and len({*map(len, parts)}) == 1 else []
 
 
 def _is_flat(values: list[Any]) -> bool:

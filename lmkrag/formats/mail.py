@@ -5,6 +5,7 @@ import email
 import email.policy
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from email.message import EmailMessage, Message
 from typing import Any
 
@@ -112,7 +113,8 @@ def _read_part(part: EmailMessage, attachments: list[Attachment], names: list[st
     if kind == "message" and subtype == "rfc822":
         inner = payload[0] if isinstance(payload, list) else payload
         if _header(part, "Content-Transfer-Encoding").lower() == "base64":
-            inner = _parse(base64.b64decode(inner.get_payload()))
+            with suppress(ValueError, TypeError):  # of what is not base64
+                inner = _parse(base64.b64decode(inner.get_payload()))
         return [f"# {_header(inner, 'Subject') or name or 'No subject'}\n\n{_show(inner, attachments)}"]
     if isinstance(payload, list):
         texts = [_read_part(inner, attachments, names) for inner in payload]

@@ -135,6 +135,9 @@ def _show(value: Any, number_format: str) -> str:
 
 def _show_number(value: float, number_format: str) -> str:
     """A number with the leading zeros, thousands, currency or unit of its format, else in full precision."""
+    plain = f"{value:.{_DIGITS}g}" if abs(value) < 10**_DIGITS else str(value)
+    if number_format == "General":
+        return plain
     literals: list[str] = []
 
     def hold(match: re.Match[str]) -> str:
@@ -145,7 +148,6 @@ def _show_number(value: float, number_format: str) -> str:
         return "".join(literals[ord(c) - _HELD] if _HELD <= ord(c) < _HELD + len(literals) else c for c in text)
 
     shape = _LITERAL.sub(hold, number_format)
-    plain = f"{value:.{_DIGITS}g}" if abs(value) < 10**_DIGITS else str(value)
     if "%" in shape:
         return f"{100 * value:.{_DIGITS}g}%"
     if _DIGITS_ONLY.fullmatch(shape) and value >= 0 and value == int(value):
@@ -153,7 +155,7 @@ def _show_number(value: float, number_format: str) -> str:
         filled = "".join(digits.pop() if sign == "0" else sign for sign in reversed(shape))[::-1]
         return restore("".join(digits) + filled)
     match = _NUMBER.fullmatch(shape)
-    if match is None or shape == "General":
+    if match is None:
         return plain
     before, after = restore(match[1]), restore(match[3])
     thousands = "," if "," in shape else ""

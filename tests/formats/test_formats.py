@@ -202,6 +202,7 @@ def test_titles(name, lines, end, before):
             "boat: Ida | fee: 4\nboat: Ruth | fee: 5",
         ),
         ("t.json", '[["boat", "fee"], ["Ida", 4], ["Ruth", 5]]', "boat: Ida | fee: 4\nboat: Ruth | fee: 5"),
+        ("t.json", '{"header": ["fee", "fee"], "rows": [[4, 5]]}', "fee: 4 | fee: 5"),
         ("t.json", '{"a": 1}\n{"a": 2}\n', "a: 1\na: 2"),
         ("t.json", '// of the pump\n{"bar": 12, /* at most */ "url": "http://x", // last\n}', "bar: 12\nurl: http://x"),
         ("t.json", '{pump: "on"}', '{pump: "on"}'),
