@@ -44,8 +44,15 @@ class _Excerpt:
     characters: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    documents: tuple[DocumentInfo, ...]
+
+
 class RemoteEngine:
     """An index behind a server. Its methods may be called from any thread; the ``a...`` ones from any event loop.
+
+    Results are ranked as on this machine: without ``rerank_timeout_ms``, re-ranking has no time limit.
 
     >>> from lmkrag import RemoteEngine
     >>> engine = RemoteEngine("http://localhost:8700/handbook")  # doctest: +SKIP
@@ -204,12 +211,13 @@ class RemoteEngine:
     ) -> list[DocumentInfo]:
         """Return what the index knows of its documents, by ``doc_id``: see :meth:`lmkrag.Engine.documents`."""
         if doc_ids is not None:
-            return [self._get(_document(doc_id), _to_info) for doc_id in doc_ids]
+            return [self._get(_document(doc_id), partial(from_json, DocumentInfo)) for doc_id in doc_ids]
         filter = to_expression(filter)
         listed: list[DocumentInfo] = []
         while limit is None or len(listed) < limit:
             count = _LISTED if limit is None else min(_LISTED, limit - len(listed))
-            page = self._get("/api/documents", _to_infos, filter=filter, after=after, limit=count)
+            reply = self._get("/api/documents", partial(from_json, _Listing), filter=filter, after=after, limit=count)
+            page = reply.documents
             if page and page[0].doc_id <= (after or ""):
                 raise ServerError(f"{self._url}: the same documents are listed again")
             listed += page
@@ -223,21 +231,21 @@ class RemoteEngine:
         parts: list[str] = []
         while end is None or start < end:
             most = start + _PIECE if end is None else min(end, start + _PIECE)
-            text, characters = self._get(f"{_document(doc_id)}/text", _to_excerpt, start=start, end=most)
-            if len(text) != max(0, min(most, characters) - start):
-                raise ServerError(f"{self._url}: {len(text)} characters came of {most - start}")
-            parts.append(text)
+            part = self._get(f"{_document(doc_id)}/text", partial(from_json, _Excerpt), start=start, end=most)
+            if len(part.text) != max(0, min(most, part.characters) - start):
+                raise ServerError(f"{self._url}: {len(part.text)} characters came of {most - start}")
+            parts.append(part.text)
             start = most
-            if start >= characters:
+            if start >= part.characters:
                 break
         return "".join(parts)
 
     def document(self, doc_id: str) -> Document:
         """Return a document with its text exactly as indexed, and its metadata."""
         for _ in range(_TRIES):
-            info = self._get(_document(doc_id), _to_info)
+            info = self._get(_document(doc_id), partial(from_json, DocumentInfo))
             text = self.read(doc_id)
-            if self._get(_document(doc_id), _to_info) == info:  # else it was replaced meanwhile
+            if self._get(_document(doc_id), partial(from_json, DocumentInfo)) == info:  # else it was replaced meanwhile
                 with _wrapped(self._url):
                     return from_json(Document, to_json(info) | {"text": text})
         raise ServerError(f"{self._url}: {doc_id} changes all the time")
@@ -304,19 +312,6 @@ def _document(doc_id: str) -> str:
 
 def _to_spans(reply: dict[str, Any]) -> list[Span]:
     return [from_json(Span, span) for span in reply["spans"]]
-
-
-def _to_info(reply: Any) -> DocumentInfo:
-    return from_json(DocumentInfo, reply)
-
-
-def _to_infos(reply: Any) -> list[DocumentInfo]:
-    return [_to_info(info) for info in reply["documents"]]
-
-
-def _to_excerpt(reply: Any) -> tuple[str, int]:
-    excerpt = from_json(_Excerpt, reply)
-    return excerpt.text, excerpt.characters
 
 
 def _check(response: httpx.Response) -> httpx.Response:

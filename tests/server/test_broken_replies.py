@@ -19,10 +19,18 @@ NOT_FOUND = b'{"type": "urn:lmkrag:document-not-found", "detail": "no such docum
 DOCUMENT = f"/api/documents/{NAME}"
 
 
+class ReplayServer(ThreadingHTTPServer):
+    """Has replies by path, and an engine that asks it."""
+
+    replies: dict[str, tuple[int, bytes]]
+    engine: RemoteEngine
+
+
 class Replay(BaseHTTPRequestHandler):
     """Replies with what its server has for a path."""
 
     protocol_version = "HTTP/1.1"
+    server: ReplayServer
 
     def do_GET(self):
         self.rfile.read(int(self.headers.get("Content-Length", 0)))
@@ -40,7 +48,7 @@ class Replay(BaseHTTPRequestHandler):
 
 @pytest.fixture(scope="module")
 def replay():
-    with ThreadingHTTPServer(("127.0.0.1", 0), Replay) as server:
+    with ReplayServer(("127.0.0.1", 0), Replay) as server:
         server.replies = {}
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with RemoteEngine(f"http://127.0.0.1:{server.server_port}", timeout=20) as engine:
