@@ -14,7 +14,7 @@ _MOST_LINES, _LONGEST = 3, 150  # of a heading
 _MARK = "## "
 _TITLE = re.compile(r"(?:\W{0,2}[\dIVXLC]{1,5}[.)]?(?:\d{1,3}\.?)*\W+)?[^\W\d_].*[^\W\d_]{2}")
 _NONE = re.compile(
-    r"\t|://|www\.|\S@\S|(?:[.…_] ?){4,}|[,;:.–—#-]$"
+    r"\t|://|www\.|\S@\S|(?:[.…_] ?){4,}|[,;:.!–—#-]$"
     r"|^(?:figure|fig\.|table|abbildung|abb\.|tabelle|tableau|figura|tabla|tabella|tabela)\s*\d",
     re.IGNORECASE,
 )
