@@ -218,10 +218,10 @@ class PageText:
             is_word = before[-1:].islower() and after[:1].islower()
             if is_word and not _is_compound(before.lower(), after.lower(), words) and rest[:1] not in ("-", "@", "/"):
                 yield start, stop, "", None
-            elif marked or is_word:
+            elif marked or is_word or (self._raw[start - 1 : start].isdigit() and rest[:1].isdigit()):
                 yield start, stop, "-", None
             else:
-                continue  # "555-" at the end of a line may be a dash
+                continue  # a hyphen that may be a dash
             if space:
                 end = stop + len(after + rest)
                 yield end, end + 1, "\n", None

@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from lmkrag.formats.columns import Measure, Source
 
 _LINE = re.compile(r"\S(?:[^\n]*\S)?")
-_LARGER, _NO_SMALLER = 1.12, 0.97  # than the height of most text: what is a heading, and bold text that may be one
+_LARGER, _NO_SMALLER = 1.12, 0.9  # than the height of most text: what is a heading, and bold text that may be one
 _SAME = 0.06  # of a height: between the lines of one heading
 _LEADING = 2.0  # heights of a line between the lines of one heading at most, from bottom to bottom
 _MOST_LINES, _LONGEST = 3, 150  # of a heading
 _MARK = "## "
 _TITLE = re.compile(r"(?:\W{0,2}[\dIVXLC]{1,5}[.)]?(?:\d{1,3}\.?)*\W+)?[^\W\d_].*[^\W\d_]{2}")
 _NONE = re.compile(
-    r"\t|://|www\.|\S@\S|(?:[.…_] ?){4,}|[,;:.–—#-]$"
+    r"\t|://|www\.|\S@\S|(?:[.…_] ?){4,}|[,;:.!–—#-]$"
     r"|^(?:figure|fig\.|table|abbildung|abb\.|tabelle|tableau|figura|tabla|tabella|tabela)\s*\d",
     re.IGNORECASE,
 )

@@ -31,11 +31,12 @@ _CLOSING = r"[\"'”’»)\]]*$"
 _ENDS_SENTENCE = re.compile(r"[.!?…。！？]" + _CLOSING)
 _ENDS = re.compile(r"[.!?…。！？:;,：；，、]" + _CLOSING)
 _GOES_ON = re.compile(r"[:;,：；，、=–—-]" + _CLOSING)
-_EMPHASIS = re.compile(r"(\*{1,3}|_{1,3})(\w.*[\w)?!.])\1", re.DOTALL)
+_EMPHASIS = re.compile(r"(\*{1,2}|_{1,2})(\w.*[\w)?!.])\1", re.DOTALL)
 _OPENS_QUOTE = re.compile(r"[\"'“‘«「]")
 _NO_HEADING = re.compile(  # addresses, columns, code, entries of an index or of contents
     r"(?i:^copyright\b|^version \d)|©"
-    r"|://|www\.|\S@\S|\S(?: {3,}|\t)\s*\S|[|{}<>=]|\.{3,}|(?:, \d+)+(?: \(.*\))?$|^[^\[]*\]|[^\W\d_]\s+\d+$"
+    r"|://|www\.|\S@\S|\S(?: {3,}|\t)\s*\S|[|{}<>=]|\.{3,}|(?:, \d+)+(?: \(.*\))?$|^[^\[]*\]"
+    r"|[^\W\d_]\s+\d+$|\s\S?\d*\.\d\d$"
 )
 _CUT = re.compile(  # a line that goes on
     r"(?:^|\s)(?:a|an|and|as|at|but|by|for|from|in|into|is|of|on|or|that|the|to|with|und|oder|der|die|das|dem|den|für|von"
@@ -84,12 +85,15 @@ def mark_headings(sentences: Iterable[tuple[Sentence, str]], kind: str = "text")
     ['heading', 'text', 'heading', 'text']
     """
     held: list[_Line] = []  # that may be headings of what comes next
-    marked = kind in _PAGES
+    marked = False
     repeated: Counter[str] = Counter()
     complete = True  # is what comes before them?
     for line in _lines(sentences):
+        if kind in _PAGES and line.kind == "heading" and line.body.startswith("# "):  # the page's own sign
+            line = line._replace(sentences=(replace(line.sentences[0], kind="text"),))
         marked = marked or line.kind == "heading"
-        if kind not in _SLIDES and _may_head(line, marked=marked):
+        all_marked = kind in _SLIDES or (kind in _PAGES and marked)
+        if not all_marked and _may_head(line, marked=marked or kind in _PAGES):
             held.append(line)
             if len(held) > _DEEPEST:
                 complete = False

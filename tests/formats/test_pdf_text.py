@@ -60,7 +60,7 @@ def test_words_divided_at_the_ends_of_lines_are_whole():
         "and moored at the weatherworn",
         "quay, where the seawall",
     ]
-    for compound in ("self-taught", "GX-4471", "storm-proof"):
+    for compound in ("self-taught", "GX-4471", "storm-proof", "555-0199"):
         assert compound in text
     start = text.index("harbour")
     above, below = find_rectangles(data, 1, start, start + len("harbour"))  # as it stands on the page, on two lines
