@@ -274,7 +274,7 @@ def test_a_heading_is_found_with_what_it_heads(tmp_path, encoder):
 def test_a_heading_without_markup_is_found_with_what_it_heads(tmp_path, encoder):
     text = (
         "QUESTIONS TO THE LIBRARY\n\nHow do I get a new card?\n\nBring a photograph to the desk. It takes a minute.\n\n"
-        "How long may I keep a book?\n\nFour weeks, unless another reader waits for it.\n\nRenewals\n"
+        "How long may I keep a book?\n\nFour weeks, unless another reader waits for it.\n\nRenewals\n\n"
         "Three are possible. Ask by telephone."
     )
     with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:

@@ -18,6 +18,7 @@ from lmkrag.arrays import Floats
 from lmkrag.results import Span
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.specs import CODE
+from lmkrag.types import ScorePart
 
 if TYPE_CHECKING:
     from lmkrag.reranker.passages import PassageReranker
@@ -67,9 +68,9 @@ class PassageRanking:
         if len(read) < 2:
             return list(passages)
         first, rest = first[: len(read)], list(passages[len(read) :])
-        scores = np.array([span.score for span in first])
-        scores += share * scores.std() * (read - read.mean()) / max(read.std(), _LEAST)
-        ranked = [replace(span, score=float(score)) for span, score in zip(first, scores, strict=True)]
+        weight = share * float(np.std([span.score for span in first]))
+        values = (read - read.mean()) / max(read.std(), _LEAST)
+        ranked = [_add_part(span, float(value), weight) for span, value in zip(first, values, strict=True)]
         return sorted(ranked, key=lambda span: -span.score) + rest
 
     def _share(self, passages: Sequence[Span]) -> float:
@@ -90,3 +91,13 @@ class PassageRanking:
         known = [self._known.get(text) for text in texts]
         count = known.index(None) if None in known else len(known)
         return np.array(known[:count], float)
+
+
+def _add_part(span: Span, value: float, weight: float) -> Span:
+    """A span whose score has one more part, and its explanation with it."""
+    score, explanation = span.score + weight * value, span.explanation
+    if explanation is not None:
+        factors = math.prod(factor.value for factor in explanation.factors)
+        part = ScorePart("reading of the passage", value, weight / factors)
+        explanation = replace(explanation, score=score, parts=(*explanation.parts, part))
+    return replace(span, score=score, explanation=explanation)

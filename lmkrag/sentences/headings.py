@@ -172,7 +172,7 @@ def _may_head(line: _Line, *, marked: bool) -> bool:
     numbered = _NUMBER.match(body) or _ROMAN.match(body)
     if numbered and not asks:
         return True
-    return kind == "text" and line.gap > 1 and (not asks or (line.alone and line.gap > 2))
+    return kind == "text" and line.gap > 1 and (not asks or line.alone)
 
 
 def _is_title(words: str) -> bool:

@@ -224,11 +224,14 @@ def test_when_passages_are_read(ship, default, options, read):
         assert bool(reranker.read) == read
 
 
-def test_a_prompt_is_in_the_new_order_and_the_extractive_reader_reads_itself(ship):
+def test_a_prompt_and_an_answer_are_in_the_new_order(ship):
     reranker = Likes("mast")
     with Engine.open(ship, reranker=reranker) as engine:
         engine.build_context("What is checked every week?")
         assert reranker.read
         reranker.read.clear()
-        engine.ask("What is checked every week?")
-        assert not reranker.read
+        answer = engine.ask("What is checked every week?")
+        assert reranker.read
+        assert [span.score for span in answer.spans] == [
+            span.score for span in engine.search("What is checked every week?", top_k=len(answer.spans))
+        ]
