@@ -52,7 +52,7 @@ class AnswerWeights:
     """Share of the best hit's score that a sentence of a span has which no search scored."""
 
     # Short answers
-    min_short_confidence: float = 0.65
+    min_short_confidence: float = 0.63
     """The least probability of being right with which a short answer is shown."""
     short_bias: float = -1.2
     """Constant of the logistic regression of :func:`lmkrag.readers.short_answers.estimate_short`."""
