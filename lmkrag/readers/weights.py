@@ -14,8 +14,6 @@ class AnswerWeights:
     # Whether there is an answer
     min_confidence: float = 0.16
     """The least probability with which an answer is not called doubtful."""
-    min_coverage: float = 0.1
-    """The least share of the question's words in a passage with which the closest one is shown for a weak answer."""
     cell_confidence: float = 0.9
     """The probability of a table's value whose row and column the question names."""
     bias: float = -3.27
