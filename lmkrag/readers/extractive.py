@@ -29,6 +29,7 @@ _GREETING = re.compile(
 )
 
 _BLOCK = re.compile(r"\s*(?:[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|\$\s|\.\.\s)|\s{4,}\S|\t")
+_SPOKEN = re.compile(r"\s*(?:\*\*|<)?[^\W\d_][\w .'-]{0,30}(?:\*\*|>)?:(?:\*\*)?\s")
 _ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
 
 
@@ -68,7 +69,7 @@ class ExtractiveReader(Reader):
             marked = filter(None, (cite_sentence(number, span, sentence) for sentence in sentences))
             citations += [citation for citation in marked][:1]
         is_weak = confidence < ANSWERS.min_confidence
-        if not citations or (is_weak and best_coverage(spans) < ANSWERS.min_coverage):
+        if not citations or (is_weak and not best_coverage(spans)):
             return self._make(spans, NOT_FOUND, [], confidence)
         # 3. Show the first passage, and others that score nearly as much.
         if is_weak:
@@ -109,7 +110,8 @@ class ExtractiveReader(Reader):
 def _quote_whole(citation: Citation) -> Quote:
     """The passage of a citation, with what it stands under."""
     span = citation.span
-    heading = span.headings[-1] if span.headings and span.headings[-1] not in span.text else ""
+    heading = span.headings[-1] if span.headings else ""
+    heading = "" if heading in span.text or "|" in heading else heading  # a row of a table is no heading
     return Quote(citation.number, span.start, span.end, heading, span.header.strip(" \r\n"))
 
 
@@ -129,7 +131,8 @@ def is_greeting(text: str) -> bool:
 def cite_sentence(number: int, span: Span, sentence: ReadSentence) -> Citation | None:
     """Quote a sentence of a passage; one that ends with a colon or asks a question with what follows.
 
-    None for a table of contents, and for a question that nothing follows.
+    In a dialogue a question and its reply are quoted together; elsewhere a question is no part of its answer. None for
+    a table of contents, and for a question that nothing follows.
 
     Args:
         number: of the passage, from 1.
@@ -144,7 +147,11 @@ def cite_sentence(number: int, span: Span, sentence: ReadSentence) -> Citation |
         if following == end:
             return None
         asks = span.text[start:end].rstrip().endswith(("?", "？"))
-        start, end = end if asks else start, following
+        start, end = end if asks and not _SPOKEN.match(span.text[start:end]) else start, following
+    elif _SPOKEN.match(span.text[start:end]):
+        before = max((one.start for one in split_sentences(span.text) if one.start < start), default=start)
+        asked = span.text[before:start]
+        start = before if _SPOKEN.match(asked) and is_lead_in(asked) else start
     quote = span.text[start:end]
     start += len(quote) - len(quote.lstrip())
     quote = quote.strip()

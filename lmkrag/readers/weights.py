@@ -14,8 +14,6 @@ class AnswerWeights:
     # Whether there is an answer
     min_confidence: float = 0.16
     """The least probability with which an answer is not called doubtful."""
-    min_coverage: float = 0.1
-    """The least share of the question's words in a passage with which the closest one is shown for a weak answer."""
     cell_confidence: float = 0.9
     """The probability of a table's value whose row and column the question names."""
     bias: float = -3.27
@@ -52,7 +50,7 @@ class AnswerWeights:
     """Share of the best hit's score that a sentence of a span has which no search scored."""
 
     # Short answers
-    min_short_confidence: float = 0.65
+    min_short_confidence: float = 0.63
     """The least probability of being right with which a short answer is shown."""
     short_bias: float = -1.2
     """Constant of the logistic regression of :func:`lmkrag.readers.short_answers.estimate_short`."""

@@ -60,6 +60,20 @@ def test_a_question_is_no_answer_but_what_follows_is():
     assert quote("Can I bring my dog?", "Can I") == []
 
 
+@pytest.mark.parametrize("hit_at", ["Ann:", "Bob:"])
+def test_a_question_in_a_dialogue_is_quoted_with_its_reply(hit_at):
+    text = "Bob: It is late.\nAnn: When does the ferry leave?\nBob: At seven."
+    assert quote(text, f"{hit_at} When" if hit_at == "Ann:" else "Bob: At") == [text[text.index("Ann:") :]]
+
+
+def test_a_row_of_a_table_is_no_heading():
+    spans = [
+        replace(make_span(hit(100, 125, 1.0)), headings=(heading,), score=1.0) for heading in ("Lamp", "when | where |")
+    ]
+    first, second = (ExtractiveReader().answer("When is the lamp lit?", [span]) for span in spans)
+    assert "Lamp\n" in first.text and "|" not in second.text
+
+
 def test_a_table_of_contents_is_no_answer():
     text = "Fog and wind ........ 12\nLoading ........ 9"
     span = make_span(hit(0, 24, 1.0), text=text, start=0)
