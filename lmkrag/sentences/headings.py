@@ -196,6 +196,8 @@ def _heads(lines: list[_Line], following: _Line) -> bool:
         return False  # a warning in capitals
     if kind == "text" and (body[:1].islower() or (plain and _OPENS_QUOTE.match(body))):
         return False
+    if last.body.endswith(("?", "？")) and following.bold:
+        return False  # someone speaks
     return kind != "heading" and (kind != "text" or len(body) > _LONGEST or bool(_ENDS.search(body)))
 
 
