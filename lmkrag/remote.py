@@ -379,7 +379,7 @@ def _to_search(reader: Reader, options: AskOptions) -> SearchOptions:
     The server counts tokens with the index's encoder.
     """
     search: dict[str, Any] = dict(options)
-    search["max_tokens"] = search.pop("context_tokens", None) or DEFAULT_CONTEXT
-    if search.get("rerank") is None and not isinstance(reader, LanguageModelReader):
-        search["rerank"] = False
+    context_tokens = search.pop("context_tokens", None)
+    if isinstance(reader, LanguageModelReader) or context_tokens:
+        search["max_tokens"] = context_tokens or DEFAULT_CONTEXT
     return cast(SearchOptions, search)

@@ -97,7 +97,7 @@ class ServerSettings:
     allowed_hosts: frozenset[str] = frozenset()
     reader: Reader | None = None
     rerank: bool = True
-    rerank_timeout_ms: float | None = 100.0
+    rerank_timeout_ms: float | None = 300.0
     rerank_model: str | None = None
     limits: ServerLimits = field(default_factory=ServerLimits)
     follower_state: Callable[[], FollowerState] | None = None
