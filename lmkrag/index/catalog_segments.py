@@ -63,7 +63,6 @@ def read_segments(connection: sqlite3.Connection, key: int | None = None) -> lis
     return segments
 
 
-_LISTED = 200  # skipped files
 _UNREAD_PAGES = """
     SELECT IFNULL(SUM(json_array_length(meta, '$.scanned_pages')), 0) FROM document
     WHERE meta LIKE '%"scanned_pages"%' AND json_type(meta, '$.ocr_confidence') IS NULL

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from lmkrag.arrays import Bytes, Hashes, Ids, Mask, Scores, Vectors
+from lmkrag.arrays import Hashes, Ids, Mask, Scores, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import catalog, catalog_texts
 from lmkrag.index.catalog import DocumentRow
@@ -117,20 +117,9 @@ class Snapshot:
         Raises:
             IndexCorrupt: there is none.
         """
-        row = self.read_documents([key])[key]
-        return DocumentView(row, partial(self.read_sentences, row), partial(self.read_text, row))
-
-    def read_documents(self, keys: Iterable[int]) -> dict[int, DocumentRow]:
-        """Return documents by their row ids.
-
-        Raises:
-            IndexCorrupt: one is not there.
-        """
-        return catalog.read_documents(self.connection, keys)
-
-    def read_sentences(self, row: DocumentRow, first: int) -> tuple[Ids, Bytes]:
-        """Return borders and kinds of a block of sentences: see :func:`lmkrag.index.catalog_texts.read_sentences`."""
-        return catalog_texts.read_sentences(self.connection, row, first)
+        row = catalog.read_documents(self.connection, [key])[key]
+        read_sentences = partial(catalog_texts.read_sentences, self.connection, row)
+        return DocumentView(row, read_sentences, partial(self.read_text, row))
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
         """Return characters ``[start, end)`` of a document, clipped to its length; its whole text by default."""
@@ -207,7 +196,7 @@ class Snapshot:
         titles = {key: self.titles.get(key) for key in documents.tolist()}
         unknown = [key for key, title in titles.items() if title is None]
         if unknown:
-            rows = self.read_documents(unknown)
+            rows = catalog.read_documents(self.connection, unknown)
             read = {key: frozenset(query_words(row.title).tolist()) for key, row in rows.items()}
             if len(self.titles) + len(read) > _TITLES:
                 self.titles.clear()

@@ -134,12 +134,7 @@ class _Passage:
 
 
 def merge_passages(
-    results: Results,
-    grown: Iterable[Grown],
-    *,
-    top_k: int,
-    per_document: int | None = None,
-    weights: Weights = WEIGHTS,
+    results: Results, grown: Iterable[Grown], *, top_k: int, per_document: int | None = None, weights: Weights = WEIGHTS
 ) -> list[Span]:
     """Complete grown spans to passages, and merge those that meet, best first.
 
