@@ -171,14 +171,6 @@ class Snapshot:
         """Return the BM25 scores of whole documents: see :func:`lmkrag.index.words.lexical.score_documents`."""
         return lexical.score_documents(self.segments, self.documents, positions, terms)
 
-    def find_first(self, terms: Terms) -> list[tuple[Ids, Ids]]:
-        """Return where each word first stands in each document: see :func:`lmkrag.index.words.lexical.find_first`."""
-        return lexical.find_first(self.segments, terms)
-
-    def count_document_words(self) -> Ids:
-        """Return how many words each document has: ``[documents]``."""
-        return lexical.count_document_words(self.segments, self.documents)
-
     def match_titles(self, documents: Ids, words: Hashes) -> Scores:
         """Return which share of the words of each document's title are among some words: ``[k]``, 0 without a title."""
         asked = frozenset(words.tolist())

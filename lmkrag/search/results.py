@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from lmkrag.arrays import Scores
-from lmkrag.index.searchable import Searchable
+from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import hash_words
 from lmkrag.places import LINED, line_at, number_paragraph
@@ -36,7 +36,7 @@ _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
 class Views:
     """The documents of some candidates, each looked up once."""
 
-    def __init__(self, snapshot: Searchable, candidates: Candidates) -> None:
+    def __init__(self, snapshot: Snapshot, candidates: Candidates) -> None:
         self._snapshot, self._candidates = snapshot, candidates
         self._views: dict[int, DocumentView] = {}
         self.languages = snapshot.totals.languages

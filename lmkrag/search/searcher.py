@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lmkrag.arrays import Scores
     from lmkrag.encoder.index_encoder import IndexEncoders
     from lmkrag.index.catalog import DocumentRow
-    from lmkrag.index.searchable import Searchable
+    from lmkrag.index.snapshot import Snapshot
 
 
 class Searcher:
@@ -45,7 +45,7 @@ class Searcher:
 
     def __init__(
         self,
-        reading: "Callable[[], AbstractContextManager[Searchable]]",
+        reading: "Callable[[], AbstractContextManager[Snapshot]]",
         encoders: "IndexEncoders",
         reranker: Reranker | str | None = None,
         *,
@@ -93,7 +93,7 @@ class Searcher:
 
     def _search_one(
         self,
-        snapshot: "Searchable",
+        snapshot: "Snapshot",
         text: str,
         vector: "Scores | None",
         operators: Operators,
@@ -158,7 +158,7 @@ class Searcher:
     def _text_cost(self, number: int, span: Span) -> int:
         return self._encoders.count_tokens(span.text)
 
-    def score_sentences(self, query: str, find: "Callable[[Searchable], DocumentRow]") -> list[SentenceScore]:
+    def score_sentences(self, query: str, find: "Callable[[Snapshot], DocumentRow]") -> list[SentenceScore]:
         """Return how well each sentence of a document fits a question: see :func:`score_document`.
 
         Args:
@@ -221,7 +221,7 @@ class Searcher:
 
 
 def find_spans(
-    snapshot: "Searchable",
+    snapshot: "Snapshot",
     query: SearchQuery,
     *,
     level: Level = "passage",
