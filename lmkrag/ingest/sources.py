@@ -214,11 +214,7 @@ def load_files(
 ) -> Iterator[SourceDocument]:
     """Read changed files one at a time; note those that only look changed, and those that can't be read.
 
-    Args:
-        files: to read.
-        loader: reads them in a process of its own.
-        run: of what is noted.
-        store: that has their earlier versions, whose attachments may be gone; None for no such one.
+    ``store`` has their earlier versions, whose attachments may be gone; None for no such one.
     """
     for file in files:
         stamp = file.stamp

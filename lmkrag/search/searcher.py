@@ -82,10 +82,12 @@ class Searcher:
         if request.mode != "lexical" or similarity:
             vectors = list(self._encoders.encode_questions([text for text, _ in parsed]))
 
+        cost = cost or (lambda _, span: self._encoders.count_tokens(span.text))
+
         def search() -> list[list[Span]]:
             with self._reading() as snapshot:
                 return [
-                    self._search_one(snapshot, text, vector, operators, request, cost or self._text_cost)
+                    self._search_one(snapshot, text, vector, operators, request, cost)
                     for (text, operators), vector in zip(parsed, vectors, strict=True)
                 ]
 
@@ -154,9 +156,6 @@ class Searcher:
         """Which re-ranker of ours reads the language of a question."""
         is_english = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
         return DEFAULT_RERANKER if is_english or detect_language(question) == ENGLISH else MULTILINGUAL_RERANKER
-
-    def _text_cost(self, number: int, span: Span) -> int:
-        return self._encoders.count_tokens(span.text)
 
     def score_sentences(self, query: str, find: "Callable[[Snapshot], DocumentRow]") -> list[SentenceScore]:
         """Return how well each sentence of a document fits a question: see :func:`score_document`.

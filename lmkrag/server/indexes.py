@@ -125,12 +125,7 @@ class ServedIndexes:
     def __init__(
         self, paths: Mapping[str, Path], workers: Workers, open_engine: Callable[[str], Engine] | None = None
     ) -> None:
-        """Open them.
-
-        Args:
-            paths: directories, by name.
-            workers: that search.
-            open_engine: opens the one of a name; without it, the directory is opened.
+        """Open directories by their names, by ``open_engine`` if it is given.
 
         Raises:
             IndexNotFound: one is not there. StorageError: one can't be used.
