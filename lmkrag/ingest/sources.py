@@ -46,16 +46,9 @@ Encode = Callable[[list[Found], Run], list[Found]]
 
 @dataclass(slots=True)
 class Files:
-    """Files and directories; those that are unchanged are only stat-ed.
+    """Files and directories, or files ``named`` by the ``doc_id`` that they get; unchanged files are only stat-ed.
 
-    Args:
-        sources: files and directories.
-        named: files by the ``doc_id`` that they get.
-        include: globs; only files that match.
-        exclude: globs; no files that match.
-        prune: remove documents whose files are gone from the directories in ``sources``.
-        follow_links: also follow links to files outside the directories.
-        encode: encodes changed files in other processes.
+    ``encode`` encodes changed files in other processes; the other options are those of :meth:`lmkrag.Engine.add`.
     """
 
     sources: Sequence[Path] = ()

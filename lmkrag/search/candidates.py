@@ -122,11 +122,6 @@ def prefer_named_document(snapshot: Snapshot, query: SearchQuery, matches: Match
 
     Its best sentences are gathered, too. If they fit the question about as well as what was found, the words that name
     it have done their work: they count no more inside documents, and other documents' scores are lowered.
-
-    Args:
-        snapshot: that is searched.
-        query: the question.
-        matches: what was found for it.
     """
     terms = matches.terms or snapshot.find_terms(query.words)
     weights = dict(zip(query.words.tolist(), terms.weights, strict=True))

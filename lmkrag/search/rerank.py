@@ -101,13 +101,7 @@ class Reranking:
         return self._load()
 
     def rerank(self, views: Views, candidates: Candidates, grown: Iterable[Grown]) -> Reranked:
-        """Read the passages around the best spans, best first, until time is up, and score the candidates anew.
-
-        Args:
-            views: the documents of the candidates.
-            candidates: of the search.
-            grown: its spans, best first.
-        """
+        """Read the passages around the spans that have ``grown``, best first, until time is up, and score anew."""
         # 1. Choose the passages to read.
         chosen: list[_Passage] = []
         covered = np.zeros(len(candidates.sentences), bool)

@@ -63,14 +63,10 @@ class Results:
     def __init__(
         self, views: Views, candidates: Candidates, score: Scores, grown: Mapping[int, tuple[int, int]] | None = None
     ) -> None:
-        """Take the candidates of a search.
+        """Take the candidates of a search, and the scores ``[n]`` by which spans are ordered.
 
-        Args:
-            views: the documents of the candidates.
-            candidates: of the search.
-            score: ``[n]`` of the candidates, by which spans are ordered.
-            grown: positions (first, stop) that growth took, by the hit that it grew from, for spans that get an
-                explanation; None for no explanations.
+        ``grown`` has the positions (first, stop) that growth took, by the hit that it grew from, for spans that get an
+        explanation; None for no explanations.
         """
         self.view, self.ordinal, self.languages = views.view, views.ordinal, views.languages
         self._candidates, self._score, self._grown = candidates, score, grown

@@ -232,15 +232,8 @@ def find_spans(
 ) -> list[Span]:
     """Find the best spans, best first; the text of the question is not needed here, nor the encoder.
 
-    Args:
-        snapshot: to search.
-        query: what to search for.
-        level: what to return.
-        per_document: how many spans of one document, at most; None for no limit.
-        explain: give each span its explanation.
-        operators: what is quoted and excluded.
-        reranking: re-ranks the best passages; None not to.
-        ranking: ranks passages of prose as they are shown; None not to.
+    ``reranking`` re-ranks the best passages, and ``ranking`` ranks passages of prose as they are shown; None not to.
+    The other options are those of :class:`lmkrag.search.request.SearchRequest`.
     """
     top_k = query.top_k
     if operators.excluded:

@@ -17,12 +17,7 @@ def score_document(snapshot: Snapshot, row: DocumentRow, vector: Scores, words: 
     """Return the score of every sentence of a document, from its first to its last character.
 
     The scores are fused as in a search of this document alone, so that they compare its sentences with each other.
-
-    Args:
-        snapshot: that holds it.
-        row: the document.
-        vector: ``[dimensions]`` of the question, of length one.
-        words: hashes of the question's words.
+    ``vector`` ``[dimensions]`` of the question has length one; ``words`` are the hashes of its words.
     """
     sentences = np.arange(row.first_sentence, row.first_sentence + row.sentences, dtype=np.int64)
     dense = np.concatenate(

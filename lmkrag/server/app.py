@@ -39,9 +39,6 @@ _STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"
 def create_app(settings: ServerSettings) -> ASGIApp:
     """Open the indexes and return the application.
 
-    Args:
-        settings: how to serve.
-
     Raises:
         IndexNotFound: an index is not there. StorageError: one can't be used.
     """

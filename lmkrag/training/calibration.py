@@ -60,12 +60,7 @@ def calibrate_reranker(
 ) -> None:
     """Measure the ranges of a re-ranker folder, and write them and its graphs into it.
 
-    Args:
-        folder: of the re-ranker.
-        base: the encoder that it was trained from.
-        layers: that it has.
-        tokens: its tokenizer.
-        mined: questions of each set, of which the first are read.
+    ``base`` is the encoder that it was trained from; the first of the questions ``mined`` from each set are read.
     """
     config, fused = read_body(folder, find_model(base), layers)
     meter = RangeMeter(fused, config)
