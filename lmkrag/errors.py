@@ -1,4 +1,23 @@
-"""The error tree: every error that crosses the package's border is one of these."""
+"""The error tree. Every error that crosses the package's border is one of these.
+
+LmkragError
+  UsageError(ValueError)                an invalid argument
+    IndexClosed                         the index was closed
+    DocumentNotFound                    there is no such document in the index
+  DocumentError                         one file; collected in the report, never stops a run
+    EmptyDocument                       a file without text
+  StorageError                          the index directory
+    IndexNotFound(FileNotFoundError)    there is none
+    IndexLocked                         another process is writing
+    IndexMismatch                       made by another encoder or a newer lmkrag
+    IndexCorrupt                        a file is damaged or gone
+    SnapshotExpired                     a state of the index that was read is not kept any more
+  EncoderError                          a model folder that can't be used
+  TrainingError                         a training run that can't go on
+  ReaderError                           the thing that answers failed
+  ServerError                           an lmkrag server can't be reached, or failed
+  MissingExtra(ImportError)             an optional package is not installed
+"""
 
 import re
 

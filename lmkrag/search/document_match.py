@@ -38,13 +38,8 @@ def match_document(
     """Find the document that a question names by words of its opening or title.
 
     Each word weighs as much as it tells documents apart (its inverse document frequency). The document must be ahead
-    of all others, and no other may hold as many of the words anywhere.
-
-    Args:
-        snapshot: to look in.
-        terms: the question's words, looked up in the snapshot.
-        among: ``[documents]`` which may be meant; None for all.
-        weights: those of the document that a query names count.
+    of all others, and no other may hold as many of the words anywhere. ``among`` ``[documents]`` tells which may be
+    meant; None for all.
 
     Returns:
         None when the question names no document, or several alike.

@@ -58,13 +58,7 @@ Token = tuple[str, str]  # kind ("paren", "operator", "quoted", "word"), text
 
 
 def filter_files(*, include: Sequence[str] = (), exclude: Sequence[str] = (), path: str = "") -> PredicateFilter | None:
-    """Return a filter for documents whose ids match globs of ``.gitignore`` form; None where all do.
-
-    Args:
-        include: only documents that match one of these.
-        exclude: no documents that match one of these.
-        path: only documents with this path.
-    """
+    """Return a filter for documents with a path, whose ids match globs of ``.gitignore`` form; None where all do."""
     if not (include or exclude or path):
         return None
     included, excluded = GitIgnoreSpec.from_lines(include or ["*"]), GitIgnoreSpec.from_lines(exclude)
@@ -146,12 +140,7 @@ def _folders(path: str) -> list[str]:
 
 
 def explain_filter(list_documents: Callable[..., Sequence[DocumentInfo]], expression: str) -> str:
-    """Return which fields and values there are, where no document matches a filter; else nothing.
-
-    Args:
-        list_documents: such as :meth:`lmkrag.Engine.documents`.
-        expression: the filter.
-    """
+    """Return which fields and values there are, where no document matches a filter; else nothing."""
     if list_documents(filter=expression):
         return ""
     documents = list_documents()

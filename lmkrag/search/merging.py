@@ -24,12 +24,8 @@ def best_sentences(
 ) -> list[Span]:
     """Return the best sentences with content as spans, best first.
 
-    Args:
-        results: makes the spans.
-        candidates: of the search.
-        score: ``[n]`` of the candidates.
-        top_k: how many.
-        per_document: how many of one document, at most.
+    ``results`` makes the spans, ``score`` ``[n]`` is that of the candidates; there are at most ``top_k`` spans, and
+    ``per_document`` of one document.
     """
     positions = np.flatnonzero(candidates.has_content)
     order = positions[np.argsort(-score[positions], kind="stable")].tolist()

@@ -209,11 +209,7 @@ def show_options(names: type) -> Callable[[Function], Function]:
 
 
 def find_options(names: Iterable[str]) -> dict[str, "Field[Any]"]:
-    """Return fields of :class:`SearchRequest` in the order in which they are declared.
-
-    Args:
-        names: which, such as ``SearchOptions.__annotations__``.
-    """
+    """Return fields of :class:`SearchRequest` by names, such as ``SearchOptions.__annotations__``, in its order."""
     wanted = set(names)
     return {declared.name: declared for declared in fields(SearchRequest) if declared.name in wanted}
 

@@ -275,7 +275,7 @@ def find_spans(
     elif level == "span":
         found = merge_spans(results, candidates, score, grown, top_k=query.top_k, per_document=per_document)
     else:
-        count = query.top_k if ranking is None else max(query.top_k, ranking.count)
+        count = query.top_k if ranking is None else max(query.top_k, query.weights.ranked)
         found = merge_passages(results, grown, top_k=count, per_document=per_document, weights=query.weights)
         if ranking is not None:
             found = ranking.rank(found)
