@@ -176,12 +176,7 @@ def _answer_batch(
 @server_option
 @search_options("context_tokens")
 @reader_options
-def chat(
-    index_path: str,
-    server: str | None,
-    rerank_model: str | None,
-    **options: Any,
-) -> None:
+def chat(index_path: str, server: str | None, rerank_model: str | None, **options: Any) -> None:
     """Ask questions in a conversation.
 
     Follow-up questions are understood from those before. /help lists the commands, /quit ends the conversation.
