@@ -79,19 +79,21 @@ def test_prune_of_a_folder_inside_what_was_added(docs, empty):
 
 
 def test_a_file_that_became_empty_is_removed_and_one_that_broke_is_kept(docs, empty):
-    (docs / "d.json").write_text('{"boat": "The Ida leaks."}')
+    cell = {"cell_type": "markdown", "metadata": {}, "source": "The Ida leaks."}
+    notebook = {"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4}
+    (docs / "d.ipynb").write_text(json.dumps(notebook))
     empty.add(docs)
     (docs / "b.txt").write_text("  \n")
-    (docs / "d.json").write_text('{"boat": ')
+    (docs / "d.ipynb").write_text('{"cells": ')
     report = empty.add(docs)
     reasons = {item.path: item.reason for item in report.skipped}
     assert reasons["b.txt"] == "empty file; the text indexed before is removed"
-    assert reasons["d.json"].endswith("; the text indexed before is kept")
+    assert reasons["d.ipynb"].endswith("; the text indexed before is kept")
     assert report.removed == 1
-    assert ids(empty) == ["a.md", "d.json", "sub/c.txt"]
+    assert ids(empty) == ["a.md", "d.ipynb", "sub/c.txt"]
     assert "leaks" in empty.search("does the Ida leak?", top_k=1)[0].text
     again = {item.path: item.reason for item in empty.add(docs).skipped}
-    assert again["d.json"] == reasons["d.json"]
+    assert again["d.ipynb"] == reasons["d.ipynb"]
 
 
 # Naming

@@ -133,7 +133,7 @@ def test_a_workbook_is_a_table_with_its_own_numbers(page, serve, tmp_path):
 def test_ask_and_open_a_citation_in_markdown(page, server, corpus):
     ask(page, server.url, MARKDOWN)
     said = page.locator(".said").inner_text()
-    assert said.startswith("3. Leave and relief\n\nLeave is accrued by the month")
+    assert "3. Leave and relief\n\nLeave is accrued by the month" in said
     assert "Leave is accrued" in page.locator(".said mark.quoted").first.inner_text()
     page.locator(".said .citation").first.click()
     mark = page.locator(".document mark.place").first
@@ -318,7 +318,7 @@ def test_text_beyond_the_basic_plane_and_markup(page, many_kinds):
     assert "<img src=x" in page.locator(".document").inner_text()
     assert page.locator(".document header a").get_attribute("href") == "https://example.org/ferry"
     ask(page, many_kinds.url, "when does the ferry leave?")
-    assert "seven" in page.locator(".said mark").all_inner_texts()
+    assert any("seven" in text for text in page.locator(".said mark").all_inner_texts())
     assert "onerror" in page.locator("main").inner_text()
     page.goto(f"{many_kinds.url}/?{urlencode({'doc': EVIL})}")
     page.get_by_text("<svg onload").wait_for()
@@ -443,7 +443,7 @@ def test_a_folder_is_served_while_it_is_indexed(page, serve, tmp_path):
 def test_an_answer_that_is_not_sure(page, server):
     page.goto(f"{server.url}/?{urlencode({'q': 'Who approves the salary of the mayor of Porto?'})}")
     page.locator(".passages:not([open])").wait_for()  # below a refusal they are closed
-    assert "Porto" in page.locator(".said").inner_text()
+    assert page.locator(".said").inner_text().startswith("Probably not in these documents.")
     assert page.locator(".result .weak").count() + page.locator(".said.perhaps").count()
 
 
