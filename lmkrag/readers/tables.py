@@ -150,14 +150,7 @@ def _find_column(
     """The one column that a question asks for, beside those whose cells it names.
 
     A header that is a function word (``For`` and ``Against``) is asked for by this word where no other header is.
-
-    Args:
-        question: in words.
-        asked: its words, from :func:`_read_question`.
-        row: of a table.
-        named: cells of it that the question names.
-        row_words: of these cells.
-        around: the words of the row's document, headings and header.
+    ``row_words`` are those of the named cells, and ``around`` those of the row's document, headings and header.
     """
     columns = [_spell_out(_name_column(column), [word for word, _ in asked]) for column, _, _ in row.cells]
     others = [cell for cell, (_, value, _) in enumerate(row.cells) if cell not in named and value]

@@ -124,7 +124,8 @@ def cells(encoder, tmp_path_factory):
     (folder / "lamps.csv").write_text("lamp,reach\nSkerry,9 km\nHolm,14 km\n")
     (folder / "coal.csv").write_text("good,rate,freight rate,store\nCoal,300,45,8\nSalt,90,12,3\n")
     (folder / "winch.md").write_text(
-        "# Winch W-8\n\n| Property | Value |\n|---|---|\n| Weight | 62 kg |\n| Max. load | 3 t |\n| Nom. speed | 9 rpm |\n"
+        "# Winch W-8\n\n| Property | Value |\n|---|---|\n"
+        "| Weight | 62 kg |\n| Max. load | 3 t |\n| Nom. speed | 9 rpm |\n"
     )
     document = docx.Document()
     document.add_heading("Davit")
