@@ -38,31 +38,17 @@ if TYPE_CHECKING:
     from lmkrag.types import IndexReport as IndexReport
     from lmkrag.types import IndexStatus as IndexStatus
 
+_ERRORS = (
+    "DocumentError DocumentNotFound EncoderError IndexClosed IndexCorrupt IndexLocked IndexMismatch IndexNotFound "
+    "LmkragError MissingExtra ReaderError ServerError StorageError UsageError"
+)
 _HOMES = {
     "Engine": "lmkrag.engine",
     "LandmarkEncoder": "lmkrag.encoder.landmark",
     "RemoteEngine": "lmkrag.remote",
     "Reranker": "lmkrag.reranker.base",
     "AnswerStream": "lmkrag.readers.base",
-    **dict.fromkeys(
-        (
-            "DocumentError",
-            "DocumentNotFound",
-            "EncoderError",
-            "IndexClosed",
-            "IndexCorrupt",
-            "IndexLocked",
-            "IndexMismatch",
-            "IndexNotFound",
-            "LmkragError",
-            "MissingExtra",
-            "ReaderError",
-            "ServerError",
-            "StorageError",
-            "UsageError",
-        ),
-        "lmkrag.errors",
-    ),
+    **dict.fromkeys(_ERRORS.split(), "lmkrag.errors"),
     **dict.fromkeys(("Answer", "Citation", "Context", "Span"), "lmkrag.results"),
     **dict.fromkeys(("Document", "DocumentInfo", "Hit", "IndexReport", "IndexStatus"), "lmkrag.types"),
 }

@@ -15,7 +15,7 @@ from lmkrag.types import Document, DocumentInfo, IndexReport, IndexStatus, Sente
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
     from lmkrag.index.catalog import DocumentRow
-    from lmkrag.index.searchable import Searchable
+    from lmkrag.index.snapshot import Snapshot
     from lmkrag.index.store import IndexStore
     from lmkrag.ingest.report import Progress
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
@@ -359,10 +359,10 @@ class Engine:
         """Return what the index holds."""
         return self._store.status()
 
-    def _reading(self, *, segments: bool = False) -> "contextlib.AbstractContextManager[Searchable]":
+    def _reading(self, *, segments: bool = False) -> "contextlib.AbstractContextManager[Snapshot]":
         return self._store.reader.snapshot(segments=segments)
 
-    def _find(self, snapshot: "Searchable", doc_id: str) -> "DocumentRow":
+    def _find(self, snapshot: "Snapshot", doc_id: str) -> "DocumentRow":
         from lmkrag.search.selection import find_document
 
         return find_document(snapshot, doc_id, self._store.path)

@@ -44,7 +44,10 @@ class _Conversion:
         if isinstance(value, str):
             return replace_surrogates(value)
         if isinstance(value, Integral):
-            return self._integer(int(value))
+            number = int(value)
+            if -_MAX_INTEGER <= number < _MAX_INTEGER:
+                return number
+            return str(number) if number.bit_length() < _MAX_DECIMAL_BITS else hex(number)
         if isinstance(value, Real):
             return float(value) if math.isfinite(value) else str(float(value))
         if isinstance(value, date | time):
@@ -53,19 +56,9 @@ class _Conversion:
             if depth == MAX_DEPTH:
                 raise ValueError(f"it is nested deeper than {MAX_DEPTH} levels")
             if isinstance(value, Mapping):
-                return {self._key(key): self.convert(item, depth + 1) for key, item in value.items()}
+                return {str(self.convert(key, MAX_DEPTH)): self.convert(item, depth + 1) for key, item in value.items()}
             return [self.convert(item, depth + 1) for item in islice(value, MAX_VALUES + 1)]
         return replace_surrogates(str(value))
-
-    def _key(self, key: Any) -> str:
-        text = self.convert(key, MAX_DEPTH)
-        return text if isinstance(text, str) else str(text)
-
-    @staticmethod
-    def _integer(value: int) -> int | str:
-        if -_MAX_INTEGER <= value < _MAX_INTEGER:
-            return value
-        return str(value) if value.bit_length() < _MAX_DECIMAL_BITS else hex(value)
 
 
 def replace_surrogates(text: str) -> str:

@@ -1,6 +1,7 @@
 """An index behind ``lmkrag serve``: the reading methods of an engine, over HTTP."""
 
 import asyncio
+import contextlib
 import json
 import os
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
@@ -285,25 +286,20 @@ class RemoteEngine:
             return decode(_check(self._client.post(path, json=body)).json())
 
 
-class _wrapped:  # noqa: N801  # reads as what it does: with _wrapped(url)
+@contextlib.contextmanager
+def _wrapped(url: str) -> Iterator[None]:
     """Raise what httpx and a reply of another form raise as :class:`ServerError`."""
-
-    def __init__(self, url: str) -> None:
-        self._url = url
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
-        if isinstance(error, httpx.TimeoutException):
-            raise ServerError(f"{self._url}: no reply in time ({type(error).__name__})") from error
-        if isinstance(error, LmkragError):
-            return
-        if isinstance(error, httpx.HTTPError | httpx.InvalidURL | json.JSONDecodeError):
-            raise ServerError(f"{self._url}: can't be used ({error or type(error).__name__})") from error
-        if isinstance(error, ValueError | TypeError | LookupError | AttributeError | RecursionError):
-            why = f"{type(error).__name__}: {error}"
-            raise ServerError(f"{self._url}: the reply is not one of lmkrag serve ({why})") from error
+    try:
+        yield
+    except httpx.TimeoutException as error:
+        raise ServerError(f"{url}: no reply in time ({type(error).__name__})") from error
+    except LmkragError:
+        raise
+    except (httpx.HTTPError, httpx.InvalidURL, json.JSONDecodeError) as error:
+        raise ServerError(f"{url}: can't be used ({error or type(error).__name__})") from error
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ServerError(f"{url}: the reply is not one of lmkrag serve ({why})") from error
 
 
 def _document(doc_id: str) -> str:
@@ -379,7 +375,7 @@ def _to_search(reader: Reader, options: AskOptions) -> SearchOptions:
     The server counts tokens with the index's encoder.
     """
     search: dict[str, Any] = dict(options)
-    search["max_tokens"] = search.pop("context_tokens", None) or DEFAULT_CONTEXT
-    if search.get("rerank") is None and not isinstance(reader, LanguageModelReader):
-        search["rerank"] = False
+    context_tokens = search.pop("context_tokens", None)
+    if isinstance(reader, LanguageModelReader) or context_tokens:
+        search["max_tokens"] = context_tokens or DEFAULT_CONTEXT
     return cast(SearchOptions, search)

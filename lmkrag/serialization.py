@@ -1,7 +1,7 @@
 """Values as JSON: the one form that ``--json`` prints, the server sends and a remote engine reads."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields, is_dataclass, replace
+from dataclasses import MISSING, dataclass, fields, is_dataclass, replace
 from types import UnionType
 from typing import Any, TypeVar, cast, get_args, get_origin, get_type_hints
 
@@ -44,17 +44,13 @@ def _from_json(kind: Any, record: Any) -> Any:
     if is_dataclass(outer):
         known = get_type_hints(outer)
         given = {name: _from_json(hint, record[name]) for name, hint in known.items() if name in _check(dict, record)}
-        missing = [field.name for field in fields(outer) if field.name not in given and not _has_default(field)]
-        if missing:
+        required = [field for field in fields(outer) if field.default is MISSING and field.default_factory is MISSING]
+        if missing := [field.name for field in required if field.name not in given]:
             raise ValueError(f"no {missing[0]}")
         return cast(Any, outer)(**given)
     if outer is tuple:
         return tuple(_from_json(get_args(kind)[0], item) for item in _check(list, record))
     return _check({Mapping: dict, float: (int, float)}.get(outer, outer), record)
-
-
-def _has_default(field: "Field[Any]") -> bool:
-    return field.default is not MISSING or field.default_factory is not MISSING
 
 
 def _check(kind: Any, record: Any) -> Any:

@@ -5,20 +5,35 @@
 
 The set in data/mine has the documents, and for each of 200 passages a question that it answers. A run that was
 interrupted goes on where it stopped.
+
+Luo et al., "Landmark Embedding" (arXiv 2402.11573), section 3.2: a background of about 200 words, some consecutive
+sentences of it as the answer, and a question about the background that only they answer.
 """
 
 import argparse
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
 
 from lmkrag import Document
 from lmkrag.errors import DocumentError, LmkragError, UsageError
+from lmkrag.evaluation.dataset import write_records
 from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.ingest.walk import Found, walk
 from lmkrag.readers.base import LanguageModelReader
 from lmkrag.readers.choose import load_reader
-from lmkrag.training.synthetic import synthesise
+from lmkrag.sentences.split import split_sentences
+from lmkrag.specs import Sentence
+
+_BACKGROUND_WORDS = 200
+_ANSWER_SENTENCES = 5
+_LONGEST = 400  # characters of a question; a model that says more did not understand the task
+_FEWEST_WORDS = 3
+_TRIES = 20  # passages drawn before a document set counts as too short
 
 
 def main() -> None:
@@ -59,6 +74,120 @@ def load_documents(paths: Sequence[Path]) -> list[Document]:
     if not documents:
         raise UsageError("no documents to ask about")
     return documents
+
+
+class AskedPassage(NamedTuple):
+    """A piece of a document to ask about: characters of the background, and of the answer inside it."""
+
+    document: int
+    background: tuple[int, int]
+    answer: tuple[int, int]
+
+
+def synthesise(
+    documents: Sequence[Document],
+    reader: LanguageModelReader,
+    out: Path,
+    *,
+    count: int,
+    seed: int = 0,
+    progress: Callable[[int], None] = lambda _: None,
+) -> int:
+    """Write a folder in the data format, with questions a model made up about ``documents``.
+
+    An interrupted run goes on where it stopped: what the model said is kept in ``out/questions.jsonl`` line by line.
+
+    Args:
+        documents: what to ask about; a longer one gets more questions.
+        reader: the model.
+        out: the folder to write.
+        count: how many passages to ask the model about; what it says about some is no question.
+        seed: of the choice of passages.
+        progress: called with the number of passages done.
+
+    Returns:
+        How many questions there are.
+
+    Raises:
+        UsageError: no document has enough text, or ``out`` is of another run.
+        ReaderError: the model failed; run again to go on.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    journal = out / "questions.jsonl"
+    questions = _read_journal(journal)
+    sentences: dict[int, list[Sentence]] = {}
+    with journal.open("a", encoding="utf-8") as file:
+        for number in range(count):
+            passage = _draw(documents, sentences, np.random.default_rng((seed, number)))
+            record = {"doc_id": documents[passage.document].doc_id, "spans": [list(passage.answer)]}
+            if number not in questions:
+                text = documents[passage.document].text
+                messages = reader.prompts.synthesise(text[slice(*passage.background)], text[slice(*passage.answer)])
+                question = _clean("".join(reader.generate(messages)))
+                questions[number] = {"number": number, "query": question, **record}
+                file.write(json.dumps(questions[number], ensure_ascii=False) + "\n")
+                file.flush()
+            elif any(questions[number][name] != value for name, value in record.items()):
+                raise UsageError(f"{journal}: of other documents or another seed: choose another --out")
+            progress(number + 1)
+    return _write_set(documents, [questions[number] for number in range(count)], out)
+
+
+def _read_journal(path: Path) -> dict[int, dict[str, Any]]:
+    lines = path.read_text("utf-8").splitlines(keepends=True) if path.is_file() else []
+    records = [json.loads(line) for line in lines if line.endswith("\n")]  # a killed run may leave half a line
+    if records and not lines[-1].endswith("\n"):
+        path.write_text("".join(lines[:-1]), "utf-8")
+    return {record["number"]: record for record in records}
+
+
+def _draw(
+    documents: Sequence[Document], sentences: dict[int, list[Sentence]], rng: np.random.Generator
+) -> AskedPassage:
+    lengths = np.array([len(document.text) for document in documents], float)
+    for _ in range(_TRIES if lengths.sum() else 0):
+        number = int(rng.choice(len(documents), p=lengths / lengths.sum()))
+        text = documents[number].text
+        if number not in sentences:
+            sentences[number] = [s for s in split_sentences(text) if text[s.start : s.end].strip()]
+        own = sentences[number]
+        first = int(rng.integers(len(own)))
+        stop, words = first, 0
+        while stop < len(own) and words < _BACKGROUND_WORDS:
+            words += len(text[own[stop].start : own[stop].end].split())
+            stop += 1
+        prose = [i for i in range(first, stop) if own[i].kind in ("text", "turn", "item")]
+        if len(prose) < 2:
+            continue
+        begin = int(rng.choice(prose))
+        end = min(begin + int(rng.integers(1, _ANSWER_SENTENCES + 1)), stop)
+        answer = text[own[begin].start : own[end - 1].end]
+        start = own[begin].start + len(answer) - len(answer.lstrip())
+        return AskedPassage(number, (own[first].start, own[stop - 1].end), (start, start + len(answer.strip())))
+    raise UsageError("these documents have no passage long enough to ask about")
+
+
+def _clean(reply: str) -> str:
+    """The question in what a model said, empty if there is none."""
+    lines = [line.strip().strip('"“”').strip() for line in reply.splitlines() if line.strip()]
+    question = lines[0].removeprefix("Question:").strip() if lines else ""
+    return question if len(question) <= _LONGEST and len(question.split()) >= _FEWEST_WORDS else ""
+
+
+def _write_set(documents: Sequence[Document], records: list[dict[str, Any]], out: Path) -> int:
+    seen: set[tuple[str, str]] = set()
+    queries = []
+    for record in records:
+        key = (record["doc_id"], record["query"].casefold())
+        if record["query"] and key not in seen:
+            seen.add(key)
+            kept = {name: record[name] for name in ("query", "doc_id", "spans")}
+            queries.append({"query_id": str(record["number"]), **kept})
+    used = {query["doc_id"] for query in queries}
+    texts = ({"doc_id": d.doc_id, "title": d.title, "text": d.text} for d in documents if d.doc_id in used)
+    write_records(out / "docs.jsonl.gz", texts)
+    write_records(out / "queries.jsonl.gz", queries)
+    return len(queries)
 
 
 if __name__ == "__main__":

@@ -45,6 +45,11 @@ reader_options = add_options(
         envvar="LMKRAG_READER",
         help="What answers; plug-ins add more.",
     ),
+    click.option(
+        "--llm",
+        is_flag=True,
+        help="Let a language model answer: of --base-url, or of Ollama, LM Studio, llama.cpp or vLLM on this machine.",
+    ),
     click.option("--model", envvar="LMKRAG_MODEL", metavar="NAME", help="The reader's model: a name or folder."),
     click.option("--base-url", envvar="LMKRAG_BASE_URL", metavar="URL", help="OpenAI-compatible server."),
     click.option(
@@ -76,12 +81,22 @@ def take_reader(options: dict[str, Any]) -> "Reader":
 
     names = ("model", "base_url", "timeout", "max_tokens", "temperature", "prompts")
     given = {name: options.pop(name) for name in names}
-    return load_reader(options.pop("reader"), **given)
+    reader = options.pop("reader")
+    if options.pop("llm"):
+        reader = "openai"
+        if given["base_url"] is None:
+            from lmkrag.readers.local import find_local_server
+
+            given["base_url"], model = find_local_server()
+            given["model"] = given["model"] or model
+    return load_reader(reader, **given)
 
 
 def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Reader | None":
     """The reader to answer with; None where the server that is asked has its own and none was chosen here."""
-    unchosen = click.get_current_context().get_parameter_source("reader") is ParameterSource.DEFAULT
+    unchosen = (
+        click.get_current_context().get_parameter_source("reader") is ParameterSource.DEFAULT and not options["llm"]
+    )
     reader = take_reader(options)
     return None if server is not None and unchosen else reader
 
@@ -161,12 +176,7 @@ def _answer_batch(
 @server_option
 @search_options("context_tokens")
 @reader_options
-def chat(
-    index_path: str,
-    server: str | None,
-    rerank_model: str | None,
-    **options: Any,
-) -> None:
+def chat(index_path: str, server: str | None, rerank_model: str | None, **options: Any) -> None:
     """Ask questions in a conversation.
 
     Follow-up questions are understood from those before. /help lists the commands, /quit ends the conversation.
@@ -256,3 +266,5 @@ def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
     print_citations(answer)
     for warning in answer.warnings:
         click.echo(f"lmkrag: warning: {one_line(warning)}", err=True)
+    if answer.reader == "extractive" and answer.label != "strong" and sys.stderr.isatty():
+        click.echo("lmkrag: --llm lets a language model on this machine answer from these passages", err=True)

@@ -82,12 +82,13 @@ CLIENTS = {
 }
 
 
-def _complete_client(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[str]:
-    return [name for name in CLIENTS if name.startswith(incomplete)]
-
-
 @click.command(epilog="Example: lmkrag install claude-code cursor --index indexes/handbook")
-@click.argument("names", nargs=-1, metavar="[CLIENT]...", shell_complete=_complete_client)
+@click.argument(
+    "names",
+    nargs=-1,
+    metavar="[CLIENT]...",
+    shell_complete=lambda _, __, incomplete: [name for name in CLIENTS if name.startswith(incomplete)],
+)
 @index_option
 @click.option("--dry-run", is_flag=True, help="Show what would be run or written, and do nothing.")
 @click.option(

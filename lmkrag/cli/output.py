@@ -229,11 +229,11 @@ def print_error(error: LmkragError) -> None:
 
 def print_json(value: Any) -> None:
     """Print one line of JSON; names of files and questions may hold bytes that are no text."""
-    click.echo(replace_surrogates(json.dumps(value, ensure_ascii=False, default=_plain)))
 
+    def to_plain(value: Any) -> Any:
+        return dict(value) if hasattr(value, "keys") else str(value)
 
-def _plain(value: Any) -> Any:
-    return dict(value) if hasattr(value, "keys") else str(value)
+    click.echo(replace_surrogates(json.dumps(value, ensure_ascii=False, default=to_plain)))
 
 
 def find_lines_around(text: str, start: int, end: int, count: int) -> tuple[int, int]:

@@ -168,7 +168,8 @@ def print_citations(answer: Answer) -> None:
     printed = 0
     for citation in answer.citations:
         span = citation.span
-        shown = _find_quote(citation.quote, answer.text) is not None
+        words = map(re.escape, citation.quote.split())
+        shown = re.search(r"\s+".join(words), answer.text) is not None  # line breaks aside
         if shown and citation.number == printed:
             continue
         label = "" if printed or not answer.label else f"  {answer.label}"
@@ -196,11 +197,6 @@ def _excerpt(citation: Citation, short: Sequence[ShortAnswer]) -> "Iterator[Rend
     return to_terminal(mark_nodes(blocks, [(citation.start, citation.end, "quoted"), *marks]), _STYLES, one_line)
 
 
-def _find_quote(quote: str, text: str) -> "re.Match[str] | None":
-    """Where a text has a quotation, line breaks aside."""
-    return re.search(r"\s+".join(map(re.escape, quote.split())), text)
-
-
 def _in_its_span(citation: Citation) -> str:
     """The quotation and what stands around it in its span, on one line."""
     span = citation.span
@@ -210,9 +206,4 @@ def _in_its_span(citation: Citation) -> str:
         before = "… " + before.partition(" ")[2]
     if len(span.text) > end + _AROUND:
         after = after.rpartition(" ")[0] + " …"
-    return " ".join(readable_inline(f"{before}»{citation.quote}«{after}").split())
-
-
-def readable_inline(text: str) -> str:
-    """Return text on one line, its white space as blanks."""
-    return "".join(" " if character.isspace() else one_line(character) for character in text)
+    return one_line(" ".join(f"{before}»{citation.quote}«{after}".split()))

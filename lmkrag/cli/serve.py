@@ -68,7 +68,7 @@ def _indexes_option(command: Any) -> Any:
     "--rerank-timeout-ms",
     type=click.FloatRange(min=0, min_open=True),
     metavar="MS",
-    default=100,
+    default=300,
     show_default=True,
     help="Default of searches: maximum time for re-ranking, in milliseconds.",
 )

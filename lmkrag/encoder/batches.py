@@ -1,13 +1,15 @@
 """Lay windows of tokens side by side, as the tensors a model reads."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Self
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self, TypeVar
 
 import torch
 from torch import Tensor
 
 from lmkrag.encoder.tokens import SentenceTokenizer
+
+Value = TypeVar("Value", bound=Any)
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,13 +29,13 @@ class Batch:
 
     def to(self, device: torch.device) -> Self:
         """Return the same on a device."""
-        return replace(
-            self,
-            input_ids=self.input_ids.to(device),
-            attention_mask=self.attention_mask.to(device),
-            owner=self.owner.to(device),
-            is_landmark=self.is_landmark.to(device),
-        )
+        return move_tensors(self, device)
+
+
+def move_tensors(value: Value, device: torch.device) -> Value:
+    """Return a dataclass with what it holds of tensors on a device."""
+    held = {field.name: getattr(value, field.name) for field in fields(value)}
+    return replace(value, **{name: part.to(device) for name, part in held.items() if hasattr(part, "to")})
 
 
 def pack_windows(

@@ -145,10 +145,7 @@ class LandmarkEncoder:
             UsageError: no such folder or precision, or an overlap out of range. EncoderError: it can't be loaded.
             MissingExtra: it takes torch, which is not installed.
         """
-        parts = load_parts(
-            name, device=device, dtype=dtype, window=window, overlap=overlap, runtime=runtime, precision=precision
-        )
-        return cls(*parts)
+        return cls(*load_parts(name, device, dtype, window, overlap, runtime, precision))
 
     @property
     def device(self) -> str:

@@ -52,14 +52,13 @@ class _ModelFolder(NamedTuple):
 
 
 def load_parts(
-    name: str | None = None,
-    *,
-    device: str | None = None,
-    dtype: "torch.dtype | None" = None,
-    window: int | None = None,
-    overlap: float | None = None,
-    runtime: Runtime | None = None,
-    precision: Precision | None = None,
+    name: str | None,
+    device: str | None,
+    dtype: "torch.dtype | None",
+    window: int | None,
+    overlap: float | None,
+    runtime: Runtime | None,
+    precision: Precision | None,
 ) -> tuple[WindowModel, SentenceTokenizer, EncoderSpec]:
     """Load the parts of an encoder: see :meth:`lmkrag.encoder.landmark.LandmarkEncoder.load`."""
     folder = find_model(name)

@@ -36,7 +36,12 @@ def mark_columns(text: str, sources: Sequence[Source], box: Measure) -> tuple[st
         box: measures characters of the text; called for lines that may be rows.
     """
     lines = list(_LINE.finditer(text))
-    rows = [_may_be_row(line[0]) for line in lines]
+    # Only the page shows what stands far apart: a row has several amounts, or is short and ends with one.
+    rows = [
+        sum(_AMOUNT.fullmatch(word) is not None for word in line[0].split()) >= _FEWEST_CELLS - 1
+        or (len(line[0]) <= _SHORT and line[0].rstrip().endswith(_ENDS))
+        for line in lines
+    ]
     if sum(rows) < _FEWEST_ROWS:
         return text, sources
     gaps: list[int] = []
@@ -61,12 +66,6 @@ def mark_columns(text: str, sources: Sequence[Source], box: Measure) -> tuple[st
             characters.insert(gap, "\t")
             kept.insert(gap, kept[gap])
     return "".join(characters), kept
-
-
-def _may_be_row(line: str) -> bool:
-    """Whether a line has several amounts, or is short and ends with one; only the page shows what stands far apart."""
-    amounts = sum(_AMOUNT.fullmatch(word) is not None for word in line.split())
-    return amounts >= _FEWEST_CELLS - 1 or (len(line) <= _SHORT and line.rstrip().endswith(_ENDS))
 
 
 def _runs(rows: Sequence[bool]) -> Iterator[tuple[int, int]]:

@@ -5,6 +5,8 @@ text boxes and notes is found in its XML.
 """
 
 from collections.abc import Iterator
+from functools import cache
+from itertools import count
 from typing import Any
 
 import docx
@@ -13,7 +15,6 @@ from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml import parse_xml
 from docx.oxml.ns import qn
 
-from lmkrag.errors import DocumentError
 from lmkrag.formats.base import MATH_TEXT, Loaded, mark_raised, open_office_file, read_margins, read_run
 from lmkrag.formats.drawings import read_drawings
 from lmkrag.formats.tabular import Grid, bar_lines
@@ -37,19 +38,12 @@ def read(data: bytes, name: str) -> Loaded:
     Of tracked changes what was inserted is read, and what was deleted is not. A note or a comment follows its
     paragraph; headers and footers come first, each once.
     """
-    file = open_office_file(data, "Word", ".docx")
-    try:
-        document = docx.Document(file)
-        reader = _Reader(document)
-        lines = [*reader.margins(), *reader.blocks(document.element.body)]
-        properties = document.core_properties
-        title, author = properties.title or reader.title, properties.author or ""
-    except Exception as error:  # python-docx lets errors of lxml, zipfile and zlib through
-        raise DocumentError(f"broken Word file ({type(error).__name__})") from error
-    text = "\n\n".join(lines)
-    if not text.strip():
-        raise DocumentError("Word file without text")
-    return Loaded(text, "docx", title, meta={"author": author} if author else {})
+    document = docx.Document(open_office_file(data, "Word", ".docx"))
+    reader = _Reader(document)
+    text = "\n\n".join([*reader.margins(), *reader.blocks(document.element.body)])
+    properties = document.core_properties
+    meta = {"author": properties.author} if properties.author else {}
+    return Loaded(text, "docx", properties.title or reader.title, meta=meta)
 
 
 class _Reader:
@@ -57,9 +51,12 @@ class _Reader:
 
     def __init__(self, document: Any) -> None:
         self._part = document.part
-        self._styles: dict[str | None, str] = {}
+        self._style = cache(lambda key: self._part.get_style(key, WD_STYLE_TYPE.PARAGRAPH).name or "")  # in English
         self._numbers = WordNumbers(next(self._related(RELATIONSHIP_TYPE.NUMBERING), None), document.styles.element)
-        self._notes = [_Notes(mark, next(self._related(kind), None), ordinals) for mark, kind, ordinals in _NOTES]
+        self._notes = [
+            (mark, {note.get(qn("w:id")): note for root in self._related(kind) for note in root}, ordinals, count(1))
+            for mark, kind, ordinals in _NOTES
+        ]
         self.title = ""
 
     def _related(self, kind: str) -> Iterator[Any]:
@@ -100,16 +97,16 @@ class _Reader:
             return "#" * min(6, int(style[-1])) + " " + (number + " " if number not in ("", "-") else "")
         return (number or "-") + " " if number or style.startswith("List") else ""
 
-    def _style(self, key: str | None) -> str:
-        """The English name of a style."""
-        if key not in self._styles:
-            self._styles[key] = self._part.get_style(key, WD_STYLE_TYPE.PARAGRAPH).name or ""
-        return self._styles[key]
-
     def _notes_of(self, paragraph: Any) -> Iterator[str]:
-        for notes in self._notes:
-            for reference in _inside(paragraph, notes.mark):
-                yield from notes.take(reference.get(qn("w:id"), ""))
+        """The notes of a paragraph with their numbers, and its comments; each once."""
+        for mark, notes, ordinals, numbers in self._notes:
+            for reference in _inside(paragraph, mark):
+                if (note := notes.pop(reference.get(qn("w:id")), None)) is None:
+                    continue
+                text = " ".join(" ".join(map(_text, _children(note, _PARAGRAPH))).split())
+                author = note.get(qn("w:author"))
+                comment = f"[{author}: {text}]" if author else f"[{text}]"
+                yield f"[^{format_ordinal(next(numbers), ordinals)}]: {text}" if ordinals else comment
 
     def _table(self, table: Any) -> Iterator[str]:
         grid = Grid()
@@ -135,27 +132,6 @@ class _Reader:
             if text:
                 texts.append(f"{number} {text}" if number else text)
         return " ".join(" ".join(texts).split())
-
-
-class _Notes:
-    """The footnotes, the endnotes or the comments of a document; these have no number.
-
-    State: those that were not taken yet, and how many were.
-    """
-
-    def __init__(self, mark: str, root: Any | None, kind: str) -> None:
-        self.mark, self._kind, self._taken = mark, kind, 0
-        self._notes = {note.get(qn("w:id")): note for note in root} if root is not None else {}
-
-    def take(self, key: str) -> Iterator[str]:
-        """Yield a note with its number, once."""
-        note = self._notes.pop(key, None)
-        if note is not None:
-            self._taken += 1
-            text = " ".join(" ".join(map(_text, _children(note, _PARAGRAPH))).split())
-            author = note.get(qn("w:author"))
-            comment = f"[{author}: {text}]" if author else f"[{text}]"
-            yield f"[^{format_ordinal(self._taken, self._kind)}]: {text}" if self._kind else comment
 
 
 def _children(parent: Any, *tags: str) -> Iterator[Any]:

@@ -1,17 +1,21 @@
-"""HTML, by lxml."""
+"""HTML, EPUB (a zip of HTML chapters) and SVG, by lxml."""
 
+import posixpath
 import re
+from contextlib import suppress
+from urllib.parse import unquote
 
 from lxml import etree
 
-from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Loaded
+from lmkrag.formats.base import Loaded, open_archive
 from lmkrag.formats.html_render import render
 from lmkrag.formats.text import decode_labelled
 
 _BULLETS = frozenset("·•o§–")  # of Word, in the fonts of symbols
 _LABEL = re.compile(rb"(?:charset|<\?xml[^>]*\bencoding)\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
+_CONTAINER = "meta-inf/container.xml"
+_PARSER = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
 
 
 def read(data: bytes, name: str) -> Loaded:
@@ -20,31 +24,22 @@ def read(data: bytes, name: str) -> Loaded:
     The address that a page saved from the web gives as its own becomes ``url`` in the metadata.
     """
     root = _parse(data)
-    if root is None:
-        raise DocumentError("HTML page without text")
     title = _SPACE.sub(" ", str(next(iter(root.xpath("//head/title/text()")), ""))).strip()
     url = _find_url(root)
-    text = render(root)
-    if not text:
-        raise DocumentError("HTML page without text")
-    return Loaded(text, "html", title, meta={"url": url} if url else {})
+    return Loaded(render(root), "html", title, meta={"url": url} if url else {})
 
 
 def extract(data: bytes) -> str:
     """Return the text of an HTML page."""
-    root = _parse(data)
-    return "" if root is None else render(root)
+    return render(_parse(data))
 
 
-def _parse(data: bytes) -> etree._Element | None:
+def _parse(data: bytes) -> etree._Element:
     data = decode_labelled(data, find_label(data)).encode("utf-8", "replace")
     parser = etree.HTMLParser(encoding="utf-8", huge_tree=True, remove_comments=True, remove_pis=True)
-    try:
-        root = etree.fromstring(data, parser) if data.strip() else None
-    except (etree.XMLSyntaxError, LookupError, ValueError) as error:
-        raise DocumentError(f"broken HTML ({error})") from error
-    if root is not None:
-        _read_styles(root)
+    root = etree.fromstring(data, parser) if data.strip() else None
+    root = etree.Element("html") if root is None else root
+    _read_styles(root)
     return root
 
 
@@ -77,13 +72,31 @@ def _read_styles(root: etree._Element) -> None:
 
 def read_svg(data: bytes, name: str) -> Loaded:
     """Read what a drawing says, a line for each text of it."""
-    try:
-        root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False))
-    except etree.XMLSyntaxError as error:
-        raise DocumentError(f"broken SVG ({error})") from error
+    root = etree.fromstring(data, etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=False))
     elements = root.xpath("//*[local-name()='title' or local-name()='desc' or local-name()='text']")
     lines = {element: " ".join("".join(element.itertext()).split()) for element in elements}
-    if not any(lines.values()):
-        raise DocumentError("SVG without text")
     title = next((text for element, text in lines.items() if etree.QName(element).localname == "title"), "")
     return Loaded("\n".join(dict.fromkeys(filter(None, lines.values()))), "svg", title)
+
+
+def read_epub(data: bytes, name: str) -> Loaded:
+    """Read an EPUB: chapters joined in reading order, that of the manifest where the spine is missing."""
+    with open_archive(data, "EPUB") as archive:
+        names = {name.lower(): name for name in archive.namelist()}
+        container = etree.fromstring(archive.read(names[_CONTAINER]), _PARSER) if _CONTAINER in names else None
+        package = "" if container is None else str(container.xpath("string(//*[local-name()='rootfile']/@full-path)"))
+        package = package or next((name for name in names if name.endswith(".opf")), _CONTAINER)
+        opf = etree.fromstring(archive.read(names[package.lower()]), _PARSER)
+        base = posixpath.dirname(package)
+        items = {item.get("id"): item for item in opf.xpath("//*[local-name()='item']")}
+        pages = [key for key, item in items.items() if "html" in item.get("media-type", "")]
+        spine = [key for key in opf.xpath("//*[local-name()='itemref']/@idref") if key in items]
+        chapters = []
+        for key in spine or pages:
+            path = posixpath.normpath(posixpath.join(base, unquote(items[key].get("href", ""))))
+            with suppress(Exception):  # of a spine that names what is not there: the other chapters are still good
+                chapters.append(extract(archive.read(names[path.lower()])))
+        title = str(opf.xpath("string(//*[local-name()='title'])")).strip()
+        author = str(opf.xpath("string(//*[local-name()='creator'])")).strip()
+    text = "\n\n".join(chapter for chapter in chapters if chapter)
+    return Loaded(text, "epub", title, meta={"author": author} if author else {})

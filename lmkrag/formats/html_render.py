@@ -1,11 +1,10 @@
-"""Write a tree of HTML as lines that the sentence splitter understands."""
+"""Write a tree of HTML as lines that the sentence splitter understands, equations on one line: ``v = s/t``."""
 
 import re
 
 from lxml import etree
 
-from lmkrag.formats.base import mark_raised
-from lmkrag.formats.mathml import read_math
+from lmkrag.formats.base import mark_raised, read_whole
 from lmkrag.formats.tabular import Grid, bar_lines
 from lmkrag.formats.word_numbers import format_ordinal
 
@@ -22,6 +21,8 @@ _SPACE = re.compile(r"[ \t\r\n\f\u00a0]+")
 _PRE = "\x01"  # marks a preformatted line until white space is folded
 _NOT_SHOWN = dict.fromkeys(map(ord, f"\u00ad\u200b\ufeff{_PRE}"))  # soft hyphens and the like
 _LONGEST_CELL = 1_000  # characters; a table with longer ones lays out a page
+_SOURCES = ("application/x-tex", "StarMath 5.0")  # of annotations that say the same as people type it
+_SIGNS = {"msup": "^", "msub": "_", "mover": "^", "munder": "_", "mfrac": "/"}
 
 
 def render(root: etree._Element) -> str:
@@ -30,14 +31,10 @@ def render(root: etree._Element) -> str:
     walker = etree.iterwalk(root, events=("start", "end"))
     for event, element in walker:
         skipped = _is_skipped(element)
-        if event == "start":
-            if skipped:
-                walker.skip_subtree()
-                continue
-            if element.tag == "math":
-                renderer.write(read_math(element))
-                walker.skip_subtree()
-                continue
+        if event == "start" and (skipped or element.tag == "math"):
+            renderer.write("" if skipped else read_math(element))
+            walker.skip_subtree()
+        elif event == "start":
             renderer.open(element)
             renderer.write(element.text)
         else:
@@ -104,7 +101,7 @@ class _Renderer:
         if tag in ("ol", "ul"):
             lines.end(1 if self._lists else 2)
             kind = _FORMATS.get(element.get("type", ""), "decimal") if tag == "ol" else ""
-            self._lists.append((kind, _whole(element.get("start"), 1) - 1))
+            self._lists.append((kind, read_whole(element.get("start"), 1) - 1))
         elif tag == "li":
             lines.end(1)
             lines.marker = self._mark_item(element)
@@ -129,10 +126,13 @@ class _Renderer:
         tag, self._raised = element.tag, False
         if tag == "pre" and self._preformatted:
             self._preformatted -= 1
-            self._end_preformatted(self._lines.pop().text().strip("\n"))
+            code = self._lines.pop().text().strip("\n")
+            if code and not self._cells and not self._preformatted:
+                code = "\n".join(["```", *(_PRE + line for line in code.split("\n")), "```"])
+            self._lines[-1].write(code)
         elif tag in ("td", "th") and self._table:
             self._cells -= 1
-            spans = (_whole(element.get(name), 1) for name in ("rowspan", "colspan"))
+            spans = (read_whole(element.get(name), 1) for name in ("rowspan", "colspan"))
             self._table.add(" ".join(self._lines.pop().text().split()), *spans)
             return
         lines = self._lines[-1]
@@ -161,16 +161,10 @@ class _Renderer:
         kind, last = self._lists[-1] if self._lists else ("", 0)
         if not kind:
             return "- "
-        number = _whole(element.get("value"), last + 1)
+        number = read_whole(element.get("value"), last + 1)
         self._lists[-1] = kind, number
         shown = format_ordinal(number, kind)
         return f"{shown}. " if kind == "decimal" else f"({shown}) "  # "a. " might be somebody's initial
-
-    def _end_preformatted(self, code: str) -> None:
-        if self._cells or self._preformatted or not code:
-            self._lines[-1].write(code)
-        else:
-            self._lines[-1].write("\n".join(["```", *(_PRE + line for line in code.split("\n")), "```"]))
 
     def finish(self) -> str:
         lines = self._lines[0].text().split("\n")
@@ -191,5 +185,31 @@ def _holds_data(table: etree._Element) -> bool:
     return True
 
 
-def _whole(text: str | None, default: int) -> int:
-    return int(text) if text and re.fullmatch(r"-?\d{1,9}", text) else default
+def read_math(node: etree._Element) -> str:
+    """Return an equation as its author typed it, in TeX or in LibreOffice's language, else as its parts stand."""
+    for annotation in node.iter("{*}annotation"):
+        if annotation.get("encoding") in _SOURCES and (annotation.text or "").strip():
+            return " ".join(annotation.text.split())
+    try:
+        return _read_math(node)
+    except RecursionError:  # no equation is nested so deeply
+        return " ".join("".join(node.itertext()).split())
+
+
+def _read_math(node: etree._Element) -> str:
+    name = etree.QName(node).localname
+    parts = [_read_math(child) for child in node.iterchildren("*") if etree.QName(child).localname != "annotation"]
+    if not parts:
+        text = " ".join((node.text or "").split())
+        return f" {text} " if name == "mo" and text in ("=", "<", ">", "≤", "≥", "≈", "→") else text
+    if name in _SIGNS and len(parts) == 2:
+        return _SIGNS[name].join(map(_enclose, parts))
+    if name in ("msubsup", "munderover") and len(parts) == 3:
+        return "{}_{}^{}".format(*map(_enclose, parts))
+    joined = "".join(parts).strip()
+    return f"√{_enclose(joined)}" if name == "msqrt" else joined
+
+
+def _enclose(part: str) -> str:
+    """Put what has several signs in parentheses."""
+    return part if part.isalnum() else f"({part})"

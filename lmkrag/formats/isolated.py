@@ -10,6 +10,7 @@ import json
 import logging
 import math
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -54,7 +55,7 @@ sys.path[:] = json.loads(sys.argv[2])
 from lmkrag.formats.isolated import serve
 serve(int(sys.argv[1]))
 """
-_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR", "SYSTEMROOT")  # of the environment
+_KEPT = ("PATH", "HOME", "LANG", "LC_ALL", "TMPDIR")  # of the environment
 
 
 class _Limit(NamedTuple):
@@ -108,17 +109,17 @@ class IsolatedLoader:
         if SCANNED in document.meta and is_installed():
             document = fill_scans(document, partial(self._read_scan, path, document.fingerprint, limit))
         filled = []
-        for one in attached:
-            scan = reply["scans"].get(one.doc_id)
+        for attachment in attached:
+            scan = reply["scans"].get(attachment.doc_id)
             try:
-                filled.append(one if scan is None else self._fill_attached(one, base64.b64decode(scan), limit))
+                filled.append(attachment if scan is None else self._fill_attached(attachment, scan, limit))
             except DocumentError as error:
-                skipped.append(Skipped(one.doc_id, str(error)))
+                skipped.append(Skipped(attachment.doc_id, str(error)))
         return document, filled, skipped
 
-    def _fill_attached(self, document: Document, data: bytes, limit: _Limit) -> Document:
+    def _fill_attached(self, document: Document, scan: str, limit: _Limit) -> Document:
         with tempfile.NamedTemporaryFile(suffix=Path(document.doc_id).suffix) as file:
-            file.write(data)
+            file.write(base64.b64decode(scan))
             file.flush()
             return fill_scans(document, partial(self._read_scan, Path(file.name), document.fingerprint, limit))
 
@@ -128,8 +129,7 @@ class IsolatedLoader:
         Raises:
             DocumentError: the file has changed, can't be read, or reading it went past a limit.
         """
-        reply = self._call(path, "render_page", fingerprint=fingerprint, number=number, scale=scale)
-        return base64.b64decode(reply["image"])
+        return base64.b64decode(self._call(path, "render_page", fingerprint=fingerprint, number=number, scale=scale))
 
     def find_rectangles(
         self, path: Path, fingerprint: str, number: int, start: int, end: int
@@ -139,8 +139,8 @@ class IsolatedLoader:
         Raises:
             DocumentError: the file has changed, can't be read, or reading it went past a limit.
         """
-        reply = self._call(path, "find_rectangles", fingerprint=fingerprint, number=number, start=start, end=end)
-        return [tuple(rectangle) for rectangle in reply["rectangles"]]
+        place: dict[str, Any] = {"number": number, "start": start, "end": end}
+        return [tuple(box) for box in self._call(path, "find_rectangles", fingerprint=fingerprint, **place)]
 
     def find_scanned(
         self, path: Path, fingerprint: str, number: int, start: int, end: int
@@ -157,7 +157,7 @@ class IsolatedLoader:
             fingerprint, number, lambda: self._call(path, "read_scan", limit, fingerprint=fingerprint, number=number)
         )
 
-    def _call(self, path: Path, task: str, limit: _Limit | None = None, **arguments: Any) -> dict[str, Any]:
+    def _call(self, path: Path, task: str, limit: _Limit | None = None, **arguments: Any) -> Any:
         limit = limit or _Limit(time.monotonic(), self._allowed_seconds(path, SECONDS_PER_MEGABYTE))
         request = {"task": task, "path": str(path.absolute()), **arguments}
         reply: dict[str, Any] = json.loads(self._ask(request, limit))
@@ -166,7 +166,7 @@ class IsolatedLoader:
             _logger.debug("%s: %s\n%s", path, reply["error"], reply["traceback"])
             kind = EmptyDocument if reply["empty"] else DocumentError
             raise kind(reply["error"], lasting=reply["lasting"])
-        return reply
+        return reply["value"]
 
     def close(self) -> None:
         """End the process."""
@@ -249,10 +249,6 @@ def module_folders() -> list[str]:
 
 def allowed_memory(wanted: int) -> int:
     """Return how many bytes of address space a process started here may be limited to, at most ``wanted``."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return wanted
     _, most = resource.getrlimit(resource.RLIMIT_AS)
     return wanted if most == resource.RLIM_INFINITY else min(wanted, most)
 
@@ -271,23 +267,9 @@ def _read_line(stream: IO[bytes], deadline: float) -> bytes:
     return b"".join(parts)
 
 
-def _limit(memory: int) -> None:
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return
-    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    end_with_parent()
-
-
 def _limit_time(seconds: int) -> None:
     """Have the system end this process where a request takes longer: the parent, which would, may be gone."""
     signal.alarm(seconds + _GRACE)
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return
     used = resource.getrusage(resource.RUSAGE_SELF)
     _, most = resource.getrlimit(resource.RLIMIT_CPU)
     limit = math.ceil(used.ru_utime + used.ru_stime) + seconds + _GRACE
@@ -303,16 +285,16 @@ def _load(path: Path, doc_id: str) -> dict[str, Any]:
     }
 
 
-def _render_page(path: Path, fingerprint: str, number: int, scale: float) -> dict[str, Any]:
+def _render_page(path: Path, fingerprint: str, number: int, scale: float) -> str:
     from lmkrag.formats.pdf import render_page
 
-    return {"image": base64.b64encode(render_page(_read_unchanged(path, fingerprint), number, scale)).decode()}
+    return base64.b64encode(render_page(_read_unchanged(path, fingerprint), number, scale)).decode()
 
 
-def _find_rectangles(path: Path, fingerprint: str, number: int, start: int, end: int) -> dict[str, Any]:
+def _find_rectangles(path: Path, fingerprint: str, **place: int) -> Any:
     from lmkrag.formats.pdf import find_rectangles
 
-    return {"rectangles": find_rectangles(_read_unchanged(path, fingerprint), number, start, end)}
+    return find_rectangles(_read_unchanged(path, fingerprint), **place)
 
 
 def _read_scan(path: Path, fingerprint: str, number: int) -> dict[str, Any]:
@@ -336,7 +318,7 @@ def _read_unchanged(path: Path, fingerprint: str) -> bytes:
     return data
 
 
-_TASKS: dict[str, Callable[..., dict[str, Any]]] = {
+_TASKS: dict[str, Callable[..., Any]] = {
     "load": _load,
     "render_page": _render_page,
     "find_rectangles": _find_rectangles,
@@ -347,16 +329,17 @@ _TASKS: dict[str, Callable[..., dict[str, Any]]] = {
 def serve(memory: int) -> None:
     """Answer requests from standard input, a line each, until it ends; with a limit on memory in bytes."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent decides
-    _limit(memory)
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    end_with_parent()
     replies = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # what a library prints is not a reply
     for line in sys.stdin.buffer:
         request = json.loads(line)
         _limit_time(request.pop("seconds"))
-        reply: dict[str, Any]
         try:
-            reply = _TASKS[request.pop("task")](Path(request.pop("path")), **request)
-            packed = json.dumps(reply, default=str).encode()
+            value = _TASKS[request.pop("task")](Path(request.pop("path")), **request)
+            packed = json.dumps({"value": value}, default=str).encode()
         except DocumentError as error:
             failed = {"error": str(error), "lasting": error.lasting, "empty": isinstance(error, EmptyDocument)}
             packed = json.dumps({**failed, "traceback": traceback.format_exc()}).encode()

@@ -30,8 +30,6 @@ def read(data: bytes, name: str) -> Loaded:
     if not values:
         raise DocumentError(f"broken JSON ({left_out})")
     lines = _read_value(values if len(values) > 1 or left_out else values[0])
-    if not any(lines):
-        raise DocumentError("JSON without values")
     return Loaded("\n".join(filter(None, lines)), "json", left_out=left_out)
 
 

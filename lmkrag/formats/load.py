@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Container
 from dataclasses import replace
 from importlib import import_module
+from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,41 +21,30 @@ from lmkrag.specs import ATTACHED_TO, BYTE_ORDER_MARK
 from lmkrag.system import printable
 from lmkrag.types import Document, Skipped
 
-_READERS = {
-    "html": (("read", (".html", ".htm", ".xhtml")), ("read_svg", (".svg",))),
-    "epub": (("read", (".epub",)),),
-    "pdf": (("read", (".pdf",)),),
-    "docx": (("read", (".docx", ".docm", ".dotx", ".dotm")),),
-    "notebook": (("read", (".ipynb",)),),
-    "spreadsheet": (("read", (".xlsx", ".xlsm", ".xltx", ".xltm")),),
-    "slides": (("read", (".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm")),),
-    "opendocument": (("read", (".odt", ".ods", ".odp")),),
-    "rtf": (("read", (".rtf",)),),
-    "mail": (("read", (".eml", ".emlx")), ("read_mailbox", (".mbox", ".mbx")), ("read_page", (".mht", ".mhtml"))),
-    "subtitles": (("read", (".srt", ".vtt")),),
-    "text": (("read_gzip", (".gz",)),),
-    "ocr": (("read_picture", (".png", ".jpg", ".jpeg", ".webp", ".tif", ".tiff")),),
-    "tabular": (("read_csv", (".csv", ".tsv")),),
-    "json_records": (("read", (".json", ".jsonl", ".ndjson")),),
+_READERS = {  # by module and function: what messages call a file, and its suffixes
+    "html.read": ("HTML page", ".html .htm .xhtml"),
+    "html.read_svg": ("SVG", ".svg"),
+    "html.read_epub": ("EPUB file", ".epub"),
+    "pdf.read": ("PDF", ".pdf"),
+    "docx.read": ("Word file", ".docx .docm .dotx .dotm"),
+    "notebook.read": ("notebook", ".ipynb"),
+    "spreadsheet.read": ("Excel file", ".xlsx .xlsm .xltx .xltm"),
+    "slides.read": ("PowerPoint file", ".pptx .pptm .ppsx .ppsm .potx .potm"),
+    "opendocument.read": ("OpenDocument file", ".odt .ods .odp"),
+    "rtf.read": ("RTF", ".rtf"),
+    "mail.read": ("mail", ".eml .emlx"),
+    "mail.read_mailbox": ("mailbox", ".mbox .mbx"),
+    "mail.read_page": ("HTML page", ".mht .mhtml"),
+    "subtitles.read": ("subtitles", ".srt .vtt"),
+    "text.read_gzip": ("gzip file", ".gz"),
+    "ocr.read_picture": ("picture", ".png .jpg .jpeg .webp .tif .tiff"),
+    "tabular.read_csv": ("table", ".csv .tsv"),
+    "json_records.read": ("JSON", ".json .jsonl .ndjson"),
 }
-_BY_SUFFIX = {
-    suffix: (module, function)
-    for module, functions in _READERS.items()
-    for function, suffixes in functions
-    for suffix in suffixes
-}
-
-_PICTURES = frozenset(suffix for suffix, (module, _) in _BY_SUFFIX.items() if module == "ocr")
-
-_MAGIC = {
-    ".pdf": b"%PDF-",
-    ".gz": b"\x1f\x8b",
-    **{
-        suffix: b"PK"
-        for suffix, (module, _) in _BY_SUFFIX.items()
-        if module in ("docx", "epub", "opendocument", "slides", "spreadsheet")
-    },
-}
+_BY_SUFFIX = {suffix: reader for reader, (_, suffixes) in _READERS.items() for suffix in suffixes.split()}
+_ARCHIVES = ("docx.read", "html.read_epub", "opendocument.read", "slides.read", "spreadsheet.read")
+_MAGIC = {suffix: b"PK" for suffix, reader in _BY_SUFFIX.items() if reader in _ARCHIVES}
+_MAGIC |= {".pdf": b"%PDF-", ".gz": b"\x1f\x8b"}
 """What a file of a format has near its beginning."""
 
 _MAX_CHARACTERS = 64 << 20  # of a file that is parsed, and so held in memory
@@ -113,9 +103,7 @@ def check_file(path: Path) -> None:
     _check_suffix(suffix)
     if _is_plain(suffix):
         read_mark(sample)
-    elif (
-        suffix in _MAGIC and _MAGIC[suffix] not in sample[:1024] and not sample.startswith(OLD_OFFICE)
-    ):  # their readers say what to do
+    elif _MAGIC.get(suffix, b"") not in sample[:1024] and not sample.startswith(OLD_OFFICE):  # these say what to do
         raise DocumentError(f"content is not {suffix[1:].upper()}")
 
 
@@ -125,7 +113,7 @@ def _check_suffix(suffix: str) -> None:
     if suffix in _NOT_TEXT:
         hint = f": save it as .{suffix[1:4]}x" if suffix in _OLD else ""
         raise DocumentError(f"unsupported format ({suffix}){hint}")
-    if suffix in _PICTURES and not is_installed():
+    if _BY_SUFFIX.get(suffix) == "ocr.read_picture" and not is_installed():
         raise DocumentError("picture: pip install 'lmkrag[ocr]' reads its text", lasting=False)
 
 
@@ -160,14 +148,14 @@ def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
     Raises:
         DocumentError: the file can't be read.
     """
-    data, own_path = _read(path), printable(str(path))
-    loaded = _parse(data, path.name, own_path)
+    data, file_path = _read(path), printable(str(path))
+    loaded = _parse(data, path.name, file_path)
     attached: dict[str, Document] = {}
     skipped: list[Skipped] = []
     scans: dict[str, bytes] = {}
     if loaded.left_out:
         skipped.append(Skipped(f"{doc_id}/records", f"left out: {loaded.left_out}"))
-    document = _document(loaded, data, path.name, doc_id, own_path)
+    document = _document(loaded, data, path.name, doc_id, file_path)
     waiting = [(doc_id, 1, loaded.attachments)]
     while waiting:
         owner, depth, attachments = waiting.pop()
@@ -178,7 +166,7 @@ def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
                 return LoadedFile(document, list(attached.values()), skipped, scans)
             try:
                 inner = _parse(attachment.data, attachment.name, name)
-                made = _document(inner, attachment.data, attachment.name, name, own_path)
+                made = _document(inner, attachment.data, attachment.name, name, file_path)
             except DocumentError as error:
                 skipped.append(Skipped(name, str(error)))
                 continue
@@ -191,13 +179,9 @@ def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
 
 
 def _free_name(name: str, taken: Container[str]) -> str:
-    number = 2
     stem, dot, suffix = name.rpartition(".")
-    free = name
-    while free in taken:
-        free = f"{stem} ({number}){dot}{suffix}" if dot else f"{name} ({number})"
-        number += 1
-    return free
+    names = (f"{stem} ({number}){dot}{suffix}" if dot else f"{name} ({number})" for number in count(2))
+    return next(free for free in chain([name], names) if free not in taken)
 
 
 def _parse(data: bytes, name: str, path: str) -> Loaded:
@@ -207,6 +191,7 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
     _check_suffix(suffix)
     if not _is_plain(suffix):  # the text of other files is the file, its byte order mark included
         data = data.removeprefix(codecs.BOM_UTF8)
+    what, _ = _READERS.get(_BY_SUFFIX.get(suffix, ""), ("", ""))
     try:
         loaded = _reader(suffix)(data, name)
     except DocumentError:
@@ -215,11 +200,12 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
         raise DocumentError(str(error), lasting=False) from error
     except MemoryError as error:
         raise DocumentError("needs more memory than it may use: skipped", lasting=False) from error
-    except Exception as error:  # a parser's own bug must cost one file, not the run
+    except Exception as error:  # libraries let errors of lxml, zipfile and others through
         _logger.debug("%s: can't be parsed", path, exc_info=True)
-        raise DocumentError(f"can't be parsed ({type(error).__name__})") from error
+        reason = f"broken {what}" if what else "can't be parsed"
+        raise DocumentError(f"{reason} ({type(error).__name__})") from error
     if not loaded.text.removeprefix(BYTE_ORDER_MARK).strip() and not loaded.scanned:
-        raise EmptyDocument("no text in it")
+        raise DocumentError(f"{what} without text") if what else EmptyDocument("no text in it")
     allowed = min(_MAX_CHARACTERS, max(_SMALL, _MAX_EXPANSION * len(data)))
     if not _is_plain(suffix) and len(loaded.text) > allowed:
         raise DocumentError(f"holds more than {allowed:,} characters, out of {len(data):,} bytes: refused")
@@ -279,6 +265,6 @@ def _reader(suffix: str) -> Callable[[bytes, str], Loaded]:
     if suffix[1:] in list_plugins(FORMATS):
         plugin: Callable[[bytes, str], Loaded] = load_plugin(FORMATS, suffix[1:])
         return plugin
-    module, function = _BY_SUFFIX.get(suffix, ("text", "read"))
+    module, _, function = _BY_SUFFIX.get(suffix, "text.read").partition(".")
     reader: Callable[[bytes, str], Loaded] = getattr(import_module(f"lmkrag.formats.{module}"), function)
     return reader

@@ -18,9 +18,8 @@ _HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _PICTURES = ("image", "audio", "video")  # signatures hold them; nobody expects their words
 _MOST_MESSAGES = 20_000  # of a mailbox
 _EVENT = ("SUMMARY", "DTSTART", "DTEND", "LOCATION", "DESCRIPTION", "ORGANIZER")
-_POSTMARK = re.compile(
-    rb"^From [^\r\n]*\d:\d\d[^\r\n]*\r?\n(?=[!-9;-~]+:)", re.MULTILINE
-)  # of a mailbox, before each mail
+# The line before each mail of a mailbox.
+_POSTMARK = re.compile(rb"^From [^\r\n]*\d:\d\d[^\r\n]*\r?\n(?=[!-9;-~]+:)", re.MULTILINE)
 _QUOTED_FROM = re.compile(rb"^>(>*)From ", re.MULTILINE)
 _HEADERS_ONLY = re.compile(rb"(?:[!-9;-~]+:.*(?:\n[ \t].*)*(?:\n|$))+$")
 _TELLING = re.compile(rb"^(From|To|Subject|Date|Received|Return-Path|Message-ID|MIME-Version):", re.MULTILINE)
@@ -33,12 +32,11 @@ def read(data: bytes, name: str) -> Loaded:
         data = data[size.end() : size.end() + int(size[1])]
     message = _parse(data)
     attachments: list[Attachment] = []
-    subject = _header(message, "Subject")
-    known = {key: value for key, value in (("author", _header(message, "From")), ("date", _date(message))) if value}
+    date = getattr(message.get("Date"), "datetime", None)
+    meta = {"author": _header(message, "From"), "date": date.date().isoformat() if date else ""}
+    meta = {key: value for key, value in meta.items() if value}
     text = _show(message, attachments)
-    if not text.strip():
-        raise DocumentError("mail without text")
-    return Loaded(text, "mail", subject, meta=known, attachments=tuple(attachments))
+    return Loaded(text, "mail", _header(message, "Subject"), meta=meta, attachments=tuple(attachments))
 
 
 def read_mailbox(data: bytes, name: str) -> Loaded:
@@ -59,8 +57,6 @@ def read_page(data: bytes, name: str) -> Loaded:
     """Read an .mht file, in which a browser saved a page with its pictures."""
     message = _parse(data)
     pages = [extract(_decode(part).encode()) for part in message.walk() if part.get_content_type() == "text/html"]
-    if not any(pages):
-        raise DocumentError("page without text")
     return Loaded("\n\n".join(filter(None, pages)), "html", _header(message, "Subject"))
 
 
@@ -76,10 +72,7 @@ def is_message(head: bytes) -> bool:
 
 
 def _parse(data: bytes) -> EmailMessage:
-    try:
-        return email.message_from_bytes(data, policy=email.policy.default)
-    except Exception as error:  # the parser of headers fails in many ways at what is broken
-        raise DocumentError(f"broken mail ({type(error).__name__})") from error
+    return email.message_from_bytes(data, policy=email.policy.default)
 
 
 def _header(message: EmailMessage, name: str) -> str:
@@ -87,11 +80,6 @@ def _header(message: EmailMessage, name: str) -> str:
         return " ".join(str(message.get(name, "")).split())
     except Exception:  # a header that can't be parsed
         return ""
-
-
-def _date(message: EmailMessage) -> str:
-    date = getattr(message.get("Date"), "datetime", None)
-    return date.date().isoformat() if date is not None else ""
 
 
 def _show(message: EmailMessage, attachments: list[Attachment]) -> str:
@@ -141,12 +129,10 @@ def _choose(texts: list[list[str]], kinds: list[str]) -> list[str]:
     """The first of several texts that says at least half as much as the longest, and what calendars say."""
     sizes = [len(" ".join(text).split()) for text in texts]
     bodies = [number for number, kind in enumerate(kinds) if kind != "text/calendar"]
-    body = next(
-        (number for number in bodies if sizes[number] and 2 * sizes[number] >= max(map(sizes.__getitem__, bodies))),
-        None,
-    )
+    most = max((sizes[number] for number in bodies), default=0)
+    body = next((texts[number] for number in bodies if sizes[number] and 2 * sizes[number] >= most), [])
     events = [text for text, kind in zip(texts, kinds, strict=True) if kind == "text/calendar"]
-    return [text for part in ([] if body is None else [texts[body]]) + events for text in part]
+    return [text for part in (body, *events) for text in part]
 
 
 def _read_events(calendar: str) -> Iterator[str]:
@@ -180,11 +166,12 @@ def _join_flowed(text: str, drop_space: bool) -> str:
 
 def _decode(part: EmailMessage | Message) -> str:
     data = part.get_payload(decode=True)
+    if not isinstance(data, bytes):
+        return ""
     label = part.get_content_charset()
-    if label is None and part.get_content_type() == "text/html" and isinstance(data, bytes):
+    if label is None and part.get_content_type() == "text/html":
         label = find_label(data)
     try:
-        text = decode_labelled(data, label) if isinstance(data, bytes) else ""
+        return decode_labelled(data, label).replace("\r\n", "\n")
     except DocumentError:  # control characters
-        text = data.decode("cp1252", "replace") if isinstance(data, bytes) else ""
-    return text.replace("\r\n", "\n")
+        return data.decode("cp1252", "replace").replace("\r\n", "\n")

@@ -7,7 +7,6 @@ from typing import Any
 
 import nbformat
 
-from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded
 from lmkrag.formats.html import extract
 from lmkrag.formats.text import decode
@@ -18,14 +17,8 @@ _OBJECT = re.compile(r"<[\w.]+(?: .*)?>\s*$")  # such as <Figure size 640x480 wi
 
 def read(data: bytes, name: str) -> Loaded:
     """Read a notebook's cells in order."""
-    try:
-        notebook = nbformat.reads(decode(data), as_version=4)
-        parts = [part for cell in notebook.cells for part in _read_cell(cell)]
-    except Exception as error:  # nbformat lets errors of json and jsonschema through
-        raise DocumentError(f"broken notebook ({type(error).__name__})") from error
-    text = "\n\n".join(part for part in parts if part)
-    if not text:
-        raise DocumentError("notebook without text")
+    notebook = nbformat.reads(decode(data), as_version=4)
+    text = "\n\n".join(part for cell in notebook.cells for part in _read_cell(cell) if part)
     title = next((line[2:].strip() for line in text.splitlines() if line.startswith("# ")), "")
     return Loaded(text, "notebook", title)
 

@@ -2,14 +2,12 @@
 
 import re
 import zipfile
-import zlib
 from collections.abc import Iterable, Iterator
 
 from lxml import etree
 
-from lmkrag.errors import DocumentError
-from lmkrag.formats.base import SOFT_HYPHEN, Loaded, join_pages, mark_raised, open_archive, read_margins
-from lmkrag.formats.mathml import read_math
+from lmkrag.formats.base import SOFT_HYPHEN, Loaded, join_pages, mark_raised, open_archive, read_margins, read_whole
+from lmkrag.formats.html_render import read_math
 from lmkrag.formats.tabular import Grid, bar_lines, table_lines
 
 _OASIS = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
@@ -34,41 +32,33 @@ def read(data: bytes, name: str) -> Loaded:
     each row is a line under the name of its sheet. Of a presentation, each slide is a page, with its notes at the end.
     """
     with open_archive(data, "OpenDocument") as archive:
-        try:
-            content = etree.fromstring(archive.read("content.xml"), _PARSER)
-            _insert_equations(content, archive)
-            _mark_raised_spans(content)
-            styles = (
-                etree.fromstring(archive.read("styles.xml"), _PARSER) if "styles.xml" in archive.namelist() else None
-            )
-            about = etree.fromstring(archive.read("meta.xml"), _PARSER) if "meta.xml" in archive.namelist() else None
-        except (KeyError, zipfile.BadZipFile, zlib.error, EOFError, etree.XMLSyntaxError, RuntimeError) as error:
-            raise DocumentError(f"broken OpenDocument file ({error})") from error
-    body = content.find(f"{_OFFICE}body")
-    if body is None:
-        raise DocumentError("OpenDocument file without a body")
-    margins = [] if styles is None else styles.iter(*_MARGINS)
-    kept = read_margins(_text(line) for margin in margins for line in margin.iter(_PARAGRAPH, _HEADING))
-    kind, pages = "odt", [_join([*kept, *_read(text)]) for text in body.iterchildren(f"{_OFFICE}text")]
-    if body.find(f"{_OFFICE}spreadsheet") is not None:
-        kind, pages = "ods", [_join(map(_read_sheet, body.iter(f"{_TABLE}table")))]
-    elif body.find(f"{_OFFICE}presentation") is not None:
-        kind, pages = "odp", [_join(_read_slide(slide)) for slide in body.iter(f"{_DRAW}page")]
-    if not any(pages):
-        raise DocumentError("OpenDocument file without text")
+        content, styles, about = (_open(archive, part) for part in ("content.xml", "styles.xml", "meta.xml"))
+        _insert_equations(content, archive)
+        _mark_raised_spans(content)
+    body = f"{_OFFICE}body/{_OFFICE}"
+    margins = [line for margin in styles.iter(*_MARGINS) for line in margin.iter(_PARAGRAPH, _HEADING)]
+    head = read_margins(map(_text, margins))
+    kind, pages = "odt", [_join([*head, *_read(text)]) for text in content.iterfind(f"{body}text")]
+    if content.find(f"{body}spreadsheet") is not None:
+        kind, pages = "ods", [_join(map(_read_sheet, content.iter(f"{_TABLE}table")))]
+    elif content.find(f"{body}presentation") is not None:
+        kind, pages = "odp", [_join(_read_slide(slide)) for slide in content.iter(f"{_DRAW}page")]
     text, starts = join_pages(pages)
-    title, author = ("" if about is None else about.findtext(f".//{_DC}{tag}") or "" for tag in ("title", "creator"))
+    title, author = (about.findtext(f".//{_DC}{tag}") or "" for tag in ("title", "creator"))
     return Loaded(text, kind, title, starts if kind == "odp" else (), {"author": author} if author else {})
+
+
+def _open(archive: zipfile.ZipFile, name: str) -> etree._Element:
+    """The root of a part of the archive, an empty one where it has none of the name."""
+    return etree.fromstring(archive.read(name), _PARSER) if name in archive.NameToInfo else etree.Element("none")
 
 
 def _insert_equations(content: etree._Element, archive: zipfile.ZipFile) -> None:
     """Put the text of equations, which are files of their own in the archive, where their frames are."""
-    names = frozenset(archive.namelist())
     for shape in [*content.iter(f"{_DRAW}object")]:
-        name = shape.get(_HREF, "").removeprefix("./").rstrip("/") + "/content.xml"
-        root = etree.fromstring(archive.read(name), _PARSER) if name in names else None
+        root = _open(archive, shape.get(_HREF, "").removeprefix("./").rstrip("/") + "/content.xml")
         frame = shape.getparent()
-        if root is None or etree.QName(root).localname != "math" or frame is None or frame.getparent() is None:
+        if etree.QName(root).localname != "math" or frame.getparent() is None:
             continue
         is_inline = next(frame.iterancestors(_PARAGRAPH, _HEADING), None) is not None
         shown = etree.Element(f"{_TEXT}span" if is_inline else _PARAGRAPH)
@@ -120,8 +110,7 @@ def _value(cell: etree._Element) -> str:
 
 def _count(node: etree._Element, what: str) -> int:
     """How many equal rows or columns an element stands for, or covers."""
-    count = node.get(f"{_TABLE}number-{what}", "1")
-    return min(int(count), _MOST_REPEATED) if count.isdecimal() else 1
+    return min(read_whole(node.get(f"{_TABLE}number-{what}"), 1), _MOST_REPEATED)
 
 
 def _read_slide(slide: etree._Element) -> Iterator[str]:
@@ -140,8 +129,8 @@ def _read(node: etree._Element) -> list[str]:
     blocks: list[str] = []
     for child in node.iterchildren("*"):
         if child.tag == _HEADING:
-            level = child.get(f"{_TEXT}outline-level", "")
-            blocks.append("#" * min(6, int(level) if level.isdecimal() else 1) + " " + _text(child))
+            level = read_whole(child.get(f"{_TEXT}outline-level"), 1)
+            blocks.append("#" * min(6, level) + " " + _text(child))
         elif child.tag == _PARAGRAPH:
             blocks.append(_text(child))
         elif child.tag == f"{_TEXT}list":

@@ -35,21 +35,15 @@ def read(data: bytes, name: str) -> Loaded:
         if "password" in str(error).lower():
             raise DocumentError("encrypted PDF: it needs a password") from error
         raise DocumentError(f"broken PDF ({error})") from error
-    try:
+    with contextlib.closing(pdf):
         pdf.init_forms()
         contents = [_read_page(pdf, number) for number in range(len(pdf))]
         metadata = pdf.get_metadata_dict(skip_empty=True)
         attached = [pdf.get_attachment(number) for number in range(pdf.count_attachments())]
         attachments = tuple(Attachment(one.get_name(), bytes(one.get_data())) for one in attached)
-    except pypdfium2.PdfiumError as error:
-        raise DocumentError(f"broken PDF ({error})") from error
-    finally:
-        pdf.close()
     text, starts = join_pages(blank_running_lines([page for page, _ in contents]))
     scanned = tuple(number for number, (_, fault) in enumerate(contents, 1) if fault)
-    if not text.strip() and not (scanned and is_installed()):
-        if not scanned:
-            raise DocumentError("PDF without text")
+    if scanned and not text.strip() and not is_installed():
         faults = " or ".join(sorted({fault for _, fault in contents if fault}))
         pages = f"{len(scanned)} page{'s' * (len(scanned) != 1)} {faults}"
         raise DocumentError(f"{pages}: pip install 'lmkrag[ocr]' reads them", lasting=False)
@@ -139,33 +133,24 @@ def find_rectangles(data: bytes, number: int, start: int, end: int) -> tuple[Box
 @contextlib.contextmanager
 def _open_page(data: bytes, number: int) -> Iterator[Any]:
     try:
-        pdf = pypdfium2.PdfDocument(data)
-        try:
+        with contextlib.closing(pypdfium2.PdfDocument(data)) as pdf:
             pdf.init_forms()  # the text of a page has their values
             if not 1 <= number <= len(pdf):
                 raise DocumentError(f"no page {number}: it has {len(pdf)}")
-            page = pdf[number - 1]
-            try:
+            with contextlib.closing(pdf[number - 1]) as page:
                 yield page
-            finally:
-                page.close()
-        finally:
-            pdf.close()
     except pypdfium2.PdfiumError as error:
         raise DocumentError(f"broken PDF ({error})") from error
 
 
 def _read_page(pdf: pypdfium2.PdfDocument, number: int) -> tuple[str, str]:
     """The text of a page, from 0, and why only a picture of the page shows what it says; empty if its text does."""
-    page = pdf[number]
-    try:
+    with contextlib.closing(pdf[number]) as page:
         content = PageText(page)
         if content.is_garbage:
             return "", "with an unreadable text layer"
         is_scan = len(content.text) < _FEW_CHARACTERS and _is_scan(page, content)
         return content.text, "without a text layer" if is_scan else ""
-    finally:
-        page.close()
 
 
 def _is_scan(page: Any, content: PageText) -> bool:

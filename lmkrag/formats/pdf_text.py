@@ -11,7 +11,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import accumulate
+from itertools import accumulate, groupby
 from typing import Any
 
 import pypdfium2.raw as raw
@@ -24,9 +24,7 @@ _DIVISION = re.compile("(?:[-\u00ad\u2010]\r\n|[\ufffe\x02])")
 _BEFORE, _AFTER = re.compile(r"[^\W\d_]*$"), re.compile(r"([^\W\d_]*)([^\s\ufffe\x02]*)( ?)")
 _LONGEST_WORD = 40
 _WORD = re.compile(r"[^\W\d_]+(?:-[^\W\d_]+)*")
-_COMPOUNDS = frozenset(
-    ["all", "cross", "full", "half", "high", "long", "low", "non", "part", "self", "short", "so", "well"]
-)
+_COMPOUNDS = frozenset("all cross full half high long low non part self short so well".split())  # noqa: SIM905
 _LINE_END = re.compile(r"[ \t]*\r\n[ \t]*")
 _UNSEEN = re.compile("[\0\u200b\ufeff]|\u00ad(?!\r)")  # a soft hyphen in a line is shown: fonts take it for "-"
 _DIGITS = re.compile(r"(?<=[\w\n)\]}%.,;:!?\"'”’»°])[−–-]?\d+")
@@ -41,11 +39,8 @@ _ENOUGH, _FEWEST_VOWELS = 40, 0.7  # words that say something; share of them tha
 _SAMPLE = 200  # characters
 _LARGE = 0.025  # of the height of a page: a line of a slide
 _BOLD, _BOLD_WEIGHT = re.compile(rb"bold|black|heavy|demi|CMBX|CMSSBX|-?B$", re.IGNORECASE), 600
-_NOTES = (
-    *(raw.FPDF_ANNOT_TEXT, raw.FPDF_ANNOT_FREETEXT, raw.FPDF_ANNOT_HIGHLIGHT, raw.FPDF_ANNOT_UNDERLINE),
-    *(raw.FPDF_ANNOT_SQUIGGLY, raw.FPDF_ANNOT_STRIKEOUT, raw.FPDF_ANNOT_STAMP, raw.FPDF_ANNOT_CARET),
-    *(raw.FPDF_ANNOT_SQUARE, raw.FPDF_ANNOT_CIRCLE, raw.FPDF_ANNOT_LINE, raw.FPDF_ANNOT_POLYGON, raw.FPDF_ANNOT_INK),
-)
+_NOTES = "TEXT FREETEXT HIGHLIGHT UNDERLINE SQUIGGLY STRIKEOUT STAMP CARET SQUARE CIRCLE LINE POLYGON INK"
+_NOTE_KINDS = frozenset(getattr(raw, f"FPDF_ANNOT_{name}") for name in _NOTES.split())
 _HIDDEN = raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW
 _TICKS = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
 _FIELDS = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
@@ -68,10 +63,9 @@ class PageText:
         self._rect, self._matrix, self._name = raw.FS_RECTF(), raw.FS_MATRIX(), ctypes.create_string_buffer(256)
         text, sources = self._apply(sorted(self._edits(), key=lambda edit: edit[:2]))
         first = len(text) - len(text.lstrip())
-        stripped = text.strip()
-        self._sources: Sequence[Source] = sources[first : first + len(stripped)]
-        self.text = stripped
-        self.text, self._sources = mark_columns(stripped, self._sources, self._measure)
+        self.text = text.strip()
+        self._sources: Sequence[Source] = sources[first : first + len(self.text)]
+        self.text, self._sources = mark_columns(self.text, self._sources, self._measure)
         self.text, self._sources = mark_titles(self.text, self._sources, self._measure, self._look)
         for note, box in self._notes:
             gap = "\n\n" if self.text else ""
@@ -164,9 +158,8 @@ class PageText:
         return any(abs(raw.FPDFText_GetCharAngle(self._textpage, number)) > 0.5 for number in numbers)
 
     def _apply(self, edits: Sequence[_Edit]) -> tuple[str, list[Source]]:
-        pieces: list[str] = []
+        pieces, done = [], 0
         sources: list[Source] = []
-        done = 0
         for start, stop, replacement, box in edits:
             if start < done:
                 continue  # inside of what another one has replaced
@@ -257,8 +250,7 @@ class PageText:
     def _mark_exponents(self, joined: Mapping[int, int]) -> Iterator[_Edit]:
         """``^`` before digits that are smaller and higher than what they follow: exponents and numbers of notes.
 
-        Args:
-            joined: ends of the line ends that are left out, and where these start.
+        ``joined`` has the ends of the line ends that are left out, and where these start.
         """
         for match in _DIGITS.finditer(self._raw):
             start, stop = match.span()
@@ -281,14 +273,10 @@ class PageText:
     def _order_ligatures(self) -> Iterator[_Edit]:
         """Characters of Arabic that share a glyph, such as lam-alef: PDFium turns them round as if each had its own."""
         for match in _ARABIC.finditer(self._raw):
-            boxes = [self._box(place) for place in range(*match.span())]
-            start = 0
-            for end in range(1, len(boxes) + 1):
-                if end == len(boxes) or boxes[end] != boxes[start]:
-                    if end - start > 1 and boxes[start] is not None:
-                        first = match.start()
-                        yield first + start, first + end, self._raw[first + start : first + end][::-1], boxes[start]
-                    start = end
+            for box, group in groupby(range(*match.span()), key=self._box):
+                start, *others = group
+                if others and box is not None:
+                    yield start, others[-1] + 1, self._raw[start : others[-1] + 1][::-1], box
 
     @cached_property
     def _annotations(self) -> list[tuple[Any, int, Box]]:
@@ -307,7 +295,7 @@ class PageText:
     @property
     def _notes(self) -> Iterator[tuple[str, Box]]:
         for annotation, kind, box in self._annotations:
-            if kind in _NOTES and (note := _read_string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")):
+            if kind in _NOTE_KINDS and (note := _read_string(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")):
                 yield note, box
             raw.FPDFPage_CloseAnnot(annotation)
 
@@ -321,28 +309,25 @@ class PageText:
         boxes = [(place, box) for place in places if (box := self._box(place)) is not None]
         for annotation, _, field in sorted(widgets, key=lambda one: one[2][0]):
             kind = raw.FPDFAnnot_GetFormFieldType(form, annotation)
-            value = ""
-            if kind in _TICKS:
-                value = "[x]" if raw.FPDFAnnot_IsChecked(form, annotation) else ""
-            elif kind in _FIELDS and not raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
+            value = "[x]" if kind in _TICKS and raw.FPDFAnnot_IsChecked(form, annotation) else ""
+            if kind in _FIELDS and not raw.FPDFAnnot_GetFormFieldFlags(form, annotation) & _PASSWORD:
                 value = _read_string(raw.FPDFAnnot_GetFormFieldValue, form, annotation)
             if not value:
                 continue
             middle, height = (field[1] + field[3]) / 2, field[3] - field[1]
             row = [
-                (place, box)
+                (box[0], box[2], place)
                 for place, box in boxes
                 if box[1] <= middle <= box[3] or (field[1] < box[1] and box[3] < field[3])
             ]
-            left = [(box[2], place) for place, box in row if box[0] < field[0]]
-            right = [
-                (box[0], place) for place, box in row if field[2] <= box[2] and box[0] <= field[2] + _BESIDE * height
-            ]
-            if kind in _TICKS and right:
-                place = min(right)[1]
+            before = [(right, place) for left, right, place in row if left < field[0]]
+            most = field[2] + _BESIDE * height
+            after = [(left, place) for left, right, place in row if field[2] <= right and left <= most]
+            if kind in _TICKS and after:
+                place = min(after)[1]
                 yield place, place, f"{value} ", field
-            elif left:
-                place = max(left)[1] + 1
+            elif before:
+                place = max(before)[1] + 1
                 yield place, place, f" {value}", field
             else:
                 name = _read_string(raw.FPDFAnnot_GetFormFieldAlternateName, form, annotation)

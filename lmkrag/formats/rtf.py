@@ -17,11 +17,8 @@ def read(data: bytes, name: str) -> Loaded:
     """Read an .rtf file: each header and footer once, cells of a table between ``|``, notes and comments in place."""
     if not data.lstrip().startswith(b"{\\rtf"):
         raise DocumentError("content is not RTF")
-    try:
-        marked = _RAISED.sub(rb"\g<0>^", _show_hidden(data))
-        text = rtf_to_text(marked.decode("latin-1"), errors="replace").replace(SOFT_HYPHEN, "")
-    except Exception as error:  # striprtf fails in many ways at what is broken
-        raise DocumentError(f"broken RTF ({type(error).__name__})") from error
+    marked = _RAISED.sub(rb"\g<0>^", _show_hidden(data))
+    text = rtf_to_text(marked.decode("latin-1"), errors="replace").replace(SOFT_HYPHEN, "")
     rows: list[str] = []
     for line in text.splitlines():
         if line.startswith("|") and rows:

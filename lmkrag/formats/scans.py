@@ -6,8 +6,8 @@ Every page is read in the limited process and cached on disk, so an interrupted 
 import json
 from bisect import bisect_left
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 from lmkrag.errors import EmptyDocument
@@ -47,21 +47,15 @@ def read_cached(fingerprint: str, number: int, read: Callable[[], dict[str, Any]
 
     path = user_cache_path("lmkrag", appauthor=False) / "ocr" / fingerprint[:2] / f"{fingerprint}-{number}.json"
     try:
-        found: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        page: dict[str, Any] = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
-        found = read()
-        _write(path, json.dumps(found))
-    return found
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        scratch = path.with_suffix(".part")
-        scratch.write_text(text, "utf-8")
-        scratch.replace(path)
-    except OSError:
-        pass  # it is read again next time
+        page = read()
+        with suppress(OSError):  # it is read again next time
+            path.parent.mkdir(parents=True, exist_ok=True)
+            scratch = path.with_suffix(".part")
+            scratch.write_text(json.dumps(page), "utf-8")
+            scratch.replace(path)
+    return page
 
 
 def find_boxes(page: dict[str, Any], start: int, end: int) -> list[tuple[float, float, float, float]]:

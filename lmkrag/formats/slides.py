@@ -6,31 +6,20 @@ from typing import Any
 import pptx
 from pptx.oxml.ns import qn
 
-from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, join_pages, open_office_file
 from lmkrag.formats.drawings import read_drawings, read_paragraph
 from lmkrag.formats.tabular import Grid, bar_lines
 
-_GAP = "\n\n"
 _COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 
 def read(data: bytes, name: str) -> Loaded:
     """Read a .pptx file; groups of shapes, tables, charts, SmartArt and equations are read, too."""
-    file = open_office_file(data, "PowerPoint", ".pptx")
-    try:
-        presentation = pptx.Presentation(file)
-        slides = [_GAP.join(_read_slide(slide)) for slide in presentation.slides]
-        properties = presentation.core_properties
-        title, author = properties.title or "", properties.author or ""
-    except Exception as error:  # python-pptx lets errors of lxml and zipfile through
-        raise DocumentError(f"broken PowerPoint file ({type(error).__name__})") from error
-    if not any(slides):
-        raise DocumentError("presentation without text")
-    text, starts = join_pages(slides)
-    known = {"author": author} if author else {}
-    named = "" if title == "PowerPoint Presentation" else title
-    return Loaded(text, "pptx", named, starts, known)
+    presentation = pptx.Presentation(open_office_file(data, "PowerPoint", ".pptx"))
+    text, starts = join_pages(["\n\n".join(_read_slide(slide)) for slide in presentation.slides])
+    properties = presentation.core_properties
+    title = "" if properties.title == "PowerPoint Presentation" else properties.title or ""
+    return Loaded(text, "pptx", title, starts, {"author": properties.author} if properties.author else {})
 
 
 def _read_slide(slide: Any) -> Iterator[str]:
@@ -54,7 +43,9 @@ def _read_slide(slide: Any) -> Iterator[str]:
             yield "\n".join(bar_lines(grid.rows))
         else:
             yield from read_drawings(shape.element, slide.part)
-    yield from _read_equations(slide)
+    # Shapes with equations, which python-pptx does not see: they have an alternative for other programs.
+    for choice in slide.element.iter(f"{_COMPATIBILITY}Choice"):
+        yield from filter(None, map(read_paragraph, choice.iter(qn("a:p"))))
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame.text.strip()):
         yield notes
 
@@ -62,14 +53,6 @@ def _read_slide(slide: Any) -> Iterator[str]:
 def _read_frame(shape: Any) -> str:
     """The text of a shape or a cell on one line."""
     return " ".join(read_paragraph(paragraph._p) for paragraph in shape.text_frame.paragraphs).strip()
-
-
-def _read_equations(slide: Any) -> Iterator[str]:
-    """The paragraphs of shapes with equations, which python-pptx does not see: they have an alternative for others."""
-    for choice in slide.element.iter(f"{_COMPATIBILITY}Choice"):
-        for paragraph in choice.iter(qn("a:p")):
-            if text := read_paragraph(paragraph):
-                yield text
 
 
 def _shapes(shapes: Any) -> Iterator[Any]:

@@ -5,14 +5,13 @@ import posixpath
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import openpyxl
 from lxml import etree
 from openpyxl.utils.cell import coordinate_to_tuple, range_boundaries
 
-from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, open_office_file
 from lmkrag.formats.drawings import DRAWING, read_paragraph
 from lmkrag.formats.tabular import table_lines
@@ -25,9 +24,8 @@ _NOT_COMPUTED = re.compile(
     rb"<(?:\w+:)?c\b(?![^>]*\bt=)[^>]*?\br=\"([A-Z]+\d+)\"[^>]*>\s*<(?:\w+:)?f\b[^>]*?(?:/>|>([^<]*)</(?:\w+:)?f>)\s*"
     rb"(?:<(?:\w+:)?v\s*/>|<(?:\w+:)?v>\s*</(?:\w+:)?v>)?\s*</(?:\w+:)?c>"
 )
-_LITERAL = re.compile(
-    r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|\[[^\]]*\]|[_*].'
-)  # text, escapes, currencies, colours, gaps
+# Text, escapes, currencies, colours and gaps of a format.
+_LITERAL = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|\[[^\]]*\]|[_*].')
 _HELD = 0xE000  # the first of the private characters that stand for literals
 _NUMBER = re.compile(r"([^#0?]*)[#0?](?:[#0?,]*[#0?])?(?:\.([#0?]+))?([^#0?,]*)")
 _DIGITS_ONLY = re.compile(r"[0\- ()/\ue000-\uf8ff]*0[0\- ()/\ue000-\uf8ff]*0[0\- ()/\ue000-\uf8ff]*")
@@ -40,20 +38,14 @@ def read(data: bytes, name: str) -> Loaded:
     Comments and the text of boxes follow the rows of their sheet.
     """
     file = open_office_file(data, "Excel", ".xlsx")
-    try:
-        with warnings.catch_warnings(), zipfile.ZipFile(file) as archive:
-            warnings.simplefilter("ignore")  # of styles and validations, which nobody reads here
-            workbook = openpyxl.load_workbook(file, read_only=True, data_only=True)
-            sheets = [(sheet.title, _read_sheet(sheet, archive)) for sheet in workbook.worksheets]
-            title, author = workbook.properties.title or "", workbook.properties.creator or ""
-            workbook.close()
-    except Exception as error:  # openpyxl lets errors of its XML and zip readers through
-        raise DocumentError(f"broken Excel file ({type(error).__name__})") from error
-    parts = [f"# {sheet}\n\n" + "\n".join(lines) for sheet, lines in sheets if lines]
-    if not parts:
-        raise DocumentError("workbook without values")
-    known = {"author": author} if author and author != "openpyxl" else {}
-    return Loaded("\n\n".join(parts), "xlsx", title, meta=known)
+    with warnings.catch_warnings(), zipfile.ZipFile(file) as archive:
+        warnings.simplefilter("ignore")  # of styles and validations, which nobody reads here
+        workbook = openpyxl.load_workbook(file, read_only=True, data_only=True)
+        sheets = [(sheet.title, _read_sheet(sheet, archive)) for sheet in workbook.worksheets]
+        title, author = workbook.properties.title or "", workbook.properties.creator
+        workbook.close()
+    text = "\n\n".join(f"# {sheet}\n\n" + "\n".join(lines) for sheet, lines in sheets if lines)
+    return Loaded(text, "xlsx", title, meta={"author": author} if author and author != "openpyxl" else {})
 
 
 def _read_sheet(sheet: Any, archive: zipfile.ZipFile) -> list[str]:
@@ -63,42 +55,35 @@ def _read_sheet(sheet: Any, archive: zipfile.ZipFile) -> list[str]:
         coordinate_to_tuple(match[1].decode()): f"={(match[2] or b'').decode('utf-8', 'replace')} (not computed)"
         for match in _NOT_COMPUTED.finditer(xml)
     }
-    rows: dict[int, list[str]] = {}
+    rows: list[list[str]] = []
     sheet.reset_dimensions()  # report generators write wrong ones
     for number, row in enumerate(sheet.iter_rows(), 1):
         cells = [
             formulas.get((number, column), "") if cell.value is None else _show(cell.value, cell.number_format)
             for column, cell in enumerate(row, 1)
         ]
-        if any(cells):
-            rows[number] = cells
+        rows.append(cells if any(cells) else [])
     for match in _MERGED.finditer(xml):
         _repeat(rows, *range_boundaries(match[1].decode()))
-    lines = table_lines(_with_gaps(rows))
+    lines = table_lines(rows)
     for coordinate, text in _read_beside(path, archive):
-        row, column = coordinate_to_tuple(coordinate) if coordinate else (0, 0)
-        value = dict(enumerate(rows.get(row, ()), 1)).get(column)
+        value = _value(rows, *coordinate_to_tuple(coordinate)) if coordinate else ""
         lines += [f"{value}: {text}" if value else text]
     return lines
 
 
-def _repeat(rows: dict[int, list[str]], left: int, top: int, right: int, bottom: int) -> None:
+def _value(rows: Sequence[Sequence[str]], row: int, column: int) -> str:
+    return "".join(cell for cells in rows[row - 1 : row] for cell in cells[column - 1 : column])
+
+
+def _repeat(rows: list[list[str]], left: int, top: int, right: int, bottom: int) -> None:
     """Write the value of a merged cell into each row and column that it covers; one alone in its row is a caption."""
-    value = dict(enumerate(rows.get(top, ()), 1)).get(left)
-    for number in range(top, min(bottom, top + _MOST_COVERED) + 1) if value else ():
-        if sum(map(bool, rows.get(number, ()))) > (number == top):
-            cells = rows[number]
-            width = min(right, left + _MOST_COVERED)
-            cells += [""] * (width - len(cells))
-            cells[left - 1 : width] = [value or ""] * (width - left + 1)
-
-
-def _with_gaps(rows: dict[int, list[str]]) -> Iterator[list[str]]:
-    """The rows in order, with a blank one where some are missing."""
-    for number, cells in rows.items():
-        if number - 1 not in rows:
-            yield []
-        yield cells
+    value = _value(rows, top, left)
+    right = min(right, left + _MOST_COVERED)
+    for number, cells in enumerate(rows[top - 1 : min(bottom, top + _MOST_COVERED)]) if value else ():
+        if sum(map(bool, cells)) > (number == 0):
+            cells += [""] * (right - len(cells))
+            cells[left - 1 : right] = [value] * (right - left + 1)
 
 
 def _read_beside(path: str, archive: zipfile.ZipFile) -> Iterator[tuple[str, str]]:
@@ -138,14 +123,11 @@ def _show_number(value: float, number_format: str) -> str:
     plain = f"{value:.{_DIGITS}g}" if abs(value) < 10**_DIGITS else str(value)
     if number_format == "General":
         return plain
-    literals: list[str] = []
+    literals: dict[int, str] = {}
 
     def hold(match: re.Match[str]) -> str:
-        literals.append(next(filter(None, match.groups()), ""))
+        literals[_HELD + len(literals)] = next(filter(None, match.groups()), "")
         return chr(_HELD + len(literals) - 1)
-
-    def restore(text: str) -> str:
-        return "".join(literals[ord(c) - _HELD] if _HELD <= ord(c) < _HELD + len(literals) else c for c in text)
 
     shape = _LITERAL.sub(hold, number_format)
     if "%" in shape:
@@ -153,11 +135,11 @@ def _show_number(value: float, number_format: str) -> str:
     if _DIGITS_ONLY.fullmatch(shape) and value >= 0 and value == int(value):
         digits = list(f"{value:0{shape.count('0')}.0f}")
         filled = "".join(digits.pop() if sign == "0" else sign for sign in reversed(shape))[::-1]
-        return restore("".join(digits) + filled)
+        return ("".join(digits) + filled).translate(literals)
     match = _NUMBER.fullmatch(shape)
     if match is None:
         return plain
-    before, after = restore(match[1]), restore(match[3])
+    before, after = match[1].translate(literals), match[3].translate(literals)
     thousands = "," if "," in shape else ""
     if thousands or before.strip() or after.strip():
         plain = f"{value:{thousands}.{len(match[2] or '')}f}"

@@ -20,13 +20,8 @@ def read(data: bytes, name: str) -> Loaded:
         raise DocumentError(f"broken subtitles (a cue of more than {_MAX_CUE:,} characters)")
     if suffix == "vtt":  # pysubs2 takes identifiers for text, and drops voices
         text = _VOICE.sub(r"\1: ", _IDENTIFIER.sub("", text))
-    try:
-        cues = pysubs2.SSAFile.from_string(text, format_=suffix)
-    except pysubs2.exceptions.Pysubs2Error as error:
-        raise DocumentError(f"broken subtitles ({error})") from error
+    cues = pysubs2.SSAFile.from_string(text, format_=suffix)
     lines = [f"[{_clock(cue.start)}] {' '.join(cue.plaintext.split())}" for cue in cues if cue.plaintext.strip()]
-    if not lines:
-        raise DocumentError("subtitles without words")
     return Loaded("\n".join(lines), "subtitles")
 
 

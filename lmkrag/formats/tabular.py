@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby, pairwise, zip_longest
 from typing import Any, NamedTuple
 
-from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Loaded, table_row
 from lmkrag.formats.text import decode
 
@@ -55,9 +54,7 @@ def read_csv(data: bytes, name: str) -> Loaded:
     if rows and rows[-1] and "\n" in rows[-1][-1] and text.count(quote) % 2:  # one that is never closed
         opened = text.rfind(quote + rows[-1][-1].partition("\n")[0])
         rows[-1:] = parse(text[text.rfind("\n", 0, opened) + 1 :], quoting=csv.QUOTE_NONE)
-    if not (lines := table_lines(rows)):
-        raise DocumentError("table without rows")
-    return Loaded("\n".join(lines), "csv")
+    return Loaded("\n".join(table_lines(rows)), "csv")
 
 
 class Grid:
@@ -75,17 +72,18 @@ class Grid:
         rows, columns = (max(1, min(_MOST_COVERED, count)) for count in (rows, columns))
         self._values += bool(text)
         for _ in range(columns):
-            if rows > 1:
-                self._above[len(self._row)] = rows - 1, text
-            self._row.append(text)
+            self._append(text, rows)
 
     def _fill(self) -> None:
         while len(self._row) in self._above:
             rows, text = self._above.pop(len(self._row))
-            if rows > 1:
-                self._above[len(self._row)] = rows - 1, text
-            self._row.append(text)
+            self._append(text, rows)
             self._values += 2 * bool(text)
+
+    def _append(self, text: str, rows: int) -> None:
+        if rows > 1:
+            self._above[len(self._row)] = rows - 1, text
+        self._row.append(text)
 
     def end_row(self) -> None:
         """Close a row. A value that has a row to itself is there once, whatever its cell covers: it is a caption."""

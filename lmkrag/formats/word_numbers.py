@@ -1,11 +1,12 @@
 """The numbers of Word's lists and clauses, which are in no text: Word counts them when it shows a document."""
 
 from collections import defaultdict
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from docx.oxml.ns import qn
+
+from lmkrag.formats.base import read_whole
 
 _MOST_BASES = 20  # of a style; a broken file may have a circle of them
 
@@ -50,11 +51,11 @@ class WordNumbers:
                 continue
             self._lists[number] = found
             for override in element.findall(qn("w:lvlOverride")):
-                level = _whole(override.get(qn("w:ilvl")), 0)
+                level = read_whole(override.get(qn("w:ilvl")), 0)
                 if own := _read_levels(override):
                     self._lists[number] = found = _List({**found.levels, **own})
                 if start := _value(override, "w:startOverride"):
-                    self._restarts[number][level] = _whole(start, 1)
+                    self._restarts[number][level] = read_whole(start, 1)
 
     def next(self, paragraph: Any) -> str:
         """Return what Word shows before a paragraph: ``7.2``, ``(a)``, ``-`` for a bullet, empty for nothing."""
@@ -62,16 +63,17 @@ class WordNumbers:
         found = self._lists.get(number)
         if found is None or level not in found.levels:
             return ""
-        restart = self._restarts[number].pop(level, None)
         own = found.levels[level]
-        if restart is not None:
-            found.counts[level] = restart
-        else:
-            found.counts[level] = found.counts.get(level, own.start - 1) + 1
+        following = found.counts.get(level, own.start - 1) + 1
+        found.counts[level] = self._restarts[number].pop(level, following)
         found.counts = {deep: count for deep, count in found.counts.items() if deep <= level}
         if own.format == "bullet":
             return "-"
-        return _show(found.levels, found.counts, own)
+        shown = own.text
+        for depth, other in found.levels.items():
+            ordinal = format_ordinal(found.counts.get(depth, other.start), "decimal" if own.plain else other.format)
+            shown = shown.replace(f"%{depth + 1}", ordinal)
+        return shown.strip()
 
     def _find(self, paragraph: Any) -> tuple[str, int]:
         """The number and the level of a paragraph's list, from itself or from its style."""
@@ -81,22 +83,20 @@ class WordNumbers:
         for _ in range(_MOST_BASES):
             own = properties.find(qn("w:numPr")) if properties is not None else None
             if own is not None and (number := _value(own, "w:numId")):
-                return number, _whole(_value(own, "w:ilvl"), self._level_of_style(number, wanted))
+                levels = self._lists[number].levels if number in self._lists else {}
+                of_style = (depth for depth, level in levels.items() if wanted and level.style == wanted)
+                return number, read_whole(_value(own, "w:ilvl"), next(of_style, 0))
             if style not in self._styles:
                 break
             element = self._styles[style]
             properties, style = element.find(qn("w:pPr")), _value(element, "w:basedOn")
         return "", 0
 
-    def _level_of_style(self, number: str, style: str) -> int:
-        levels = self._lists[number].levels if number in self._lists else {}
-        return next((depth for depth, level in levels.items() if style and level.style == style), 0)
-
 
 def _read_levels(element: Any) -> dict[int, _Level]:
     return {
-        _whole(level.get(qn("w:ilvl")), 0): _Level(
-            _whole(_value(level, "w:start"), 1),
+        read_whole(level.get(qn("w:ilvl")), 0): _Level(
+            read_whole(_value(level, "w:start"), 1),
             _value(level, "w:numFmt") or "decimal",
             _value(level, "w:lvlText"),
             _value(level, "w:pStyle"),
@@ -106,21 +106,9 @@ def _read_levels(element: Any) -> dict[int, _Level]:
     }
 
 
-def _show(levels: Mapping[int, _Level], counts: Mapping[int, int], own: _Level) -> str:
-    shown = own.text
-    for depth, level in levels.items():
-        count = counts.get(depth, level.start)
-        shown = shown.replace(f"%{depth + 1}", format_ordinal(count, "decimal" if own.plain else level.format))
-    return shown.strip()
-
-
 def _value(element: Any, child: str) -> str:
     found = element.find(qn(child))
     return found.get(qn("w:val")) or "" if found is not None else ""
-
-
-def _whole(text: str | None, default: int) -> int:
-    return int(text) if text and text.lstrip("-").isdigit() else default
 
 
 _ROMAN = {1000: "m", 900: "cm", 500: "d", 400: "cd", 100: "c", 90: "xc", 50: "l", 40: "xl"}

@@ -63,7 +63,6 @@ def read_segments(connection: sqlite3.Connection, key: int | None = None) -> lis
     return segments
 
 
-_LISTED = 200  # skipped files
 _UNREAD_PAGES = """
     SELECT IFNULL(SUM(json_array_length(meta, '$.scanned_pages')), 0) FROM document
     WHERE meta LIKE '%"scanned_pages"%' AND json_type(meta, '$.ocr_confidence') IS NULL
@@ -71,14 +70,7 @@ _UNREAD_PAGES = """
 
 
 def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe: Recipe) -> IndexStatus:
-    """Return what an index holds, without reading its documents or vectors.
-
-    Args:
-        path: of the index.
-        connection: to its catalog.
-        encoder: that made it.
-        recipe: how it stores vectors.
-    """
+    """Return what an index holds, without reading its documents or vectors."""
     documents, sentences, characters = connection.execute(
         "SELECT COUNT(*), IFNULL(SUM(sentences), 0), IFNULL(SUM(length), 0) FROM document"
     ).fetchone()

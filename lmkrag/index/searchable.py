@@ -1,19 +1,14 @@
-"""What a search asks of a state of an index, and the values it gets."""
+"""The values that a search gets from a state of an index: see :class:`lmkrag.index.snapshot.Snapshot`."""
 
 import contextlib
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol, TypeVar
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
-from lmkrag.arrays import Bytes, Hashes, Ids, Mask, Scores, Vectors
+from lmkrag.arrays import Bytes, Ids, Scores
 from lmkrag.errors import SnapshotExpired
-from lmkrag.index.catalog import DocumentRow
-from lmkrag.index.live import Selection
-from lmkrag.index.ranges import DocumentRanges
-from lmkrag.index.view import DocumentView
-from lmkrag.index.words.lexical import Terms, Totals
-from lmkrag.types import Mode
+from lmkrag.index.words.lexical import Terms
 
 Result = TypeVar("Result")
 
@@ -81,63 +76,3 @@ class Description(NamedTuple):
     roles: Bytes
     title_match: Scores | None
     document_score: Scores | None
-
-
-class Searchable(Protocol):
-    """One committed state of an index, wherever it is: what a search asks of it.
-
-    See :class:`lmkrag.index.snapshot.Snapshot`.
-    """
-
-    @property
-    def documents(self) -> DocumentRanges:
-        """Its documents by their sentences."""
-
-    @property
-    def totals(self) -> Totals:
-        """What the index holds in all."""
-
-    def search(
-        self,
-        vector: Scores | None,
-        words: Hashes,
-        *,
-        mode: Mode,
-        top_k: int,
-        allowed: Selection | None = None,
-        nearest: Nearest | None = None,
-    ) -> Matches:
-        """Find the sentences nearest to a question, and those with its words."""
-
-    def describe(self, sentences: Ids, owners: Ids, vector: Scores | None, matches: Matches) -> Description:
-        """Return all that ranking needs to know of some sentences."""
-
-    def find_terms(self, words: Hashes) -> Terms:
-        """Look up some words."""
-
-    def find_first(self, terms: Terms) -> list[tuple[Ids, Ids]]:
-        """Return where each word first stands in each document."""
-
-    def count_document_words(self) -> Ids:
-        """Return how many words each document has."""
-
-    def words_in_titles(self, words: Hashes, documents: Ids) -> Mask:
-        """Return which of some words stand in the titles of documents."""
-
-    def read_vectors(self, sentences: Ids) -> Vectors:
-        """Return the stored vectors of some sentences."""
-
-    def find_document(self, doc_id: str) -> DocumentRow | None:
-        """Return the row of a document."""
-
-    def nearby_ids(self, doc_id: str) -> list[str]:
-        """Return the names of some documents that are like a name which is not there."""
-
-    def all_documents(self, after: str = "", limit: int | None = None) -> Iterable[DocumentRow]:
-        """Yield the rows of documents, by ``doc_id``: all, or at most ``limit`` after one."""
-
-    def view_document(self, key: int) -> DocumentView:
-        """Return a document by its row id, to be read piece by piece."""
-
-    def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
-        """Return characters ``[start, end)`` of a document."""

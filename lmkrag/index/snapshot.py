@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from lmkrag.arrays import Bytes, Hashes, Ids, Mask, Scores, Vectors
+from lmkrag.arrays import Hashes, Ids, Mask, Scores, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import catalog, catalog_texts
 from lmkrag.index.catalog import DocumentRow
@@ -117,20 +117,9 @@ class Snapshot:
         Raises:
             IndexCorrupt: there is none.
         """
-        row = self.read_documents([key])[key]
-        return DocumentView(row, partial(self.read_sentences, row), partial(self.read_text, row))
-
-    def read_documents(self, keys: Iterable[int]) -> dict[int, DocumentRow]:
-        """Return documents by their row ids.
-
-        Raises:
-            IndexCorrupt: one is not there.
-        """
-        return catalog.read_documents(self.connection, keys)
-
-    def read_sentences(self, row: DocumentRow, first: int) -> tuple[Ids, Bytes]:
-        """Return borders and kinds of a block of sentences: see :func:`lmkrag.index.catalog_texts.read_sentences`."""
-        return catalog_texts.read_sentences(self.connection, row, first)
+        row = catalog.read_documents(self.connection, [key])[key]
+        read_sentences = partial(catalog_texts.read_sentences, self.connection, row)
+        return DocumentView(row, read_sentences, partial(self.read_text, row))
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
         """Return characters ``[start, end)`` of a document, clipped to its length; its whole text by default."""
@@ -182,14 +171,6 @@ class Snapshot:
         """Return the BM25 scores of whole documents: see :func:`lmkrag.index.words.lexical.score_documents`."""
         return lexical.score_documents(self.segments, self.documents, positions, terms)
 
-    def find_first(self, terms: Terms) -> list[tuple[Ids, Ids]]:
-        """Return where each word first stands in each document: see :func:`lmkrag.index.words.lexical.find_first`."""
-        return lexical.find_first(self.segments, terms)
-
-    def count_document_words(self) -> Ids:
-        """Return how many words each document has: ``[documents]``."""
-        return lexical.count_document_words(self.segments, self.documents)
-
     def match_titles(self, documents: Ids, words: Hashes) -> Scores:
         """Return which share of the words of each document's title are among some words: ``[k]``, 0 without a title."""
         asked = frozenset(words.tolist())
@@ -207,7 +188,7 @@ class Snapshot:
         titles = {key: self.titles.get(key) for key in documents.tolist()}
         unknown = [key for key, title in titles.items() if title is None]
         if unknown:
-            rows = self.read_documents(unknown)
+            rows = catalog.read_documents(self.connection, unknown)
             read = {key: frozenset(query_words(row.title).tolist()) for key, row in rows.items()}
             if len(self.titles) + len(read) > _TITLES:
                 self.titles.clear()

@@ -329,12 +329,7 @@ class IndexStore:
 
 
 def read_recorded(path: Path, meta: dict[str, str], recipe: Recipe | None = None) -> tuple[EncoderSpec, Recipe]:
-    """Return the encoder and recipe that an index was made with, as recorded in its catalog.
-
-    Args:
-        path: of the index.
-        meta: what the catalog says of the index itself.
-        recipe: takes the place of the recorded one.
+    """Return the encoder and recipe that an index was made with, as its catalog says, or another ``recipe``.
 
     Raises:
         IndexMismatch: another version of lmkrag made it.

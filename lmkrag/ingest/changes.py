@@ -39,13 +39,8 @@ def find_changes(
     the index; a new one is called by its path below its source, which begins with the folder's name if there are
     several; with the names of the folders above where another file is called so.
 
-    Args:
-        sources: files and directories.
-        known: the documents of the index by ``doc_id``.
-        remembered: the files that were skipped before, by path.
-        include: globs; only files that match.
-        exclude: globs; no files that match.
-        follow_links: also follow links to files outside the directories.
+    ``known`` are the documents of the index by ``doc_id``, ``remembered`` the files that were skipped before, by path;
+    the other options are those of :func:`lmkrag.ingest.walk.walk`.
 
     Raises:
         UsageError: a source does not exist, or a glob can't be parsed.
@@ -72,13 +67,7 @@ def find_changes(
 def find_named_changes(
     named: Mapping[str, Path], known: Mapping[str, DocumentRow], remembered: Mapping[str, SkippedFile]
 ) -> Changes:
-    """Compare files, which are given with the names of their documents, with what an index holds.
-
-    Args:
-        named: files by ``doc_id``.
-        known: the documents of the index by ``doc_id``.
-        remembered: the files that were skipped before, by path.
-    """
+    """Compare files, which are given by the ``doc_id`` of their documents, as :func:`find_changes` does."""
     changes = Changes()
     files = []
     for doc_id, path in named.items():

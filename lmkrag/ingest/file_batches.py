@@ -48,12 +48,7 @@ def plan_batches(
     """Group files, in their order, into batches of at least ``size`` bytes; the last one may be smaller.
 
     Where a group ends depends on its own files only: without the files of some batches, the others are the same.
-
-    Args:
-        files: to read.
-        known: the documents of the target by ``doc_id``.
-        target: the index that the batches are meant for.
-        size: of a batch.
+    ``known`` are the documents of ``target``, the index that the batches are meant for, by ``doc_id``.
     """
     batches: list[FileBatch] = []
     group: list[Found] = []
@@ -84,12 +79,6 @@ def is_batch(folder: Path) -> bool:
 
 def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: IndexStore) -> None:
     """Encode the files of a batch into its folder in ``out``, unless it is there.
-
-    Args:
-        batch: what to read.
-        out: the folder of batches.
-        encoder: gives the encoder; called only when there is something to encode.
-        target: the index that the batch is meant for: what it has of the files is not encoded again.
 
     Raises:
         StorageError: the batch can't be written, or several processes have died of it.

@@ -152,13 +152,6 @@ class OpenFolder(contextlib.ExitStack):
     def __init__(self, index: Path, folder: Path, query: str, include: Sequence[str], exclude: Sequence[str]) -> None:
         """Bring the cached index of a folder up to date; the files that have the words of a question come first.
 
-        Args:
-            index: where it is, or will be.
-            folder: that it is of.
-            query: the question.
-            include: globs; only files that match.
-            exclude: globs; no files that match.
-
         Raises:
             UsageError: a glob can't be parsed. StorageError: the index can't be written to.
         """

@@ -26,12 +26,6 @@ def ingest(
 ) -> IndexReport:
     """Bring a store up to date with a source; a changed document is replaced once its new version is whole.
 
-    Args:
-        store: to write to.
-        encoder: gives the encoder.
-        source: of the documents.
-        progress: called as documents are encoded.
-
     Raises:
         IndexLocked: somebody writes. StorageError: the index can't be written to. UsageError: as the source says.
     """
@@ -54,14 +48,7 @@ def encode_files(
 ) -> Run:
     """Encode files into an empty index, from which another one, ``target``, may adopt them.
 
-    Args:
-        store: to write to.
-        encoder: gives the encoder.
-        files: to read.
-        target: the index that they are meant for: what it has of them is not encoded again; None for a new one.
-
-    Returns:
-        What became of them; ``known`` and ``touched`` are documents of the target.
+    What the target has of them is not encoded again; the ``known`` and ``touched`` of the run are its documents.
     """
     run = Run({} if target is None else read_known(target, [file.doc_id for file in files]))
     with store.writing(), IsolatedLoader() as loader:

@@ -38,11 +38,6 @@ def choose_encoder(store: IndexStore, run: Run, sample: Iterable[Document]) -> N
     """Record the multilingual encoder in a new index whose first documents are not mostly English, and warn of it.
 
     An index that has documents keeps its encoder, as does one that was opened with ``encoder=``.
-
-    Args:
-        store: inside its :meth:`~lmkrag.index.store.IndexStore.writing`.
-        run: that gets the warning.
-        sample: some of the documents.
     """
     if run.known or not store.chooses_encoder:
         return

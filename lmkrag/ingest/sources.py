@@ -46,16 +46,9 @@ Encode = Callable[[list[Found], Run], list[Found]]
 
 @dataclass(slots=True)
 class Files:
-    """Files and directories; those that are unchanged are only stat-ed.
+    """Files and directories, or files ``named`` by the ``doc_id`` that they get; unchanged files are only stat-ed.
 
-    Args:
-        sources: files and directories.
-        named: files by the ``doc_id`` that they get.
-        include: globs; only files that match.
-        exclude: globs; no files that match.
-        prune: remove documents whose files are gone from the directories in ``sources``.
-        follow_links: also follow links to files outside the directories.
-        encode: encodes changed files in other processes.
+    ``encode`` encodes changed files in other processes; the other options are those of :meth:`lmkrag.Engine.add`.
     """
 
     sources: Sequence[Path] = ()
@@ -214,11 +207,7 @@ def load_files(
 ) -> Iterator[SourceDocument]:
     """Read changed files one at a time; note those that only look changed, and those that can't be read.
 
-    Args:
-        files: to read.
-        loader: reads them in a process of its own.
-        run: of what is noted.
-        store: that has their earlier versions, whose attachments may be gone; None for no such one.
+    ``store`` has their earlier versions, whose attachments may be gone; None for no such one.
     """
     for file in files:
         stamp = file.stamp

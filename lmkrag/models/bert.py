@@ -159,11 +159,20 @@ def read_weights(path: Path, *, only: str = "", rows: bool = False) -> dict[str,
 
 def is_packed(folder: Path) -> bool:
     """Return whether the embeddings of words of a model folder are packed."""
+    return not {CODES, ROWS}.isdisjoint(_tensor_names(folder))
+
+
+def has_codewords(folder: Path) -> bool:
+    """Return whether they are codewords, as those of an encoder are whose base has them."""
+    return CODES in _tensor_names(folder)
+
+
+def _tensor_names(folder: Path) -> set[str]:
     path = folder / "model.safetensors"
     if not path.is_file():
-        return False
+        return set()
     with safe_open(path, "np") as file:
-        return not {CODES, ROWS}.isdisjoint(file.keys())
+        return set(file.keys())
 
 
 def expected_names(config: dict[str, Any]) -> set[str]:

@@ -86,28 +86,12 @@ class LandmarkReranker:
         """
         folder = find_reranker(name)
         try:
-            settings = json.loads((folder / "reranker.json").read_text("utf-8"))
-            if int(settings["format"]) > FORMAT:
-                raise EncoderError(f"{folder}: made by a newer lmkrag: upgrade")
-            base = find_model(settings["base"])
-            config, fused = read_body(folder, base, int(settings["layers"]))
-            ranges = choose_ranges(folder, find_precision())
-            if ranges is not None:
-                check_ranges(ranges, fused, config["num_hidden_layers"])
-                fused = quantize(fused, ranges, config["num_hidden_layers"])
+            settings, tokenizer, graph, weights = read_folder(folder)
             head, match = read_head(folder)
-            graph = folder / ("float32.onnx" if ranges is None else "int8.onnx")
-            tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
             passage_tokens = int(settings.get("passage_tokens", PASSAGE_TOKENS))
             tokens = PairTokenizer(tokenizer, settings["landmark"], passage_tokens)
-            return cls(
-                name or DEFAULT_RERANKER,
-                Session(graph, fused | head),
-                match,
-                tokens,
-                ListwiseModel.load(folder),
-                weight=float(settings["weight"]),
-            )
+            session, weight = Session(graph, weights | head), float(settings["weight"])
+            return cls(name or DEFAULT_RERANKER, session, match, tokens, ListwiseModel.load(folder), weight=weight)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise EncoderError(f"{folder}: can't be loaded as a re-ranker ({error})") from error
 
@@ -162,6 +146,25 @@ def find_reranker(name: str | None) -> Path:
     if not (folder / "reranker.json").is_file():
         raise UsageError(f"re-ranker {name!r}: no folder with a reranker.json")
     return folder
+
+
+def read_folder(folder: Path) -> tuple[dict[str, Any], Tokenizer, Path, dict[str, Vectors]]:
+    """Return ``reranker.json`` of a re-ranker, its tokenizer, the file of its graph and the weights of its BERT.
+
+    Raises:
+        EncoderError: a newer lmkrag made it, or weights are missing.
+    """
+    settings = json.loads((folder / "reranker.json").read_text("utf-8"))
+    if int(settings["format"]) > FORMAT:
+        raise EncoderError(f"{folder}: made by a newer lmkrag: upgrade")
+    base, layers = find_model(settings["base"]), int(settings["layers"])
+    _, weights = read_body(folder, base, layers)
+    ranges = choose_ranges(folder, find_precision())
+    if ranges is not None:
+        check_ranges(ranges, weights, layers)
+        weights = quantize(weights, ranges, layers)
+    graph = folder / ("float32.onnx" if ranges is None else "int8.onnx")
+    return settings, Tokenizer.from_file(str(base / "tokenizer.json")), graph, weights
 
 
 def read_body(folder: Path, base: Path, layers: int) -> tuple[dict[str, Any], dict[str, Vectors]]:

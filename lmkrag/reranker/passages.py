@@ -1,6 +1,5 @@
 """Cross-encoders of passages: BERT reads a question and a text together, and gives one score for both."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -10,14 +9,11 @@ from safetensors import SafetensorError, safe_open
 from tokenizers import Tokenizer
 
 from lmkrag.arrays import Scores, Vectors
-from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError
 from lmkrag.models.bert import bert_inputs
-from lmkrag.models.device import choose_ranges, find_precision
 from lmkrag.models.files import encodable
-from lmkrag.models.quantization import check_ranges, quantize
 from lmkrag.models.session import Session
-from lmkrag.reranker.landmark import FORMAT, find_reranker, read_body
+from lmkrag.reranker.landmark import find_reranker, read_folder
 
 SCORE = "score"
 """The output of the graph, ``[1, 1]`` float32, of one question and text."""
@@ -54,18 +50,8 @@ class PassageReranker:
         """
         folder = find_reranker(name)
         try:
-            settings = json.loads((folder / "reranker.json").read_text("utf-8"))
-            if int(settings["format"]) > FORMAT:
-                raise EncoderError(f"{folder}: made by a newer lmkrag: upgrade")
-            base, layers = find_model(settings["base"]), int(settings["layers"])
-            _, fused = read_body(folder, base, layers)
-            ranges = choose_ranges(folder, find_precision())
-            if ranges is not None:
-                check_ranges(ranges, fused, layers)
-                fused = quantize(fused, ranges, layers)
-            graph = folder / ("float32.onnx" if ranges is None else "int8.onnx")
-            tokenizer = Tokenizer.from_file(str(base / "tokenizer.json"))
-            return cls(name, Session(graph.read_bytes(), fused | read_head(folder)), tokenizer)
+            _, tokenizer, graph, weights = read_folder(folder)
+            return cls(name, Session(graph.read_bytes(), weights | read_head(folder)), tokenizer)
         except (OSError, ValueError, KeyError, TypeError, SafetensorError) as error:
             raise EncoderError(f"{folder}: can't be loaded as a re-ranker of passages ({error})") from error
 

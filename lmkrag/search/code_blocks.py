@@ -131,11 +131,7 @@ def is_secondary(doc_id: str) -> bool:
 def rank_code(candidates: Candidates, views: "Views", identifiers: tuple[str, ...], *, about_tests: bool) -> Candidates:
     """Return candidates with definitions of a question's names raised, and secondary files of source code lowered.
 
-    Args:
-        candidates: of a search.
-        views: their documents.
-        identifiers: of the question.
-        about_tests: the question is about secondary files, which then keep their scores.
+    Where the question is ``about_tests``, secondary files keep their scores.
     """
     weights = candidates.weights
     secondary, defined = (np.ones(len(candidates.sentences), np.float32) for _ in range(2))

@@ -11,8 +11,8 @@ from typing import NamedTuple
 import numpy as np
 
 from lmkrag.arrays import Floats, Hashes, Ids, Mask
-from lmkrag.index.searchable import Searchable
-from lmkrag.index.words.lexical import Terms
+from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.words.lexical import Terms, count_document_words, find_first
 from lmkrag.search.weights import WEIGHTS, Weights
 
 _TITLED = 1_000  # documents whose titles are looked at
@@ -33,18 +33,13 @@ class DocumentMatch(NamedTuple):
 
 
 def match_document(
-    snapshot: Searchable, terms: Terms, among: Mask | None = None, weights: Weights = WEIGHTS
+    snapshot: Snapshot, terms: Terms, among: Mask | None = None, weights: Weights = WEIGHTS
 ) -> DocumentMatch | None:
     """Find the document that a question names by words of its opening or title.
 
     Each word weighs as much as it tells documents apart (its inverse document frequency). The document must be ahead
-    of all others, and no other may hold as many of the words anywhere.
-
-    Args:
-        snapshot: to look in.
-        terms: the question's words, looked up in the snapshot.
-        among: ``[documents]`` which may be meant; None for all.
-        weights: those of the document that a query names count.
+    of all others, and no other may hold as many of the words anywhere. ``among`` ``[documents]`` tells which may be
+    meant; None for all.
 
     Returns:
         None when the question names no document, or several alike.
@@ -54,9 +49,10 @@ def match_document(
     count = int(chosen.sum())
     if count < 2:
         return None
-    border = np.clip(weights.opening_share * snapshot.count_document_words(), weights.min_opening, weights.opening)
+    lengths = count_document_words(snapshot.segments, snapshot.documents)
+    border = np.clip(weights.opening_share * lengths, weights.min_opening, weights.opening)
     held, opened, inverse = [], [], []
-    for owners, before in snapshot.find_first(terms):
+    for owners, before in find_first(snapshot.segments, terms):
         kept = chosen[owners]
         owners, before = owners[kept], before[kept]
         held.append(owners)

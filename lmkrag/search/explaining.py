@@ -21,17 +21,10 @@ def explain_span(
     score: float,
     languages: Iterable[str] = (),
 ) -> Explanation:
-    """Explain a span.
+    """Explain the span ``[start, end)``, in characters, of a document, which is ordered by ``score``.
 
-    Args:
-        candidates: of the search.
-        view: the span's document.
-        hits: positions of its candidates, best first.
-        grown: positions (first, stop) that growth took, by the hit that it grew from; nothing where nothing grew.
-        start: of the span, in characters.
-        end: of the span.
-        score: that it is ordered by, after re-ranking.
-        languages: of the index, other than English.
+    ``hits`` are the positions of its candidates, best first; ``grown`` has the positions (first, stop) that growth
+    took, by the hit that it grew from; ``languages`` are those of the index other than English.
     """
     first_sentence = view.row.first_sentence
     hit = hits[0]

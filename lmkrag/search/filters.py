@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from fnmatch import translate
+from operator import ge, gt, le, lt
 from typing import Any, Self
 
 from pathspec import GitIgnoreSpec
@@ -31,6 +32,7 @@ _KEY = re.compile(r"""[^\s()=<>!"']+""")
 _RESERVED = frozenset({"and", "or", "not", "in"})
 _DATE = re.compile(r"\d{4}(?:-\d\d(?:-\d\d)?)?")
 _DATED = re.compile(r"\d{4}-\d\d-\d\d")
+_ORDERS = {"<": lt, "<=": le, ">": gt, ">=": ge}
 _MAX_DEPTH = 50
 _LISTED = 20  # keys of front matter that are named
 _MAX_PATTERN = 1_000  # characters of a value with wildcards
@@ -56,13 +58,7 @@ Token = tuple[str, str]  # kind ("paren", "operator", "quoted", "word"), text
 
 
 def filter_files(*, include: Sequence[str] = (), exclude: Sequence[str] = (), path: str = "") -> PredicateFilter | None:
-    """Return a filter for documents whose ids match globs of ``.gitignore`` form; None where all do.
-
-    Args:
-        include: only documents that match one of these.
-        exclude: no documents that match one of these.
-        path: only documents with this path.
-    """
+    """Return a filter for documents with a path, whose ids match globs of ``.gitignore`` form; None where all do."""
     if not (include or exclude or path):
         return None
     included, excluded = GitIgnoreSpec.from_lines(include or ["*"]), GitIgnoreSpec.from_lines(exclude)
@@ -133,11 +129,8 @@ def fields_of(document: Any) -> dict[str, Any]:
     front_matter = {str(key).lower(): value for key, value in document.meta.items()}
     paths = [document.doc_id, document.path]
     folders = [folder for path in paths for folder in _folders(path)]
-    return {**front_matter, **own, "path": paths + folders, "modified": _day(document.mtime_ns)}
-
-
-def _day(mtime_ns: int) -> str | None:
-    return datetime.fromtimestamp(mtime_ns / 1e9, UTC).date().isoformat() if mtime_ns else None
+    changed = document.mtime_ns and datetime.fromtimestamp(document.mtime_ns / 1e9, UTC).date().isoformat()
+    return {**front_matter, **own, "path": paths + folders, "modified": changed or None}
 
 
 def _folders(path: str) -> list[str]:
@@ -147,12 +140,7 @@ def _folders(path: str) -> list[str]:
 
 
 def explain_filter(list_documents: Callable[..., Sequence[DocumentInfo]], expression: str) -> str:
-    """Return which fields and values there are, where no document matches a filter; else nothing.
-
-    Args:
-        list_documents: such as :meth:`lmkrag.Engine.documents`.
-        expression: the filter.
-    """
+    """Return which fields and values there are, where no document matches a filter; else nothing."""
     if list_documents(filter=expression):
         return ""
     documents = list_documents()
@@ -319,12 +307,4 @@ def _ordered(found: Any, operator: str, value: str, *, exact: bool) -> bool:
     except (TypeError, ValueError, OverflowError):
         text = _as_precise(_text(found), value)
         left, right = (text, value) if exact else (text.lower(), value.lower())
-    return bool(
-        left < right
-        if operator == "<"
-        else left <= right
-        if operator == "<="
-        else left > right
-        if operator == ">"
-        else left >= right
-    )
+    return bool(_ORDERS[operator](left, right))

@@ -66,14 +66,7 @@ def grow_spans(
         yield first, last + 1, hit
 
 
-def _edge(
-    hit: int,
-    step: int,
-    reach: int,
-    joined: Mask,
-    taken: Mask,
-    gains: Scores | Floats | None,
-) -> int:
+def _edge(hit: int, step: int, reach: int, joined: Mask, taken: Mask, gains: Scores | Floats | None) -> int:
     """The outermost sentence to take on one side; every one within reach when there are no gains to compare."""
     edge = position = hit
     best = total = 0.0

@@ -32,12 +32,8 @@ class LineMatch:
 def find_lines(spans: Sequence[Span], query: str, pattern: re.Pattern[str] | None = None) -> Iterator[LineMatch]:
     """Yield the best lines of each passage's best sentence, or every line of the passages that a pattern matches.
 
-    Files without lines, such as PDFs, and those that can't be read any more are left out.
-
-    Args:
-        spans: results of a search.
-        query: whose words choose the first line to show.
-        pattern: to look for in the lines.
+    Files without lines, such as PDFs, and those that can't be read any more are left out. The words of the query
+    choose the first line to show.
     """
     words = find_stems(query)
     texts: dict[str, str] = {}

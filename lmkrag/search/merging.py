@@ -24,12 +24,8 @@ def best_sentences(
 ) -> list[Span]:
     """Return the best sentences with content as spans, best first.
 
-    Args:
-        results: makes the spans.
-        candidates: of the search.
-        score: ``[n]`` of the candidates.
-        top_k: how many.
-        per_document: how many of one document, at most.
+    ``results`` makes the spans, ``score`` ``[n]`` is that of the candidates; there are at most ``top_k`` spans, and
+    ``per_document`` of one document.
     """
     positions = np.flatnonzero(candidates.has_content)
     order = positions[np.argsort(-score[positions], kind="stable")].tolist()
@@ -53,16 +49,7 @@ def merge_spans(
     top_k: int,
     per_document: int | None = None,
 ) -> list[Span]:
-    """Merge spans that touch and are nearly as good, best first, until ``top_k`` are left.
-
-    Args:
-        results: makes the spans.
-        candidates: of the search.
-        score: ``[n]`` of the candidates.
-        grown: best first.
-        top_k: how many.
-        per_document: how many of one document, at most.
-    """
+    """Merge spans that have ``grown``, touch and are nearly as good, best first: see :func:`best_sentences`."""
     merged: list[Run] = []
     for first, stop, hit in grown:
         run: Run = (first, stop, (hit,))
@@ -134,22 +121,9 @@ class _Passage:
 
 
 def merge_passages(
-    results: Results,
-    grown: Iterable[Grown],
-    *,
-    top_k: int,
-    per_document: int | None = None,
-    weights: Weights = WEIGHTS,
+    results: Results, grown: Iterable[Grown], *, top_k: int, per_document: int | None = None, weights: Weights = WEIGHTS
 ) -> list[Span]:
-    """Complete grown spans to passages, and merge those that meet, best first.
-
-    Args:
-        results: makes the spans.
-        grown: best first.
-        top_k: how many passages.
-        per_document: how many of one document, at most.
-        weights: those of passages count.
-    """
+    """Complete grown spans to passages, and merge those that meet, best first: see :func:`best_sentences`."""
     made: list[_Passage] = []
     for rank, (first, stop, hit) in enumerate(grown):
         view = results.view(hit)

@@ -81,10 +81,7 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
 def apply_operators(operators: Operators, candidates: Candidates, read: Callable[[int], str]) -> Candidates:
     """Return candidates with those ahead that hold phrases and exact words, and without those that are excluded.
 
-    Args:
-        operators: of the query.
-        candidates: of a search for its words.
-        read: gives the text of a candidate by its position.
+    ``read`` gives the text of a candidate by its position.
     """
     weights = candidates.weights
     if operators.exact:

@@ -23,13 +23,10 @@ class Packed(NamedTuple):
 
 
 def fill_budget(search: Callable[[int], list[Span]], *, limit: int | None, budget: int, cost: Cost) -> list[Span]:
-    """Search for as many spans as fit a budget.
+    """Search for as many spans as fit a budget in tokens.
 
-    Args:
-        search: returns the best spans, at most as many as it is called with.
-        limit: the most spans to return; None when only the budget limits them.
-        budget: tokens.
-        cost: of a span.
+    ``search`` returns the best spans, at most as many as it is called with; ``limit`` is None when only the budget
+    limits them.
     """
     first = limit or max(_FIRST_LOOK, budget // _TOKENS_PER_SPAN)
     count = first
@@ -42,18 +39,10 @@ def fill_budget(search: Callable[[int], list[Span]], *, limit: int | None, budge
 
 
 def pack_spans(spans: Sequence[Span], *, budget: int, cost: Cost) -> Packed:
-    """Keep the best spans that fit.
+    """Keep the best of the spans, which come best first, that fit into ``budget`` tokens; they stay in their order.
 
     A span that does not fit whole is cut, if it is the first; else it is left out and smaller ones after it may still
     fit. A span with the same words as a better one is left out, too.
-
-    Args:
-        spans: best first.
-        budget: tokens, at least 1.
-        cost: of a span.
-
-    Returns:
-        Spans in the order given, at most ``budget`` tokens in all.
     """
     packed: list[Span] = []
     seen: set[str] = set()

@@ -49,17 +49,12 @@ class PassageRanking:
     def _reranker(self) -> "PassageReranker":
         return self._load()
 
-    @property
-    def count(self) -> int:
-        """How many passages are ranked, at most."""
-        return self._weights.ranked
-
     def rank(self, passages: Sequence[Span]) -> list[Span]:
         """Return passages, best first, in the new order of the first of them, with the scores that it is by.
 
         They keep their order where most of the first are source code: the model has learnt from prose.
         """
-        first = list(passages[: self.count])
+        first = list(passages[: self._weights.ranked])
         share = self._share(first)
         is_code = 2 * sum(span.kind == CODE for span in first) > len(first)
         if len(first) < 2 or share < _LEAST or is_code:

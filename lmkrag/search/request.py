@@ -123,10 +123,7 @@ class SearchRequest:
         metavar="N",
     )
     mode: Mode = _option(
-        "hybrid",
-        "choice",
-        "Search by meaning and words, by meaning only, or by words only.",
-        choices=get_args(Mode),
+        "hybrid", "choice", "Search by meaning and words, by meaning only, or by words only.", choices=get_args(Mode)
     )
     level: Level = _option(
         "passage",
@@ -148,10 +145,7 @@ class SearchRequest:
     explain: bool = _option(False, "flag", "Explain why each result was found.")
     operators: bool = _option(False, "flag", "Exclude -word and -'a phrase' at the end of the query.")
     rerank: bool | None = _option(
-        None,
-        "switch",
-        "Re-rank the top 16 passages; on by default, except in lexical mode.",
-        variable="LMKRAG_RERANK",
+        None, "switch", "Re-rank the top 16 passages; on by default, except in lexical mode.", variable="LMKRAG_RERANK"
     )
     rerank_timeout_ms: float | None = _option(
         None, "number", "Maximum time for re-ranking, in milliseconds.", most=60_000, metavar="MS"
@@ -215,11 +209,7 @@ def show_options(names: type) -> Callable[[Function], Function]:
 
 
 def find_options(names: Iterable[str]) -> dict[str, "Field[Any]"]:
-    """Return fields of :class:`SearchRequest` in the order in which they are declared.
-
-    Args:
-        names: which, such as ``SearchOptions.__annotations__``.
-    """
+    """Return fields of :class:`SearchRequest` by names, such as ``SearchOptions.__annotations__``, in its order."""
     wanted = set(names)
     return {declared.name: declared for declared in fields(SearchRequest) if declared.name in wanted}
 

@@ -101,13 +101,7 @@ class Reranking:
         return self._load()
 
     def rerank(self, views: Views, candidates: Candidates, grown: Iterable[Grown]) -> Reranked:
-        """Read the passages around the best spans, best first, until time is up, and score the candidates anew.
-
-        Args:
-            views: the documents of the candidates.
-            candidates: of the search.
-            grown: its spans, best first.
-        """
+        """Read the passages around the spans that have ``grown``, best first, until time is up, and score anew."""
         # 1. Choose the passages to read.
         chosen: list[_Passage] = []
         covered = np.zeros(len(candidates.sentences), bool)
@@ -115,7 +109,9 @@ class Reranking:
             if len(chosen) == self._weights.reranked:
                 break
             if not covered[hit]:
-                passage = _choose_passage(views, candidates, first, stop, hit)
+                view, low, high = views.view(hit), views.ordinal(first), views.ordinal(stop - 1) + 1
+                low, high = find_passage(view, low, high, views.ordinal(hit))
+                passage = _Passage(view, low, high, find_positions(candidates, view, low, high))
                 covered[passage.positions[passage.positions >= 0]] = True
                 chosen.append(passage)
         if self._prose_only and 2 * sum(passage.view.row.kind == "code" for passage in chosen) > len(chosen):
@@ -204,13 +200,6 @@ class Reranking:
         if not isinstance(self._reranker, ListwiseReranker):
             return sentences.rank
         return _checked(self._reranker.compare(sentences), len(sentences.rank))
-
-
-def _choose_passage(views: Views, candidates: Candidates, first: int, stop: int, hit: int) -> _Passage:
-    view = views.view(hit)
-    span = views.ordinal(first), views.ordinal(stop - 1) + 1
-    low, high = find_passage(view, *span, views.ordinal(hit))
-    return _Passage(view, low, high, find_positions(candidates, view, low, high))
 
 
 def find_passage(view: DocumentView, low: int, high: int, hit: int) -> tuple[int, int]:

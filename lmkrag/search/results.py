@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 
 from lmkrag.arrays import Scores
-from lmkrag.index.searchable import Searchable
+from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import hash_words
 from lmkrag.places import LINED, line_at, number_paragraph
@@ -36,7 +36,7 @@ _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
 class Views:
     """The documents of some candidates, each looked up once."""
 
-    def __init__(self, snapshot: Searchable, candidates: Candidates) -> None:
+    def __init__(self, snapshot: Snapshot, candidates: Candidates) -> None:
         self._snapshot, self._candidates = snapshot, candidates
         self._views: dict[int, DocumentView] = {}
         self.languages = snapshot.totals.languages
@@ -63,14 +63,10 @@ class Results:
     def __init__(
         self, views: Views, candidates: Candidates, score: Scores, grown: Mapping[int, tuple[int, int]] | None = None
     ) -> None:
-        """Take the candidates of a search.
+        """Take the candidates of a search, and the scores ``[n]`` by which spans are ordered.
 
-        Args:
-            views: the documents of the candidates.
-            candidates: of the search.
-            score: ``[n]`` of the candidates, by which spans are ordered.
-            grown: positions (first, stop) that growth took, by the hit that it grew from, for spans that get an
-                explanation; None for no explanations.
+        ``grown`` has the positions (first, stop) that growth took, by the hit that it grew from, for spans that get an
+        explanation; None for no explanations.
         """
         self.view, self.ordinal, self.languages = views.view, views.ordinal, views.languages
         self._candidates, self._score, self._grown = candidates, score, grown

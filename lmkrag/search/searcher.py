@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from lmkrag.arrays import Scores
     from lmkrag.encoder.index_encoder import IndexEncoders
     from lmkrag.index.catalog import DocumentRow
-    from lmkrag.index.searchable import Searchable
+    from lmkrag.index.snapshot import Snapshot
 
 
 class Searcher:
@@ -45,7 +45,7 @@ class Searcher:
 
     def __init__(
         self,
-        reading: "Callable[[], AbstractContextManager[Searchable]]",
+        reading: "Callable[[], AbstractContextManager[Snapshot]]",
         encoders: "IndexEncoders",
         reranker: Reranker | str | None = None,
         *,
@@ -82,10 +82,12 @@ class Searcher:
         if request.mode != "lexical" or similarity:
             vectors = list(self._encoders.encode_questions([text for text, _ in parsed]))
 
+        cost = cost or (lambda _, span: self._encoders.count_tokens(span.text))
+
         def search() -> list[list[Span]]:
             with self._reading() as snapshot:
                 return [
-                    self._search_one(snapshot, text, vector, operators, request, cost or self._text_cost)
+                    self._search_one(snapshot, text, vector, operators, request, cost)
                     for (text, operators), vector in zip(parsed, vectors, strict=True)
                 ]
 
@@ -93,7 +95,7 @@ class Searcher:
 
     def _search_one(
         self,
-        snapshot: "Searchable",
+        snapshot: "Snapshot",
         text: str,
         vector: "Scores | None",
         operators: Operators,
@@ -155,10 +157,7 @@ class Searcher:
         is_english = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
         return DEFAULT_RERANKER if is_english or detect_language(question) == ENGLISH else MULTILINGUAL_RERANKER
 
-    def _text_cost(self, number: int, span: Span) -> int:
-        return self._encoders.count_tokens(span.text)
-
-    def score_sentences(self, query: str, find: "Callable[[Searchable], DocumentRow]") -> list[SentenceScore]:
+    def score_sentences(self, query: str, find: "Callable[[Snapshot], DocumentRow]") -> list[SentenceScore]:
         """Return how well each sentence of a document fits a question: see :func:`score_document`.
 
         Args:
@@ -221,7 +220,7 @@ class Searcher:
 
 
 def find_spans(
-    snapshot: "Searchable",
+    snapshot: "Snapshot",
     query: SearchQuery,
     *,
     level: Level = "passage",
@@ -233,15 +232,8 @@ def find_spans(
 ) -> list[Span]:
     """Find the best spans, best first; the text of the question is not needed here, nor the encoder.
 
-    Args:
-        snapshot: to search.
-        query: what to search for.
-        level: what to return.
-        per_document: how many spans of one document, at most; None for no limit.
-        explain: give each span its explanation.
-        operators: what is quoted and excluded.
-        reranking: re-ranks the best passages; None not to.
-        ranking: ranks passages of prose as they are shown; None not to.
+    ``reranking`` re-ranks the best passages, and ``ranking`` ranks passages of prose as they are shown; None not to.
+    The other options are those of :class:`lmkrag.search.request.SearchRequest`.
     """
     top_k = query.top_k
     if operators.excluded:
@@ -283,7 +275,7 @@ def find_spans(
     elif level == "span":
         found = merge_spans(results, candidates, score, grown, top_k=query.top_k, per_document=per_document)
     else:
-        count = query.top_k if ranking is None else max(query.top_k, ranking.count)
+        count = query.top_k if ranking is None else max(query.top_k, query.weights.ranked)
         found = merge_passages(results, grown, top_k=count, per_document=per_document, weights=query.weights)
         if ranking is not None:
             found = ranking.rank(found)

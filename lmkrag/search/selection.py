@@ -8,7 +8,7 @@ from pathlib import Path
 from lmkrag.errors import DocumentNotFound, UsageError
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
-from lmkrag.index.searchable import Searchable
+from lmkrag.index.snapshot import Snapshot
 from lmkrag.json_values import replace_surrogates
 from lmkrag.search.filters import Filter, fields_of, parse_filter, to_expression
 from lmkrag.system import renew_in_forks
@@ -29,7 +29,7 @@ class FilterCache:
         """Begin with a lock that no thread holds."""
         self._guard = threading.Lock()
 
-    def select(self, snapshot: Searchable, expression: str) -> Selection:
+    def select(self, snapshot: Snapshot, expression: str) -> Selection:
         """Return the documents of a snapshot that a filter keeps.
 
         Raises:
@@ -51,7 +51,7 @@ class FilterCache:
 
 
 def list_documents(
-    snapshot: Searchable, wanted: Filter | None, after: str = "", limit: int | None = None
+    snapshot: Snapshot, wanted: Filter | None, after: str = "", limit: int | None = None
 ) -> list[DocumentInfo]:
     """Return the documents that a filter keeps, or all, by ``doc_id``: at most ``limit`` after one.
 
@@ -68,7 +68,7 @@ def list_documents(
     return [describe_row(row) for row in islice(kept, limit)]
 
 
-def find_document(snapshot: Searchable, doc_id: str, index: Path) -> DocumentRow:
+def find_document(snapshot: Snapshot, doc_id: str, index: Path) -> DocumentRow:
     """Return the row of a document.
 
     Raises:

@@ -108,7 +108,8 @@ def mark_headings(sentences: Iterable[tuple[Sentence, str]], kind: str = "text")
                 yield from above.sentences
         held = []
         yield from line.sentences
-        complete = _is_complete(line)
+        ended = line.line_ends > 1 or (line.line_ends == 1 and _ENDS_SENTENCE.search(line.body) is not None)
+        complete = ended or line.kind in BLOCK_KINDS
     for line in held:
         yield from line.sentences
 
@@ -140,12 +141,7 @@ def _lines(sentences: Iterable[tuple[Sentence, str]]) -> Iterator[_Line]:
 
 
 def _may_head(line: _Line, *, marked: bool) -> bool:
-    """Whether a line could be a heading, whatever stands around it.
-
-    Args:
-        line: of the text.
-        marked: are headings marked in it?
-    """
+    """Whether a line could be a heading, whatever stands around it, in a text whose headings are marked or not."""
     kind, body = line.kind, line.body
     if kind not in ("text", "item", "turn") or not line.single or not line.line_ends or not line.gap:
         return False
@@ -199,10 +195,3 @@ def _heads(lines: list[_Line], following: _Line) -> bool:
     if last.body.endswith(("?", "？")) and following.bold:
         return False  # someone speaks
     return kind != "heading" and (kind != "text" or len(body) > _LONGEST or bool(_ENDS.search(body)))
-
-
-def _is_complete(line: _Line) -> bool:
-    """Whether nothing of a sentence can be on the next line."""
-    if line.kind in BLOCK_KINDS or line.line_ends > 1:
-        return True
-    return line.line_ends == 1 and _ENDS_SENTENCE.search(line.body) is not None

@@ -112,7 +112,12 @@ def iter_sentences(text: Text, *, kind: str = "text") -> Iterator[Sentence]:
         blocks = _code_blocks(0, _lines(text), _CODE_GROUP)
     else:
         blocks = _record_blocks(_lines(text)) if kind in RECORDS else _blocks(_lines(text))
-    sentences = _join_blanks(_cut_long(_split_blocks(blocks)))
+    cut = (
+        (start + first, part[first:end], part_kind)
+        for start, part, part_kind in _split_blocks(blocks)
+        for first, end in _pieces(part, 0, len(part), MAX_CHARS)
+    )
+    sentences = _join_blanks(cut)
     lined = kind == "code" or kind in RECORDS
     found = (sentence for sentence, _ in sentences) if lined else mark_headings(sentences, kind)
     return with_contexts(text, found, kind)
@@ -196,20 +201,11 @@ def _pieces(text: str, start: int, end: int, most: int) -> Iterator[tuple[int, i
     yield start, end
 
 
-def _cut_long(parts: Iterable[Part]) -> Iterator[Part]:
-    for start, part, kind in parts:
-        for first, end in _pieces(part, 0, len(part), MAX_CHARS):
-            yield start + first, part[first:end], kind
-
-
 def _best_break(text: str, start: int, limit: int) -> int:
     """The end of the last good break in the second half of ``text[start:limit]``, else ``limit``."""
     for pattern in _BREAKS:
-        cut = 0
-        for match in pattern.finditer(text, start + (limit - start) // 2, limit):
-            cut = match.end()
-        if cut:
-            return cut
+        if breaks := [match.end() for match in pattern.finditer(text, start + (limit - start) // 2, limit)]:
+            return breaks[-1]
     return limit
 
 

@@ -72,13 +72,9 @@ class ParagraphTracker:
 
         Under a heading such as "Contents" short lines that end with numbers do.
         """
-        short = len(sentence) <= _LONGEST_ENTRY
-        if short and _CONTENTS.match(sentence):
-            self._in_contents = True
-            return True
         lines = sentence.strip().splitlines()
-        self._in_contents = self._in_contents and all(
-            len(line) <= _LONGEST_ENTRY and _NUMBERED_ENTRY.match(line) for line in lines
+        self._in_contents = (len(sentence) <= _LONGEST_ENTRY and _CONTENTS.match(sentence) is not None) or (
+            self._in_contents and all(len(line) <= _LONGEST_ENTRY and _NUMBERED_ENTRY.match(line) for line in lines)
         )
         return self._in_contents or (not heading and is_navigation(sentence))
 
@@ -90,20 +86,13 @@ class ParagraphTracker:
             heading: it is a heading.
             record: it is a paragraph in itself.
         """
-        if heading:
-            if not self._after_heading:
-                self._position = 0
-            self._after_heading = True
+        if (heading or record) and not self._after_heading:
+            self._position = 0
+        position, self._after_heading = self._position, heading
+        if heading or record:
+            self._position = position + 1 if heading else 0
             self._length = self._line = 0
-            self._position += 1
-            return self._position - 1
-        if record:
-            position = self._position if self._after_heading else 0
-            self._position = self._length = self._line = 0
-            self._after_heading = False
             return position
-        self._after_heading = False
-        position = self._position
         body = sentence.rstrip()
         self._length += len(sentence)
         last_end = max(body.rfind("\n"), body.rfind("\r"))
@@ -132,23 +121,16 @@ class StructureTable:
     def add(self, sentences: Iterable[tuple[str, SentenceKind]], paragraphs: ParagraphTracker) -> None:
         """Take the next rows: texts and kinds of sentences of the document that ``paragraphs`` follows."""
         for text, kind in sentences:
-            heading = kind == "heading"
-            row = len(self._positions)
-            record = kind in ("record", "metadata")
+            heading, record = kind == "heading", kind in ("record", "metadata")
             position = paragraphs.position(text, heading=heading, record=record)
-            self._positions.append(position)
             role = 0 if _WORD.search(text) and kind != "metadata" else NO_CONTENT
             if paragraphs.navigates(text, heading=heading):
                 role |= NAVIGATION
             self._roles.append(role | (RECORD if record else LEAD_IN if is_lead_in(text) else 0))
-            if position == 0:
-                self._headings = []
-            if heading:
-                self._headings.append(row)
-            else:
-                for above in self._headings:
-                    self._roles[above] |= NO_CONTENT
-                self._headings = []
+            for above in () if heading or position == 0 else self._headings:
+                self._roles[above] |= NO_CONTENT
+            self._headings = [*(self._headings if position else ()), len(self._positions)] if heading else []
+            self._positions.append(position)
 
     def take(self, rows: int) -> dict[str, NDArray[Any]]:
         """Return the first rows as arrays, and keep the others.

@@ -39,17 +39,13 @@ _STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"
 def create_app(settings: ServerSettings) -> ASGIApp:
     """Open the indexes and return the application.
 
-    Args:
-        settings: how to serve.
-
     Raises:
         IndexNotFound: an index is not there. StorageError: one can't be used.
     """
     workers = Workers(settings.limits)
-
-    indexes = ServedIndexes(
-        settings.indexes, workers, lambda name: Engine.open(settings.indexes[name], **settings.reranking)
-    )
+    reranking: dict[str, Any] = {"reranker": settings.rerank_model, "rerank": settings.rerank}
+    reranking["rerank_timeout_ms"] = settings.rerank_timeout_ms
+    indexes = ServedIndexes(settings.indexes, workers, lambda name: Engine.open(settings.indexes[name], **reranking))
     service = Service(
         settings=settings,
         reader=settings.reader or ExtractiveReader(),

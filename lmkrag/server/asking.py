@@ -30,12 +30,7 @@ class Evidence(NamedTuple):
 
 
 async def find_evidence(
-    index: ServedIndex,
-    reader: Reader,
-    question: str,
-    options: dict[str, Any],
-    *,
-    history: Sequence[Exchange] = (),
+    index: ServedIndex, reader: Reader, question: str, options: dict[str, Any], *, history: Sequence[Exchange] = ()
 ) -> Evidence:
     """Search for a question; a follow-up is made one that stands alone, and searched with the same options.
 

@@ -69,7 +69,9 @@ class Guard:
             await self._answer(scope, receive, watched)
         finally:
             self._metrics.in_flight -= 1
-            self._metrics.observe(scope["method"], _route(scope), watched.status, time.monotonic() - began)
+            # The route, never its parameters.
+            route = "/mcp" if scope.get("path", "").startswith("/mcp") else getattr(scope.get("route"), "path", "")
+            self._metrics.observe(scope["method"], route or "unmatched", watched.status, time.monotonic() - began)
 
     async def _answer(self, scope: Scope, receive: Receive, send: "_Watched") -> None:
         headers = Headers(scope=scope)
@@ -170,13 +172,6 @@ def _is_public(path: str) -> bool:
 
 def _equal(value: str, other: str) -> bool:
     return secrets.compare_digest(value.encode("utf-8", "surrogatepass"), other.encode())
-
-
-def _route(scope: Scope) -> str:
-    """The route a request took, as metrics call it: never its parameters."""
-    if scope.get("path", "").startswith("/mcp"):
-        return "/mcp"
-    return getattr(scope.get("route"), "path", "") or "unmatched"
 
 
 def _too_large(limit: int) -> Problem:

@@ -24,12 +24,7 @@ class Workers:
     def __init__(self, limits: ServerLimits) -> None:
         self._limits = limits
         self._threads = ThreadPoolExecutor(limits.threads, thread_name_prefix="lmkrag-search")
-        self._pending = 0
-
-    @property
-    def pending(self) -> int:
-        """How many calls run or wait."""
-        return self._pending
+        self.pending = 0  # calls that run or wait
 
     async def run(self, call: Callable[[], Result]) -> Result:
         """Run a call on a thread and return its result.
@@ -37,9 +32,9 @@ class Workers:
         Raises:
             Problem: too many wait already (429), or it took too long (504).
         """
-        if self._pending >= self._limits.threads + self._limits.waiting:
+        if self.pending >= self._limits.threads + self._limits.waiting:
             raise busy("too many searches are waiting; try again in a few seconds")
-        self._pending += 1
+        self.pending += 1
         loop = asyncio.get_running_loop()
         future = self._threads.submit(call)
         # a call that has begun can't be stopped: it counts until it ends, whoever waits for it
@@ -54,7 +49,7 @@ class Workers:
             future.cancel()  # nobody waits any more: if it has not begun, it never will
 
     def _count_finished(self) -> None:
-        self._pending -= 1
+        self.pending -= 1
 
     def close(self) -> None:
         """Wait for the calls that run, and end the threads."""
@@ -125,12 +120,7 @@ class ServedIndexes:
     def __init__(
         self, paths: Mapping[str, Path], workers: Workers, open_engine: Callable[[str], Engine] | None = None
     ) -> None:
-        """Open them.
-
-        Args:
-            paths: directories, by name.
-            workers: that search.
-            open_engine: opens the one of a name; without it, the directory is opened.
+        """Open directories by their names, by ``open_engine`` if it is given.
 
         Raises:
             IndexNotFound: one is not there. StorageError: one can't be used.

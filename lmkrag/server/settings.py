@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from lmkrag.errors import UsageError
 from lmkrag.readers.base import Reader
@@ -97,16 +97,10 @@ class ServerSettings:
     allowed_hosts: frozenset[str] = frozenset()
     reader: Reader | None = None
     rerank: bool = True
-    rerank_timeout_ms: float | None = 100.0
+    rerank_timeout_ms: float | None = 300.0
     rerank_model: str | None = None
     limits: ServerLimits = field(default_factory=ServerLimits)
     follower_state: Callable[[], FollowerState] | None = None
-
-    @property
-    def reranking(self) -> dict[str, Any]:
-        """The arguments of :meth:`lmkrag.Engine.open` that say how searches re-rank."""
-        timeout = self.rerank_timeout_ms
-        return {"reranker": self.rerank_model, "rerank": self.rerank, "rerank_timeout_ms": timeout}
 
     def __post_init__(self) -> None:
         if not self.indexes:

@@ -8,7 +8,7 @@ import numpy as np
 
 from lmkrag.arrays import Ids, Vectors
 from lmkrag.encoder.landmark import LandmarkEncoder
-from lmkrag.encoder.loading import load_parts, read_config
+from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.onnx_model import OnnxModel
 from lmkrag.encoder.spec import find_model
 from lmkrag.evaluation.dataset import load_dataset
@@ -46,9 +46,9 @@ def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
     Raises:
         EncoderError: it can't be loaded, or ONNX Runtime can't run it.
     """
-    _, tokens, spec = load_parts(str(folder), runtime="onnx", precision="float32")
+    encoder = LandmarkEncoder.load(str(folder), runtime="onnx", precision="float32")
     model = _MeteredBert(read_weights(folder / "model.safetensors"), read_config(folder))
-    encoder = LandmarkEncoder(OnnxModel(model, spec.pooling, tokens), tokens, spec)
+    encoder.model = OnnxModel(model, encoder.spec.pooling, encoder.tokens)
     for text in texts:
         encoder.encode(text, split_sentences(text))
     write_ranges(folder, model.meter.ranges)
@@ -60,12 +60,7 @@ def calibrate_reranker(
 ) -> None:
     """Measure the ranges of a re-ranker folder, and write them and its graphs into it.
 
-    Args:
-        folder: of the re-ranker.
-        base: the encoder that it was trained from.
-        layers: that it has.
-        tokens: its tokenizer.
-        mined: questions of each set, of which the first are read.
+    ``base`` is the encoder that it was trained from; the first of the questions ``mined`` from each set are read.
     """
     config, fused = read_body(folder, find_model(base), layers)
     meter = RangeMeter(fused, config)

@@ -1,9 +1,11 @@
 """Write the ONNX graphs of a model beside its weights, so that it runs where ``onnx`` is not installed."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from lmkrag.arrays import Vectors
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
 from lmkrag.models.bert import AFTER, BEFORE, fuse_weights, read_weights
@@ -30,27 +32,24 @@ def write_encoder_graphs(folder: Path) -> None:
 
 def write_reranker_graphs(folder: Path) -> None:
     """Write the graph of a re-ranker folder, and where it has ranges that for int8."""
-    settings = json.loads((folder / "reranker.json").read_text("utf-8"))
-    layers = int(settings["layers"])
-    config, weights = read_body(folder, find_model(settings["base"]), layers)
-    head, ranges = read_head(folder)[0], read_ranges(folder)
-    bodies = {"float32": weights} if ranges is None else {"float32": weights, "int8": quantize(weights, ranges, layers)}
-    for precision, body in bodies.items():
-        nodes = bert_nodes(config, body, int8=precision == "int8") + _head_nodes()
-        graph = build_model(nodes, _RERANKER_INPUTS, OUTPUTS, body | head)
-        (folder / f"{precision}.onnx").write_bytes(graph)
+    _write_graphs(folder, read_head(folder)[0], _head_nodes(), _RERANKER_INPUTS, OUTPUTS)
 
 
 def write_passage_graphs(folder: Path) -> None:
     """Write the graph of the folder of a re-ranker of passages, and where it has ranges that for int8."""
+    _write_graphs(folder, passages.read_head(folder), _passage_nodes(), BERT_INPUTS, [passages.SCORE])
+
+
+def _write_graphs(folder: Path, head: dict[str, Vectors], nodes: str, inputs: str, outputs: Sequence[str]) -> None:
+    """Write the graphs of a re-ranker, whose ``nodes`` with the weights of its ``head`` follow those of its BERT."""
     settings = json.loads((folder / "reranker.json").read_text("utf-8"))
     layers = int(settings["layers"])
     config, weights = read_body(folder, find_model(settings["base"]), layers)
-    head, ranges = passages.read_head(folder), read_ranges(folder)
+    ranges = read_ranges(folder)
     bodies = {"float32": weights} if ranges is None else {"float32": weights, "int8": quantize(weights, ranges, layers)}
     for precision, body in bodies.items():
-        nodes = bert_nodes(config, body, int8=precision == "int8") + _passage_nodes()
-        (folder / f"{precision}.onnx").write_bytes(build_model(nodes, BERT_INPUTS, [passages.SCORE], body | head))
+        body_nodes = bert_nodes(config, body, int8=precision == "int8")
+        (folder / f"{precision}.onnx").write_bytes(build_model(body_nodes + nodes, inputs, outputs, body | head))
 
 
 def write_listwise_graph(folder: Path) -> None:

@@ -14,7 +14,7 @@ from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.engine import Engine
 from lmkrag.evaluation.dataset import Query, load_dataset
 from lmkrag.index.live import Selection
-from lmkrag.index.searchable import Searchable
+from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.store import IndexStore
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import query_words
@@ -122,7 +122,7 @@ def _mine(settings: MiningSettings, chosen: RerankerSet) -> Iterator[MinedQuesti
         store.close()
 
 
-def _mine_question(snapshot: Searchable, query: Query, vector: np.ndarray, chosen: RerankerSet) -> MinedQuestion | None:
+def _mine_question(snapshot: Snapshot, query: Query, vector: np.ndarray, chosen: RerankerSet) -> MinedQuestion | None:
     row = snapshot.find_document(query.doc_id)
     assert row is not None
     allowed = Selection(snapshot.documents, [row.id]) if chosen.within else None

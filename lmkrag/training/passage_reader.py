@@ -11,7 +11,7 @@ from torch.nn import functional
 from lmkrag.encoder.spec import find_model, read_settings
 from lmkrag.encoder.torch_model import load_backbone
 from lmkrag.errors import EncoderError, UsageError
-from lmkrag.models.bert import is_packed
+from lmkrag.models.bert import has_codewords
 from lmkrag.models.files import make_readable, write_json
 from lmkrag.models.quantization import RANGES
 from lmkrag.reranker.landmark import FORMAT
@@ -184,7 +184,7 @@ def save_reranker(model: RerankerModel, settings: RerankerSettings, folder: Path
     weights |= {f"head.{name}": value for name, value in model.head.state_dict().items()}
     weights = {name: value for name, value in weights.items() if value.is_floating_point()}
     save_half(weights, folder / "model.safetensors")
-    if is_packed(find_model(settings.base)):
+    if has_codewords(find_model(settings.base)):
         pack_layers(folder / "model.safetensors")
     described = {
         "format": FORMAT,

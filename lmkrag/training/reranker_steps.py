@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
+from lmkrag.encoder.batches import move_tensors
 from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.inputs import PairTokenizer, PairTokens
 from lmkrag.training.mining import ANSWERS, UNKNOWN, MinedPassage, MinedQuestion
@@ -50,11 +51,7 @@ class PlaceStep(NamedTuple):
 
     def to(self, device: torch.device) -> "PlaceStep":
         """Return the same on a device."""
-        moved = [
-            PlaceBatch(**{field.name: getattr(batch, field.name).to(device) for field in fields(batch)})
-            for batch in self.batches
-        ]
-        return PlaceStep(tuple(moved), self.answerable.to(device))
+        return PlaceStep(tuple(move_tensors(batch, device) for batch in self.batches), self.answerable.to(device))
 
 
 class RerankerData(Dataset[PlaceStep]):

@@ -30,16 +30,7 @@ _HEAD_RATE, _SCALE_RATE = 8, 60  # times the learning rate: the head is new, and
 
 
 def train_reranker(settings: RerankerSettings, *, report_to: str = "none") -> Path:
-    """Train a re-ranker, and return its folder; an interrupted run goes on from its last checkpoint.
-
-    Args:
-        settings: the run.
-        report_to: ``none``, ``tensorboard`` or ``wandb``.
-
-    Raises:
-        UsageError: the settings make no sense. TrainingError: the loss is not finite any more.
-        MissingExtra: the ``train`` extra is not installed.
-    """
+    """Train a re-ranker, resumed where it was interrupted; return its folder: see :mod:`lmkrag.training.trainer`."""
     prepare_training(settings.threads)
     from lmkrag.training.step_trainer import mining_arguments, train_steps
 

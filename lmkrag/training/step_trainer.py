@@ -66,12 +66,7 @@ def mining_arguments(settings: MiningSettings, report_to: str, **more: Any) -> T
 def train_steps(name: str, model: Module, data: Dataset[Any], groups: Any, arguments: TrainingArguments) -> bool:
     """Train a model, from its last checkpoint if there is one; return whether this process is the one that saves it.
 
-    Args:
-        name: what the run is called in the log.
-        model: returns its loss when it is called with ``step=``.
-        data: the steps.
-        groups: the parameters, as AdamW takes them.
-        arguments: Trainer's.
+    ``name`` is what the run is called in the log, ``groups`` are the parameters as AdamW takes them.
 
     Raises:
         TrainingError: the loss is not finite any more.

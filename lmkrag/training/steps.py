@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmkrag.encoder.batches import Batch, pack_windows
+from lmkrag.encoder.batches import Batch, move_tensors, pack_windows
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.encoder.windows import plan_windows
 from lmkrag.training.data import TokenDocument, TrainingSet
@@ -45,16 +45,7 @@ class Step:
 
     def to(self, device: torch.device) -> "Step":
         """Return the same on a device."""
-        return replace(
-            self,
-            windows=self.windows.to(device),
-            questions=self.questions.to(device),
-            weights=self.weights.to(device),
-            candidate=self.candidate.to(device),
-            same=self.same.to(device),
-            passage=None if self.passage is None else self.passage.to(device),
-            taught=tuple(batch.to(device) for batch in self.taught),
-        )
+        return replace(move_tensors(self, device), taught=tuple(batch.to(device) for batch in self.taught))
 
 
 class StepBuilder:

@@ -17,7 +17,7 @@ from lmkrag.encoder.loading import runs_without_torch
 from lmkrag.encoder.spec import find_model, read_settings
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import TrainingError, UsageError
-from lmkrag.models.bert import is_packed
+from lmkrag.models.bert import has_codewords
 from lmkrag.training.calibration import calibrate_encoder, sample_texts
 from lmkrag.training.data import TrainingSet
 from lmkrag.training.settings import StageSettings, TrainSettings, prepare_training
@@ -113,7 +113,7 @@ def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
         latest = done
     if PartialState().is_main_process:
         average_encoders([start, latest], [settings.keep_base, 1 - settings.keep_base], out / "encoder")
-        if settings.model.base and is_packed(base := find_model(settings.model.base)):
+        if settings.model.base and has_codewords(base := find_model(settings.model.base)):
             pack_encoder(out / "encoder", base)
         if runs_without_torch(out / "encoder", settings.model.pooling):
             log.info("measuring the ranges for int8")

@@ -118,10 +118,7 @@ def _read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> tuple[Ids, Id
 def rank_sentences(encoder: LandmarkEncoder, dataset: Dataset, *, within: bool) -> list[list[Piece]]:
     """Return the best sentences for each question, by their landmarks alone, fused with what stands around them.
 
-    Args:
-        encoder: reads the questions, and the documents.
-        dataset: what is asked.
-        within: ask of the question's own document only.
+    With ``within``, they are those of the question's own document.
     """
     keys, paragraphs, bounds, vectors = _read_landmarks(encoder, dataset)
     number = {document.doc_id: key for key, document in enumerate(dataset.documents)}

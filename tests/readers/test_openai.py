@@ -33,6 +33,29 @@ def test_it_streams_from_a_real_server(reader):
     assert "citation [99] matches no retrieved span; removed" in stream.answer().warnings
 
 
+def test_a_server_on_this_machine_is_found(chat_server, causal_model):
+    from lmkrag.readers.local import find_local_server
+
+    port = int(chat_server.split(":")[2].partition("/")[0])
+    with socket.socket() as deaf:  # listens, and never answers
+        deaf.bind(("127.0.0.1", 0))
+        deaf.listen()
+        base_url, model = find_local_server([deaf.getsockname()[1], port])
+    assert base_url == f"http://127.0.0.1:{port}/v1"
+    assert model
+    assert OpenAIReader(model=str(causal_model), base_url=base_url).answer("Where?", [SPAN]).reader == "openai"
+
+
+def test_no_server_on_this_machine():
+    from lmkrag.readers.local import find_local_server
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    with pytest.raises(UsageError, match="start Ollama"):
+        find_local_server([port])
+
+
 async def test_async_says_the_same(reader):
     assert await reader.aanswer("Where?", [SPAN]) == reader.answer("Where?", [SPAN])
 

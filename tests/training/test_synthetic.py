@@ -1,12 +1,16 @@
 """Questions made by a real model about real files, in the format that training reads."""
 
+import runpy
+from pathlib import Path
+
 import pytest
 
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.readers.transformers import TransformersReader
-from lmkrag.training.synthetic import synthesise
 from lmkrag.types import Document
+
+synthesise = runpy.run_path(str(Path(__file__).parents[2] / "pipelines" / "generate_questions.py"))["synthesise"]
 
 
 @pytest.fixture(scope="module")

@@ -106,11 +106,7 @@ class Postings:
 
 
 def merge_postings(parts: Sequence[tuple[Postings, Ids]]) -> Tables:
-    """Return one file's tables for some rows of several.
-
-    Args:
-        parts: (postings, rows to keep in increasing order), laid end to end.
-    """
+    """Return one file's tables for some rows of several: (postings, rows to keep, increasing), laid end to end."""
     words, rows, counts, before = [], [], [], 0
     languages: set[str] = set()
     lengths = [np.zeros(0, np.int64)]

@@ -94,9 +94,8 @@ def _introduce(engine: Engine) -> dict[str, Any]:
         text = engine.read(info.doc_id, 0, _CHARACTERS)
         sentences = [] if info.kind in TABLES else list(_read_prose(text[:_SUMMARIZED]))
         if len(documents) < _SUMMARIES:
-            columns = (
-                ", ".join(column for column, _, _ in read_record(_first_row(text), 0)) if info.kind in TABLES else ""
-            )
+            row = next(filter(is_record, text.splitlines()), "") if info.kind in TABLES else ""
+            columns = ", ".join(column for column, _, _ in read_record(row, 0))
             summary = shorten(columns or next(iter(sentences), ""), _LONGEST_SUMMARY, placeholder=" …")
             documents.append({"doc_id": info.doc_id, "title": info.title, "kind": info.kind, "summary": summary})
         if info.kind != "code":
@@ -116,10 +115,6 @@ def _read_prose(text: str) -> Iterator[str]:
         words = " ".join(text[sentence.start : sentence.end].split())
         if sentence.kind == "text" and len(words) >= _SHORTEST_SUMMARY and words[-1] in ".!?。":
             yield words
-
-
-def _first_row(text: str) -> str:
-    return next((line for line in text.splitlines() if is_record(line)), "")
 
 
 def _ask_about(sentences: Iterable[str]) -> Iterator[str]:

@@ -10,7 +10,6 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field, StrictBool
 
-from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import Exchange
 from lmkrag.results import Answer
@@ -78,7 +77,8 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
         response: Response = stream_events(_chunks(index, evidence, base, reply))
         return response
     said = await answer(index, evidence)
-    asked, answered = await index.run(lambda engine: _count_tokens(engine, question, said.text))
+    texts = question, said.text
+    asked, answered = await index.run(lambda engine: [engine.encoders.encoder.count_tokens(text) for text in texts])
     message = {"role": "assistant", "content": said.text, "refusal": None, "annotations": _annotate(said, index, base)}
     return {
         **reply,
@@ -92,10 +92,6 @@ async def complete_chat(body: ChatBody, request: Request, service: TheService) -
 def _describe_checks(answer: Answer) -> dict[str, Any]:
     """Return what OpenAI's replies have no place for: exact citations, and what did not hold when they were checked."""
     return {"citations": [citation.to_dict() for citation in answer.citations], "warnings": list(answer.warnings)}
-
-
-def _count_tokens(engine: Engine, *texts: str) -> list[int]:
-    return [engine.encoders.encoder.count_tokens(text) for text in texts]
 
 
 async def _chunks(index: ServedIndex, evidence: Evidence, base: str, reply: dict[str, Any]) -> AsyncIterator[Event]:
