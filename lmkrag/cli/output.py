@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
+from unicodedata import category
 
 import click
 from click.core import ParameterSource
@@ -246,7 +247,10 @@ def find_lines_around(text: str, start: int, end: int, count: int) -> tuple[int,
 
 def one_line(text: str) -> str:
     """Return text that can't break out of its line, nor send control codes to a terminal."""
-    return "".join(character if character.isprintable() else repr(character)[1:-1] for character in text)
+    return "".join(
+        character if character.isprintable() or category(character) == "Zs" else repr(character)[1:-1]
+        for character in text
+    )
 
 
 def readable(text: str) -> str:

@@ -6,11 +6,15 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from lmkrag.index.words.exact import find_keys, holds
+from lmkrag.index.words.quantities import find_days
+from lmkrag.index.words.terms import drop_stop_words, hash_words, split_words
+from lmkrag.places import is_record
 from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.base import PassageScores, RerankPassage
 from lmkrag.reranker.highlights import split_passages
 from lmkrag.reranker.landmark import LandmarkReranker
 from lmkrag.results import Citation, ShortAnswer, Span
+from lmkrag.sentences.table_rows import is_row
 from lmkrag.specs import Sentence
 
 _ASKS_NUMBER = re.compile(
@@ -37,6 +41,16 @@ _ASKS_FOR_SEVERAL = re.compile(
     re.IGNORECASE,
 )
 
+_WHOLE_NUMBER = re.compile(
+    r"(?<![\w.,])(?:[-−+±] ?)?[€$£]?(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d+)(?:[.,:/’'–-]\d+)*(?!\d)"
+)
+_VALUE = re.compile(
+    rf"(?:{_WHOLE_NUMBER.pattern}|{_NUMERALS})(?:[ \u00a0]?[%‰]|[ \u00a0](?:million|billion|thousand|[ap]m)\b)?",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(r"(?:[,;]\s+|\b(?=and\b|but\b|or\b|while\b|whereas\b))(?:(?:and|but|or|while|whereas)\s+)?")
+_NEXT_WORD = re.compile(r"[ \u00a0]([^\W\d_]+)")
+
 
 class ReadSentence(NamedTuple):
     """A sentence of a passage, read together with the question.
@@ -52,6 +66,15 @@ class ReadSentence(NamedTuple):
     answers: float
     short: tuple[int, int] = (0, 0)
     strength: float = -20.0
+
+
+LIGHT = "much many have get give last need use current exact tell show please"
+"""Words that ask for nothing."""
+
+
+def hash_content(text: str) -> set[int]:
+    """Return the hashes of the words of a text that are no stop words."""
+    return set(hash_words(" ".join(drop_stop_words(split_words(text)))).tolist())
 
 
 def has_short_answer(question: str) -> bool:
@@ -123,9 +146,56 @@ def find_short_answer(question: str, read: Sequence[ReadSentence], citation: Cit
         return None
     if end - start > ANSWERS.max_short_share * (sentence.end - sentence.start):
         return None
-    if estimate_short(question, sentence, span) < ANSWERS.min_short_confidence:
+    text = _cut(span, sentence)
+    if estimate_short(question, sentence, span) < ANSWERS.min_short_confidence or is_row(text) or is_record(text):
+        return None  # find_cell answers from rows
+    chosen = _choose_value(question, span, text, start - sentence.start, end - sentence.start)
+    if chosen is None:
         return None
-    return ShortAnswer(citation.number, span.text[start - span.start : end - span.start], start, end)
+    start, end = chosen
+    return ShortAnswer(citation.number, text[start:end], sentence.start + start, sentence.start + end)
+
+
+def _choose_value(question: str, span: Span, text: str, start: int, end: int) -> tuple[int, int] | None:
+    """The value that a question asks for, whole, of those in a sentence; None if it is not plain which.
+
+    A later clause with words of the question before its value (``managers 32 days``) is meant; the first clause only
+    if the sentence, its headings and title have all words of the question.
+    """
+    for number in _WHOLE_NUMBER.finditer(text):  # "2 480" is one
+        start = number.start() if number.start() < start < number.end() else start
+        end = number.end() if number.start() < end < number.end() else end
+    clauses: list[tuple[int, int, re.Match[str]]] = []  # start, end and first value
+    begin = 0
+    for stop in [*(match.end() for match in _CLAUSE.finditer(text)), len(text)]:
+        if value := _VALUE.search(text, begin, stop):
+            clauses.append((begin, stop, value))
+            begin = stop
+    if len(clauses) < 2 or not _VALUE.search(text, start, end):
+        return start, end
+    asked = hash_content(_ASKS_NUMBER.sub(" ", question.lower()))
+    words = [hash_content(text[first:stop]) & asked for first, stop, _ in clauses]
+    words = [one.difference(*words[:number], *words[number + 1 :]) for number, one in enumerate(words)]
+    later = [number for number in range(1, len(clauses)) if words[number]]
+    before = [text[first : (_NEXT_WORD.match(text, value.end()) or value).end()] for first, _, value in clauses]
+    meant = [number for number in later if words[number] & hash_content(before[number])]
+    marked = next((number for number, (_, stop, _) in enumerate(clauses) if start < stop), 0)
+    if not meant:
+        known = hash_content(" ".join([text, span.title, *span.headings, LIGHT]))
+        meant = later if marked in later else [] if later or not asked <= known else [0 if words[0] else marked]
+    if len(meant) != 1 or marked == meant[0]:
+        return (start, end) if marked in meant else None
+    first, stop, _ = clauses[meant[0]]
+    days = [written for written, _ in find_days(text[first:stop])] if _ASKS_TIME.search(question.lower()) else []
+    values = [match.span() for match in _VALUE.finditer(text, first, stop) if match[0] not in question]
+    if days:
+        values = [(text.index(day, first), text.index(day, first) + len(day)) for day in days]
+    if len(values) != 1:
+        return None
+    start, end = values[0]
+    unit = _NEXT_WORD.match(text, end, stop)
+    is_unit = not days and unit and unit[1].islower() and hash_content(unit[1]) - asked
+    return start, unit.end() if unit and is_unit else end
 
 
 def estimate_short(question: str, sentence: ReadSentence, span: Span) -> float:
@@ -146,10 +216,10 @@ def short_features(question: str, sentence: ReadSentence, span: Span) -> tuple[f
     near = "\n".join([_cut(span, sentence), span.header, *span.headings, span.title])
     share = sum(holds(near, key) for key in keys) / len(keys) if keys else 1.0
     short = span.text[sentence.short[0] - span.start : sentence.short[1] - span.start]
-    return max(sentence.strength, -10.0), min(sentence.answers, 10.0), share, _fit_type(question, short)
+    return max(sentence.strength, -10.0), min(sentence.answers, 10.0), share, fit_type(question, short)
 
 
-def _fit_type(question: str, answer: str) -> float:
+def fit_type(question: str, answer: str) -> float:
     """Return 1 for an answer of the type that a question in English asks for, -1 for another, 0 if it asks for none.
 
     A bare number does not tell how much.

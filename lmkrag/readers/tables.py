@@ -1,17 +1,19 @@
 """Look a value up in a table: the row by the exact words of the question, the column by its header.
 
-Rules of headers know English question words (``how many``, ``how much``, ``when``, ``where``, ``who``); without them a
-header must share a word with the question.
+A column is asked for by its name, by another word for it (``how heavy``: weight), or by its kind (``when``: a date). In
+a table of properties and values the row names the value. The other words are English.
 """
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import pairwise
 from typing import NamedTuple
 
-from lmkrag.index.words.exact import find_exact_words, find_keys, holds
-from lmkrag.index.words.terms import drop_stop_words, hash_words, split_words
+from lmkrag.index.words.exact import asks_in_english, find_exact_words, find_keys, holds
+from lmkrag.index.words.terms import drop_stop_words, split_words
 from lmkrag.places import is_record
-from lmkrag.readers.short_answers import has_short_answer
+from lmkrag.readers.short_answers import LIGHT, fit_type, has_short_answer, hash_content
 from lmkrag.readers.weights import ANSWERS
 from lmkrag.results import Citation, ShortAnswer, Span
 from lmkrag.sentences.table_rows import is_header, is_row, is_rule, is_tabbed, read_record, split_row
@@ -26,7 +28,26 @@ _ASKED = {
     "who": ("name", "person", "owner", "contact", "keeper", "manager", "responsible", "author", "by"),
     "what time": ("time", "departure", "arrival", "opens", "closes"),
 }
-"""Headers that a question means without naming them."""
+"""Headers of the kind that a question asks for."""
+_MEANINGS = {
+    **{"heavy": "weight mass", "weigh": "weight mass", "long": "length duration", "tall": "height", "high": "height"},
+    **{"wide": "width", "deep": "depth draught", "thick": "thickness", "fast": "speed", "hot": "temperature temp"},
+    **{"far": "distance", "old": "age", "large": "size area", "big": "size area", "loud": "noise", "own": "owner"},
+    **{"colour": "color", "color": "colour", "telephone": "phone tel", "phone": "telephone tel", "mail": "email"},
+    **{"maximum": "max", "max": "maximum", "minimum": "min", "min": "minimum", "average": "avg", "avg": "average"},
+    **{
+        "temperature": "temp",
+        "temp": "temperature",
+        "quantity": "qty",
+        "department": "dept",
+        "inhabitants": "population",
+    },
+    **{"born": "birth", "job": "role position", "position": "role", "pay": "salary wage", "earn": "salary wage"},
+}
+"""Words of questions, with what headers and the names of properties call it."""
+_VALUES = "value values amount detail details description data setting default wert valeur valor valore waarde"
+_PROPERTIES = "property parameter feature characteristic specification spec attribute field key setting quantity"
+_ABBREVIATION = re.compile(r"\b([^\W\d_]{2,})\.(?=\W|$)")
 
 
 class Cell(NamedTuple):
@@ -56,11 +77,13 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
     """
     if not has_short_answer(question):
         return None
-    question_words = _hash(question)
+    asked = _read_question(question)
+    question_words = set().union(*(words for _, words in asked))
+    spelled = [word for word, _ in asked]
     codes, keys = find_exact_words(question), find_keys(question)
     demanded = [key for key in keys if key in codes or any(map(str.isdigit, key))]
     contexts = [" ".join([span.doc_id, span.title, *span.headings, span.header]) for span in spans]
-    around = list(map(_hash, contexts))
+    around = list(map(hash_content, contexts))
     best: list[tuple[tuple[int, int], _Row, int | None]] = []
     for row in (row for number, span in enumerate(spans, 1) for row in _read_rows(number, span)):
         if not all(any(holds(value, key) or holds(column, key) for column, value, _ in row.cells) for key in demanded):
@@ -68,11 +91,13 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
         near = " ".join([contexts[row.number - 1], *(f"{column} {value}" for column, value, _ in row.cells)])
         if not all(holds(near, key) for key in keys):
             continue
-        named = {cell for cell, (_, value, _) in enumerate(row.cells) if _is_named(question, value, question_words)}
+        values = [_spell_out(value, spelled) for _, value, _ in row.cells]
+        named = {cell for cell, value in enumerate(values) if _is_named(question, value, question_words)}
         if named:
-            words = set().union(*(_hash(row.cells[cell][1]) for cell in named))
+            words = set().union(*(hash_content(values[cell]) for cell in named))
             weight = len(words & question_words), len(around[row.number - 1] & question_words)
-            best.append((weight, row, _find_column(question, question_words - words, row, named)))
+            column = _find_column(question, asked, row, named, words, around[row.number - 1])
+            best.append((weight, row, column))
     top = max((weight for weight, _, _ in best), default=None)
     rows = [(row, cell) for weight, row, cell in best if weight == top]
     if not rows or any(cell is None for _, cell in rows):
@@ -83,9 +108,24 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
     return _to_cell(row, cell or 0, spans[row.number - 1])
 
 
-def _hash(text: str) -> set[int]:
-    """The words of a text that are no stop words."""
-    return set(hash_words(" ".join(drop_stop_words(split_words(text)))).tolist())
+@cache
+def _read_meanings() -> dict[int, set[int]]:
+    return {word: hash_content(meanings) for plain, meanings in _MEANINGS.items() for word in hash_content(plain)}
+
+
+def _read_question(question: str) -> list[tuple[str, set[int]]]:
+    """The words of a question in order, each with its hash and those of its meanings, none for a stop word."""
+    words = split_words(re.sub(r"\be-mail\b", "email", question, flags=re.IGNORECASE))
+    content, meanings = set(drop_stop_words(words)), _read_meanings()
+    hashes = [hash_content(word) if word in content else set() for word in words]
+    return [(word, own.union(*(meanings.get(one, ()) for one in own))) for word, own in zip(words, hashes, strict=True)]
+
+
+def _spell_out(text: str, words: Sequence[str]) -> str:
+    """A text with its abbreviations (``Max.``) replaced by the words that begin with them."""
+    return _ABBREVIATION.sub(
+        lambda match: next((word for word in words if word.startswith(match[1].lower())), match[0]), text
+    )
 
 
 def _is_named(question: str, value: str, question_words: set[int]) -> bool:
@@ -96,37 +136,74 @@ def _is_named(question: str, value: str, question_words: set[int]) -> bool:
     codes = find_exact_words(value)
     if codes or value.strip().isdigit():
         return holds(question, value.strip()) or any(holds(question, code) for code in codes)
-    return _hash(value) <= question_words
+    return hash_content(value) <= question_words
 
 
-def _find_column(question: str, question_words: set[int], row: _Row, named: set[int]) -> int | None:
+def _find_column(
+    question: str,
+    asked: Sequence[tuple[str, set[int]]],
+    row: _Row,
+    named: set[int],
+    row_words: set[int],
+    around: set[int],
+) -> int | None:
     """The one column that a question asks for, beside those whose cells it names.
 
     A header that is a function word (``For`` and ``Against``) is asked for by this word where no other header is.
+    ``row_words`` are those of the named cells, and ``around`` those of the row's document, headings and header.
     """
-    others = [cell for cell, (column, value, _) in enumerate(row.cells) if cell not in named and value and column]
-    shares = {cell: len(words & question_words) / len(words) for cell in others if (words := _hash(row.cells[cell][0]))}
-    top = max(shares.values(), default=0.0)
-    if top > 0:
-        meant = [cell for cell, share in shares.items() if share == top]
+    columns = [_spell_out(_name_column(column), [word for word, _ in asked]) for column, _, _ in row.cells]
+    others = [cell for cell, (_, value, _) in enumerate(row.cells) if cell not in named and value]
+    others = [cell for cell in others if fit_type(question, row.cells[cell][1]) >= 0]
+    # 1. By name: with the most words of the question, then the fewest others.
+    headers = {cell: words for cell in others if (words := hash_content(columns[cell]))}
+    free = set().union(*(words for _, words in asked if not words & row_words))
+    scores = {cell: (len(words & free), len(words & free) / len(words)) for cell, words in headers.items()}
+    top = max(scores.values(), default=(0, 0.0))
+    if top[0]:
+        meant = [cell for cell, score in scores.items() if score == top]
+        words = headers[meant[0]]
+        last = hash_content(drop_stop_words(split_words(columns[meant[0]]))[-1])
+        is_other = top[1] < 1 and not last & free and not _is_kind(question, columns[meant[0]])
+        is_qualified = asks_in_english(question) and any(
+            before and not before & (words | row_words | around | hash_content(LIGHT)) and word & words & free
+            for (_, before), (_, word) in pairwise(asked)
+        )
+        return meant[0] if len(meant) == 1 and not is_other and not is_qualified else None
+    # 2. By kind; in a table of two columns the question must have no other words than the row and its kind.
+    spelled = {word for word, _ in asked}
+    meant = [
+        cell for cell in others if columns[cell] and cell not in headers and {*split_words(columns[cell])} <= spelled
+    ]
+    meant = meant or [cell for cell in others if _is_kind(question, columns[cell])]
+    if len(row.cells) > 2 or (meant and meant[0] not in headers):
         return meant[0] if len(meant) == 1 else None
-    asked = set(split_words(question))
-    lowered = f" {' '.join(question.lower().split())} "
-    headers = {cell: set(split_words(row.cells[cell][0])) for cell in others}
-    meant = [cell for cell in others if cell not in shares and headers[cell] <= asked]
-    for phrase, names in _ASKED.items():
-        if not meant and f" {phrase} " in lowered:
-            meant = [cell for cell in others if headers[cell] & set(names)]
-    if not meant and len(row.cells) == 2:
-        meant = others
-    return meant[0] if len(meant) == 1 else None
+    known = row_words | around | hash_content(LIGHT) | hash_content(" ".join(_ASKED))
+    if not others or any(words and not words & known for _, words in asked):
+        return None
+    # 3. The value of a property.
+    (other,) = others
+    is_value = hash_content(columns[other]) <= hash_content(_VALUES) or not is_header(["", columns[other]])
+    return other if meant or is_value or hash_content(columns[1 - other]) & hash_content(_PROPERTIES) else None
+
+
+def _name_column(column: str) -> str:
+    """What a column is called: ``fee`` for ``boats.k1.fee``, ``unit price`` for ``unitPrice [EUR]``."""
+    name = re.sub(r"\A\S+\.(?=\w)|\s*[(\[].*", "", column) or column
+    return re.sub(r"(?<=[a-z])(?=[A-Z])|[_/]", " ", re.sub(r"\be-mail\b", "email", name, flags=re.IGNORECASE))
+
+
+def _is_kind(question: str, column: str) -> bool:
+    """Whether a question asks for what a column has without naming it."""
+    lowered, words = f" {' '.join(question.lower().split())} ", set(split_words(column))
+    return any(f" {phrase} " in lowered.replace("?", " ") and words & set(names) for phrase, names in _ASKED.items())
 
 
 def _read_rows(number: int, span: Span) -> Iterator[_Row]:
     """The rows of the tables in a span.
 
-    The first row of a table is its header; in one with tabs, any row without numbers but years, whose columns are those
-    to the right.
+    The first row of a table is its header, but for a number in its second of two columns; in one with tabs, any row
+    without numbers but years, whose columns are those to the right.
     """
     header, line_of_header = (
         [value for value, _ in split_row(span.header, 0)] if is_row(span.header) else [],
@@ -139,6 +216,8 @@ def _read_rows(number: int, span: Span) -> Iterator[_Row]:
             values = [value for value, _ in cells]
             if is_rule(text):
                 continue
+            if not header and len(values) == 2 and not is_header(values):
+                header, line_of_header = ["", ""], ""
             if is_header(values) if is_tabbed(text) else not header:
                 header, line_of_header = values, text
                 continue

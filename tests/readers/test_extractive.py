@@ -2,6 +2,7 @@ from dataclasses import replace
 
 import pytest
 
+from lmkrag import Document, Engine
 from lmkrag.readers.extractive import FAIR_INTRODUCTION, NOT_FOUND, WEAK_INTRODUCTION, ExtractiveReader
 from lmkrag.results import COVERAGE, Span, weigh_evidence
 from lmkrag.types import Hit
@@ -146,3 +147,41 @@ def test_a_list_is_quoted_up_to_twelve_items():
     items = "".join(f"{number}. Turn valve {number} to the left.\n" for number in range(1, 21))
     (quotation,) = quote(f"To open the door:\n\n{items}", "To open")
     assert quotation.endswith("12. Turn valve 12 to the left.")
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "value"),
+    [
+        (
+            "Guides get 28 days of leave, pilots 32 days, and cooks 30 days.",
+            "How many days of leave do pilots get?",
+            "32",
+        ),
+        (
+            "Guides get 28 days of leave, pilots 32 days, and cooks 30 days.",
+            "How many days of leave do cooks get?",
+            "30",
+        ),
+        (
+            "Guides get 28 days of leave, pilots 32 days, and cooks 30 days.",
+            "How many days of leave do guides get?",
+            "28",
+        ),
+        (
+            "The warranty lasts 24 months; for spare parts it lasts 6 months.",
+            "How long does the warranty for spare parts last?",
+            "6 months",
+        ),
+        ("The ferry leaves Cork at 7:30 and returns at 18:00.", "When does the ferry return?", "18:00"),
+        ("The ferry leaves Cork at 7:30 and returns at 18:00.", "When does the ferry leave Cork?", "7:30"),
+        ("Tom is on leave until 4 May, Ida until 6 June.", "Until when is Tom on leave?", "4 May"),
+        ("The toll for the bridge is 3 175 euros a year.", "How much is the toll for the bridge?", "3 175 euros"),
+    ],
+)
+def test_of_several_values_that_of_the_subject_is_the_short_answer(encoder, tmp_path, text, question, value):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(Document("note.md", "note.md", f"# Note\n\n{text}\n", kind="markdown"))
+        answer = engine.ask(question)
+        assert [short.text for short in answer.short] == [value]
+        (short,) = answer.short
+        assert engine.read("note.md")[short.start : short.end] == value

@@ -115,3 +115,63 @@ def test_exact_words():
     )
     assert not holds("release 14.1 and 4.1.2", "4.1")
     assert holds("E101: lock", "E101") and not holds("E1011", "E101")
+
+
+@pytest.fixture(scope="module")
+def cells(encoder, tmp_path_factory):
+    """Tables of two columns, of like columns, and of properties."""
+    folder = tmp_path_factory.mktemp("cells")
+    (folder / "lamps.csv").write_text("lamp,reach\nSkerry,9 km\nHolm,14 km\n")
+    (folder / "coal.csv").write_text("good,rate,freight rate,store\nCoal,300,45,8\nSalt,90,12,3\n")
+    (folder / "winch.md").write_text(
+        "# Winch W-8\n\n| Property | Value |\n|---|---|\n"
+        "| Weight | 62 kg |\n| Max. load | 3 t |\n| Nom. speed | 9 rpm |\n"
+    )
+    document = docx.Document()
+    document.add_heading("Davit")
+    table = document.add_table(rows=3, cols=2)
+    for row, values in enumerate([("Feature", "Davit D-2"), ("Min. radius", "4 m"), ("Length", "11 m")]):
+        for column, value in enumerate(values):
+            table.cell(row, column).text = value
+    document.save(folder / "davit.docx")
+    book = openpyxl.Workbook()
+    book.active.title = "Towns"
+    for values in [("town", "region"), ("Vesk", "North"), ("Orm", "South")]:  # type: ignore[assignment]
+        book.active.append(values)
+    book.save(folder / "towns.xlsx")
+    with Engine.open(folder / "index", create=True, encoder=encoder) as engine:
+        engine.add(folder, exclude=["index"])
+        yield engine
+
+
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [
+        ("What is the freight rate of coal?", "45"),
+        ("What is the rate of coal?", "300"),
+        ("What is the reach of the Skerry?", "9 km"),
+        ("Which region is Vesk in?", "North"),
+        ("How heavy is the winch?", "62 kg"),
+        ("What is the maximum load of the winch?", "3 t"),
+        ("What is the nominal speed of the winch?", "9 rpm"),
+        ("How long is the davit?", "11 m"),
+        ("What is the minimum radius of the davit?", "4 m"),
+    ],
+)
+def test_a_cell_is_asked_for_by_name_synonym_or_abbreviation(cells, question, value):
+    assert [short.text for short in cells.ask(question).short] == [value]
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "Who built the Skerry?",
+        "When was the Skerry lit?",
+        "How many inhabitants does Vesk have?",
+        "Who is the mayor of Orm?",
+        "What is the insurance rate of coal?",
+        "What is the minimum load of the winch?",
+    ],
+)
+def test_the_other_cell_of_two_is_no_answer_to_another_question(cells, question):
+    assert not cells.ask(question).short

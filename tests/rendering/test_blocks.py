@@ -226,3 +226,8 @@ def test_places_are_exact_for_any_text(kind, text):
         if node["start"] >= 0 and "\\" not in text and "&" not in text:
             written = text[node["start"] - start :][: len(node["text"])]
             assert " ".join(written.split()) == " ".join(node["text"].split())
+
+
+def test_spaces_that_do_not_break_are_printed_as_they_are():
+    assert one_line("2\u00a0480 and 3\u202f175") == "2\u00a0480 and 3\u202f175"
+    assert one_line("a\nb\x1b\u2028") == "a\\nb\\x1b\\u2028"
