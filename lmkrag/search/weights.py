@@ -93,7 +93,7 @@ class Weights:
     """Passages that are re-ranked, at most."""
 
     # Passages that are read as they are shown (2026-11-26)
-    ranked: int = 16
+    ranked: int = 12
     """Passages that are ranked by reading them, at most."""
     relevance: tuple[float, float] = (0.25, 4.0)
     """What reading counts beside the score, both standardised, where a passage has all words of a question or none."""

@@ -18,35 +18,34 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "": 2_370,  # the single files of lmkrag/
-    "agents": 75,
-    "cli": 2_124,
-    "encoder": 1_411,
-    "evaluation": 809,
-    "formats": 2_985,
-    "index": 4_199,
-    "ingest": 1_971,  # the encoder is chosen with the first documents
-    "integrations": 356,
-    "models": 757,
-    "readers": 2_059,  # the timeout of a server holds for the whole answer
-    "rendering": 674,
-    "reranker": 783,
-    "search": 3_251,  # options that do not exist get a hint
-    "sentences": 933,
-    "server": 3_351,  # a follower that dies is started again
-    "training": 3_122,
+    "": 2_430,  # the single files of lmkrag/; replies of a server are checked
+    "cli": 2_028,
+    "encoder": 1_315,
+    "evaluation": 789,
+    "formats": 3_814,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
+    "index": 3_980,
+    "ingest": 1_935,
+    "integrations": 364,  # options that do not exist get a hint
+    "models": 840,  # weights in 4 bits, words in 8
+    "readers": 2_178,  # which cell, which of several values; warnings; a model on this machine
+    "rendering": 705,  # rows without names of columns
+    "reranker": 844,  # a reader of passages
+    "search": 3_365,  # passages are ranked by reading; what grep does
+    "sentences": 976,  # headings by the layout
+    "server": 3_234,
+    "training": 2_821,
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_230,
-    "files": 234,
+    "lines": 31_618,  # 31,500 is the aim: what files hold and which cell answers took 1,100
+    "files": 230,
     "files at the top": 17,
     "base dependencies": 27,
     "members of Engine": 20,
     "public names": 28,  # with ServerError and MissingExtra, which callers catch
     "commands": 18,
-    "options": 189,
+    "options": 194,  # --explain of ask; --llm of ask, chat, serve and mcp
     "environment variables": 10,
 }
 

@@ -82,7 +82,7 @@ def test_commands_run(page, folder, monkeypatch):
             score = re.compile(r"  (\d\.\d+)\b")
             assert score.sub("", result.stdout).rstrip() == score.sub("", shown).rstrip(), command
             printed, expected = ([float(value) for value in score.findall(text)] for text in (result.stdout, shown))
-            assert printed == pytest.approx(expected, abs=0.002)  # the last digit depends on the processor
+            assert printed == pytest.approx(expected, abs=0.03)  # the last digits depend on the processor
 
 
 @pytest.mark.parametrize(
