@@ -45,7 +45,8 @@ _WHOLE_NUMBER = re.compile(
     r"(?<![\w.,])(?:[-−+±] ?)?[€$£]?(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d+)(?:[.,:/’'–-]\d+)*(?!\d)"
 )
 _VALUE = re.compile(
-    rf"(?:{_WHOLE_NUMBER.pattern}|(?!one\b){_NUMERALS})(?:[ \u00a0]?[%‰]|[ \u00a0](?:million|billion|thousand|[ap]m)\b)?",
+    rf"(?:{_WHOLE_NUMBER.pattern}|(?!one\b){_NUMERALS})"
+    r"(?:[ \u00a0]?[%‰]|[ \u00a0](?:million|billion|thousand|[ap]m)\b)?",
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(r"(?:[,;]\s+|\b(?=and\b|but\b|or\b|while\b|whereas\b))(?:(?:and|but|or|while|whereas)\s+)?")

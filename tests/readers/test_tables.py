@@ -136,7 +136,7 @@ def cells(encoder, tmp_path_factory):
     document.save(folder / "davit.docx")
     book = openpyxl.Workbook()
     book.active.title = "Towns"
-    for values in [("town", "region"), ("Vesk", "North"), ("Orm", "South")]:  # type: ignore[assignment]
+    for values in [("town", "region"), ("Vesk", "North"), ("Orm", "South")]:
         book.active.append(values)
     book.save(folder / "towns.xlsx")
     with Engine.open(folder / "index", create=True, encoder=encoder) as engine:
