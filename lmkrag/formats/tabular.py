@@ -19,6 +19,7 @@ _YEAR = r"(?:19|20)\d\d"
 _PERIOD = re.compile(  # a year, month, date or hour: names of columns of figures
     rf"(?:{_YEAR}(?:[-/.](?:\d\d?|{_YEAR})(?:[-/.]\d\d?)?)?|\d\d?[-/.](?:\d\d?[-/.])?(?:{_YEAR}|\d\d)|\d\d?:\d\d)$"
 )
+_LONG_NAME = 60  # characters: more are rather text, if those below have as many
 _ROWS_ABOVE = 20  # a header, at most
 _SAMPLE_ROWS = 200  # below a row, which tell whether it is a header
 _MOST_COVERED = 1_000  # rows or columns that a cell covers
@@ -168,7 +169,7 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, 
     digits = [int(cell) for cell in row if cell.isdecimal() and len(cell) < 3]
     is_series = len(digits) > 2 and digits == [*range(min(1, digits[0]), min(1, digits[0]) + len(digits))]
     has_figures = False
-    periods = 0
+    periods = prose = 0
     for place, name in enumerate(row):
         column = [other[place] for other in below if place < len(other) and other[place]] if name else []
         figures = sum(map(bool, map(_VALUE.match, column)))
@@ -181,8 +182,9 @@ def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, 
             if len(row) == 2 and (figures < len(column) or figures < 2):
                 return None  # the first of several labels and their values
         has_figures |= bool(column) and 2 * figures >= len(column)
+        prose += len(name) > _LONG_NAME and 2 * sum(len(cell) > _LONG_NAME for cell in column) >= len(column)
     count, usual = _count(row), _usual_count(below)
-    is_prose = usual == 1 and row[0].endswith(_SENTENCE_ENDS)
+    is_prose = (usual == 1 and row[0].endswith(_SENTENCE_ENDS)) or prose == count > 1
     if not below or 2 * count < usual or is_prose or (periods and count < usual):
         return None
     return has_figures, count, not _has_groups(row), not periods

@@ -214,3 +214,26 @@ def test_blank_rows_divide_the_tables_of_a_sheet(suffix):
 )
 def test_a_first_row_of_values_is_no_header(rows):
     assert read("csv", rows) == [" | ".join(row) for row in rows]
+
+
+PROSE = [
+    [
+        "How will you do a study of the boats that may not yet be in the register of the harbour?",
+        "We ask the people who sail them, in winter, when they are at home and have time for it.",
+    ],
+    [
+        "May a fisherman who is not in the association use the slipway on the days of the fair?",
+        "Yes, if he asks the harbour master at least two days before, and pays as a member does.",
+    ],
+    [
+        "Is there a plan to open the register to boats of other harbours in the coming years?",
+        "Every six months the association looks at what was asked for, and so far it was too little.",
+    ],
+]
+
+
+@pytest.mark.parametrize("suffix", ["csv", "xlsx", "ods"])
+def test_rows_of_prose_have_no_header(suffix):
+    lines = read(suffix, PROSE)
+    assert not any("register of the harbour?:" in line for line in lines)
+    assert sum("How will you do a study" in line for line in lines) == 1
