@@ -44,12 +44,12 @@ def unpack_weights(tensors: Mapping[str, Any]) -> dict[str, Vectors]:
     for name in unpacked_names(tensors):
         if name in tensors:
             weights[name] = tensors[name]
-        elif name == WORDS:
-            weights[name] = decode_words(tensors) if CODES in tensors else _decode_rows(tensors, name)
+        elif name + _INT8 in tensors:
+            weights[name] = _decode_rows(tensors[name + _INT8], tensors[name + _SCALES].astype(np.float32))
         elif name + _INT4 in tensors:
             weights[name] = _decode_blocks(tensors[name + _INT4], tensors[name + _SCALES].astype(np.float32))
         else:
-            weights[name] = _decode_rows(tensors, name)
+            weights[name] = decode_words(tensors)
     return weights
 
 
@@ -105,9 +105,9 @@ def pack_blocks(weights: Mapping[str, Vectors]) -> dict[str, Any]:
     return packed
 
 
-def _decode_rows(tensors: Mapping[str, Any], name: str) -> Vectors:
-    scales = tensors[name + _SCALES].astype(np.float32).reshape(-1, 1)
-    rows: Vectors = tensors[name + _INT8].astype(np.float32) * scales
+def _decode_rows(packed: Any, scales: Vectors) -> Vectors:
+    """A matrix from 8 bits ``[rows, columns]`` and the scales of its rows, ``[rows]`` or ``[rows, 1]``."""
+    rows: Vectors = packed.astype(np.float32) * scales.reshape(-1, 1)
     return rows
 
 

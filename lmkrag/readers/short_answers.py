@@ -73,8 +73,8 @@ LIGHT = "much many have get give last need use current exact tell show please"
 """Words that ask for nothing."""
 
 
-def hash_content(text: str) -> set[int]:
-    """Return the hashes of the words of a text that are no stop words."""
+def hash_singles(text: str) -> set[int]:
+    """Return the hashes of the words of a text but stop words; a Chinese, Japanese or Korean character is a word."""
     return set(hash_words(" ".join(drop_stop_words(split_words(text)))).tolist())
 
 
@@ -174,15 +174,15 @@ def _choose_value(question: str, span: Span, text: str, start: int, end: int) ->
             begin = stop
     if len(clauses) < 2 or not _VALUE.search(text, start, end):
         return start, end
-    asked = hash_content(_ASKS_NUMBER.sub(" ", question.lower()))
-    words = [hash_content(text[first:stop]) & asked for first, stop, _ in clauses]
+    asked = hash_singles(_ASKS_NUMBER.sub(" ", question.lower()))
+    words = [hash_singles(text[first:stop]) & asked for first, stop, _ in clauses]
     words = [one.difference(*words[:number], *words[number + 1 :]) for number, one in enumerate(words)]
     later = [number for number in range(1, len(clauses)) if words[number]]
     before = [text[first : (_NEXT_WORD.match(text, value.end()) or value).end()] for first, _, value in clauses]
-    meant = [number for number in later if words[number] & hash_content(before[number])]
+    meant = [number for number in later if words[number] & hash_singles(before[number])]
     marked = next((number for number, (_, stop, _) in enumerate(clauses) if start < stop), 0)
     if not meant:
-        known = hash_content(" ".join([text, span.title, *span.headings, LIGHT]))
+        known = hash_singles(" ".join([text, span.title, *span.headings, LIGHT]))
         meant = later if marked in later else [] if later or not asked <= known else [0 if words[0] else marked]
     if len(meant) != 1 or marked == meant[0]:
         return (start, end) if marked in meant else None
@@ -195,7 +195,7 @@ def _choose_value(question: str, span: Span, text: str, start: int, end: int) ->
         return None
     start, end = values[0]
     unit = _NEXT_WORD.match(text, end, stop)
-    is_unit = not days and unit and unit[1].islower() and hash_content(unit[1]) - asked
+    is_unit = not days and unit and unit[1].islower() and hash_singles(unit[1]) - asked
     return start, unit.end() if unit and is_unit else end
 
 

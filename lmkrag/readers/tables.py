@@ -13,7 +13,7 @@ from typing import NamedTuple
 from lmkrag.index.words.exact import asks_in_english, find_exact_words, find_keys, holds
 from lmkrag.index.words.terms import drop_stop_words, split_words
 from lmkrag.places import is_record
-from lmkrag.readers.short_answers import LIGHT, fit_type, has_short_answer, hash_content
+from lmkrag.readers.short_answers import LIGHT, fit_type, has_short_answer, hash_singles
 from lmkrag.readers.weights import ANSWERS
 from lmkrag.results import Citation, ShortAnswer, Span
 from lmkrag.sentences.table_rows import is_header, is_row, is_rule, is_tabbed, read_record, split_row
@@ -83,7 +83,7 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
     codes, keys = find_exact_words(question), find_keys(question)
     demanded = [key for key in keys if key in codes or any(map(str.isdigit, key))]
     contexts = [" ".join([span.doc_id, span.title, *span.headings, span.header]) for span in spans]
-    around = list(map(hash_content, contexts))
+    around = list(map(hash_singles, contexts))
     best: list[tuple[tuple[int, int], _Row, int | None]] = []
     for row in (row for number, span in enumerate(spans, 1) for row in _read_rows(number, span)):
         if not all(any(holds(value, key) or holds(column, key) for column, value, _ in row.cells) for key in demanded):
@@ -94,7 +94,7 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
         values = [_spell_out(value, spelled) for _, value, _ in row.cells]
         named = {cell for cell, value in enumerate(values) if _is_named(question, value, question_words)}
         if named:
-            words = set().union(*(hash_content(values[cell]) for cell in named))
+            words = set().union(*(hash_singles(values[cell]) for cell in named))
             weight = len(words & question_words), len(around[row.number - 1] & question_words)
             column = _find_column(question, asked, row, named, words, around[row.number - 1])
             best.append((weight, row, column))
@@ -110,14 +110,14 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
 
 @cache
 def _read_meanings() -> dict[int, set[int]]:
-    return {word: hash_content(meanings) for plain, meanings in _MEANINGS.items() for word in hash_content(plain)}
+    return {word: hash_singles(meanings) for plain, meanings in _MEANINGS.items() for word in hash_singles(plain)}
 
 
 def _read_question(question: str) -> list[tuple[str, set[int]]]:
     """The words of a question in order, each with its hash and those of its meanings, none for a stop word."""
     words = split_words(re.sub(r"\be-mail\b", "email", question, flags=re.IGNORECASE))
     content, meanings = set(drop_stop_words(words)), _read_meanings()
-    hashes = [hash_content(word) if word in content else set() for word in words]
+    hashes = [hash_singles(word) if word in content else set() for word in words]
     return [(word, own.union(*(meanings.get(one, ()) for one in own))) for word, own in zip(words, hashes, strict=True)]
 
 
@@ -136,7 +136,7 @@ def _is_named(question: str, value: str, question_words: set[int]) -> bool:
     codes = find_exact_words(value)
     if codes or value.strip().isdigit():
         return holds(question, value.strip()) or any(holds(question, code) for code in codes)
-    return hash_content(value) <= question_words
+    return hash_singles(value) <= question_words
 
 
 def _find_column(
@@ -156,17 +156,17 @@ def _find_column(
     others = [cell for cell, (_, value, _) in enumerate(row.cells) if cell not in named and value]
     others = [cell for cell in others if fit_type(question, row.cells[cell][1]) >= 0]
     # 1. By name: with the most words of the question, then the fewest others.
-    headers = {cell: words for cell in others if (words := hash_content(columns[cell]))}
+    headers = {cell: words for cell in others if (words := hash_singles(columns[cell]))}
     free = set().union(*(words for _, words in asked if not words & row_words))
     scores = {cell: (len(words & free), len(words & free) / len(words)) for cell, words in headers.items()}
     top = max(scores.values(), default=(0, 0.0))
     if top[0]:
         meant = [cell for cell, score in scores.items() if score == top]
         words = headers[meant[0]]
-        last = hash_content(drop_stop_words(split_words(columns[meant[0]]))[-1])
+        last = hash_singles(drop_stop_words(split_words(columns[meant[0]]))[-1])
         is_other = top[1] < 1 and not last & free and not _is_kind(question, columns[meant[0]])
         is_qualified = asks_in_english(question) and any(
-            before and not before & (words | row_words | around | hash_content(LIGHT)) and word & words & free
+            before and not before & (words | row_words | around | hash_singles(LIGHT)) and word & words & free
             for (_, before), (_, word) in pairwise(asked)
         )
         return meant[0] if len(meant) == 1 and not is_other and not is_qualified else None
@@ -178,13 +178,13 @@ def _find_column(
     meant = meant or [cell for cell in others if _is_kind(question, columns[cell])]
     if len(row.cells) > 2 or (meant and meant[0] not in headers):
         return meant[0] if len(meant) == 1 else None
-    known = row_words | around | hash_content(LIGHT) | hash_content(" ".join(_ASKED))
+    known = row_words | around | hash_singles(LIGHT) | hash_singles(" ".join(_ASKED))
     if not others or any(words and not words & known for _, words in asked):
         return None
     # 3. The value of a property.
     (other,) = others
-    is_value = hash_content(columns[other]) <= hash_content(_VALUES) or not is_header(["", columns[other]])
-    return other if meant or is_value or hash_content(columns[1 - other]) & hash_content(_PROPERTIES) else None
+    is_value = hash_singles(columns[other]) <= hash_singles(_VALUES) or not is_header(["", columns[other]])
+    return other if meant or is_value or hash_singles(columns[1 - other]) & hash_singles(_PROPERTIES) else None
 
 
 def _name_column(column: str) -> str:
@@ -205,10 +205,8 @@ def _read_rows(number: int, span: Span) -> Iterator[_Row]:
     The first row of a table is its header, but for a number in its second of two columns; in one with tabs, any row
     without numbers but years, whose columns are those to the right.
     """
-    header, line_of_header = (
-        [value for value, _ in split_row(span.header, 0)] if is_row(span.header) else [],
-        span.header,
-    )
+    header = [value for value, _ in split_row(span.header, 0)] if is_row(span.header) else []
+    line_of_header = span.header
     for line in _LINE.finditer(span.text):
         text = line[0]
         if is_row(text):

@@ -1,8 +1,8 @@
 """Rank passages by reading each as it is shown, together with the question.
 
-Similarities, words and ``landmark-reranker`` rank best what says a thing as the question does. A cross-encoder of
-passages knows more of what is said in other words, and less of which of two similar passages is meant: so it counts the
-more, the fewer of the question's words the best passages have.
+Similarities, words and ``landmark-reranker`` are best at passages in the question's own words, and at telling similar
+passages apart. A cross-encoder of passages is better at paraphrases. So its score gets more weight, the fewer of the
+question's words the best passages have.
 """
 
 import math
@@ -50,9 +50,9 @@ class PassageRanking:
         return self._load()
 
     def rank(self, passages: Sequence[Span]) -> list[Span]:
-        """Return passages, best first, in the new order of the first of them, with the scores that it is by.
+        """Return passages, best first: the first ``weights.ranked`` of them with new scores, and in their order.
 
-        They keep their order where most of the first are source code: the model has learnt from prose.
+        All keep their order where most of these are source code: the model has learnt from prose.
         """
         first = list(passages[: self._weights.ranked])
         share = self._share(first)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
 from lmkrag.index.searchable import retry_expired
@@ -116,8 +116,7 @@ class Searcher:
             weights=weights,
             variants=variants,
         )
-        reranking = self._start_reranking(text, request)
-        ranking = None if reranking is None else self._start_ranking(text, request)
+        reranking, ranking = self._start_reranking(text, request)
 
         def find(count: int) -> list[Span]:
             return find_spans(
@@ -135,22 +134,23 @@ class Searcher:
             return find(request.limit or 0)
         return fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost)
 
-    def _start_reranking(self, question: str, request: SearchRequest) -> Reranking | None:
+    def _start_reranking(self, question: str, request: SearchRequest) -> tuple[Reranking | None, PassageRanking | None]:
+        """What re-ranks sentences, and what then ranks passages, which is ours for prose in English alone."""
         wanted = request.rerank
         if wanted is None:
             wanted = self._rerank and request.mode != "lexical"
         if not wanted:
-            return None
-        timeout_ms = request.rerank_timeout_ms or self._timeout_ms
-        prose_only = request.rerank is None and self._reranker is None
-        load = partial(load_reranker, self._reranker or self._choose_reranker(question))
-        return Reranking(question, load, prose_only=prose_only, timeout_ms=timeout_ms, weights=self._weights)
-
-    def _start_ranking(self, question: str, request: SearchRequest) -> PassageRanking | None:
-        if self._reranker is not None or self._choose_reranker(question) != DEFAULT_RERANKER:
-            return None
-        timeout_ms = request.rerank_timeout_ms or self._timeout_ms
-        return PassageRanking(question, load_passage_reranker, timeout_ms=timeout_ms, weights=self._weights)
+            return None, None
+        options: dict[str, Any] = {
+            "timeout_ms": request.rerank_timeout_ms or self._timeout_ms,
+            "weights": self._weights,
+        }
+        if self._reranker is not None:
+            return Reranking(question, partial(load_reranker, self._reranker), **options), None
+        name = self._choose_reranker(question)
+        reranking = Reranking(question, partial(load_reranker, name), prose_only=request.rerank is None, **options)
+        is_default = name == DEFAULT_RERANKER
+        return reranking, PassageRanking(question, load_passage_reranker, **options) if is_default else None
 
     def _choose_reranker(self, question: str) -> str:
         """Which re-ranker of ours reads the language of a question."""

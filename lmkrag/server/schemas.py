@@ -19,7 +19,7 @@ MAX_HISTORY = 20
 """Exchanges before a question."""
 
 MAX_CITATIONS = 200
-"""Citations of the answer before a question."""
+"""Citations that a request may hold."""
 
 MAX_BATCH = 64
 """Questions of one request."""
@@ -84,7 +84,7 @@ class AskBody(AskFields):  # type: ignore[misc]
         [], max_length=MAX_HISTORY, description="Questions and answers before this one, oldest first."
     )
     citations: list[dict[str, Any]] = Field(
-        [], max_length=200, description="Citations of the last answer. A client may send them; its text is enough."
+        [], max_length=MAX_CITATIONS, description="Citations of the last answer: accepted, and not needed."
     )
     stream: StrictBool = Field(False, description="Answer as server-sent events: spans, text, ..., answer (or error).")
     blocks: WithBlocks = False
@@ -291,7 +291,7 @@ class CheckBody(_Request):
     """Citations, or a text with quotations."""
 
     index: IndexName = None
-    citations: list[CitedBody] = Field([], max_length=200)
+    citations: list[CitedBody] = Field([], max_length=MAX_CITATIONS)
     text: str = Field("", max_length=200_000, description="Whose quotations are looked for, instead of citations.")
 
 

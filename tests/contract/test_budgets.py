@@ -27,7 +27,7 @@ LINES = {
     "ingest": 1_935,
     "integrations": 364,  # options that do not exist get a hint
     "models": 840,  # weights in 4 bits, words in 8
-    "readers": 2_179,  # which cell, which of several values; warnings; a model on this machine
+    "readers": 2_177,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 705,  # rows without names of columns
     "reranker": 844,  # a reader of passages
     "search": 3_365,  # passages are ranked by reading; what grep does
@@ -38,7 +38,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_621,  # 31,500 is the aim: what files hold and which cell answers took 1,100
+    "lines": 31_619,  # 31,500 is the aim: what files hold and which cell answers took 1,100
     "files": 230,
     "files at the top": 17,
     "base dependencies": 27,

@@ -8,6 +8,21 @@ from lmkrag import Document, Engine
 from lmkrag.index.words.exact import add_fiscal_years, find_exact_words, find_keys, holds
 
 
+def add_table(document, rows):
+    table = document.add_table(rows=len(rows), cols=len(rows[0]))
+    for row, values in enumerate(rows):
+        for column, value in enumerate(values):
+            table.cell(row, column).text = value
+
+
+def save_workbook(path, title, rows):
+    book = openpyxl.Workbook()
+    book.active.title = title
+    for values in rows:
+        book.active.append(values)
+    book.save(path)
+
+
 @pytest.fixture(scope="module")
 def tables(encoder, tmp_path_factory):
     folder = tmp_path_factory.mktemp("tables")
@@ -27,16 +42,9 @@ def tables(encoder, tmp_path_factory):
     )
     document = docx.Document()
     document.add_heading("Crew")
-    table = document.add_table(rows=3, cols=3)
-    for row, values in enumerate([("Name", "Role", "Phone"), ("Ann", "cook", "4111"), ("Bob", "mate", "4222")]):
-        for column, value in enumerate(values):
-            table.cell(row, column).text = value
+    add_table(document, [("Name", "Role", "Phone"), ("Ann", "cook", "4111"), ("Bob", "mate", "4222")])
     document.save(folder / "crew.docx")
-    book = openpyxl.Workbook()
-    book.active.title = "Shelves"
-    for values in [("code", "shelf", "count"), ("K-1", "A3", 44), ("K-2", "B1", 9)]:  # type: ignore[assignment]
-        book.active.append(values)
-    book.save(folder / "shelves.xlsx")
+    save_workbook(folder / "shelves.xlsx", "Shelves", [("code", "shelf", "count"), ("K-1", "A3", 44), ("K-2", "B1", 9)])
     with Engine.open(folder / "index", create=True, encoder=encoder) as engine:
         engine.add(folder, exclude=["index"])
         yield engine
@@ -129,16 +137,9 @@ def cells(encoder, tmp_path_factory):
     )
     document = docx.Document()
     document.add_heading("Davit")
-    table = document.add_table(rows=3, cols=2)
-    for row, values in enumerate([("Feature", "Davit D-2"), ("Min. radius", "4 m"), ("Length", "11 m")]):
-        for column, value in enumerate(values):
-            table.cell(row, column).text = value
+    add_table(document, [("Feature", "Davit D-2"), ("Min. radius", "4 m"), ("Length", "11 m")])
     document.save(folder / "davit.docx")
-    book = openpyxl.Workbook()
-    book.active.title = "Towns"
-    for values in [("town", "region"), ("Vesk", "North"), ("Orm", "South")]:
-        book.active.append(values)
-    book.save(folder / "towns.xlsx")
+    save_workbook(folder / "towns.xlsx", "Towns", [("town", "region"), ("Vesk", "North"), ("Orm", "South")])
     with Engine.open(folder / "index", create=True, encoder=encoder) as engine:
         engine.add(folder, exclude=["index"])
         yield engine

@@ -2,18 +2,22 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import date
 from typing import NamedTuple
 
 _MONTHS = (  # in English, German, French, Spanish, Italian, Dutch and Portuguese
-    *(
-        "january|januar|januari|janvier|enero|gennaio|janeiro|jan",
-        "february|februar|februari|février|febrero|febbraio|fevereiro|feb",
-    ),
-    *("march|märz|mars|marzo|maart|março|mar", "april|avril|abril|aprile|apr", "may|mai|mayo|maggio|mei|maio"),
-    *("june|juni|juin|junio|giugno|junho|jun", "july|juli|juillet|julio|luglio|julho|jul"),
-    *("august|août|agosto|augustus|aug", "september|septembre|septiembre|settembre|setembro|sept|sep"),
-    *("october|oktober|octobre|octubre|ottobre|outubro|oct|okt", "november|novembre|noviembre|novembro|nov"),
+    "january|januar|januari|janvier|enero|gennaio|janeiro|jan",
+    "february|februar|februari|février|febrero|febbraio|fevereiro|feb",
+    "march|märz|mars|marzo|maart|março|mar",
+    "april|avril|abril|aprile|apr",
+    "may|mai|mayo|maggio|mei|maio",
+    "june|juni|juin|junio|giugno|junho|jun",
+    "july|juli|juillet|julio|luglio|julho|jul",
+    "august|août|agosto|augustus|aug",
+    "september|septembre|septiembre|settembre|setembro|sept|sep",
+    "october|oktober|octobre|octubre|ottobre|outubro|oct|okt",
+    "november|novembre|noviembre|novembro|nov",
     "december|dezember|décembre|diciembre|dicembre|dezembro|dec|dez",
 )
 _MONTH = "|".join(_MONTHS)
@@ -30,7 +34,7 @@ _GROUPED = re.compile(
 
 
 class Day(NamedTuple):
-    """A day, of any year if none is told."""
+    """A day of a year, or of any year."""
 
     year: int | None
     month: int
@@ -47,12 +51,10 @@ def find_days(text: str) -> Iterator[tuple[str, frozenset[Day]]]:
         yield match[0], _days(match[1], (match[3], match[4]))
     for match in _YEAR_LAST.finditer(text):
         yield match[0], _days(match[4], (match[3], match[1]), (match[1], match[3]))
-    for match in _DAY_MONTH.finditer(text):
-        if match[3] or match[2][0].isupper():  # "12 may enter"
-            yield match[0], _days(match[3], (_number_month(match[2]), match[1]))
-    for match in _MONTH_DAY.finditer(text):
-        if match[3] or match[1][0].isupper():
-            yield match[0], _days(match[3], (_number_month(match[1]), match[2]))
+    for pattern, month, day in ((_DAY_MONTH, 2, 1), (_MONTH_DAY, 1, 2)):
+        for match in pattern.finditer(text):
+            if match[3] or match[month][0].isupper():  # "12 may enter"
+                yield match[0], _days(match[3], (_number_month(match[month]), match[day]))
 
 
 def find_numbers(text: str) -> Iterator[tuple[str, str]]:
@@ -89,12 +91,10 @@ def _number_month(name: str) -> int:
 
 
 def _days(year: str | None, *readings: tuple[str | int, str | int]) -> frozenset[Day]:
-    """The days that there are, of months and days."""
+    """The days of a year that pairs of month and day name; a pair that is on no calendar names none."""
     number = int(year) + (2000 if len(year) == 2 else 0) if year else None
     days = set()
     for month, day in readings:
-        try:
+        with suppress(ValueError):  # of what is no day of the calendar
             days.add(Day(number, *date(number or 2000, int(month), int(day)).timetuple()[1:3]))
-        except ValueError:  # no day of the calendar
-            continue
     return frozenset(days)
