@@ -20,13 +20,14 @@ class RerankerSet:
 
     ``within``: its questions make sense only inside their document. ``strings``: its spans are short answers, which the
     model learns to mark; what stands around them in their paragraph is no negative. ``characters``: of documents that
-    are searched; ``questions``: of them that are mined, at most.
+    are searched; ``questions``: of them that are mined, at most. ``absent``: those that nothing answers are mined.
     """
 
     path: str
     weight: float = 1.0
     within: bool = False
     strings: bool = False
+    absent: bool = False
     characters: int = 300_000
     questions: int = 2_500
     skip: int = 0
