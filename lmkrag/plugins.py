@@ -21,11 +21,7 @@ def list_plugins(group: str) -> Mapping[str, EntryPoint]:
 
 
 def load_plugin(group: str, name: str) -> Any:
-    """Return what an entry point names.
-
-    Raises:
-        UsageError: its module can't be imported.
-    """
+    """Return what an entry point names. Raises UsageError: its module can't be imported."""
     point = list_plugins(group)[name]
     try:
         return point.load()

@@ -66,11 +66,7 @@ def answer_to_json(question: str, answer: Answer) -> dict[str, Any]:
 
 
 def answer_from_json(record: Mapping[str, Any]) -> Answer:
-    """Return the answer that JSON describes.
-
-    Raises:
-        ValueError: it describes none.
-    """
+    """Return the answer that JSON describes. Raises ValueError: it describes none."""
     answer = from_json(Answer, {**_check(dict, record), "citations": []})
     citations = [from_json(CitationRecord, citation) for citation in _check(list, record["citations"])]
     lists: tuple[Sequence[CitationRecord | ShortAnswer | Quote], ...] = (citations, answer.short, answer.quotes)

@@ -160,11 +160,7 @@ def join_words(words: tuple[str, ...]) -> str:
 
 
 def batches_of_questions(lines: Iterable[str], size: int) -> Iterator[list[tuple[Any, str]]]:
-    """Yield (query_id, query) of JSON lines, ``size`` at a time.
-
-    Raises:
-        UsageError: a line is something else.
-    """
+    """Yield (query_id, query) of JSON lines, ``size`` at a time. Raises UsageError: a line is something else."""
     numbered = enumerate(lines, 1)
     while batch := [_question(number, line) for number, line in islice(numbered, size)]:
         yield batch

@@ -155,11 +155,7 @@ def table_row(cells: Iterable[str]) -> str:
 
 
 def open_archive(data: bytes, what: str) -> zipfile.ZipFile:
-    """Open a zip archive that lives in memory.
-
-    Raises:
-        DocumentError: it would unpack to more than ``MAX_UNPACKED``.
-    """
+    """Open a zip archive that lives in memory. Raises DocumentError: it would unpack to more than ``MAX_UNPACKED``."""
     archive = zipfile.ZipFile(io.BytesIO(data))
     unpacked = sum(entry.file_size for entry in archive.infolist())
     if unpacked > MAX_UNPACKED:

@@ -204,11 +204,7 @@ def read_picture(data: bytes, name: str) -> Loaded:
 
 
 def open_picture(data: bytes, number: int) -> "Image":
-    """Open a picture at a page, from 1.
-
-    Raises:
-        DocumentError: it is broken, too large, or has no such page.
-    """
+    """Open a picture at a page, from 1. Raises DocumentError: it is broken, too large, or has no such page."""
     from PIL import Image, UnidentifiedImageError
 
     try:

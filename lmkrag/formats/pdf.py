@@ -164,11 +164,7 @@ def _is_scan(page: Any, content: PageText) -> bool:
 
 
 def merge_boxes(boxes: Iterable[Box]) -> list[Box]:
-    """Merge the boxes of characters into one for each line.
-
-    Args:
-        boxes: (left, top, right, bottom), in reading order.
-    """
+    """Merge the boxes of characters into one for each line. ``boxes``: (left, top, right, bottom), in reading order."""
     merged: list[Box] = []
     for box in boxes:
         if merged and _continues_line(merged[-1], box):

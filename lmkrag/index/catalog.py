@@ -307,11 +307,7 @@ def all_documents(connection: sqlite3.Connection, after: str = "", limit: int | 
 
 
 def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, DocumentRow]:
-    """Return documents by their row ids.
-
-    Raises:
-        IndexCorrupt: one is not there.
-    """
+    """Return documents by their row ids. Raises IndexCorrupt: one is not there."""
     row_ids = list(keys)
     clause = "WHERE id IN (SELECT value FROM json_each(?))"
     rows = {row.id: row for row in _documents(connection, clause, (json.dumps(row_ids),))}

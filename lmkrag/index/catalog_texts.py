@@ -15,11 +15,7 @@ from lmkrag.types import Document
 
 
 def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end: int) -> str:
-    """Return characters ``[start, end)`` of a document.
-
-    Raises:
-        IndexCorrupt: a block is damaged or missing.
-    """
+    """Return characters ``[start, end)`` of a document. Raises IndexCorrupt: a block is damaged or missing."""
     end = min(end, row.length)
     first = start - start % TEXT_PER_BLOCK
     blocks = connection.execute(

@@ -34,11 +34,7 @@ class SegmentFile:
 
 
 def open_vectors(folder: Path, file: SegmentFile) -> VectorFile:
-    """Open the vectors of a segment.
-
-    Raises:
-        IndexCorrupt: they are gone, or not those that were written.
-    """
+    """Open the vectors of a segment. Raises IndexCorrupt: they are gone, or not those that were written."""
     return VectorFile(folder / (file.name + SUFFIX), file.vectors, file.rows, file.recipe)
 
 

@@ -112,11 +112,7 @@ class Snapshot:
         return catalog.all_documents(self.connection, after, limit)
 
     def view_document(self, key: int) -> DocumentView:
-        """Return a document by its row id, to be read piece by piece.
-
-        Raises:
-            IndexCorrupt: there is none.
-        """
+        """Return a document by its row id, to be read piece by piece. Raises IndexCorrupt: there is none."""
         row = catalog.read_documents(self.connection, [key])[key]
         read_sentences = partial(catalog_texts.read_sentences, self.connection, row)
         return DocumentView(row, read_sentences, partial(self.read_text, row))

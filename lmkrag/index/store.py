@@ -155,11 +155,7 @@ class IndexStore:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the writer's lock, which is not re-entrant.
-
-        Raises:
-            IndexLocked: somebody is writing.
-        """
+        """Hold the writer's lock, which is not re-entrant. Raises IndexLocked: somebody is writing."""
         if not self._writer.acquire(blocking=False):
             raise IndexLocked(f"{self.path}: this program is already writing to this index; wait until that is done")
         try:

@@ -62,11 +62,7 @@ class Files:
     _forgotten: list[str] = field(default_factory=list)
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
-        """Yield the changed files.
-
-        Raises:
-            UsageError: a source does not exist, or a glob can't be parsed.
-        """
+        """Yield the changed files. Raises UsageError: a source does not exist, or a glob can't be parsed."""
         skipped = read_skipped(store)
         if self.named:
             changes = find_named_changes(self.named, run.known, skipped)

@@ -107,11 +107,7 @@ def check_source(source: str | Path) -> Path:
 
 
 def local_path(source: str | Path) -> Path:
-    """Return a source as a path.
-
-    Raises:
-        UsageError: it is a URL; the message says what to run instead.
-    """
+    """Return a source as a path. Raises UsageError: it is a URL; the message says what to run instead."""
     if source == "":
         raise UsageError("an empty path names no file or directory; '.' is the working directory")
     url = _URL.match(str(source))

@@ -41,11 +41,7 @@ def product_names(layers: int) -> list[str]:
 
 
 def read_ranges(folder: Path) -> Ranges | None:
-    """Return the ranges of a model folder, None where it has none.
-
-    Raises:
-        EncoderError: the file is damaged.
-    """
+    """Return the ranges of a model folder, None where it has none. Raises EncoderError: the file is damaged."""
     path = folder / RANGES
     if not path.is_file():
         return None
@@ -68,11 +64,7 @@ def write_ranges(folder: Path, ranges: Ranges) -> None:
 
 
 def check_ranges(ranges: Ranges, fused: Mapping[str, Vectors], layers: int) -> None:
-    """Look whether ranges are those of a model.
-
-    Raises:
-        EncoderError: they are not.
-    """
+    """Look whether ranges are those of a model. Raises EncoderError: they are not."""
     for name in product_names(layers):
         values = ranges.get(name)
         if values is None or values.shape != (2, len(fused[f"{name}weight"])) or not np.isfinite(values).all():

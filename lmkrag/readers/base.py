@@ -215,11 +215,7 @@ class LanguageModelReader(ABC):
         return None
 
     def answer(self, question: str, spans: Sequence[Span]) -> Answer:
-        """Answer ``question`` from ``spans``, best first.
-
-        Raises:
-            ReaderError: the model can't be reached, or failed.
-        """
+        """Answer ``question`` from ``spans``, best first. Raises ReaderError: the model can't be reached, or failed."""
         return self.stream(question, spans).answer()
 
     def answer_each(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> Iterator[Answer | ReaderError]:

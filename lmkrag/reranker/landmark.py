@@ -135,11 +135,7 @@ class LandmarkReranker:
 
 
 def find_reranker(name: str | None) -> Path:
-    """Return the folder of a re-ranker of ours.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Return the folder of a re-ranker of ours. Raises UsageError: there is none."""
     if name is None or name in (*SHIPPED, PASSAGE_RERANKER):
         return Path(__file__).with_name("weights") / (name or DEFAULT_RERANKER)
     folder = Path(name).expanduser()

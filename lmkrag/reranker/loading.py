@@ -44,11 +44,7 @@ def load_landmark_reranker() -> "LandmarkReranker":
 
 @lru_cache(maxsize=1)
 def load_passage_reranker() -> "PassageReranker":
-    """Return our re-ranker of passages; it is loaded once.
-
-    Raises:
-        EncoderError: it can't be loaded.
-    """
+    """Return our re-ranker of passages; it is loaded once. Raises EncoderError: it can't be loaded."""
     from lmkrag.reranker.passages import PassageReranker
 
     return PassageReranker.load(PASSAGE_RERANKER)

@@ -30,11 +30,7 @@ class FilterCache:
         self._guard = threading.Lock()
 
     def select(self, snapshot: Snapshot, expression: str) -> Selection:
-        """Return the documents of a snapshot that a filter keeps.
-
-        Raises:
-            UsageError: the filter can't be parsed.
-        """
+        """Return the documents of a snapshot that a filter keeps. Raises UsageError: the filter can't be parsed."""
         with self._guard:
             known = self._selections.get(expression)
         if known is not None and known.documents is snapshot.documents:  # the same state of the same index

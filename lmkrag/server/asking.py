@@ -48,11 +48,7 @@ async def find_evidence(
 
 
 async def answer(index: ServedIndex, evidence: Evidence) -> Answer:
-    """Return the answer that a reader gives from the spans that were found.
-
-    Raises:
-        Problem: the reader failed.
-    """
+    """Return the answer that a reader gives from the spans that were found. Raises Problem: the reader failed."""
     try:
         return await evidence.reader.aanswer(evidence.question, evidence.spans)
     except LmkragError as error:

@@ -75,11 +75,7 @@ class ServedIndex:
         self.engine = self._open()
 
     async def run(self, call: Callable[[Engine], Result]) -> Result:
-        """Run a call on a thread and return its result.
-
-        Raises:
-            Problem: it failed, or the server is busy.
-        """
+        """Run a call on a thread and return its result. Raises Problem: it failed, or the server is busy."""
         return await self._workers.run(lambda: self.call(call))
 
     def call(self, call: Callable[[Engine], Result]) -> Result:
@@ -151,11 +147,7 @@ class ServedIndexes:
         return self.by_name[name]
 
     async def run(self, name: str | None, call: Callable[[Engine], Result]) -> Result:
-        """Run a call on the index of a name.
-
-        Raises:
-            Problem: there is none, or the call failed.
-        """
+        """Run a call on the index of a name. Raises Problem: there is none, or the call failed."""
         return await self.find(name).run(call)
 
     def close(self) -> None:

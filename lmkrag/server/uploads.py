@@ -134,11 +134,7 @@ class Uploads:
                 raise busy("too many uploads are waiting to be indexed; try again in a few seconds")
 
     def find(self, job_id: str) -> UploadJob:
-        """Return a job.
-
-        Raises:
-            Problem: there is none.
-        """
+        """Return a job. Raises Problem: there is none."""
         with self._guard:
             job = self._jobs.get(job_id)
         if job is None:

@@ -101,11 +101,7 @@ class ListwiseTrainee(nn.Module):
         return (each + _LIST_SHARE * (some + every)).mean()
 
     def save(self, folder: Path) -> None:
-        """Write the model beside a re-ranker's weights, in float16.
-
-        Raises:
-            EncoderError: a weight is not finite.
-        """
+        """Write the model beside a re-ranker's weights, in float16. Raises EncoderError: a weight is not finite."""
         exact = {"mean": torch.from_numpy(self._mean), "deviation": torch.from_numpy(self._deviation)}
         config = json.dumps({name: getattr(self._config, name) for name in CONFIG})
         save_half(self.state_dict(), folder / WEIGHTS, exact=exact, config=config)

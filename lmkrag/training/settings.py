@@ -176,11 +176,7 @@ def load_settings(path: Path) -> TrainSettings:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return what a TOML file holds.
-
-    Raises:
-        UsageError: no such file, or not TOML.
-    """
+    """Return what a TOML file holds. Raises UsageError: no such file, or not TOML."""
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
     try:

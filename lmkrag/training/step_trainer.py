@@ -107,11 +107,7 @@ class StepTrainer(Trainer):  # type: ignore[misc]
         return {"step": inputs["step"].to(self.args.device)}
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Return the loss.
-
-        Raises:
-            TrainingError: it is not finite.
-        """
+        """Return the loss. Raises TrainingError: it is not finite."""
         loss = super().compute_loss(model, inputs, *args, **kwargs)
         if not bool(torch.isfinite(loss)):
             raise TrainingError(

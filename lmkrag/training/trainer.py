@@ -60,11 +60,7 @@ class StageData(Dataset[Step]):
         return self._stage.steps * self._stage.accumulate * self._processes
 
     def __getitem__(self, index: int) -> Step:
-        """Build one.
-
-        Raises:
-            TrainingError: the sets hold nothing to ask.
-        """
+        """Build one. Raises TrainingError: the sets hold nothing to ask."""
         rng = np.random.default_rng((self._seed, index))
         for _ in range(_TRIES):
             chosen = int(rng.choice(len(self._sets), p=self._shares))

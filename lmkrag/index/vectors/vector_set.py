@@ -60,11 +60,7 @@ def _load_faiss() -> Any:
 
 
 def check_factory(recipe: Recipe, dimensions: int) -> None:
-    """Have FAISS parse a recipe's factory string; one of tiers has none.
-
-    Raises:
-        UsageError: FAISS can't build it.
-    """
+    """Have FAISS parse a recipe's factory string; one of tiers has none. Raises UsageError: FAISS can't build it."""
     if not recipe.factory:
         return
     faiss = _load_faiss()
