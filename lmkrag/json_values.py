@@ -71,10 +71,7 @@ def replace_surrogates(text: str) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """Return a dataclass as an object with its fields and the properties that it names in ``derived``, and so within.
-
-    A tuple is an array.
-    """
+    """Return a dataclass as an object with its fields and those in ``derived``, and so within; a tuple is an array."""
     if is_dataclass(value):
         names = [*(one.name for one in fields(value)), *getattr(value, "derived", ())]
         return {name: to_json(getattr(value, name)) for name in names}

@@ -15,12 +15,9 @@ _RECORD = re.compile(r"(?:[^|:\n]{1,60}: [^|\n]*(?: \| |$))+")
 
 
 def number_paragraph(before: str, line: str, kind: str) -> int:
-    """Return the number of a paragraph under its heading, or of the row of a table, counted from 1.
+    """Return the number from 1 of a paragraph under its heading, or of a table's row, after the text ``before``.
 
-    Args:
-        before: the text between the heading and the paragraph.
-        line: a line of the paragraph; where it has the names of the table's columns, these were the first row.
-        kind: of the document.
+    Where the ``line`` has the names of the table's columns, these were the first row.
     """
     return 1 + count_paragraphs(before, kind) + (kind in TABLES and is_record(line))
 

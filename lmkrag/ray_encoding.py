@@ -31,23 +31,13 @@ _START = 60.0  # seconds for a worker to start
 
 
 def encode_on_ray(store: IndexStore, address: str, files: list[Found], run: Run) -> list[Found]:
-    """Encode changed files on a cluster and commit them, as :data:`lmkrag.ingest.sources.Encode`.
+    """Encode changed files on a cluster and commit them, as :data:`lmkrag.ingest.sources.Encode`; too few are returned.
 
     What is encoded can be searched while the rest is encoded. Batches lie beside the index, in a working folder, until
     they are adopted; those that an interrupted run has left there are adopted by the next.
 
-    Args:
-        store: to write to, inside its :meth:`~lmkrag.index.store.IndexStore.writing`.
-        address: of the cluster: see :func:`connected`.
-        files: to read.
-        run: of what is noted.
-
-    Returns:
-        The files, where they are too few for a cluster.
-
-    Raises:
-        MissingExtra: Ray is not installed. UsageError: no cluster answers, its cores are taken, or something else has
-            the working folder's name. StorageError: the cluster failed.
+    Raises MissingExtra: Ray is not installed. UsageError: no cluster answers, its cores are taken, or something else
+    has the working folder's name. StorageError: the cluster failed.
     """
     batches = plan_batches(files, run.known, store, size=_BATCH)
     if len(batches) < 2:
@@ -115,11 +105,7 @@ def _run_workers(ray: Any, store: IndexStore, out: Path, batches: Sequence[FileB
 
 
 def _share_resources(ray: Any) -> tuple[int, dict[str, int]]:
-    """Return how many workers there is room for, and what Ray sets aside for each: a GPU, else some cores.
-
-    Raises:
-        UsageError: none can start now.
-    """
+    """Return how many workers there is room for, and what Ray sets aside for each: a GPU, else some cores."""
     machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
     cards = sum(int(machine.get("GPU", 0)) for machine in machines)
     cores = [int(machine.get("CPU", 0)) for machine in machines]
@@ -156,14 +142,10 @@ class EncodeBatch:
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Give the module ``ray``, connected to a cluster.
+    """Give the module ``ray``, connected to the cluster at an address; a process that is connected already stays so.
 
-    Args:
-        address: ``HOST:PORT``, ``auto`` for the cluster that this machine belongs to, or ``local`` for one that is
-            started on this machine. A process that is connected already stays so.
-
-    Raises:
-        MissingExtra: Ray is not installed. UsageError: no cluster answers at the address.
+    ``HOST:PORT``, ``auto`` for the cluster that this machine belongs to, or ``local`` for one that is started here.
+    Raises MissingExtra: Ray is not installed. UsageError: no cluster answers.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it is written to standard error

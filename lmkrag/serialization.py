@@ -27,10 +27,9 @@ class CitationRecord:
 
 
 def from_json(kind: type[Value], record: Any) -> Value:
-    """Return the dataclass that :func:`to_json` made an object of; fields that it does not know are left out.
+    """Return the dataclass that :func:`to_json` made an object of; unknown fields are left out.
 
-    Raises:
-        ValueError: a field is missing or of another type.
+    Raises ValueError: a field is missing or of another type.
     """
     return cast(Value, _from_json(kind, record))
 

@@ -32,15 +32,10 @@ To find something in the user's documents or in this code by meaning, use lmkrag
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A program that starts MCP servers.
+    """A program that starts MCP servers, by its own command ``add``, or else by an entry in its file ``settings``.
 
-    Args:
-        title: its name for people.
-        add: its own command that adds a server, without the server; empty if it has none.
-        add_json: the command takes the server as one JSON argument, not as a command line.
-        settings: the file that an entry belongs into, if there is no command.
-        servers: the object of that file that holds the servers.
-        fields: what an entry has beside ``command`` and ``args``.
+    With ``add_json`` the command takes the server as one JSON argument. ``servers`` is the object of the file that
+    holds the servers, ``fields`` what an entry has beside ``command`` and ``args``.
     """
 
     title: str

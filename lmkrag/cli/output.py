@@ -82,11 +82,7 @@ def server_option(command: Command) -> Command:
 def open_engine(
     index_path: str, server: str | None, *, rerank_model: str | None = None
 ) -> "Iterator[Engine | RemoteEngine]":
-    """Open the index of a command: the directory, or the one behind a server.
-
-    Raises:
-        UsageError: an option is only for an index on this machine.
-    """
+    """Open the index of a command: the directory, or the one behind a server."""
     from lmkrag.engine import Engine
 
     if server is None:
@@ -233,10 +229,7 @@ def print_json(value: Any) -> None:
 
 
 def find_lines_around(text: str, start: int, end: int, count: int) -> tuple[int, int]:
-    """Return where the ``count`` lines before characters ``[start, end)`` begin and those after end.
-
-    The rest of the lines they stand in comes with them.
-    """
+    """Return where the ``count`` lines before and after the lines of characters ``[start, end)`` begin and end."""
     before, after = text[:start].splitlines(keepends=True), text[end:].splitlines(keepends=True)
     return start - sum(map(len, before[-count - 1 :])), end + sum(map(len, after[: count + 1]))
 

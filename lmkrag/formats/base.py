@@ -78,9 +78,7 @@ def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
     """Open a file of Word, Excel or PowerPoint as the plain documents that the libraries know.
 
     Files with macros, templates and slide shows have other types of content, and Strict Open XML has other namespaces.
-
-    Raises:
-        DocumentError: it is encrypted, or of an old version.
+    Raises DocumentError: it is encrypted, or of an old version.
     """
     if data.startswith(OLD_OFFICE):
         if _ENCRYPTED in data:
@@ -111,11 +109,7 @@ def mark_raised(before: str, text: str) -> str:
 
 
 def read_run(run: Any) -> str:
-    """Return the text of a run of Office: of an equation, with the signs of powers, indices and fractions.
-
-    Args:
-        run: an element that has text, such as ``w:r``, ``a:t`` or ``m:t``.
-    """
+    """Return the text of a run of Office (``w:r``, ``a:t``), of an equation with signs of powers and fractions."""
     if run.tag != MATH_TEXT:
         return str(run.text or "").replace(SOFT_HYPHEN, "")
     part = next(run.iterancestors(*_MATH_SIGNS), None)

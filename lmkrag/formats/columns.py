@@ -29,11 +29,6 @@ def mark_columns(text: str, sources: Sequence[Source], box: Measure) -> tuple[st
     A table is made of lines with several amounts whose words stand far apart, two at least, and the line above them if
     it is divided like that. A tab takes the place of a space. It is added where the column of names is empty, and where
     PDFium has no space, which happens before a single character.
-
-    Args:
-        text: of a page.
-        sources: of its characters: numbers, or boxes; a tab that is added has that of the character after it.
-        box: measures characters of the text; called for lines that may be rows.
     """
     lines = list(_LINE.finditer(text))
     # Only the page shows what stands far apart: a row has several amounts, or is short and ends with one.

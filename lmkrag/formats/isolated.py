@@ -74,30 +74,17 @@ class IsolatedLoader:
     """
 
     def __init__(self, *, seconds: float | None = None, memory: int = MEMORY) -> None:
-        """Set the limits of one file.
-
-        Args:
-            seconds: it may take; defaults to ``SECONDS`` and ``SECONDS_PER_MEGABYTE`` of its size.
-            memory: bytes of address space its reader may use, where the system can limit that.
-        """
+        """Set the limits of one file: seconds, by default those of its size, and bytes of its reader's memory."""
         self._seconds, self._memory = seconds, memory
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None  # what parsers print
 
     def load(self, path: Path, doc_id: str) -> Document:
-        """Read one file, without its attachments.
-
-        Raises:
-            DocumentError: it can't be read, or reading it went past a limit.
-        """
+        """Read one file, without its attachments. Raises DocumentError: it can't be read within the limits."""
         return self.load_with_attachments(path, doc_id)[0]
 
     def load_with_attachments(self, path: Path, doc_id: str) -> tuple[Document, list[Document], list[Skipped]]:
-        """Read one file and what is attached to it: see :func:`lmkrag.formats.load.load_with_attachments`.
-
-        Raises:
-            DocumentError: it can't be read, or reading it went past a limit.
-        """
+        """Read one file and what is attached to it: see :func:`lmkrag.formats.load.load_with_attachments`."""
         if is_plain(path):
             return load_document(path, doc_id), [], []
         limit = _Limit(time.monotonic(), self._allowed_seconds(path, OCR_SECONDS_PER_MEGABYTE))
@@ -124,32 +111,20 @@ class IsolatedLoader:
             return fill_scans(document, partial(self._read_scan, Path(file.name), document.fingerprint, limit))
 
     def render_page(self, path: Path, fingerprint: str, number: int, scale: float) -> bytes:
-        """Draw a page, from 1, of the PDF file with a fingerprint, ``scale`` pixels to a point; return it as WebP.
-
-        Raises:
-            DocumentError: the file has changed, can't be read, or reading it went past a limit.
-        """
+        """Draw a page, from 1, of the PDF file with a fingerprint, ``scale`` pixels to a point; return it as WebP."""
         return base64.b64decode(self._call(path, "render_page", fingerprint=fingerprint, number=number, scale=scale))
 
     def find_rectangles(
         self, path: Path, fingerprint: str, number: int, start: int, end: int
     ) -> list[tuple[float, float, float, float]]:
-        """Find where characters of a page stand: see :func:`lmkrag.formats.pdf.find_rectangles`.
-
-        Raises:
-            DocumentError: the file has changed, can't be read, or reading it went past a limit.
-        """
+        """Find where characters of a page stand: see :func:`lmkrag.formats.pdf.find_rectangles`."""
         place: dict[str, Any] = {"number": number, "start": start, "end": end}
         return [tuple(box) for box in self._call(path, "find_rectangles", fingerprint=fingerprint, **place)]
 
     def find_scanned(
         self, path: Path, fingerprint: str, number: int, start: int, end: int
     ) -> list[tuple[float, float, float, float]]:
-        """Find where characters of a scanned page stand: see :func:`lmkrag.formats.scans.find_boxes`.
-
-        Raises:
-            DocumentError: the file has changed, can't be read, or reading it went past a limit.
-        """
+        """Find where characters of a scanned page stand: see :func:`lmkrag.formats.scans.find_boxes`."""
         return find_boxes(self._read_scan(path, fingerprint, None, number), start, end)
 
     def _read_scan(self, path: Path, fingerprint: str, limit: _Limit | None, number: int) -> dict[str, Any]:

@@ -51,10 +51,9 @@ _Edit = tuple[int, int, str, Box | None]
 
 
 class PageText:
-    """The text of a page, and the box of each of its characters.
+    """The text of a page of PDFium, and the box of each of its characters.
 
-    Args:
-        page: of PDFium. Values of forms are read where its document's forms were initialized.
+    Values of forms are read where its document's forms were initialized.
     """
 
     def __init__(self, page: Any) -> None:

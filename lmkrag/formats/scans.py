@@ -24,8 +24,7 @@ ReadPage = Callable[[int], dict[str, Any]]
 def fill_scans(document: Document, read_page: ReadPage) -> Document:
     """Return a document with the text of its scanned pages, and how surely they were read, ``ocr_confidence``.
 
-    Raises:
-        EmptyDocument: nothing stands on them, and it has no other text.
+    Raises EmptyDocument: nothing stands on them, and it has no other text.
     """
     pages = split_pages(document.text, document.page_starts)
     letters = sure = 0.0

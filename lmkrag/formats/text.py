@@ -87,11 +87,7 @@ def describe(text: str, name: str) -> Loaded:
 
 
 def decode(data: bytes) -> str:
-    """Decode bytes by their byte order mark, as UTF-8, or by a guess; nothing is dropped, line ends stay.
-
-    Raises:
-        DocumentError: the bytes are not text.
-    """
+    """Decode bytes by their mark, as UTF-8, or by a guess; nothing is dropped. Raises DocumentError: no text."""
     sample = data[:SAMPLE]
     encoding = read_mark(sample)
     if encoding is None:
@@ -105,12 +101,7 @@ def decode(data: bytes) -> str:
 def decode_labelled(data: bytes, label: str | None) -> str:
     """Decode bytes of the web or of a mail as browsers do; what is valid UTF-8 is UTF-8 whatever its label says.
 
-    Args:
-        data: the bytes; those that mean nothing are replaced.
-        label: of their encoding; without one, or one that is wrong, the encoding is guessed.
-
-    Raises:
-        DocumentError: the bytes are not text.
+    Without a label, or with a wrong one, the encoding is guessed. Raises DocumentError: the bytes are not text.
     """
     label = re.sub(r"^x-|-i$", "", (label or "utf-8").strip().lower())
     for name in (label, label.replace("windows-", "cp"), label.replace("-", "_")):
@@ -132,11 +123,7 @@ def decode_labelled(data: bytes, label: str | None) -> str:
 def read_mark(sample: bytes) -> str | None:
     """Return the encoding that a byte order mark, or the zero bytes of UTF-16, tell; None without them.
 
-    Args:
-        sample: a file's first ``SAMPLE`` bytes.
-
-    Raises:
-        DocumentError: it is not text.
+    The sample has a file's first ``SAMPLE`` bytes. Raises DocumentError: it is not text.
     """
     for bom, encoding in _BOMS.items():
         if sample.startswith(bom):
@@ -150,12 +137,7 @@ def read_mark(sample: bytes) -> str | None:
 
 
 def guess_encoding(sample: bytes, decoded: Iterable[str]) -> str:
-    """Return the likely encoding of a text file that is not UTF-8 throughout.
-
-    Args:
-        sample: its first ``SAMPLE`` bytes.
-        decoded: the file as UTF-8 with what means nothing replaced, in pieces.
-    """
+    """Return the likely encoding of a file by its first bytes, and by it ``decoded`` as UTF-8, which it is not."""
     damaged = wide = 0
     for piece in decoded:
         damaged += piece.count("\ufffd")

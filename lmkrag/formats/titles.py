@@ -26,11 +26,7 @@ def mark_titles(
 ) -> tuple[str, Sequence[Source]]:
     """Return the text of a page with ``##`` before its headings, each on one line, and the sources of its characters.
 
-    Args:
-        text: of a page.
-        sources: of its characters; a mark has that of the character after it.
-        box: measures characters of the text.
-        look: gives the size of a character's font in points, and whether it is bold.
+    ``look`` gives the size of a character's font in points, and whether it is bold.
     """
     lines = [match.span() for match in _LINE.finditer(text)]
     looks = [_look(text, *line, look) for line in lines]

@@ -116,12 +116,7 @@ _ROMAN |= {10: "x", 9: "ix", 5: "v", 4: "iv", 1: "i"}
 
 
 def format_ordinal(count: int, kind: str) -> str:
-    """Return a number as a list shows it.
-
-    Args:
-        count: the number.
-        kind: Word's name of the format: ``lowerLetter``, ``upperLetter``, ``lowerRoman``, ``upperRoman``,
-            ``decimalZero`` or ``none``; all others are written in decimals.
+    """Return a number as a list shows it, in one of Word's formats; those that are not known are written in decimals.
 
     >>> [format_ordinal(4, kind) for kind in ("decimal", "lowerLetter", "upperRoman", "decimalZero")]
     ['4', 'd', 'IV', '04']

@@ -74,15 +74,9 @@ _COLUMNS = (
 
 
 def connect(path: Path, *, create: bool = False, immutable: bool = False) -> sqlite3.Connection:
-    """Open a catalog; every commit is durable when it returns.
+    """Open a catalog; every commit is durable when it returns. An ``immutable`` one needs no locks and no shared log.
 
-    Args:
-        path: of the database.
-        create: make it if it is not there.
-        immutable: nobody changes the file, so neither locks nor a shared write-ahead log are needed.
-
-    Raises:
-        sqlite3.OperationalError: it can't be opened, or may not be shared as SQLite needs to.
+    Raises sqlite3.OperationalError: it can't be opened, or may not be shared as SQLite needs to.
     """
     mode = "ro&immutable=1" if immutable else "rwc" if create else "rw"
     connection = sqlite3.connect(

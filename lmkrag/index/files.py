@@ -40,11 +40,7 @@ class File:
 
 
 def read_file(path: Path, file: File) -> memoryview:
-    """Memory-map a file after comparing it with its checksum.
-
-    Raises:
-        IndexCorrupt: the file is missing, or its size or checksum differs.
-    """
+    """Memory-map a file. Raises IndexCorrupt: it is missing, or its size or checksum differs."""
     try:
         data = _map(path)
     except FileNotFoundError as error:
@@ -80,11 +76,7 @@ def write_tables(path: Path, tables: Tables) -> File:
 
 
 def read_tables(path: Path, file: File) -> Mapping[str, NDArray[Any]]:
-    """Return the arrays of a file that :func:`write_tables` wrote, as views of the mapped file.
-
-    Raises:
-        IndexCorrupt: the file is missing, differs from its checksum, or is not a safetensors file.
-    """
+    """Return the arrays of a file that :func:`write_tables` wrote, as views of the mapped file, or raise IndexCorrupt."""
     data = read_file(path, file)
     try:
         # eight bytes of length, a JSON header, the arrays
@@ -118,8 +110,7 @@ def _has_locks(path: Path) -> bool:
 def lock_index(path: Path) -> Iterator[None]:
     """Hold the lock of an index directory's one writer.
 
-    Raises:
-        IndexLocked: somebody else holds it. StorageError: the directory can't be written to.
+    Raises IndexLocked: somebody else holds it. StorageError: the directory can't be written to.
     """
     lock = FileLock(str(path / LOCK), timeout=0, is_singleton=False)  # a forked child needs one of its own
     try:

@@ -14,12 +14,7 @@ class LiveSegment:
     """A segment in a snapshot: which of its rows are alive, and which sentences they are."""
 
     def __init__(self, segment: Segment, runs: Ids, documents: DocumentRanges) -> None:
-        """Take a segment, which sentences it was written with, and the documents there are now.
-
-        Args:
-            segment: opened.
-            runs: ``[n, 3]`` row, id of the first sentence, count; they tile the rows.
-            documents: sentences of other documents are dead.
+        """Take a segment, its runs ``[n, 3]`` (row, first sentence, count), and the documents there are now.
 
         ``owners`` are the positions in ``documents`` of the documents that the live runs are of.
         """

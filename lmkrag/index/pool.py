@@ -82,8 +82,7 @@ class IndexReader:
     def snapshot(self, *, segments: bool = True) -> Iterator[Snapshot]:
         """Hold one committed state, whatever a writer does meanwhile; without its segments unless ``segments``.
 
-        Raises:
-            IndexClosed: the reader is closed. StorageError: the catalog can't be used. IndexCorrupt: it is damaged.
+        Raises IndexClosed: the reader is closed. StorageError: the catalog can't be used. IndexCorrupt: it is damaged.
         """
         if self._process != os.getpid():  # a forked child
             _inherited.extend(self._idle)
@@ -126,8 +125,7 @@ class IndexReader:
     def connection(self) -> Iterator[sqlite3.Connection]:
         """Borrow a connection to the catalog; at most 16 are lent at once, and further callers wait.
 
-        Raises:
-            IndexClosed: the reader is closed. StorageError, sqlite3.Error: the catalog can't be opened.
+        Raises IndexClosed: the reader is closed. StorageError, sqlite3.Error: the catalog can't be opened.
         """
         with self._guard:
             while self._borrowed >= _MOST and not self._closed:

@@ -20,10 +20,7 @@ _TRIES = 20  # beside a writer that never rests
 def find_problems(store: IndexStore) -> tuple[str, ...]:
     """Check the catalog, each document against its checksum, each segment file, and that each sentence has a vector.
 
-    What a writer has changed meanwhile is checked again.
-
-    Returns:
-        One line per problem; empty when the index is whole.
+    What a writer has changed meanwhile is checked again. Returns one line per problem; empty when the index is whole.
     """
     for _ in range(_TRIES):
         before = after = -1

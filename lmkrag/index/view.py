@@ -17,14 +17,7 @@ class DocumentView:
     def __init__(
         self, row: DocumentRow, read_sentences: Callable[[int], tuple[Ids, Bytes]], read_text: Callable[[int, int], str]
     ) -> None:
-        """Take the document's row and what reads it; good for as long as the snapshot is held.
-
-        Args:
-            row: of the document.
-            read_sentences: gives the borders and kinds of the block of sentences that begins with an ordinal: see
-                :func:`lmkrag.index.catalog_texts.read_sentences`.
-            read_text: gives characters ``[start, end)``, clipped to the length of the text.
-        """
+        """Take the row and what reads blocks of sentences and characters; good for as long as the snapshot is held."""
         self.row = row
         self._read_sentences, self._read_text = read_sentences, read_text
         self._sentences: dict[int, tuple[Ids, Bytes]] = {}

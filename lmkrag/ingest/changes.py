@@ -37,13 +37,8 @@ def find_changes(
 
     A file is one document, whichever of the sources, links or folders leads to it. It keeps the ``doc_id`` it has in
     the index; a new one is called by its path below its source, which begins with the folder's name if there are
-    several; with the names of the folders above where another file is called so.
-
-    ``known`` are the documents of the index by ``doc_id``, ``remembered`` the files that were skipped before, by path;
-    the other options are those of :func:`lmkrag.ingest.walk.walk`.
-
-    Raises:
-        UsageError: a source does not exist, or a glob can't be parsed.
+    several; with the names of the folders above where another file is called so. ``known`` are the documents of the
+    index by ``doc_id``, ``remembered`` the files that were skipped before, by path.
     """
     changes = Changes()
     files: list[Found] = []

@@ -80,8 +80,7 @@ def is_batch(folder: Path) -> bool:
 def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: IndexStore) -> None:
     """Encode the files of a batch into its folder in ``out``, unless it is there.
 
-    Raises:
-        StorageError: the batch can't be written, or several processes have died of it.
+    Raises StorageError: the batch can't be written, or several processes have died of it.
     """
     if is_batch(out / batch.name):
         return
@@ -107,8 +106,7 @@ def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: Index
 def adopt_batch(store: IndexStore, folder: Path, run: Run) -> None:
     """Put the documents of a batch into the index it was meant for, in one commit; count them in ``run``.
 
-    Raises:
-        IndexCorrupt: the batch is damaged; nothing was taken.
+    Raises IndexCorrupt: the batch is damaged; nothing was taken.
     """
     record = json.loads((folder / _RECORD).read_bytes())
     adopted = adopt_index(store, folder)

@@ -54,15 +54,10 @@ def cached_index(folders: Sequence[Path]) -> Path:
 
 
 def use_cached(index: Path, prepare: Callable[[], Opened], use: Callable[[Opened], Result]) -> Result:
-    """Return what ``use`` makes of a cached index; one of another version, or a damaged one, is made again first.
+    """Return what ``use`` makes of a cached index that ``prepare`` opened; one that is damaged is made anew.
 
-    Args:
-        index: of the cache.
-        prepare: opens the index; other processes that prepare the same index wait.
-        use: gets what ``prepare`` returns, and keeps nobody waiting.
-
-    Raises:
-        StorageError: the cache can't be written to.
+    Other processes that prepare the same index wait; ``use`` keeps nobody waiting. Raises StorageError: the cache can't
+    be written to.
     """
     number = None
     try:
@@ -142,18 +137,14 @@ def _find_worktrees(folder: Path) -> list[Path]:
 class OpenFolder(contextlib.ExitStack):
     """The index of a folder, up to date as far as that is quick, and a temporary one of files that others index.
 
-    On exit, a process in the background begins to index the files that are left.
-
-    Attributes:
-        indexes: their stores, each with its encoder if that is loaded.
-        remaining: how many changed files are in neither.
+    On exit, a process in the background begins to index the files that are left. ``indexes`` are the stores, each with
+    its encoder if that is loaded, ``remaining`` counts the changed files that are in neither.
     """
 
     def __init__(self, index: Path, folder: Path, query: str, include: Sequence[str], exclude: Sequence[str]) -> None:
-        """Bring the cached index of a folder up to date; the files that have the words of a question come first.
+        """Bring the cached index up to date; the files that have the words of a question come first.
 
-        Raises:
-            UsageError: a glob can't be parsed. StorageError: the index can't be written to.
+        Raises UsageError: a glob can't be parsed. StorageError: the index can't be written to.
         """
         super().__init__()
         self.remaining = 0

@@ -26,8 +26,7 @@ def ingest(
 ) -> IndexReport:
     """Bring a store up to date with a source; a changed document is replaced once its new version is whole.
 
-    Raises:
-        IndexLocked: somebody writes. StorageError: the index can't be written to. UsageError: as the source says.
+    Raises IndexLocked: somebody writes. StorageError: the index can't be written to. UsageError: as the source says.
     """
     with store.writing():
         run = Run(read_known(store), progress)

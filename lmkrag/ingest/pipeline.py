@@ -40,15 +40,11 @@ def encode_documents(
     *,
     recall_from: IndexStore | None = None,
 ) -> None:
-    """Encode documents and commit them in batches. An interruption commits those that are whole.
+    """Encode documents as they come, and commit them in batches, inside :meth:`~lmkrag.index.store.IndexStore.writing`.
 
-    Args:
-        store: to write to, inside its :meth:`~lmkrag.index.store.IndexStore.writing`.
-        encoder: that made the index.
-        documents: read as they are needed.
-        run: is told of progress. Windows that a changed document of ``run.known`` still has are not encoded again.
-            Neither are those of copies: the same words after the same title, in this run or in the index.
-        recall_from: the index that ``run.known`` is of, if it is another.
+    Windows that a changed document of ``run.known`` still has are not encoded again, nor those of copies: the same
+    words after the same title, in this run or in the index. ``recall_from`` is the index that ``run.known`` is of, if
+    it is another. An interruption commits the documents that are whole.
     """
     open_documents: dict[int, SourceDocument] = {}
 

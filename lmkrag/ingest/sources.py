@@ -62,7 +62,6 @@ class Files:
     _forgotten: list[str] = field(default_factory=list)
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
-        """Yield the changed files. Raises UsageError: a source does not exist, or a glob can't be parsed."""
         skipped = read_skipped(store)
         if self.named:
             changes = find_named_changes(self.named, run.known, skipped)
@@ -78,7 +77,6 @@ class Files:
             yield from load_files(files, loader, run, store)
 
     def finish(self, store: IndexStore, run: Run) -> None:
-        """Record which files were touched and skipped, and find those that are gone."""
         if self.prune:
             gone = find_gone(self.sources, run.known.values())
             run.removed += [doc_id for doc_id in gone if doc_id not in run.removed]
@@ -96,7 +94,6 @@ class Documents:
         """Do nothing: there are no files."""
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
-        """Yield the documents that are new or changed."""
         documents = iter(self.documents)
         first = list(islice(documents, SAMPLED))
         choose_encoder(store, run, first)
@@ -131,8 +128,7 @@ def make_source(
 ) -> DocumentSource:
     """Return what :meth:`lmkrag.engine.Engine.add` was given as a source; the options are those of :class:`Files`.
 
-    Raises:
-        UsageError: it is none, a URL, or options for files are given with something else.
+    Raises UsageError: it is none, a URL, or options for files are given with something else.
     """
     for_files = bool(include or exclude or prune or follow_links or encode)
     if isinstance(source, Mapping):

@@ -48,22 +48,13 @@ class Found:
 def walk(
     source: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = (), follow_links: bool = False
 ) -> Iterator[Found | Skipped]:
-    """Yield the files under ``source`` in order of their names, or ``source`` itself if it is one.
+    """Yield the files under ``source`` in order of their names, or ``source`` itself, and what can't be read.
 
     Hidden files, indexes and what ``.gitignore`` files name are left out, as version control does. Links to files below
-    ``source`` are followed, links to directories are not.
+    ``source``, with ``follow_links`` to any files, are followed, links to directories are not. ``include`` and
+    ``exclude`` are globs of ``.gitignore`` form.
 
-    Args:
-        source: a file or a directory.
-        include: globs (of ``.gitignore`` form); when given, only files that match one.
-        exclude: globs; files and directories that match one are left out.
-        follow_links: also follow links to files outside ``source``.
-
-    Yields:
-        ``Found`` for each file, ``Skipped`` for what can't be one.
-
-    Raises:
-        UsageError: ``source`` does not exist or is an archive, or a glob can't be parsed.
+    Raises UsageError: ``source`` does not exist or is an archive, or a glob can't be parsed.
     """
     included, excluded = _parse_globs("include", include), _parse_globs("exclude", exclude)
     check_source(source)
@@ -93,8 +84,7 @@ def _rules_above(root: Path) -> list[Rule]:
 def check_source(source: str | Path) -> Path:
     """Return a file or directory to index as a path.
 
-    Raises:
-        UsageError: it does not exist, is a URL or is an archive; the message says what to run instead.
+    Raises UsageError: it does not exist, is a URL or is an archive; the message says what to run instead.
     """
     path = local_path(source)
     if not path.exists():

@@ -37,11 +37,7 @@ _STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"
 
 
 def create_app(settings: ServerSettings) -> ASGIApp:
-    """Open the indexes and return the application.
-
-    Raises:
-        IndexNotFound: an index is not there. StorageError: one can't be used.
-    """
+    """Open the indexes and return the application. Raises IndexNotFound, StorageError: one can't be used."""
     workers = Workers(settings.limits)
     reranking: dict[str, Any] = {"reranker": settings.rerank_model, "rerank": settings.rerank}
     reranking["rerank_timeout_ms"] = settings.rerank_timeout_ms
@@ -102,10 +98,7 @@ def _describe_errors(media_type: str) -> dict[int | str, dict[str, Any]]:
 
 
 async def _warm_up(service: Service) -> None:
-    """Search once in every index, so that the first question does not wait for weights and files.
-
-    One that can't be searched is tried again until it can.
-    """
+    """Search every index until that works, so that the first question does not wait for weights and files."""
     cold = list(service.indexes.by_name.values())
     while cold:
         for index in cold.copy():

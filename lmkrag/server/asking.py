@@ -34,8 +34,7 @@ async def find_evidence(
 ) -> Evidence:
     """Search for a question; a follow-up is made one that stands alone, and searched with the same options.
 
-    Raises:
-        Problem: the search or the reader failed, or the server is busy.
+    Raises Problem: the search or the reader failed, or the server is busy.
     """
     from lmkrag.conversation import make_standalone
 

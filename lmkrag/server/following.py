@@ -83,7 +83,6 @@ class FolderFollower:
         self._state = FollowerState(None, since)
 
     def __enter__(self) -> Self:
-        """Return the follower."""
         return self
 
     def __exit__(

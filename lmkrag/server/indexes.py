@@ -27,11 +27,7 @@ class Workers:
         self.pending = 0  # calls that run or wait
 
     async def run(self, call: Callable[[], Result]) -> Result:
-        """Run a call on a thread and return its result.
-
-        Raises:
-            Problem: too many wait already (429), or it took too long (504).
-        """
+        """Run a call on a thread. Raises Problem: too many wait already (429), or it took too long (504)."""
         if self.pending >= self._limits.threads + self._limits.waiting:
             raise busy("too many searches are waiting; try again in a few seconds")
         self.pending += 1
@@ -63,11 +59,6 @@ class ServedIndex:
     """One index and the name it is served under. State: ``engine``, which is open."""
 
     def __init__(self, name: str, path: Path, workers: Workers, open_engine: Callable[[str], Engine]) -> None:
-        """Open the index, with what opens one by its name.
-
-        Raises:
-            IndexNotFound: there is none. StorageError: it can't be used.
-        """
         self.name, self.path = name, path
         self._workers = workers
         self._guard = threading.Lock()
@@ -79,11 +70,7 @@ class ServedIndex:
         return await self._workers.run(lambda: self.call(call))
 
     def call(self, call: Callable[[Engine], Result]) -> Result:
-        """Call with the engine; once more with a fresh one where another index has taken this one's place.
-
-        Raises:
-            Problem: it failed.
-        """
+        """Call with the engine, once more where another index has taken this one's place. Raises Problem: it failed."""
         engine = self.engine
         try:
             try:
@@ -106,7 +93,6 @@ class ServedIndex:
             return self.engine
 
     def close(self) -> None:
-        """Close the engine."""
         self.engine.close()
 
 
@@ -118,8 +104,7 @@ class ServedIndexes:
     ) -> None:
         """Open directories by their names, by ``open_engine`` if it is given.
 
-        Raises:
-            IndexNotFound: one is not there. StorageError: one can't be used.
+        Raises IndexNotFound: one is not there. StorageError: one can't be used.
         """
         self.by_name: dict[str, ServedIndex] = {}
         paths = {name: path.resolve() for name, path in paths.items()}
@@ -132,11 +117,7 @@ class ServedIndexes:
             raise
 
     def find(self, name: str | None) -> ServedIndex:
-        """Return an index by name; without one, the only index.
-
-        Raises:
-            Problem: there is no such index, or there are several and none was named.
-        """
+        """Return an index by name, without one the only one. Raises Problem: there is none, or several and no name."""
         names = ", ".join(self.by_name)
         if not name:
             if len(self.by_name) > 1:
@@ -151,6 +132,5 @@ class ServedIndexes:
         return await self.find(name).run(call)
 
     def close(self) -> None:
-        """Close them all."""
         for index in self.by_name.values():
             index.close()

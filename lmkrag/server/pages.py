@@ -24,11 +24,7 @@ class Pages:
         self._loader = IsolatedLoader(seconds=_SECONDS)
 
     def render(self, info: DocumentInfo, number: int, scale: float) -> bytes:
-        """Return a page, from 1, as WebP.
-
-        Raises:
-            UsageError: the document has no such page. DocumentError: its file has changed or can't be read.
-        """
+        """Return a page, from 1, as WebP. Raises UsageError: there is none. DocumentError: its file has changed."""
         _check(info, number)
         with self._guard:
             return self._loader.render_page(Path(info.path), info.fingerprint, number, scale)
@@ -38,8 +34,7 @@ class Pages:
     ) -> list[tuple[int, list[tuple[float, float, float, float]]]]:
         """Return (page, rectangles) of characters ``[start, end)``, for the first pages that have some of them.
 
-        Raises:
-            UsageError: the document has no pages. DocumentError: its file has changed or can't be read.
+        Raises UsageError: the document has no pages. DocumentError: its file has changed or can't be read.
         """
         _check(info, 1)
         borders = [*info.page_starts, info.characters]

@@ -20,14 +20,9 @@ _STOP = 30  # seconds that requests in flight have when the server stops
 
 
 def serve(settings: ServerSettings, *, announce: Callable[[str], None] = lambda url: None) -> None:
-    """Serve until SIGINT or SIGTERM; requests in flight are answered first.
+    """Serve until SIGINT or SIGTERM, requests in flight first; ``announce`` gets the URL once the server listens.
 
-    Args:
-        settings: how to serve.
-        announce: called with the server's URL once it listens.
-
-    Raises:
-        UsageError: the address can't be listened on. IndexNotFound, StorageError: an index can't be used.
+    Raises UsageError: the address can't be listened on. IndexNotFound, StorageError: an index can't be used.
     """
     listening = _listen(settings.host, settings.port)
     with listening:
@@ -74,8 +69,7 @@ class _Server(uvicorn.Server):
 def serve_stdio(paths: Mapping[str, Path], *, reader: Reader, writable: bool, limits: ServerLimits) -> None:
     """Serve until standard input ends. The indexes are open before the first word is read.
 
-    Raises:
-        IndexNotFound: one is not there. StorageError: one can't be used.
+    Raises IndexNotFound: one is not there. StorageError: one can't be used.
     """
     workers = Workers(limits)
     indexes = ServedIndexes(paths, workers)

@@ -165,11 +165,7 @@ class Excerpt(TextReply):
 
     @classmethod
     def read(cls, engine: Engine, doc_id: str, start: int, end: int | None, *, most: int) -> Self:
-        """Read characters ``[start, end)`` of a document, at most ``most`` of them.
-
-        Raises:
-            DocumentNotFound: it is not in the index.
-        """
+        """Read at most ``most`` of characters ``[start, end)``. Raises DocumentNotFound: it is not in the index."""
         (info,) = engine.documents(doc_ids=[doc_id])
         first = min(start, info.characters)
         stop = min(info.characters if end is None else max(end, first), info.characters, first + most)

@@ -128,11 +128,7 @@ def is_loopback(host: str) -> bool:
 
 
 def name_indexes(values: tuple[str, ...]) -> dict[str, Path]:
-    """Return index directories by name, from ``NAME=DIR`` or ``DIR``, which is called as the directory.
-
-    Raises:
-        UsageError: two have one name.
-    """
+    """Return index directories by name, from ``NAME=DIR`` or ``DIR``. Raises UsageError: two have one name."""
     named: dict[str, Path] = {}
     for value in values:
         name, separator, folder = value.partition("=")

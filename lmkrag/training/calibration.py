@@ -37,14 +37,10 @@ def sample_texts(sets: Iterable[Path]) -> Iterator[str]:
 
 
 def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
-    """Measure the ranges of an encoder folder, and write them and its graphs into it.
+    """Measure the ranges of an encoder folder by texts of many kinds, and write them and its graphs into it.
 
-    Args:
-        folder: an encoder that ONNX Runtime can run.
-        texts: of many kinds, a hundred thousand characters or more; larger values are clipped later.
-
-    Raises:
-        EncoderError: it can't be loaded, or ONNX Runtime can't run it.
+    A hundred thousand characters or more: larger values are clipped later. Raises EncoderError: it can't be loaded, or
+    ONNX Runtime can't run it.
     """
     encoder = LandmarkEncoder.load(str(folder), runtime="onnx", precision="float32")
     model = _MeteredBert(read_weights(folder / "model.safetensors"), read_config(folder))

@@ -34,12 +34,9 @@ class Question(NamedTuple):
 
 
 class TrainingSet:
-    """A folder in the data format, tokenized as it is needed.
+    """A folder in the data format, tokenized as it is needed; ``titles`` are the ids that windows may begin with.
 
-    ``titles`` are the token ids that windows of its documents may begin with.
-
-    Raises:
-        UsageError: as :func:`lmkrag.evaluation.dataset.load_dataset`, or no question has evidence.
+    Raises UsageError: as :func:`lmkrag.evaluation.dataset.load_dataset`, or no question has evidence.
     """
 
     def __init__(self, folder: Path, tokens: SentenceTokenizer) -> None:

@@ -45,15 +45,9 @@ class ListwiseTrainee(nn.Module):
     def __init__(
         self, mean: Vectors, deviation: Vectors, *, size: int, layers: int, members: int, dropout: float
     ) -> None:
-        """Make an untrained one.
+        """Make an untrained one; ``mean`` and ``deviation`` ``[features]`` are those of the training sentences.
 
-        Args:
-            mean: ``[features]`` over the training sentences.
-            deviation: ``[features]`` the same.
-            size: dimensions of a member's states.
-            layers: of a member, that compare sentences.
-            members: trained side by side, each from a start of its own; see :mod:`lmkrag.reranker.listwise`.
-            dropout: share of the states left out.
+        ``members`` of ``layers`` layers of ``size`` dimensions are trained side by side, each from a start of its own.
         """
         super().__init__()
         self._mean, self._deviation = mean, deviation
@@ -70,12 +64,7 @@ class ListwiseTrainee(nn.Module):
         self.members = nn.ModuleList(Member(self._config, len(mean)) for _ in range(members))
 
     def read(self, features: Tensor, known: Tensor) -> Tensor:
-        """Return the log-odds ``[members, q, n]`` that each member gives to sentences.
-
-        Args:
-            features: ``[q, n, features]`` of the sentences.
-            known: ``[q, n]`` bool, what is no padding.
-        """
+        """Return the log-odds ``[members, q, n]`` of features ``[q, n, features]``; what is not ``known`` is padding."""
         mask = torch.zeros(known.shape, dtype=features.dtype, device=features.device).masked_fill(~known, _MASKED)
         return torch.stack([member(features, mask[:, None, None]) for member in self.members])
 

@@ -61,7 +61,6 @@ class ListwiseData(Dataset[ListwiseStep]):
         self._shares = share_sets(settings.sets, sets, _POWER)
 
     def __len__(self) -> int:
-        """Return how many steps there are, those of all processes."""
         return self._settings.steps * self._processes
 
     def __getitem__(self, index: int) -> ListwiseStep:

@@ -7,23 +7,15 @@ from torch import Tensor
 def landmark_loss(
     scores: Tensor, weights: Tensor, candidate: Tensor, same: Tensor, *, mixing: float, temperature: float
 ) -> Tensor:
-    """Return the loss of questions against the sentences of a step.
+    """Return the loss of questions against the sentences of a step, from their cosines ``scores`` ``[q, n]``.
 
-    Each sentence of the evidence is compared with the negatives, in a softmax over those of its own document and
-    in another over those of other documents (Conti et al., "Context is Gold to find the Gold Passage", arXiv
-    2505.24782), and the log-likelihoods are averaged by position weight (Luo et al., arXiv 2402.11573; there the weight
-    stands inside the logarithm, where it has no gradient).
+    Each sentence of the evidence is compared with the negatives, in a softmax over those of its own document (its share
+    is ``mixing``) and in another over those of other documents (Conti et al., "Context is Gold to find the Gold
+    Passage", arXiv 2505.24782), and the log-likelihoods are averaged by position weight (Luo et al., arXiv 2402.11573;
+    there the weight stands inside the logarithm, where it has no gradient).
 
-    Args:
-        scores: ``[q, n]`` float32, cosines of questions and sentences.
-        weights: ``[q, n]`` float32, each row of sum one; above zero at the evidence.
-        candidate: ``[q, n]`` bool, sentences that may be negatives of a question.
-        same: ``[q, n]`` bool, sentences of the question's document.
-        mixing: share of the softmax inside the document; the rest is for other documents.
-        temperature: what the scores are divided by.
-
-    Returns:
-        A scalar, the mean over questions.
+    ``weights`` have rows of sum one, above zero at the evidence; ``candidate`` may be negatives, ``same`` are of the
+    question's document.
     """
     logits = scores / temperature
     parts = []
@@ -36,14 +28,9 @@ def landmark_loss(
 
 
 def imitation_loss(scores: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
-    """Return how far the order of sentences is from a teacher's: the divergence of their softmaxes, mean of questions.
+    """Return how far scores ``[q, n]`` are from a teacher's: the divergence of their softmaxes, mean of questions.
 
     Hinton et al., "Distilling the Knowledge in a Neural Network" (2015), over lists of scores.
-
-    Args:
-        scores: ``[q, n]`` float32, cosines of questions and sentences.
-        taught: ``[q, n]`` float32, the teacher's.
-        temperature: what both are divided by.
     """
     student, teacher = (torch.log_softmax(values / temperature, dim=1) for values in (scores, taught))
     return (teacher.exp() * (teacher - student)).sum(1).mean()
@@ -55,19 +42,10 @@ def anchor_loss(vectors: Tensor, anchors: Tensor) -> Tensor:
 
 
 def mask_near_duplicates(candidate: Tensor, weights: Tensor, teacher: Tensor, threshold: float) -> Tensor:
-    """Drop candidates that the teacher holds for near duplicates of the evidence.
+    """Drop candidates ``[q, n]`` that a teacher's vectors ``[n, d]`` hold for near duplicates of the evidence.
 
     Negatives are all sentences of the sampled windows, not the ones a model ranks first: mined negatives are biased to
     what the miner's pooling confuses and hold the most unlabelled answers; tried, they gained nothing.
-
-    Args:
-        candidate: ``[q, n]`` bool.
-        weights: ``[q, n]``, above zero at the evidence.
-        teacher: ``[n, d]`` sentence vectors of length one, by the base model.
-        threshold: cosine.
-
-    Returns:
-        ``[q, n]`` bool.
     """
     alike = (teacher @ teacher.T > threshold).to(weights.dtype)
     near = ((weights > 0).to(weights.dtype) @ alike) > 0

@@ -46,17 +46,11 @@ class Head(nn.Module):
     def forward(
         self, after: Tensor, before: Tensor, question_mask: Tensor, owners: Tensor, count: int
     ) -> tuple[Tensor, Tensor]:
-        """Score the sentences and the tokens of passages.
+        """Return how sentences rank and the log-odds that they answer ``[p, k, 2]``, and starts and ends ``[p, t, 2]``.
 
-        Args:
-            after: ``[p, t, d]`` states of the last layer.
-            before: ``[p, t, d]`` states before the first.
-            question_mask: ``[p, t]`` bool, tokens of the question.
-            owners: ``[p, t]`` the sentence each token is of, -1 for none.
-            count: of sentences, ``k``.
-
-        Returns:
-            ``[p, k, 2]`` how sentences rank and the log-odds that they answer, ``[p, t, 2]`` starts and ends.
+        ``after`` and ``before`` ``[p, t, d]`` are states of the last layer and before the first, ``question_mask``
+        ``[p, t]`` the question's tokens, ``owners`` ``[p, t]`` the sentence each token is of, -1 for none, of
+        ``count``.
         """
         group = torch.where(owners >= 0, owners, count)
         shape = (len(after), count + 1, after.shape[2])
@@ -85,8 +79,7 @@ class RerankerModel(nn.Module):
     def __init__(self, settings: RerankerSettings) -> None:
         """Make the model from the base's first layers, or from the re-ranker to go on from.
 
-        Raises:
-            UsageError: the base has no landmark, or too few layers. EncoderError: it can't be loaded.
+        Raises UsageError: the base has no landmark, or too few layers. EncoderError: it can't be loaded.
         """
         from transformers import AutoConfig
 
@@ -174,8 +167,7 @@ def _short_losses(batch: PlaceBatch, ends: Tensor, answerable: Tensor) -> Tensor
 def save_reranker(model: RerankerModel, settings: RerankerSettings, folder: Path) -> None:
     """Write the folder of a re-ranker: float16 weights without the word embeddings, which are the base's.
 
-    Raises:
-        EncoderError: a weight is not finite.
+    Raises EncoderError: a weight is not finite.
     """
     folder.mkdir(parents=True, exist_ok=True)
     weights: dict[str, Any] = {

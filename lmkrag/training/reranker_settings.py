@@ -106,21 +106,13 @@ class ListwiseSettings(MiningSettings):
 
 
 def find_kind(path: Path) -> str:
-    """Return what a configuration trains: ``reranker`` or ``listwise`` by its table of that name, else ``encoder``.
-
-    Raises:
-        UsageError: no such file, or not TOML.
-    """
+    """Return what a configuration trains: ``reranker`` or ``listwise`` by its table of that name, else ``encoder``."""
     tables = read_toml(path)
     return next((kind for kind in ("reranker", "listwise") if kind in tables), "encoder")
 
 
 def load_reranker_settings(path: Path) -> RerankerSettings:
-    """Read and check the table ``[reranker]`` of a configuration.
-
-    Raises:
-        UsageError: a key, a type or a value that makes no sense, a set that does not exist.
-    """
+    """Read and check the table ``[reranker]``. Raises UsageError: a key, a type or a value that makes no sense."""
     settings: RerankerSettings = _load(path, "reranker", RerankerSettings)
     checks = {
         "passages must be above 1": settings.passages > 1,

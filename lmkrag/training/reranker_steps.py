@@ -69,7 +69,6 @@ class RerankerData(Dataset[PlaceStep]):
         self._shares = share_sets(settings.sets, mined, _POWER)
 
     def __len__(self) -> int:
-        """Return how many steps there are, those of all processes."""
         return self._settings.steps * self._processes
 
     def __getitem__(self, index: int) -> PlaceStep:

@@ -150,11 +150,7 @@ def use_bfloat16(precision: str) -> bool:
 
 
 def prepare_training(threads: int) -> None:
-    """Limit the number of torch's threads; 0 for no limit.
-
-    Raises:
-        MissingExtra: the ``train`` extra is not installed.
-    """
+    """Limit torch's threads, 0 for no limit. Raises MissingExtra: the ``train`` extra is not installed."""
     if importlib.util.find_spec("accelerate") is None:
         raise MissingExtra("train", "accelerate")
     if threads:
@@ -165,8 +161,7 @@ def prepare_training(threads: int) -> None:
 def load_settings(path: Path) -> TrainSettings:
     """Read and check a configuration.
 
-    Raises:
-        UsageError: no such file, not TOML, a key, a type or a value that makes no sense, a set that does not exist.
+    Raises UsageError: no such file, not TOML, a key, a type or a value that makes no sense, a set that does not exist.
     """
     settings: TrainSettings = build_settings(TrainSettings, {**read_toml(path), "folder": path.parent}, str(path))
     if settings.model.base.startswith("."):
@@ -186,11 +181,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def build_settings(kind: Any, values: Any, where: str) -> Any:
-    """Return a settings class of what a table holds.
-
-    Raises:
-        UsageError: a key is missing or unknown, or a value of another type.
-    """
+    """Return a settings class of what a table holds. Raises UsageError: a key is missing, unknown or of another type."""
     if not isinstance(values, dict):
         raise UsageError(f"{where}: must be a table")
     hints = get_type_hints(kind)

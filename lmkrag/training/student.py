@@ -33,9 +33,8 @@ class Student(NamedTuple):
 def create_student(model: ModelSettings, folder: Path) -> None:
     """Write the encoder folder that training starts from: the base, its landmark token and ``landmark.json``.
 
-    Raises:
-        UsageError: the base has no landmark token of that name and can't get one, or a window is too long for it.
-        EncoderError: the base can't be loaded.
+    Raises UsageError: the base can't get such a landmark, or a window is too long for it. EncoderError: it can't be
+    loaded.
     """
     from transformers import AutoConfig, AutoTokenizer
 
@@ -78,11 +77,7 @@ def create_student(model: ModelSettings, folder: Path) -> None:
 
 
 def _keep_layers(backbone: Any, kept: Sequence[int]) -> None:
-    """Leave out all layers but some (Sanh et al., "DistilBERT", arXiv 1910.01108).
-
-    Raises:
-        UsageError: the base has no such layers.
-    """
+    """Leave out all layers but some (Sanh et al., "DistilBERT", arXiv 1910.01108)."""
     layers = getattr(getattr(backbone, "encoder", None), "layer", ())
     if not all(0 <= number < len(layers) for number in kept):
         raise UsageError(f"layers {list(kept)}: the base has {len(layers)}, counted from 0")
@@ -135,17 +130,10 @@ def save_student(student: Student, settings: dict[str, Any], folder: Path) -> No
 
 
 def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path) -> None:
-    """Write the encoder whose weights are the weighted mean of several of one architecture, as float16.
+    """Write the encoder whose weights are the mean of several of one architecture by ``shares``, as float16.
 
-    Wortsman et al., "Robust fine-tuning of zero-shot models" (CVPR 2022) and "Model soups" (ICML 2022).
-
-    Args:
-        folders: encoder folders; everything but the weights is copied from the last.
-        shares: what each weighs; their sum is one.
-        out: the folder to write.
-
-    Raises:
-        EncoderError: the weights do not fit together, or are not finite.
+    Wortsman et al., "Robust fine-tuning of zero-shot models" (CVPR 2022) and "Model soups" (ICML 2022). All but the
+    weights is copied from the last. Raises EncoderError: the weights do not fit together, or are not finite.
     """
     out.mkdir(parents=True, exist_ok=True)
     for path in folders[-1].iterdir():

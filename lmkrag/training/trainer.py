@@ -56,11 +56,9 @@ class StageData(Dataset[Step]):
         self._shares = weights / weights.sum()
 
     def __len__(self) -> int:
-        """Return how many forward passes the stage has, those of all processes."""
         return self._stage.steps * self._stage.accumulate * self._processes
 
     def __getitem__(self, index: int) -> Step:
-        """Build one. Raises TrainingError: the sets hold nothing to ask."""
         rng = np.random.default_rng((self._seed, index))
         for _ in range(_TRIES):
             chosen = int(rng.choice(len(self._sets), p=self._shares))
@@ -77,19 +75,13 @@ log = logging.getLogger(__name__)
 
 
 def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
-    """Train an encoder, and return its folder.
+    """Train an encoder, and return its folder; ``report_to`` is ``none``, ``tensorboard`` or ``wandb``.
 
-    A stage that is done is not run again, one that was interrupted goes on from its last checkpoint. Under
-    ``torchrun`` every process takes steps of its own, whose gradients are averaged.
+    A stage that is done is not run again, one that was interrupted goes on from its last checkpoint. Under ``torchrun``
+    every process takes steps of its own, whose gradients are averaged.
 
-    Args:
-        settings: the run.
-        report_to: ``none``, ``tensorboard`` or ``wandb``.
-
-    Raises:
-        UsageError: the settings make no sense, or ``out`` holds a run of other settings.
-        TrainingError: the loss is not finite any more.
-        MissingExtra: the ``train`` extra is not installed.
+    Raises UsageError: the settings make no sense, or ``out`` holds a run of other settings. TrainingError: the loss is
+    not finite any more. MissingExtra: the ``train`` extra is not installed.
     """
     prepare_training(settings.threads)
     from accelerate import PartialState

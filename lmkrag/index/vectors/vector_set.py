@@ -72,14 +72,10 @@ def check_factory(recipe: Recipe, dimensions: int) -> None:
 
 
 def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: Recipe) -> File:
-    """Write a vector file and make it durable; the caller's commit makes it exist.
+    """Write a vector file under a fresh name and make it durable; the caller's commit makes it exist.
 
-    Args:
-        path: a fresh name.
-        read: yields the vectors ``[n, dimensions]`` in order, ``rows`` in all; called twice if they train anything.
-        rows: how many vectors there are.
-        dimensions: of each.
-        recipe: how to store them; a factory, not tiers.
+    ``read`` yields the vectors ``[n, dimensions]`` in order, ``rows`` in all, and is called twice if they train
+    anything; the recipe is a factory, not tiers.
     """
     faiss = _load_faiss()
 
@@ -146,15 +142,9 @@ class VectorFile:
         self._recipe = recipe
 
     def search(self, queries: Vectors, top_k: int, allowed: Mask | None = None) -> tuple[Scores, Ids]:
-        """Find the nearest rows by inner product.
+        """Find the nearest rows to ``queries`` ``[n, dimensions]`` by inner product, of those ``allowed`` ``[rows]``.
 
-        Args:
-            queries: ``[n, dimensions]`` float32.
-            top_k: maximum number of rows per query.
-            allowed: ``[rows]``, false where a row must not be found; None when all may.
-
-        Returns:
-            Scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top_k``, best first; row -1 where there are no more.
+        Returns scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top_k``, best first; row -1 where there are no more.
         """
         faiss = _load_faiss()
 

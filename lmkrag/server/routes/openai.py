@@ -117,11 +117,7 @@ async def _chunks(index: ServedIndex, evidence: Evidence, base: str, reply: dict
 
 
 def read_conversation(messages: Sequence[Message]) -> tuple[list[Exchange], str]:
-    """Return the exchanges so far and the question that comes last.
-
-    Raises:
-        Problem: nobody asks anything, or the question is too long.
-    """
+    """Return the exchanges so far and the question that comes last. Raises Problem: there is none."""
     exchanges: list[Exchange] = []
     question = ""
     for message in messages:
