@@ -41,13 +41,7 @@ def move_tensors(value: Value, device: torch.device) -> Value:
 def pack_windows(
     tokens: SentenceTokenizer, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]] = ()
 ) -> Batch:
-    """Lay windows, each a list of sentences' token ids, side by side.
-
-    Args:
-        tokens: knows the special tokens.
-        windows: the sentences of each.
-        titles: the token ids each window begins with, which are no sentence's; empty when none has a title.
-    """
+    """Lay windows, each a list of sentences' token ids, side by side, after the ids of titles if there are any."""
     titles = titles or [()] * len(windows)
     rows = [
         [*tokens.prefix, *title, *(token for ids in window for token in ids), *tokens.suffix]

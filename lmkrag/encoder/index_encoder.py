@@ -38,11 +38,7 @@ class IndexEncoders:
     """
 
     def __init__(self, path: Path, spec: EncoderSpec, encoder: "LandmarkEncoder | None" = None) -> None:
-        """Take an index's record of its encoder, and the encoder if it is loaded already.
-
-        Raises:
-            IndexMismatch: it is another.
-        """
+        """Take an index's record of its encoder, and the encoder if it is loaded; another raises IndexMismatch."""
         self._path, self._spec = path, spec
         self._encoder = encoder
         self._light: LandmarkEncoder | None = None

@@ -10,13 +10,10 @@ from lmkrag.encoder.onnx_model import POOLINGS
 
 
 class Pooling(nn.Module):
-    """Pools the states of a batch of windows into sentence vectors, in a way of :data:`POOLINGS`.
+    """Pools the states of a batch of windows into sentence vectors, in a way of :data:`POOLINGS`, or raises ValueError.
 
     ``mean`` is the mean of a sentence's tokens, its landmark left out; ``lmk`` the landmark's state (Luo et al., 2024);
     ``lmk+mean`` the mean of the tokens and the landmark.
-
-    Raises:
-        ValueError: no such pooling.
     """
 
     def __init__(self, name: str) -> None:
@@ -26,16 +23,10 @@ class Pooling(nn.Module):
         self._name = name
 
     def forward(self, states: Tensor, owner: Tensor, is_landmark: Tensor, count: int) -> Tensor:
-        """Pool.
+        """Return vectors ``[count, dimensions]`` float32 of length one, from the last states ``[tokens, dimensions]``.
 
-        Args:
-            states: ``[tokens, dimensions]`` of the model's last layer, the windows of a batch end to end.
-            owner: ``[tokens]`` int64, the sentence each token belongs to, ``count`` for none (special tokens, padding).
-            is_landmark: ``[tokens]`` bool, true at the landmark that ends a sentence.
-            count: how many sentences there are.
-
-        Returns:
-            ``[count, dimensions]`` float32, each row of length one.
+        ``owner`` ``[tokens]`` is the sentence each token belongs to, ``count`` for none (special tokens, padding);
+        ``is_landmark`` ``[tokens]`` bool is true at the landmark that ends a sentence.
         """
         if self._name != "lmk+mean":
             owner = owner.masked_fill(is_landmark if self._name == "mean" else ~is_landmark, count)

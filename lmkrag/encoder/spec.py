@@ -35,10 +35,8 @@ _FINGERPRINTED = ("config.json", "landmark.json", "tokenizer.json")
 def find_model(name: str | None) -> Path:
     """Return the folder of an encoder: one in this package, a folder, or a model in the hub's cache.
 
-    Raises:
-        UsageError: a path that does not exist.
-        EncoderError: a hub name that can't be had.
-        MissingExtra: :data:`BASE_ENCODER` is not installed.
+    Raises UsageError: a path that does not exist. EncoderError: a hub name that can't be had. MissingExtra:
+    :data:`BASE_ENCODER` is not installed.
     """
     if name is None or name in SHIPPED:
         return Path(__file__).with_name("weights") / (name or DEFAULT_ENCODER)
@@ -70,11 +68,7 @@ def _download(name: str) -> Path:
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Return ``landmark.json`` of a model folder, empty when it has none.
-
-    Raises:
-        EncoderError: it is not JSON, or of a newer format.
-    """
+    """Return ``landmark.json`` of a model folder, empty when it has none. Raises EncoderError: it can't be read."""
     path = folder / "landmark.json"
     if not path.is_file():
         return {}
@@ -101,14 +95,7 @@ def fingerprint_model(folder: Path, reading: str) -> str:
 
 
 def write_encoder(folder: Path, *, model: Any, tokenizer: Any, settings: dict[str, Any]) -> None:
-    """Write an encoder folder, which lmkrag and sentence-transformers both load.
-
-    Args:
-        folder: made if it is not there.
-        model: a transformers model.
-        tokenizer: a transformers tokenizer.
-        settings: of ``landmark.json``; the hashes of the weights are added.
-    """
+    """Write an encoder folder of a transformers model and tokenizer, which lmkrag and sentence-transformers load."""
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

@@ -44,11 +44,7 @@ class TorchModel:
 
 
 def load_network(folder: Path, dtype: torch.dtype) -> tuple[Any, Any, Any]:
-    """Load a folder of transformers: the network, its configuration and its tokenizer.
-
-    Raises:
-        EncoderError: it can't be loaded, or has no fast tokenizer.
-    """
+    """Load the network, configuration and fast tokenizer of a transformers folder, or raise EncoderError."""
     from transformers import AutoConfig, AutoTokenizer
     from transformers.utils import logging
 
@@ -70,12 +66,8 @@ def load_network(folder: Path, dtype: torch.dtype) -> tuple[Any, Any, Any]:
 def load_backbone(folder: Path, **options: Any) -> Any:
     """Load the transformer of a folder, whose weights may be packed (:mod:`lmkrag.models.packing`).
 
-    Args:
-        folder: a folder of transformers; weights that are no safetensors, and code, are refused.
-        options: more arguments of ``AutoModel.from_pretrained``.
-
-    Raises:
-        EncoderError: some weights are missing. OSError, ValueError: it can't be loaded.
+    Weights that are no safetensors, and code, are refused; options are those of ``AutoModel.from_pretrained``. Raises
+    EncoderError: some weights are missing. OSError, ValueError: it can't be loaded.
     """
     from transformers import AutoConfig, AutoModel
     from transformers.utils import logging

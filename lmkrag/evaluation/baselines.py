@@ -31,15 +31,12 @@ class Units:
 
 
 class Baseline:
-    """A chunk-based retriever by its name: ``recursive:N``, ``sentence:N`` or ``late:N``.
+    """A chunk-based retriever by its name: ``recursive:N``, ``sentence:N`` or ``late:N``; others raise UsageError.
 
     ``recursive:N``: LangChain's RecursiveCharacterTextSplitter, chunks of N tokens, no overlap, each embedded alone.
     ``sentence:N``: sentences embedded alone, returned with N neighbours on each side (LlamaIndex's sentence window).
     ``late:N``: chunks of about N tokens, mean-pooled from a context as long as the model reads (Günther et al., 2024).
     The first two with ``+title`` put the document's title before each text embedded (contextual chunk headers).
-
-    Raises:
-        UsageError: a name of another form. MissingExtra: LangChain's splitters are not installed.
     """
 
     def __init__(self, name: str, *, model: str = BASE_ENCODER, prefixes: tuple[str, str] = ("", "")) -> None:

@@ -75,16 +75,10 @@ class _Ranking(NamedTuple):
 def compare(
     folders: Sequence[Path], out: Path, options: Options, progress: Callable[[str, str], None] = lambda *_: None
 ) -> Comparison:
-    """Measure lmkrag and the baselines on sets in the data format.
+    """Measure lmkrag and the baselines on sets in the data format; a second run uses what the first left in ``out``.
 
-    Args:
-        folders: the sets.
-        out: where indexes and baseline vectors are kept; a second run uses them again.
-        options: what to compare.
-        progress: called with the set and the system about to run.
-
-    Raises:
-        UsageError: a set can't be read, or no question of any set has evidence. MissingExtra: the ``eval`` extra.
+    ``progress`` is called with the set and the system about to run. Raises UsageError: a set can't be read, or no
+    question of any set has evidence. MissingExtra: the ``eval`` extra.
     """
     comparison = Comparison()
     for folder in folders:

@@ -29,16 +29,9 @@ class Overlap(NamedTuple):
 
 
 def overlap_at(pieces: Iterable[Piece], gold: Sequence[Piece], budgets: Sequence[int] = BUDGETS) -> list[Overlap]:
-    """Score retrieved pieces against the evidence within the first characters retrieved.
+    """Score retrieved pieces, best first, against the evidence within the first characters, once for each budget.
 
-    Args:
-        pieces: best first; one that passes the budget is cut there. A character retrieved twice costs twice and
-            counts once.
-        gold: the evidence; pieces of it that overlap count once.
-        budgets: characters, increasing.
-
-    Returns:
-        One ``Overlap`` a budget.
+    A piece that passes the budget is cut there. A character retrieved twice costs twice and counts once.
 
     >>> overlap_at([("a", 0, 50), ("a", 90, 200)], [("a", 40, 100)], [100])
     [Overlap(recall=0.3333333333333333, raw=0.3333333333333333, precision=0.2, iou=0.14285714285714285, whole=0.0)]
@@ -100,15 +93,9 @@ def is_relevant(unit: Piece, gold: Sequence[Piece]) -> bool:
 def rank_queries(
     found: Sequence[Sequence[Piece]], relevant: Sequence[Collection[Piece]], gold: Sequence[Sequence[Piece]]
 ) -> list[Ranks]:
-    """Score the ranking of each query, MRR and nDCG by ``ir_measures``.
+    """Score the ranking of each query's units, MRR and nDCG by ``ir_measures``, or raise MissingExtra.
 
-    Args:
-        found: of each query, units best first.
-        relevant: of each query, every unit of the system that :func:`is_relevant`.
-        gold: of each query, the evidence.
-
-    Raises:
-        MissingExtra: ``ir-measures`` is not installed.
+    ``relevant`` has, of each query, every unit of the system that :func:`is_relevant`.
     """
     try:
         import ir_measures
@@ -134,14 +121,7 @@ _RESAMPLES = 2_000
 
 
 def paired_interval(differences: NDArray[np.floating]) -> tuple[float, float, float]:
-    """Return the mean of per-query differences and its 95 % interval.
-
-    Args:
-        differences: ``[queries]``, one system's score minus the other's on the same query.
-
-    Raises:
-        MissingExtra: SciPy is not installed.
-    """
+    """Return the mean of differences ``[queries]``, one system's scores minus the other's, and its 95 % interval."""
     try:
         from scipy.stats import bootstrap
     except ImportError:
@@ -157,11 +137,7 @@ def paired_interval(differences: NDArray[np.floating]) -> tuple[float, float, fl
 
 
 def macro_interval(differences: Sequence[NDArray[np.floating]]) -> tuple[float, float, float]:
-    """Return the mean of the sets' mean differences, every set weighing the same, and its 95 % interval.
-
-    Args:
-        differences: of each set, ``[queries]``; queries are resampled inside their set.
-    """
+    """Return the mean of the sets' mean differences and its 95 % interval; queries are resampled inside their set."""
     rng = np.random.default_rng(0)
     means = np.zeros(_RESAMPLES)
     for values in differences:

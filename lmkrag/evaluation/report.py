@@ -126,11 +126,7 @@ def _percent(values: Floats) -> str:
 
 
 def write_report(comparison: Comparison, found: Sequence[Difference], out: Path) -> tuple[Path, Path]:
-    """Write ``report.json`` and ``report.html``, and return their paths.
-
-    Raises:
-        MissingExtra: the ``eval`` extra is not installed.
-    """
+    """Write ``report.json`` and ``report.html``, and return their paths. Raises MissingExtra: the ``eval`` extra."""
     try:
         from jinja2 import Environment
     except ImportError:

@@ -76,7 +76,7 @@ def write_tables(path: Path, tables: Tables) -> File:
 
 
 def read_tables(path: Path, file: File) -> Mapping[str, NDArray[Any]]:
-    """Return the arrays of a file that :func:`write_tables` wrote, as views of the mapped file, or raise IndexCorrupt."""
+    """Return the arrays that :func:`write_tables` wrote, as views of the mapped file, or raise IndexCorrupt."""
     data = read_file(path, file)
     try:
         # eight bytes of length, a JSON header, the arrays

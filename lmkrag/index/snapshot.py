@@ -191,7 +191,7 @@ class Snapshot:
         return dense
 
     def read_vectors(self, sentences: Ids) -> Vectors:
-        """Return the stored vectors ``[len(sentences), dimensions]``. Raises IndexCorrupt: there is no such sentence."""
+        """Return the stored vectors ``[len(sentences), dimensions]``. Raises IndexCorrupt: one has none."""
         vectors = gather_vectors([(live.segment.vectors, live.by_sentence) for live in self.segments], sentences)
         if vectors is None:
             raise IndexCorrupt(f"no segment holds one of the sentences asked for; {REPAIR}")
@@ -199,7 +199,7 @@ class Snapshot:
 
 
 def gather_vectors(parts: Sequence[tuple[VectorFile, Ids]], sentences: Ids) -> Vectors | None:
-    """Read vectors ``[k, dimensions]`` from files with their runs ``[n, 3]`` by sentence; None if a sentence has none."""
+    """Read vectors ``[k, dimensions]`` from files with their runs ``[n, 3]`` by sentence; None if one has none."""
     vectors: Vectors | None = None
     missing = np.ones(len(sentences), bool)
     for file, runs in parts:

@@ -97,9 +97,6 @@ class LandmarkCompressor(BaseDocumentCompressor):
 
 
 def to_document(span: Span) -> Document:
-    """Return a span as a LangChain document; its ``id`` is the same for the same place.
-
-    Its metadata holds the document's own (front matter, for example), then what lmkrag knows of it and of the span.
-    """
+    """Return a span as a LangChain document with its document's metadata; one place has one ``id``."""
     metadata = {**span.meta, **describe_span(span), "score": span.score}
     return Document(page_content=span.text, metadata=metadata, id=f"{span.doc_id}:{span.start}-{span.end}")

@@ -105,11 +105,10 @@ def _to_nodes(spans: Iterable[Span]) -> list[NodeWithScore]:
 
 
 def to_node(span: Span) -> TextNode:
-    """Return a span as a node; its id is the same for the same place.
+    """Return a span as a node, with its document's metadata; its id is the same for the same place.
 
-    Its metadata holds the document's own (front matter, for example), then what lmkrag knows of it and of the span: its
-    place stands there too, which query engines keep where they drop ``start_char_idx``. A language model is shown the
-    title, the section and the page, an embedder only the text.
+    Its place stands in the metadata, too, which query engines keep where they drop ``start_char_idx``. A language model
+    is shown the title, the section and the page, an embedder only the text.
     """
     metadata = {**span.meta, **describe_span(span)}
     return TextNode(

@@ -52,11 +52,10 @@ class LandmarkDocument(InputModule):  # type: ignore[misc]
         return self._encoder.spec.dimensions
 
     def preprocess(self, inputs: Sequence[str], prompt: str | None = None, **_: Any) -> dict[str, Any]:
-        """Split texts into sentences and lay out their windows.
+        """Split texts into sentences and lay out their windows, as :class:`lmkrag.encoder.batches.Batch` has them.
 
-        Returns:
-            The fields of :class:`lmkrag.encoder.batches.Batch`, and ``text_of`` ``[sentences]`` int64, the text each
-            sentence stands for, ``len(inputs)`` for one that another window sees better.
+        ``text_of`` ``[sentences]`` is the text each stands for, ``len(inputs)`` for one that another window sees
+        better.
         """
         windows, text_of = [], []
         for number, text in enumerate(inputs):

@@ -68,11 +68,7 @@ _FLAGS = ("avx512_vnni", "avx_vnni", "amx_int8")
 
 
 def find_precision(name: str | None = None) -> Precision:
-    """Return a precision by its name, without one that of the environment, else ``auto``.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """Return a precision by its name, without one that of the environment, else ``auto``, or raise UsageError."""
     known: tuple[Precision, ...] = get_args(Precision)
     chosen = name or os.environ.get(PRECISION) or "auto"
     for precision in known:
@@ -89,9 +85,8 @@ def multiplies_int8() -> bool:
 def choose_ranges(folder: Path, precision: Precision) -> Ranges | None:
     """Return the ranges to run a model in int8 with, None to run it in float32.
 
-    Raises:
-        UsageError: int8 is asked for, and the processor has no instructions for it. EncoderError: the model has no
-            ranges, or they are damaged.
+    Raises UsageError: int8 is asked for, and the processor has no instructions for it. EncoderError: the model has no
+    ranges, or they are damaged.
     """
     if precision == "float32":
         return None

@@ -31,14 +31,7 @@ def build_bert(config: dict[str, Any], weights: dict[str, Vectors], *, int8: boo
 
 
 def build_model(nodes: str, inputs: str, outputs: Sequence[str], weights: dict[str, Vectors]) -> bytes:
-    """Return a model in ONNX's format whose weights are named but left out.
-
-    Args:
-        nodes: what is computed, in order.
-        inputs: of the graph.
-        outputs: by their names, float32.
-        weights: only names, shapes and types are looked at.
-    """
+    """Return a model in ONNX's format, of nodes in order, inputs and outputs; its weights are named but left out."""
     model = parse_nodes(nodes, inputs, outputs)
     for name, values in weights.items():
         kind = helper.np_dtype_to_tensor_dtype(values.dtype)
@@ -56,12 +49,9 @@ def parse_nodes(nodes: str, inputs: str, outputs: Sequence[str]) -> ModelProto:
 
 
 def bert_nodes(config: dict[str, Any], weights: Mapping[str, Vectors], *, int8: bool = False) -> str:
-    """Return what computes :data:`BEFORE` and :data:`AFTER` from :data:`BERT_INPUTS`.
+    """Return what computes :data:`BEFORE` and :data:`AFTER` from :data:`BERT_INPUTS`, for a BERT's ``config.json``.
 
-    Args:
-        config: ``config.json`` of a BERT.
-        weights: only the names of the embeddings are looked at.
-        int8: the layers' weights are those of :func:`lmkrag.models.quantization.quantize`.
+    With ``int8``, the layers' weights are those of :func:`lmkrag.models.quantization.quantize`.
     """
     name = "embeddings."
     return f"""{shape_nodes(config, "ids")}

@@ -79,10 +79,7 @@ def pack_rows(name: str, weight: Vectors) -> dict[str, Any]:
 
 
 def pack_blocks(weights: Mapping[str, Vectors]) -> dict[str, Any]:
-    """Return weights with every matrix of a layer in 4 bits.
-
-    The scale of a block is the one, of some, that leaves the least squared error.
-    """
+    """Return weights with every matrix of a layer in 4 bits; a block's scale is that of the least squared error."""
     packed: dict[str, Any] = {}
     for name, weight in weights.items():
         if weight.ndim != 2 or not name.startswith("encoder."):

@@ -72,17 +72,11 @@ def check_ranges(ranges: Ranges, fused: Mapping[str, Vectors], layers: int) -> N
 
 
 def quantize(fused: Mapping[str, Vectors], ranges: Ranges, layers: int) -> dict[str, Any]:
-    """Return weights as :func:`lmkrag.models.graph.bert_nodes` multiplies by them in int8.
+    """Return fused weights as :func:`lmkrag.models.graph.bert_nodes` multiplies by them in int8, by checked ranges.
 
-    Args:
-        fused: what :func:`lmkrag.models.bert.fuse_weights` returns.
-        ranges: of the model, checked.
-        layers: of the model.
-
-    Returns:
-        The weights. In place of each ``weight`` of a product there are ``int8`` ``[channels, columns]`` and ``scales``
-        ``[columns]``, and ``scale`` and ``zero_point`` of its input. Some have ``smooth`` ``[channels]``, by which the
-        input is multiplied first, others ``outliers``, numbers of channels, and their ``outliers.weight``.
+    In place of each ``weight`` of a product there are ``int8`` ``[channels, columns]`` and ``scales`` ``[columns]``,
+    and ``scale`` and ``zero_point`` of its input. Some have ``smooth`` ``[channels]``, by which the input is multiplied
+    first, others ``outliers``, numbers of channels, and their ``outliers.weight``.
     """
     quantized: dict[str, Any] = dict(fused)
     for name in product_names(layers):

@@ -23,8 +23,7 @@ class Session:
     def __init__(self, graph: bytes | Path, weights: dict[str, Vectors]) -> None:
         """Take a graph or its file, in which weights are named but left out, and the weights by their names.
 
-        Raises:
-            OSError: the file can't be read. EncoderError: the graph is damaged, or that of other weights.
+        Raises OSError: the file can't be read. EncoderError: the graph is damaged, or that of other weights.
         """
         self._source = graph
         self._graph = graph.read_bytes() if isinstance(graph, Path) else graph

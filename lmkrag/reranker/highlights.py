@@ -33,12 +33,7 @@ class Pruned(NamedTuple):
 
 
 def highlight(question: str, text: str, *, title: str = "") -> list[Highlight]:
-    """Return every sentence of a text, in order, with the probability that it answers a question.
-
-    Args:
-        question: in words.
-        text: of any length; it is read piece by piece.
-        title: of the document that the text is from, which is read with it.
+    """Return every sentence of a text of any length, in order, with the probability that it answers a question.
 
     >>> text = "Pears ripen in October. Apples are picked in May."
     >>> best = max(highlight("When are apples picked?", text), key=lambda found: found.score)
@@ -62,13 +57,7 @@ def prune(
 ) -> list[Pruned]:
     """Return the texts that answer a question, best first, each cut down to the sentences that do.
 
-    Where no sentence of any text reaches the threshold, the best one is kept.
-
-    Args:
-        question: in words.
-        texts: such as what another retriever found.
-        titles: of the documents that they are from; none without.
-        threshold: the least probability that a sentence answers.
+    Where no sentence of any text reaches the threshold, a probability, the best one is kept.
     """
     titles = titles or [""] * len(texts)
     read = [highlight(question, text, title=title) for text, title in zip(texts, titles, strict=True)]

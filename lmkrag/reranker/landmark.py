@@ -79,11 +79,7 @@ class LandmarkReranker:
 
     @classmethod
     def load(cls, name: str | None = None) -> Self:
-        """Load the model of this package, or one from a folder.
-
-        Raises:
-            UsageError: no such folder. EncoderError: what is in it can't be loaded.
-        """
+        """Load the model of this package, or one from a folder. Raises UsageError: no such folder. EncoderError."""
         folder = find_reranker(name)
         try:
             settings, tokenizer, graph, weights = read_folder(folder)
@@ -147,8 +143,7 @@ def find_reranker(name: str | None) -> Path:
 def read_folder(folder: Path) -> tuple[dict[str, Any], Tokenizer, Path, dict[str, Vectors]]:
     """Return ``reranker.json`` of a re-ranker, its tokenizer, the file of its graph and the weights of its BERT.
 
-    Raises:
-        EncoderError: a newer lmkrag made it, or weights are missing.
+    Raises EncoderError: a newer lmkrag made it, or weights are missing.
     """
     settings = json.loads((folder / "reranker.json").read_text("utf-8"))
     if int(settings["format"]) > FORMAT:
@@ -166,13 +161,7 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], Tokenizer, Path, dict[str
 def read_body(folder: Path, base: Path, layers: int) -> tuple[dict[str, Any], dict[str, Vectors]]:
     """Return the configuration of a re-ranker's BERT, and its weights as the graph multiplies by them.
 
-    Args:
-        folder: of the re-ranker.
-        base: of the encoder that it was trained from, whose embeddings of words it shares if it has none.
-        layers: that it has.
-
-    Raises:
-        EncoderError: weights are missing.
+    It shares the embeddings of words of the encoder ``base`` if it has none. Raises EncoderError: weights are missing.
     """
     config = {**read_config(base), "num_hidden_layers": layers}
     weights = read_weights(folder / "model.safetensors", rows=True)

@@ -106,11 +106,7 @@ class ListwiseModel:
 
     @classmethod
     def load(cls, folder: Path) -> Self | None:
-        """Load the model of a re-ranker's folder; None where there is none.
-
-        Raises:
-            OSError, SafetensorError, KeyError, ValueError: it can't be loaded.
-        """
+        """Load the model of a re-ranker's folder; None where there is none."""
         if not (folder / WEIGHTS).is_file():
             return None
         _, members, mean, deviation = read_members(folder)

@@ -19,14 +19,9 @@ if TYPE_CHECKING:  # the graph's library takes time to import, and not every sea
 
 
 def load_reranker(reranker: Reranker | str | None = None) -> Reranker:
-    """Return a re-ranker: one of ours by its name, one in a folder, or a cross-encoder of sentence-transformers.
+    """Return a re-ranker: one of ours by its name, one in a folder, a cross-encoder by its hub name, or a loaded one.
 
-    Args:
-        reranker: a name, folder or hub name; our own for English without one. One that is loaded already is returned
-            as it is.
-
-    Raises:
-        UsageError: no such folder. EncoderError: it can't be loaded. MissingExtra: sentence-transformers is missing.
+    Raises UsageError: no such folder. EncoderError: it can't be loaded. MissingExtra: sentence-transformers is missing.
     """
     if reranker is None or isinstance(reranker, str):
         return _load(reranker or DEFAULT_RERANKER)
@@ -80,9 +75,7 @@ class CrossEncoderReranker:
     def load(cls, name: str) -> Self:
         """Load a model by its folder or hub name.
 
-        Raises:
-            MissingExtra: sentence-transformers is not installed. EncoderError: the model can't be loaded, or does not
-                give one score.
+        Raises MissingExtra: no sentence-transformers. EncoderError: it can't be loaded, or does not give one score.
         """
         try:
             from sentence_transformers import CrossEncoder

@@ -43,11 +43,7 @@ class PassageReranker:
 
     @classmethod
     def load(cls, name: str) -> Self:
-        """Load a model of this package, or one from a folder.
-
-        Raises:
-            UsageError: no such folder. EncoderError: what is in it can't be loaded.
-        """
+        """Load a model of this package or a folder. Raises UsageError: no such folder. EncoderError: it is broken."""
         folder = find_reranker(name)
         try:
             _, tokenizer, graph, weights = read_folder(folder)

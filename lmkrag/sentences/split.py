@@ -89,15 +89,9 @@ Part = tuple[int, str, SentenceKind]
 
 
 def split_sentences(text: str, *, kind: str = "text") -> list[Sentence]:
-    r"""Split ``text`` into sentences that tile it.
+    r"""Split ``text`` into sentences that tile it, white space with the sentence before it; none for an empty text.
 
-    Args:
-        text: any text; may be empty.
-        kind: ``"code"`` groups lines instead of looking for sentences; of the kinds in ``RECORDS`` each line is one.
-
-    Returns:
-        Sentences in order; the first starts at 0, each starts where the one before it ends, the last ends at
-        ``len(text)``. Empty for an empty text. White space belongs to the sentence before it.
+    The kind ``"code"`` groups lines instead of looking for sentences; of the kinds in ``RECORDS`` each line is one.
 
     >>> text = "# Leave\nDr. Hale approves it. Ask early!"
     >>> [text[s.start : s.end] for s in split_sentences(text)]
@@ -124,13 +118,7 @@ def iter_sentences(text: Text, *, kind: str = "text") -> Iterator[Sentence]:
 
 
 def with_contexts(text: Text, sentences: Iterable[Sentence], kind: str) -> Iterator[Sentence]:
-    """Yield sentences with what they are read with: rows of tables, and lines of source code.
-
-    Args:
-        text: all of it.
-        sentences: of it, in order.
-        kind: of the document, as in :func:`split_sentences`.
-    """
+    """Yield sentences of a text, in order, with what rows of tables and lines of source code are read with."""
     if kind == "code":
         return add_definitions(text, sentences)
     return iter(sentences) if kind in RECORDS else add_contexts(text, sentences)

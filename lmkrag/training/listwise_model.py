@@ -64,7 +64,7 @@ class ListwiseTrainee(nn.Module):
         self.members = nn.ModuleList(Member(self._config, len(mean)) for _ in range(members))
 
     def read(self, features: Tensor, known: Tensor) -> Tensor:
-        """Return the log-odds ``[members, q, n]`` of features ``[q, n, features]``; what is not ``known`` is padding."""
+        """Return log-odds ``[members, q, n]`` of features ``[q, n, features]``; what is not ``known`` is padding."""
         mask = torch.zeros(known.shape, dtype=features.dtype, device=features.device).masked_fill(~known, _MASKED)
         return torch.stack([member(features, mask[:, None, None]) for member in self.members])
 

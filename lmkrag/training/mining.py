@@ -62,7 +62,7 @@ class MinedQuestion(NamedTuple):
 
 
 def mine_passages(settings: MiningSettings, chosen: RerankerSet) -> list[MinedQuestion]:
-    """Return the mined questions of a set; they are kept in the run's folder. Raises UsageError: the set can't be read."""
+    """Return the mined questions of a set, which are kept in the run's folder."""
     folder = settings.resolve(settings.out) / "mined"
     path = folder / f"{chosen.path.replace('/', '_')}.jsonl.gz"
     if not path.is_file():

@@ -181,7 +181,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def build_settings(kind: Any, values: Any, where: str) -> Any:
-    """Return a settings class of what a table holds. Raises UsageError: a key is missing, unknown or of another type."""
+    """Return a settings class of what a table holds, or raise UsageError where a key or a type is wrong."""
     if not isinstance(values, dict):
         raise UsageError(f"{where}: must be a table")
     hints = get_type_hints(kind)

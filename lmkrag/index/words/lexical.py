@@ -143,7 +143,7 @@ def inverse_document_frequency(matches: int, total: int) -> float:
 def score_rows(
     postings: Sequence[Posting], weights: Sequence[float], lengths: NDArray[np.uint16], average: float
 ) -> tuple[Ids, Scores]:
-    """Return every row that has a word, in no order, and its BM25 score, by the words' weights and the rows' lengths."""
+    """Return every row that has a word, in no order, and its BM25 score by weights of words and lengths of rows."""
     total = np.zeros(len(lengths), np.float32)
     matching = [np.zeros(0, np.uint32)]
     for posting, weight in zip(postings, weights, strict=True):
