@@ -22,9 +22,7 @@ def to_json_value(value: Any) -> Any:
     """Return a value as JSON's own kinds: text that UTF-8 can hold, finite numbers, lists, mappings with text as keys.
 
     Dates become ISO 8601, numbers that are not finite or longer than 64 bits their text, anything else ``str(value)``.
-
-    Raises:
-        ValueError: it is nested deeper than :data:`MAX_DEPTH`, or holds more than :data:`MAX_VALUES` values.
+    Raises ValueError: it is nested too deep, or holds too many values.
     """
     return _Conversion().convert(value, 0)
 

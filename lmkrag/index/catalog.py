@@ -110,11 +110,7 @@ def create_schema(connection: sqlite3.Connection, meta: dict[str, str]) -> None:
 
 
 def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return what is recorded of the index itself: format, generation, encoder, recipe.
-
-    Raises:
-        IndexCorrupt: one of those that never change is not what was written.
-    """
+    """Return what is recorded of the index itself, or raise IndexCorrupt: format, generation, encoder, recipe."""
     if connection.execute("SELECT type FROM sqlite_schema WHERE name = 'meta'").fetchone() != ("table",):
         raise IndexCorrupt("the catalog has no table of what the index is made with")
     meta = dict(connection.execute("SELECT key, value FROM meta"))
@@ -156,11 +152,7 @@ def _number(connection: sqlite3.Connection, key: str) -> int:
 
 
 def read_ranges(connection: sqlite3.Connection) -> DocumentRanges:
-    """Return the documents there are, by their sentences.
-
-    Raises:
-        IndexCorrupt: they are not those that were committed.
-    """
+    """Return the documents there are, by their sentences, or raise IndexCorrupt."""
     rows = connection.execute("SELECT id, first_sentence, sentences FROM document ORDER BY first_sentence").fetchall()
     table = np.array(rows, np.int64).reshape(len(rows), 3)
     if _sum(table) != _number(connection, "live_documents"):

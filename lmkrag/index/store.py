@@ -306,11 +306,7 @@ class IndexStore:
 
 
 def read_recorded(path: Path, meta: dict[str, str], recipe: Recipe | None = None) -> tuple[EncoderSpec, Recipe]:
-    """Return the encoder and recipe that an index was made with, as its catalog says, or another ``recipe``.
-
-    Raises:
-        IndexMismatch: another version of lmkrag made it.
-    """
+    """Return what an index was made with, or another ``recipe``. Raises IndexMismatch: by another version of lmkrag."""
     version = int(meta["format"])
     if version > catalog.FORMAT_VERSION:
         raise IndexMismatch(

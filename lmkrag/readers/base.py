@@ -174,11 +174,7 @@ class LanguageModelReader(ABC):
 
     @abstractmethod
     def generate(self, messages: Messages) -> Iterator[str]:
-        """Yield what the model says, piece by piece; ``citations.CUT`` at the end when a token limit stopped it.
-
-        Raises:
-            ReaderError: the model can't be reached, or failed.
-        """
+        """Yield what the model says, and ``citations.CUT`` after a token limit. Raises ReaderError: it failed."""
 
     def _generate(self, messages: Messages) -> Generator[str, None, None]:
         """The same, closed as a generator whatever :meth:`generate` returns: that stops the model."""

@@ -19,21 +19,12 @@ def load_reader(
     temperature: float | None = None,
     prompts: Path | None = None,
 ) -> Reader:
-    """Return a reader.
+    """Return a reader by its name, one of :data:`lmkrag.readers.READERS` or of a plug-in, with its options.
 
-    Args:
-        name: one of :data:`lmkrag.readers.READERS`, or of a plug-in.
-        model: what the server calls it, or a folder or hub name; ``vllm`` and ``transformers`` need one.
-        base_url: of an OpenAI-compatible server.
-        timeout: seconds to wait for a server's next piece.
-        max_tokens: maximum number of tokens to generate; defaults to the reader's own limit.
-        temperature: of sampling; defaults to the reader's own.
-        prompts: a folder of templates that take the place of the packaged ones, or ``small`` for the packaged ones for
-            small models; defaults to those that fit the model's size.
-
-    Raises:
-        UsageError: no such reader, or options that do not fit it. MissingExtra: its package is not installed.
-        ReaderError: its model can't be loaded.
+    ``model`` is what the server calls it, or a folder or hub name, ``base_url`` an OpenAI-compatible server,
+    ``timeout`` seconds, ``prompts`` a folder of templates in place of the packaged ones, or ``small``. Raises
+    UsageError: no such reader, or options that do not fit it. MissingExtra: its package is not installed. ReaderError:
+    its model can't be loaded.
     """
     if name in plugins.list_plugins(plugins.READERS):
         options = {

@@ -133,11 +133,6 @@ def cite_sentence(number: int, span: Span, sentence: ReadSentence) -> Citation |
 
     In a dialogue a question and its reply are quoted together; elsewhere a question is no part of its answer. None for
     a table of contents, and for a question that nothing follows.
-
-    Args:
-        number: of the passage, from 1.
-        span: the passage.
-        sentence: of it.
     """
     start, end = sentence.start - span.start, sentence.end - span.start
     if is_navigation(span.text[start:end]):
@@ -227,16 +222,11 @@ def estimate_confidence(
 def confidence_features(
     question: str, spans: Sequence[Span], read: Sequence[Sequence[ReadSentence]]
 ) -> tuple[float, float, float, float]:
-    """Return what speaks for an answer.
+    """Return what speaks for an answer, of spans and of the sentences that were ``read``, best first.
 
     The best similarity of the search, the log-odds that the best sentence of the first passages answers, the similarity
     times what the first passage scores more than the first that is not shown, and the share of the question's exact
     words that the first passage does not have, counted half where another one does.
-
-    Args:
-        question: in words.
-        spans: that were found, best first.
-        read: the sentences of the first passages, best first.
     """
     keys = find_keys(question)
     missing = len(find_missing(question, spans)) + len(find_missing(question, spans[:1]))

@@ -19,16 +19,10 @@ class LocalServer(NamedTuple):
 
 
 def find_local_server(ports: Sequence[int] = _PORTS) -> LocalServer:
-    """Return the first server of a language model that listens on this machine.
+    """Return the first server of a language model that listens on this machine, or raise UsageError.
 
     Each port is asked once for its models, over the loopback interface alone. Models of embeddings are passed over, and
     so are servers of lmkrag, which speak the same API.
-
-    Args:
-        ports: in this order.
-
-    Raises:
-        UsageError: there is none.
     """
     import httpx
 

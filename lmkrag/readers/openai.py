@@ -44,17 +44,9 @@ class OpenAIReader(LanguageModelReader):
     ) -> None:
         """Say which server and model; the key comes from ``OPENAI_API_KEY`` only.
 
-        Args:
-            model: its name there; without one, the only model the server lists.
-            base_url: such as ``http://localhost:8000/v1``; else ``OPENAI_BASE_URL``, else the hosted service.
-            timeout: seconds that an answer may take as a whole, retries included.
-            retries: how often a request that failed is sent again.
-            max_tokens: maximum number of tokens to generate; not sent without one.
-            temperature: of sampling; not sent without one.
-            prompts: defaults to the packaged ones that fit the size in the model's name.
-
-        Raises:
-            UsageError: neither a server nor a key. MissingExtra: the ``openai`` extra is not installed.
+        Without a ``model``, the server must list only one; without ``base_url`` it is ``OPENAI_BASE_URL``, else the
+        hosted service. ``timeout`` holds for an answer as a whole, ``retries`` of failed requests included. Raises
+        UsageError: neither a server nor a key. MissingExtra: the ``openai`` extra is not installed.
         """
         try:
             import openai

@@ -88,11 +88,7 @@ class Prompts:
 
     @classmethod
     def load(cls, folder: Path | None = None, *, layout: Layout = "fenced") -> Self:
-        """Read the packaged templates of a layout, those of ``folder`` taking their place by name.
-
-        Raises:
-            UsageError: no such folder, or a template that lacks or misspells a placeholder.
-        """
+        """Read the packaged templates of a layout, those of ``folder`` in their place, or raise UsageError."""
         if folder is not None and not folder.is_dir():
             raise UsageError(f"{folder}: no such folder of prompts; 'small' names the prompts for small models")
         packaged = Path(__file__).with_name("prompts")
@@ -149,10 +145,9 @@ def build_context(
     count_tokens: Callable[[str], int],
     layout: Layout = "fenced",
 ) -> Context:
-    """Return spans as :meth:`Prompts.answer` shows them to a model, the last left out while all are above the budget.
+    """Return spans as a model is shown them, the last left out while all are above the budget.
 
-    Raises:
-        UsageError: there are spans, and the budget holds none of them.
+    Raises UsageError: there are spans, and the budget holds none of them.
     """
     kept = list(spans)
     while True:

@@ -134,13 +134,7 @@ def _similarity(span: Span, sentence: Sentence) -> float:
 
 
 def find_short_answer(question: str, read: Sequence[ReadSentence], citation: Citation) -> ShortAnswer | None:
-    """Return the words that answer, where that is likely enough.
-
-    Args:
-        question: in words.
-        read: the sentences of the first passage, best first.
-        citation: what is quoted of it.
-    """
+    """Return the words of the first passage that answer, where that is likely enough."""
     sentence, span = read[0], citation.span
     start, end = sentence.short
     if not has_short_answer(question) or not citation.start <= start < end <= citation.end:

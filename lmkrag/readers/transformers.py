@@ -27,19 +27,11 @@ class TransformersReader(LanguageModelReader):
         timeout: float = 600.0,
         prompts: Prompts | None = None,
     ) -> None:
-        """Load the model.
+        """Load a model: a folder, a GGUF file (needs the package ``gguf``) or a hub name; its code is never run.
 
-        Args:
-            model: a folder, a GGUF file (needs the package ``gguf``) or a hub name; its code is never run.
-            device: a torch device; CUDA when there is a card, else the CPU.
-            max_tokens: maximum number of tokens to generate.
-            temperature: of sampling; 0 always takes the likeliest token.
-            timeout: seconds to wait for the next piece.
-            prompts: defaults to the packaged ones that fit the model's size.
-
-        Raises:
-            UsageError: no such folder. ReaderError: it can't be loaded as a causal model.
-            MissingExtra: torch or transformers is not installed.
+        ``timeout`` is for the next piece; ``temperature`` 0 always takes the likeliest token. Raises UsageError: no
+        such folder. ReaderError: it can't be loaded as a causal model. MissingExtra: torch or transformers is not
+        installed.
         """
         try:
             import torch

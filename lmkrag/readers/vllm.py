@@ -27,17 +27,9 @@ class VllmReader(LanguageModelReader):
         prompts: Prompts | None = None,
         **engine: Any,
     ) -> None:
-        """Load the model.
+        """Load a model by its folder or hub name; ``engine`` are further arguments of ``vllm.LLM``.
 
-        Args:
-            model: a folder or hub name.
-            max_tokens: maximum number of tokens to generate.
-            temperature: of sampling; 0 always takes the likeliest token.
-            prompts: defaults to the packaged ones that fit the size in the model's name.
-            engine: further arguments of ``vllm.LLM``, such as ``tensor_parallel_size``.
-
-        Raises:
-            MissingExtra: vLLM is not installed. ReaderError: it can't load the model here.
+        Raises MissingExtra: vLLM is not installed. ReaderError: it can't load the model here.
         """
         try:
             import vllm

@@ -96,11 +96,7 @@ def check_citations(engine: Readable, source: Source) -> list[CitationCheck]:
 
 
 def read_quotations(source: Source) -> list[Quotation]:
-    """Return what is cited: of an answer, spans, the JSON of ``search`` or ``ask``, or quotations in any text.
-
-    Raises:
-        UsageError: it is none of these.
-    """
+    """Return what is cited: of an answer, spans, their JSON, or quotations in any text, or raise UsageError."""
     if isinstance(source, Answer):
         return [Quotation(one.quote, one.span.doc_id, one.start, one.end) for one in source.citations]
     if isinstance(source, Span):
@@ -128,13 +124,7 @@ def read_quotations(source: Source) -> list[Quotation]:
 def check_quotation(
     cited: Quotation, read: Callable[[str], Document | None], find: Callable[[str], Sequence[str]]
 ) -> CitationCheck:
-    """Look for a quotation in its document, and in others if it is not there.
-
-    Args:
-        cited: the quotation.
-        read: returns a document, None if there is none.
-        find: returns the ids of documents that may have some words, the likeliest first.
-    """
+    """Look for a quotation in its document, and if it is not there in others that ``find`` says may have its words."""
     near: tuple[float, int, int, Document | None] = (0.0, -1, -1, None)
     for doc_id in _candidates(cited, find):
         document = read(doc_id)

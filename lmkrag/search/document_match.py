@@ -35,14 +35,10 @@ class DocumentMatch(NamedTuple):
 def match_document(
     snapshot: Snapshot, terms: Terms, among: Mask | None = None, weights: Weights = WEIGHTS
 ) -> DocumentMatch | None:
-    """Find the document that a question names by words of its opening or title.
+    """Find the document that a question names by words of its opening or title; None for none, or several alike.
 
-    Each word weighs as much as it tells documents apart (its inverse document frequency). The document must be ahead
-    of all others, and no other may hold as many of the words anywhere. ``among`` ``[documents]`` tells which may be
-    meant; None for all.
-
-    Returns:
-        None when the question names no document, or several alike.
+    Each word weighs as much as it tells documents apart (its inverse document frequency). The document must be ahead of
+    all others, and no other may hold as many of the words anywhere. ``among`` ``[documents]`` tells which may be meant.
     """
     documents = snapshot.documents.keys
     chosen = np.ones(len(documents), bool) if among is None else among

@@ -80,14 +80,10 @@ class Reranking:
         timeout_ms: float | None = None,
         weights: Weights = WEIGHTS,
     ) -> None:
-        """Take the question and how to re-rank.
+        """Take the question and how to re-rank, in ``timeout_ms`` if that is given.
 
-        Args:
-            question: in words.
-            load: gives what reads the question with passages; called when there is something to read.
-            prose_only: leave results in their order that are mostly source code: ours has learnt from prose alone.
-            timeout_ms: milliseconds it may take; None for no limit.
-            weights: of the search.
+        ``load`` gives what reads passages. ``prose_only`` leaves results in their order that are mostly source code:
+        ours has learnt from prose alone.
         """
         self._question, self._load, self._weights = question, load, weights
         self._prose_only = prose_only

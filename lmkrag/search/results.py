@@ -165,13 +165,7 @@ def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:
 def find_paragraph(view: DocumentView, ordinal: int, start: int) -> int | None:
     """Return the number of a paragraph under the heading of a sentence, or the row of a table, counted from 1.
 
-    Args:
-        view: of the document.
-        ordinal: of the sentence.
-        start: where the paragraph begins, in characters.
-
-    Returns:
-        1 for what begins before the heading; None where there is too much to count.
+    1 for what begins before the heading; None where there is too much to count.
     """
     above = next(view.headings_before(ordinal), None)
     begin = 0 if above is None else view.bounds(above)[1]

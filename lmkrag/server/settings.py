@@ -66,26 +66,13 @@ class FollowerState(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How to serve.
+    """How to serve; raises UsageError where there is no index, or no token where there must be one.
 
-    Args:
-        indexes: directories by the names that they are served under.
-        host: address to listen on.
-        port: to listen on; 0 for any that is free.
-        writable: whether documents may be added and removed.
-        token: that every request must carry; None for no token.
-        authenticated: false to listen on other addresses than the loopback without a token.
-        allowed_hosts: further names that requests may call the server by.
-        reader: what answers questions; without one the passages themselves are quoted.
-        rerank: the default of ``rerank`` in searches: see :meth:`lmkrag.Engine.search`.
-        rerank_timeout_ms: the default of ``rerank_timeout_ms`` in searches: the more is asked at the same time, the
-            fewer passages are re-ranked.
-        rerank_model: the re-ranker: a folder or hub name; our own by default.
-        limits: how much to take on.
-        follower_state: returns what becomes of the folder that is served; None where only indexes are served.
-
-    Raises:
-        UsageError: there is no index, or no token where there must be one.
+    ``indexes`` are directories by the names that they are served under. ``token`` is what every request must carry;
+    without ``authenticated``, other addresses than the loopback need none. ``allowed_hosts`` are further names of the
+    server, ``reader`` is what answers, by default the passages themselves. ``rerank`` and ``rerank_timeout_ms`` are
+    defaults of searches, ``rerank_model`` a folder or hub name. ``follower_state`` returns what becomes of the folder
+    that is served.
     """
 
     indexes: Mapping[str, Path]

@@ -116,7 +116,7 @@ def _read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> tuple[Ids, Id
 
 
 def rank_sentences(encoder: LandmarkEncoder, dataset: Dataset, *, within: bool) -> list[list[Piece]]:
-    """Return the best sentences for each question, of all or ``within`` its document, by landmarks fused with others."""
+    """Return the best sentences for each question, of all or ``within`` its document, by landmarks fused with more."""
     keys, paragraphs, bounds, vectors = _read_landmarks(encoder, dataset)
     number = {document.doc_id: key for key, document in enumerate(dataset.documents)}
     questions = encoder.encode_queries([query.query for query in dataset.queries])

@@ -35,11 +35,7 @@ def list_recipes() -> list[Recipe]:
 
 
 def load_recipe(name: str) -> Recipe:
-    """Return a recipe by its name, or from a ``.toml`` file.
-
-    Raises:
-        UsageError: there is no such recipe, or the file is not one.
-    """
+    """Return a recipe by its name, or from a ``.toml`` file, or raise UsageError."""
     if not isinstance(name, str):
         raise UsageError(f"a recipe is a name or a .toml file, not {name!r}")
     if name.endswith(".toml"):
