@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lmkrag.cli import output
-from lmkrag.errors import LmkragError, MissingExtra, UsageError
+from lmkrag.errors import LmkragError, UsageError, needs
 from lmkrag.types import IndexReport
 
 if TYPE_CHECKING:
@@ -106,10 +106,8 @@ def index(
 
 def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], *, as_json: bool) -> None:
     """Index directories, and again whenever something in them changes."""
-    try:
+    with needs("watch", "watchfiles"):
         import watchfiles
-    except ImportError:
-        raise MissingExtra("watch", "watchfiles") from None
     index = Path(engine.status().path).resolve()
     written = (str(index), str(index.with_name(f".{index.name}.")))  # and what jobs and uploads put beside it
 

@@ -108,7 +108,6 @@ class Switch(click.ParamType):  # type: ignore[type-arg]  # generic only in newe
     name = "switch"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
-        """Return true or false."""
         if value not in (True, False, "on", "off"):
             self.fail(f"{value!r} is not on or off", param, ctx)
         return value in (True, "on")
@@ -190,7 +189,6 @@ class ErrorHandlingGroup(click.Group):
     """Prints our errors as one line: exit 2 for wrong usage, 1 for what failed. Its commands have ``--debug``."""
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Take a command."""
         logging_options(cmd)
         super().add_command(cmd, name)
 
@@ -205,7 +203,6 @@ class ErrorHandlingGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
         try:
             return super().invoke(ctx)
         except LmkragError as error:

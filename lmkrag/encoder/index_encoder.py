@@ -62,7 +62,6 @@ class IndexEncoders:
 
     @property
     def name(self) -> str:
-        """The name of the encoder."""
         return self._spec.name
 
     @property

@@ -173,8 +173,7 @@ def _load_torch(
             raise MissingExtra("torch", package)
     import torch
 
-    from lmkrag.encoder.pooling import Pooling
-    from lmkrag.encoder.torch_model import TorchModel, load_network
+    from lmkrag.encoder.torch_model import Pooling, TorchModel, load_network
 
     where = devices.choose_device(device)
     dtype = dtype or (torch.float32 if precision == "float32" else devices.choose_dtype(where))

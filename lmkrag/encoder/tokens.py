@@ -77,13 +77,6 @@ class SentenceTokenizer:
             encoding = self._tokens.encode(part, add_special_tokens=False)
         yield Piece(Sentence(start, sentence.end, sentence.kind), encoding.ids + self.landmark)
 
-    def landmarks(self, text: str, sentences: Iterable[Sentence], *, interval: int = 0) -> list[list[int]]:
-        """Return a text's token ids, cut after each sentence or each ``interval`` tokens, landmarks there."""
-        if not interval:
-            return [piece.ids for piece in self.pieces(text, sentences)]
-        ids = self._tokens.encode(encodable(text), add_special_tokens=False).ids
-        return [ids[first : first + interval] + self.landmark for first in range(0, len(ids), interval)]
-
     def query(self, query: str) -> Piece:
         """Tokenize a question; what no window holds is cut off."""
         text = encodable(self._query_prefix + query)

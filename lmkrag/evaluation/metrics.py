@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmkrag.errors import MissingExtra
+from lmkrag.errors import needs
 
 BUDGETS = (500, 1_000, 2_000, 4_000)
 
@@ -97,11 +97,9 @@ def rank_queries(
 
     ``relevant`` has, of each query, every unit of the system that :func:`is_relevant`.
     """
-    try:
+    with needs("eval", "ir-measures"):
         import ir_measures
         from ir_measures import RR, nDCG
-    except ImportError:
-        raise MissingExtra("eval", "ir-measures") from None
     qrels = {str(i): {str(unit): 1 for unit in units} for i, units in enumerate(relevant)}
     run = {str(i): {str(unit): float(-rank) for rank, unit in enumerate(units)} for i, units in enumerate(found)}
     table = {(row.query_id, row.measure): row.value for row in ir_measures.iter_calc([RR, nDCG @ 10], qrels, run)}
@@ -122,10 +120,8 @@ _RESAMPLES = 2_000
 
 def paired_interval(differences: NDArray[np.floating]) -> tuple[float, float, float]:
     """Return the mean of differences ``[queries]``, one system's scores minus the other's, and its 95 % interval."""
-    try:
+    with needs("eval", "scipy"):
         from scipy.stats import bootstrap
-    except ImportError:
-        raise MissingExtra("eval", "scipy") from None
     mean = float(differences.mean())
     if len(differences) < 2 or float(np.ptp(differences)) == 0.0:
         return mean, mean, mean

@@ -45,7 +45,6 @@ class SourceDocument:
     language: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Tell its language by a sample of its text."""
         self.language = document_language(self.text, self.document.kind)
 
     @property

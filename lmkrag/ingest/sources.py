@@ -1,11 +1,12 @@
 """Where documents come from: files and directories, or documents given as values."""
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.formats.isolated import IsolatedLoader
@@ -14,7 +15,6 @@ from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import KEPT, find_changes, find_gone, find_named_changes
-from lmkrag.ingest.foreign_documents import from_foreign, is_foreign
 from lmkrag.ingest.languages import SAMPLED, choose_encoder, sample_files
 from lmkrag.ingest.long_text import load_long_text
 from lmkrag.ingest.report import Run, SourceDocument
@@ -23,6 +23,44 @@ from lmkrag.specs import BYTE_ORDER_MARK, Text
 from lmkrag.system import FileStamp, printable
 from lmkrag.types import Document, Skipped, check_doc_id
 from lmkrag.version import __version__
+
+_SOURCE_KEYS = ("source", "file_path", "url", "path", "file_name")
+
+
+def is_foreign(value: object) -> bool:
+    """True for a LangChain ``Document`` or a LlamaIndex ``Document`` or node, by its shape: neither is imported."""
+    return _text_of(value) is not None
+
+
+def from_foreign(value: Any) -> Document:
+    """Convert a document of another framework; what its metadata says can be filtered by.
+
+    It is named by the framework's own id, else by its source, page and a hash of its text, so that documents added in
+    several calls never take each other's place and the same one added again is unchanged.
+    """
+    text = _text_of(value) or ""
+    values = dict(getattr(value, "metadata", None) or {})
+    meta = {str(key): item for key, item in values.items() if isinstance(item, str | int | float | bool)}
+    source = next((str(meta[name]) for name in _SOURCE_KEYS if meta.get(name)), "")
+    own_id = getattr(value, "id_", None) or getattr(value, "id", None)
+    if own_id:
+        doc_id = str(own_id)
+    else:
+        page = meta.get("page_label", meta.get("page"))
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        doc_id = "#".join(part for part in (source, "" if page is None else f"page={page}", digest) if part)
+    return Document(doc_id, source or doc_id, text, title=str(meta.get("title", "")), meta=meta)
+
+
+def _text_of(value: object) -> str | None:
+    if isinstance(value, Document) or not isinstance(getattr(value, "metadata", None), Mapping):
+        return None
+    for name in ("page_content", "text"):
+        text = getattr(value, name, None)
+        if isinstance(text, str):
+            return text
+    return None
+
 
 _ATTACHMENT = -1  # in the place of a size: what can't be read is no file, but in one
 _SOURCES = "add paths, or documents of lmkrag, LangChain or LlamaIndex"

@@ -4,20 +4,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from lmkrag.engine import Engine
-from lmkrag.errors import MissingExtra
+from lmkrag.errors import needs
 from lmkrag.integrations.metadata import describe_highlights, describe_span
 from lmkrag.remote import RemoteEngine
 from lmkrag.reranker.highlights import THRESHOLD, prune
 from lmkrag.results import Span
 from lmkrag.search.request import SearchOptions, refuse_unknown, to_pydantic
 
-try:
+with needs("langchain", "langchain-core"):
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun, Callbacks
     from langchain_core.documents import BaseDocumentCompressor, Document
     from langchain_core.retrievers import BaseRetriever
     from pydantic import ConfigDict, create_model, model_validator
-except ImportError:
-    raise MissingExtra("langchain", "langchain-core") from None
 
 
 _NAMES = set(SearchOptions.__annotations__) - {"top_k"}

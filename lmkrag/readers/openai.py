@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from lmkrag.errors import LmkragError, MissingExtra, ReaderError, UsageError
+from lmkrag.errors import LmkragError, ReaderError, UsageError, needs
 from lmkrag.readers.base import LanguageModelReader, answer_or_error
 from lmkrag.readers.citations import CUT
 from lmkrag.readers.prompt import Messages, Prompts, is_small_model
@@ -48,10 +48,8 @@ class OpenAIReader(LanguageModelReader):
         hosted service. ``timeout`` holds for an answer as a whole, ``retries`` of failed requests included. Raises
         UsageError: neither a server nor a key. MissingExtra: the ``openai`` extra is not installed.
         """
-        try:
+        with needs("openai", "openai"):
             import openai
-        except ImportError:
-            raise MissingExtra("openai", "openai") from None
         super().__init__(prompts)
         url = base_url or os.environ.get(URL_VARIABLE)
         key = os.environ.get(KEY_VARIABLE)
@@ -83,7 +81,6 @@ class OpenAIReader(LanguageModelReader):
             return is_small_model(self._choose_model())
 
     def generate(self, messages: Messages) -> Iterator[str]:
-        """Yield what the model says."""
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, name="lmkrag-openai", daemon=True)
         thread.start()

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lmkrag.errors import MissingExtra, ReaderError
+from lmkrag.errors import ReaderError, needs
 from lmkrag.readers.base import LanguageModelReader
 from lmkrag.readers.citations import CUT, check_answer
 from lmkrag.readers.prompt import Messages, Prompts, is_small_model
@@ -31,10 +31,8 @@ class VllmReader(LanguageModelReader):
 
         Raises MissingExtra: vLLM is not installed. ReaderError: it can't load the model here.
         """
-        try:
+        with needs("vllm", "vllm"):
             import vllm
-        except ImportError:
-            raise MissingExtra("vllm", "vllm") from None
         super().__init__(prompts)
         self._model = model
         try:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from lmkrag.arrays import Scores
-from lmkrag.errors import EncoderError, MissingExtra, UsageError
+from lmkrag.errors import EncoderError, UsageError, needs
 from lmkrag.reranker.base import DEFAULT_RERANKER, PASSAGE_RERANKER, SHIPPED, Reranker, RerankPassage
 
 if TYPE_CHECKING:  # the graph's library takes time to import, and not every search reads
@@ -77,10 +77,8 @@ class CrossEncoderReranker:
 
         Raises MissingExtra: no sentence-transformers. EncoderError: it can't be loaded, or does not give one score.
         """
-        try:
+        with needs("rerank", "sentence-transformers"):
             from sentence_transformers import CrossEncoder
-        except ImportError:
-            raise MissingExtra("rerank", "sentence-transformers") from None
         try:
             model = CrossEncoder(name)
         except Exception as error:  # each kind of model fails in its own way

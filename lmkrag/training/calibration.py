@@ -73,7 +73,6 @@ class RangeMeter:
     """Runs a BERT and notes the least and greatest values of what it multiplies. State: ``ranges``."""
 
     def __init__(self, fused: dict[str, Vectors], config: dict[str, Any]) -> None:
-        """Take the weights, as :func:`lmkrag.models.bert.fuse_weights` returns them, and the configuration."""
         self.ranges: dict[str, Vectors] = {}
         nodes = bert_nodes(config, fused)
         parsed = parse_nodes(nodes, BERT_INPUTS, [AFTER]).graph.node

@@ -80,13 +80,6 @@ class TrainingSet:
                 runs.append((first, stop))
         return runs
 
-    def pieces(self, index: int, interval: int = 0) -> list[list[int]]:
-        """Return the tokens of a question's first span, a landmark after each sentence or each ``interval`` tokens."""
-        question = self.questions[index]
-        start, end = question.spans[0]
-        text = self._texts[question.document][start:end]
-        return self._tokens.landmarks(text, split_sentences(text), interval=interval)
-
     def passage(self, index: int) -> list[int]:
         """Return the tokens of a question's first span as one piece, its landmark at the end, cut to a window."""
         question = self.questions[index]

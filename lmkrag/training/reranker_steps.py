@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from lmkrag.encoder.batches import move_tensors
+from lmkrag.encoder.torch_model import move_tensors
 from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.inputs import PairTokenizer, PairTokens
 from lmkrag.training.mining import ANSWERS, UNKNOWN, MinedPassage, MinedQuestion

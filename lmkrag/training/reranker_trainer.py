@@ -17,7 +17,7 @@ from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 from lmkrag.reranker.listwise import WEIGHTS
 from lmkrag.search.weights import WEIGHTS as SEARCH_WEIGHTS
 from lmkrag.training.calibration import calibrate_reranker
-from lmkrag.training.listwise_steps import LabelledList, ListwiseData, measure_features
+from lmkrag.training.listwise_model import LabelledList, ListwiseData, measure_features
 from lmkrag.training.mining import ANSWERS, MinedQuestion, mine_passages
 from lmkrag.training.passage_reader import RerankerModel, save_reranker
 from lmkrag.training.reranker_settings import ListwiseSettings, RerankerSettings

@@ -17,7 +17,7 @@ except ImportError:
 from lmkrag.encoder.onnx_model import POOLINGS
 from lmkrag.models.device import has_bfloat16
 
-TASKS = ("pairs", "passages", "shuffled", "documents")
+TASKS = ("pairs", "shuffled", "documents")
 TEACHERS = ("base", "latest")
 PRECISIONS = ("auto", "float32", "bfloat16")
 """``auto``: bfloat16 where the machine multiplies it fast."""
@@ -49,9 +49,8 @@ class SetSettings:
     """A training set: its folder, see :meth:`TrainSettings.find_set`, its share of the steps of its task, and the task.
 
     ``within``: its questions make sense only inside their document, so other documents are no negatives.
-    ``documents``: how many share a step; fewer means more negatives from the same one. ``intervals``: of the task
-    ``passages``, tokens between landmarks, drawn anew for each passage; without, a landmark ends each sentence.
-    ``taught``: learn the teacher's vectors and order of its sentences, if the stage has a teacher.
+    ``documents``: how many share a step; fewer means more negatives from the same one. ``taught``: learn the teacher's
+    vectors and order of its sentences, if the stage has a teacher.
     """
 
     path: str
@@ -59,7 +58,6 @@ class SetSettings:
     weight: float = 1.0
     within: bool = False
     documents: int = 4
-    intervals: list[int] = field(default_factory=list)
     taught: bool = True
 
 

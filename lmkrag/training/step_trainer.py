@@ -75,7 +75,6 @@ class LogCallback(TrainerCallback):  # type: ignore[misc]
         self._name = name
 
     def on_log(self, _: Any, state: Any, __: Any, logs: dict[str, Any], **___: Any) -> None:
-        """Log one line."""
         values = ", ".join(f"{name} {value:.4g}" for name, value in logs.items() if isinstance(value, float | int))
         log.info("%s: step %d of %d: %s", self._name, state.global_step, state.max_steps, values)
 

@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,15 +10,61 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from lmkrag.encoder.pooling import Pooling, mean_by_group, read_sentences
 from lmkrag.encoder.spec import BASE_ENCODER, FORMAT_VERSION, find_model, read_settings, write_encoder
 from lmkrag.encoder.tokens import SentenceTokenizer
-from lmkrag.encoder.torch_model import load_backbone
-from lmkrag.errors import EncoderError, MissingExtra, UsageError
+from lmkrag.encoder.torch_model import Pooling, load_backbone, read_sentences
+from lmkrag.errors import EncoderError, UsageError, needs
 from lmkrag.models.files import hash_weights, make_readable, write_json
-from lmkrag.training.losses import anchor_loss, imitation_loss, landmark_loss, mask_near_duplicates
 from lmkrag.training.settings import ModelSettings, StageSettings
 from lmkrag.training.steps import Step
+
+
+def landmark_loss(
+    scores: Tensor, weights: Tensor, candidate: Tensor, same: Tensor, *, mixing: float, temperature: float
+) -> Tensor:
+    """Return the loss of questions against the sentences of a step, from their cosines ``scores`` ``[q, n]``.
+
+    Each sentence of the evidence is compared with the negatives, in a softmax over those of its own document (its share
+    is ``mixing``) and in another over those of other documents (Conti et al., "Context is Gold to find the Gold
+    Passage", arXiv 2505.24782), and the log-likelihoods are averaged by position weight (Luo et al., arXiv 2402.11573;
+    there the weight stands inside the logarithm, where it has no gradient).
+
+    ``weights`` have rows of sum one, above zero at the evidence; ``candidate`` may be negatives, ``same`` are of the
+    question's document.
+    """
+    logits = scores / temperature
+    parts = []
+    for share, negatives in ((mixing, candidate & same), (1 - mixing, candidate & ~same)):
+        if share > 0:
+            # -log p of each piece of evidence among the negatives and itself, averaged by weight
+            crowd = torch.logsumexp(logits.masked_fill(~negatives, -1e4), dim=1, keepdim=True)
+            parts.append(share * (weights * (torch.logaddexp(logits, crowd) - logits)).sum(1))
+    return torch.stack(parts).sum(0).mean()
+
+
+def imitation_loss(scores: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
+    """Return how far scores ``[q, n]`` are from a teacher's: the divergence of their softmaxes, mean of questions.
+
+    Hinton et al., "Distilling the Knowledge in a Neural Network" (2015), over lists of scores.
+    """
+    student, teacher = (torch.log_softmax(values / temperature, dim=1) for values in (scores, taught))
+    return (teacher.exp() * (teacher - student)).sum(1).mean()
+
+
+def anchor_loss(vectors: Tensor, anchors: Tensor) -> Tensor:
+    """Return the mean cosine distance of ``[n, d]`` vectors of length one to those of the base model."""
+    return (1 - (vectors * anchors).sum(1)).mean()
+
+
+def mask_near_duplicates(candidate: Tensor, weights: Tensor, teacher: Tensor, threshold: float) -> Tensor:
+    """Drop candidates ``[q, n]`` that a teacher's vectors ``[n, d]`` hold for near duplicates of the evidence.
+
+    Negatives are all sentences of the sampled windows, not the ones a model ranks first: mined negatives are biased to
+    what the miner's pooling confuses and hold the most unlabelled answers; tried, they gained nothing.
+    """
+    alike = (teacher @ teacher.T > threshold).to(weights.dtype)
+    near = ((weights > 0).to(weights.dtype) @ alike) > 0
+    return candidate & ~near
 
 
 class Student(NamedTuple):
@@ -107,10 +152,8 @@ def load_student(folder: Path, *, lora: int = 0) -> Student:
 
 
 def _adapt(backbone: Any, landmark: int, rank: int) -> Any:
-    try:
+    with needs("train", "peft"):
         from peft import LoraConfig, TaskType, get_peft_model
-    except ImportError:
-        raise MissingExtra("train", "peft") from None
     adapters = LoraConfig(
         task_type=TaskType.FEATURE_EXTRACTION,
         r=rank,
@@ -161,7 +204,6 @@ class LandmarkObjective(nn.Module):
     """The student and its loss, in the form that transformers' Trainer trains."""
 
     def __init__(self, student: Student, stage: StageSettings, teacher: Student | None) -> None:
-        """Take the parts; the teacher is read and never trained."""
         super().__init__()
         self.backbone = student.backbone
         self.pooling = student.pooling
@@ -171,15 +213,16 @@ class LandmarkObjective(nn.Module):
             teacher.backbone.eval().requires_grad_(False)
 
     def forward(self, step: Step) -> dict[str, Tensor]:
-        """Return ``{"loss": scalar}``."""
-        sentences = self._read(self.backbone, self.pooling, step)
+        sentences = read_sentences(self.backbone, self.pooling, step.windows)
         questions = read_sentences(self.backbone, self.pooling, step.questions)
         candidate = step.candidate
         distillation = sentences.new_zeros(())
         if self._teacher:
             teacher = self._teacher[0]
             with torch.no_grad():
-                taught = self._taught(teacher, step)
+                readings = step.taught or (step.windows,)  # whose mean is learnt
+                vectors = [read_sentences(teacher.backbone, teacher.pooling, windows) for windows in readings]
+                taught = nn.functional.normalize(torch.stack(vectors).sum(0), dim=1)
                 taught_questions = read_sentences(teacher.backbone, teacher.pooling, step.questions)
             candidate = mask_near_duplicates(candidate, step.weights, taught, self._stage.duplicate)
             if step.is_taught:
@@ -197,19 +240,6 @@ class LandmarkObjective(nn.Module):
             scores, targets = questions @ sentences.T, taught_questions @ taught.T
             loss = loss + self._stage.imitation * imitation_loss(scores, targets, temperature=self._stage.temperature)
         return loss
-
-    @classmethod
-    def _taught(cls, teacher: Student, step: Step) -> Tensor:
-        """The teacher's vectors, of length one: the mean of its readings."""
-        readings = [replace(step, windows=windows) for windows in step.taught or (step.windows,)]
-        vectors = [cls._read(teacher.backbone, teacher.pooling, reading) for reading in readings]
-        return torch.nn.functional.normalize(torch.stack(vectors).sum(0), dim=1)
-
-    @staticmethod
-    def _read(backbone: Any, pooling: Pooling, step: Step) -> Tensor:
-        """The vectors that questions are compared with: of sentences, or of passages."""
-        sentences = read_sentences(backbone, pooling, step.windows)
-        return sentences if step.passage is None else mean_by_group(sentences, step.passage, step.weights.shape[1])
 
 
 def tokenizer_of(student: Student, model: ModelSettings, window: int) -> SentenceTokenizer:

@@ -34,7 +34,6 @@ class RecallWatch:
     """Recall of the dense landmarks alone, best sentences first, on a sample of the evaluation sets."""
 
     def __init__(self, settings: TrainSettings, student: Student) -> None:
-        """Read the sets and choose the documents and questions."""
         self._settings = settings
         self._student = student
         chosen = settings.evaluation
