@@ -144,7 +144,6 @@ class IsolatedLoader:
         return reply["value"]
 
     def close(self) -> None:
-        """End the process."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()

@@ -20,7 +20,6 @@ class DocumentRanges:
 
     @property
     def sentences(self) -> int:
-        """How many sentences there are."""
         return int((self.stop - self.first).sum())
 
     def owners(self, sentences: Ids) -> Ids:

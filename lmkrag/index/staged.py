@@ -28,7 +28,6 @@ class SentenceTable:
         return table
 
     def extend(self, sentences: Iterable[Sentence]) -> None:
-        """Take the next sentences."""
         for sentence in sentences:
             self._ends.append(sentence.end)
             self._kinds.append(SENTENCE_KINDS.index(sentence.kind))
@@ -59,7 +58,6 @@ class WindowTable:
         self._hashes, self._ordinals = array("Q", hashes), array("q", ordinals)
 
     def append(self, window_hash: int, ordinal: int) -> None:
-        """Take the next window."""
         self._hashes.append(window_hash)
         self._ordinals.append(ordinal)
 
@@ -68,12 +66,10 @@ class WindowTable:
 
     @property
     def hashes(self) -> Hashes:
-        """``[n]``, one per window."""
         return np.array(self._hashes, np.uint64)
 
     @property
     def ordinals(self) -> Ids:
-        """``[n]`` ordinals."""
         return np.array(self._ordinals, np.int64)
 
 

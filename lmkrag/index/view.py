@@ -38,7 +38,6 @@ class DocumentView:
         return int(borders[position]), int(borders[position + 1])
 
     def kind(self, ordinal: int) -> SentenceKind:
-        """Return what a sentence is."""
         _, kinds = self._block(ordinal)
         return SENTENCE_KINDS[int(kinds[ordinal % SENTENCES_PER_BLOCK])]
 

@@ -31,7 +31,6 @@ class Session:
         self._start()
 
     def run(self, outputs: Sequence[str], inputs: dict[str, Any]) -> list[Vectors]:
-        """Return outputs by their names."""
         self._restart_if_forked()
         found: list[Vectors] = self._session.run(list(outputs), inputs)
         return found

@@ -88,7 +88,6 @@ class FolderFollower:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End the process."""
         with self._guard:
             self._stopping.set()
             if self._process is not None:

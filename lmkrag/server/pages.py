@@ -50,7 +50,6 @@ class Pages:
         return places
 
     def close(self) -> None:
-        """End the process."""
         with self._guard:
             self._loader.close()
 

@@ -124,7 +124,6 @@ class VectorFile:
     """The vectors of a segment, memory-mapped for reading. Any number of threads may share one."""
 
     def __init__(self, path: Path, file: File, rows: int, recipe: Recipe) -> None:
-        """Map the file after comparing it with its checksum: see :func:`lmkrag.index.files.read_file`."""
         faiss = _load_faiss()
 
         read_file(path, file)

@@ -40,7 +40,6 @@ class Message(BaseModel):
 
     @property
     def text(self) -> str:
-        """What it says."""
         if isinstance(self.content, list):
             return "\n".join(part.text for part in self.content if part.type == "text")
         return self.content or ""
