@@ -23,8 +23,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-REPAIR = "run lmkrag index-tools repair"
-"""What to do about a damaged index, at the end of a message."""
+REPAIR = "run lmkrag index-tools repair"  # what to do about a damaged index, at the end of a message
 
 
 class LmkragError(Exception):

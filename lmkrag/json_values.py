@@ -8,12 +8,8 @@ from itertools import islice
 from numbers import Integral, Real
 from typing import Any
 
-MAX_DEPTH = 32
-"""Levels of lists and mappings inside each other."""
-
-MAX_VALUES = 10_000
-"""Values inside one."""
-
+MAX_DEPTH = 32  # levels of lists and mappings inside each other
+MAX_VALUES = 10_000  # values inside one
 _MAX_INTEGER = 1 << 63
 _MAX_DECIMAL_BITS = 13_000  # Python refuses to write integers of more than 4,300 digits
 

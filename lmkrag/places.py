@@ -5,9 +5,7 @@ import re
 LINED = frozenset({"text", "markdown", "rst", "code"})
 """Kinds of documents whose text is the file itself, so that its lines are the file's."""
 
-TABLES = frozenset({"csv", "ods", "xlsx"})
-"""Kinds of documents whose lines are rows of a table."""
-
+TABLES = frozenset({"csv", "ods", "xlsx"})  # kinds of documents whose lines are rows of a table
 UNITS = {**dict.fromkeys(TABLES, "row"), "json": "record", "rtf": "paragraph", "subtitles": "subtitle"}
 """What a line of a document is, by its kind; in documents of other kinds blank lines divide paragraphs."""
 

@@ -4,9 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-ENGLISH, CODE = "en", "code"
-"""Languages of documents, as ISO 639-1 names them, and that of source code."""
-
+ENGLISH, CODE = "en", "code"  # languages of documents, as ISO 639-1 names them, and that of source code
 SentenceKind = Literal["text", "heading", "item", "row", "code", "turn", "record", "metadata"]
 
 
@@ -110,5 +108,4 @@ BYTE_ORDER_MARK = "\ufeff"
 """What some editors put before UTF-8; it stays in a text, so that offsets are those of the file."""
 
 
-ATTACHED_TO = "attached_to"
-"""The key of an attachment's metadata that names the document of the file it is in."""
+ATTACHED_TO = "attached_to"  # the key of an attachment's metadata that names the document of the file it is in

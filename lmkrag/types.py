@@ -16,8 +16,7 @@ from lmkrag.json_values import replace_surrogates, to_json_value
 Mode = Literal["hybrid", "dense", "lexical"]
 Level = Literal["passage", "span", "sentence", "document"]
 
-MAX_DOC_ID = 2_000
-"""Characters of a document's name."""
+MAX_DOC_ID = 2_000  # characters of a document's name
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,7 @@ from lmkrag.cli.output import index_option
 from lmkrag.errors import StorageError, UsageError
 from lmkrag.system import PYTHON
 
-NAME = "lmkrag"
-"""What the server is called in the settings of a client."""
-
+NAME = "lmkrag"  # what the server is called in the settings of a client
 SKILL = """---
 name: lmkrag
 description: Find exact passages in the user's documents and in code by meaning, and check quotations against them.

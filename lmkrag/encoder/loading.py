@@ -31,9 +31,7 @@ from lmkrag.specs import EncoderSpec
 if TYPE_CHECKING:
     import torch
 
-Runtime = Literal["onnx", "torch"]
-"""What runs a model: ONNX Runtime, which comes with lmkrag, or torch, an extra."""
-
+Runtime = Literal["onnx", "torch"]  # what runs a model: ONNX Runtime, which comes with lmkrag, or torch, an extra
 _TORCH = ("torch", "transformers")
 _UNLIMITED = 1 << 30  # positions, as far as a tokenizer knows
 

@@ -10,18 +10,10 @@ from typing import Any
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.models.files import hash_weights, make_readable, write_json
 
-DEFAULT_ENCODER = "landmark-mini"
-"""Of new indexes."""
-
-MULTILINGUAL_ENCODER = "landmark-multilingual"
-"""Of new indexes whose texts are in other languages than English."""
-
-SHIPPED = (DEFAULT_ENCODER, MULTILINGUAL_ENCODER)
-"""Our own, in this package."""
-
-BASE_ENCODER = "all-MiniLM-L6-v2"
-"""What ours was trained from and the baselines read, in a package of its own."""
-
+DEFAULT_ENCODER = "landmark-mini"  # of new indexes
+MULTILINGUAL_ENCODER = "landmark-multilingual"  # of new indexes whose texts are in other languages than English
+SHIPPED = (DEFAULT_ENCODER, MULTILINGUAL_ENCODER)  # our own, in this package
+BASE_ENCODER = "all-MiniLM-L6-v2"  # what ours was trained from and the baselines read, in a package of its own
 DEFAULT_WINDOW = 254
 DEFAULT_OVERLAP = 0.5
 FORMAT_VERSION = 1

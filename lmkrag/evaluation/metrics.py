@@ -10,8 +10,7 @@ from lmkrag.errors import needs
 
 BUDGETS = (500, 1_000, 2_000, 4_000)
 
-Piece = tuple[str, int, int]
-"""Document, start, end."""
+Piece = tuple[str, int, int]  # document, start, end
 
 
 class Overlap(NamedTuple):

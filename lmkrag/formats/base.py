@@ -10,8 +10,7 @@ from typing import IO, Any
 
 from lmkrag.errors import DocumentError
 
-MAX_UNPACKED = 1 << 30
-"""Bytes an archive may unpack to; one that says more is refused unopened."""
+MAX_UNPACKED = 1 << 30  # bytes an archive may unpack to; one that says more is refused unopened
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,9 +56,7 @@ _STRICT = b"http://purl.oclc.org/ooxml/"
 _STRICT_NAMES = re.compile(re.escape(_STRICT) + rb"(\w+)/")
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
 
-SOFT_HYPHEN = "\u00ad"
-"""Where a word may be divided: not shown but at the end of a line."""
-
+SOFT_HYPHEN = "\u00ad"  # where a word may be divided: not shown but at the end of a line
 _GAP = "\n\n"
 _PAGE_COUNT = re.compile(  # Page 1 of 9
     r"(?:(?:page|seite|pagina|página|sida|side|strona|str|стр|p|s)\b\.?)?\s*[–—-]?\s*\d{0,4}\s*[–—-]?\s*"
@@ -68,9 +65,7 @@ _PAGE_COUNT = re.compile(  # Page 1 of 9
 )
 _EXPONENT = re.compile(r"[−–+-]?\d")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
-MATH_TEXT = f"{_MATH}t"
-"""The element of Office that has the text of an equation."""
-
+MATH_TEXT = f"{_MATH}t"  # the element of Office that has the text of an equation
 _MATH_SIGNS = {f"{_MATH}sup": "^", f"{_MATH}sub": "_", f"{_MATH}den": "/"}
 
 

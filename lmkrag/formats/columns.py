@@ -13,14 +13,9 @@ _FEWEST_CELLS, _FEWEST_ROWS = 3, 2
 _SHORT, _ENDS = 60, (*"0123456789", ")", "%")
 _BETWEEN = 2  # lines between two rows of one table: labels of groups of rows
 
-Box = tuple[float, float, float, float]
-"""(left, bottom, right, top) on a page."""
-
-Source = int | Box
-"""The number of a character on its page, or where it stands if it is none of the page's."""
-
-Measure = Callable[[int], Box | None]
-"""Gives the box of a character, in points; None for one that has none."""
+Box = tuple[float, float, float, float]  # (left, bottom, right, top) on a page
+Source = int | Box  # the number of a character on its page, or where it stands if it is none of the page's
+Measure = Callable[[int], Box | None]  # gives the box of a character, in points; None for one that has none
 
 
 def mark_columns(text: str, sources: Sequence[Source], box: Measure) -> tuple[str, Sequence[Source]]:

@@ -32,18 +32,10 @@ from lmkrag.formats.scans import SCANNED, fill_scans, find_boxes, read_cached
 from lmkrag.system import end_with_parent
 from lmkrag.types import Document, Skipped
 
-SECONDS = 120.0
-"""Time one file may take, and what each megabyte of it adds."""
-
-SECONDS_PER_MEGABYTE = 5.0
-"""A workbook of a million rows (18 MB) takes 110 s."""
-
-OCR_SECONDS_PER_MEGABYTE = 1_000.0
-"""The same for OCR: a scanned page has 10 kB at least, and takes some 6 s."""
-
-MEMORY = 4 << 30
-"""Bytes of address space a file's reader may use."""
-
+SECONDS = 120.0  # time one file may take, and what each megabyte of it adds
+SECONDS_PER_MEGABYTE = 5.0  # a workbook of a million rows (18 MB) takes 110 s
+OCR_SECONDS_PER_MEGABYTE = 1_000.0  # the same for OCR: a scanned page has 10 kB at least, and takes some 6 s
+MEMORY = 4 << 30  # bytes of address space a file's reader may use
 _CHUNK = 1 << 20
 _GRACE = 5  # seconds after which a process ends itself that its parent has not ended
 _logger = logging.getLogger(__name__)

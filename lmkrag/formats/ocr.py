@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-RESOLUTION = 200
-"""Pixels to an inch at which a page is read."""
-
+RESOLUTION = 200  # pixels to an inch at which a page is read
 _MIN_BATCH_SCORE = 0.9  # a line below this recognition score is recognized again, alone
 _MIN_SCORE = 0.5  # a line below this recognition score is left out
 _LARGEST = 2_600  # pixels of a side of a page; a larger one is scaled down

@@ -29,9 +29,7 @@ CODE = frozenset(
     .dockerfile""".split()
 )
 
-SAMPLE = 1 << 18
-"""Bytes that are looked at to tell text from other files, and to guess an encoding."""
-
+SAMPLE = 1 << 18  # bytes that are looked at to tell text from other files, and to guess an encoding
 _MOST_FRONT_MATTER = 65_536
 _MOST_NESTED = 1_000  # lists and mappings in brackets: each more costs the parser all those around it
 _MOST_BEFORE_TITLE = 20_000

@@ -23,9 +23,7 @@ FORMAT_VERSION = 5
 PAGE_SIZE = 8_192
 """Bytes of a database page: a block of text fits one; in smaller pages the tree would be deep and half empty."""
 
-TEXT_PER_BLOCK = 4_096
-"""Characters of text in one row: a span is read without its whole document."""
-
+TEXT_PER_BLOCK = 4_096  # characters of text in one row: a span is read without its whole document
 SENTENCES_PER_BLOCK = 512
 
 _NEARBY = 250  # names on each side of one that is not there, among which one like it is looked for

@@ -19,9 +19,7 @@ from xxhash import xxh3_128_hexdigest
 
 from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, StorageError
 
-Tables = dict[str, NDArray[Any]]
-"""Named arrays, the content of a safetensors file."""
-
+Tables = dict[str, NDArray[Any]]  # named arrays, the content of a safetensors file
 _DTYPES = {"U64": np.uint64, "I64": np.int64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8}
 
 
@@ -92,8 +90,7 @@ def read_tables(path: Path, file: File) -> Mapping[str, NDArray[Any]]:
         raise IndexCorrupt(f"{path}: not a table file ({error})") from error
 
 
-LOCK = "write.lock"
-"""The file whose lock the writer of a directory holds."""
+LOCK = "write.lock"  # the file whose lock the writer of a directory holds
 
 
 def _has_locks(path: Path) -> bool:

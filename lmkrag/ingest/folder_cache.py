@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 Opened = TypeVar("Opened")
 Result = TypeVar("Result")
 
-_FIRST = 30_000
-"""Bytes of files that are encoded before the first answer, about a second on two cores."""
-
+_FIRST = 30_000  # bytes of files that are encoded before the first answer, about a second on two cores
 _LOOKED_AT = 300_000  # bytes of a file in which words are counted
 _IN_NAME = 3.0  # what a word in a file's name counts, against one in its text
 _LEAST_SPACE = 1 << 20  # bytes without which a disk is full

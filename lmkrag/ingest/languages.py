@@ -13,9 +13,7 @@ from lmkrag.sentences.languages import document_language
 from lmkrag.specs import CODE, ENGLISH
 from lmkrag.types import Document
 
-SAMPLED = 24
-"""The most documents that are looked at."""
-
+SAMPLED = 24  # the most documents that are looked at
 _MIN_FOREIGN = 0.2  # share of other languages than English that takes the multilingual encoder
 _PROSE = {".txt", ".md", ".rst", ".adoc", ".tex", ".org", ".html", ".htm", ".pdf"}
 _PROSE |= {".docx", ".odt", ".odp", ".rtf", ".pptx", ".epub", ".eml", ".srt", ".vtt"}

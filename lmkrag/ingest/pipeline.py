@@ -85,8 +85,7 @@ def encode_documents(
     pending.commit()
 
 
-_Windows = dict[int, tuple[int, int]]
-"""The sentences of windows, first and stop, by their hashes."""
+_Windows = dict[int, tuple[int, int]]  # the sentences of windows, first and stop, by their hashes
 
 
 class _WindowMemory:

@@ -58,9 +58,7 @@ def choose_dtype(device: "torch.device") -> "torch.dtype":
     return torch.bfloat16 if torch.cpu._is_amx_tile_supported() else torch.float32
 
 
-Precision = Literal["auto", "float32", "int8"]
-"""``auto`` is the fastest that suits the model and the machine."""
-
+Precision = Literal["auto", "float32", "int8"]  # ``auto`` is the fastest that suits the model and the machine
 PRECISION = "LMKRAG_PRECISION"
 """The environment variable with the :data:`Precision` of models that are loaded without one."""
 

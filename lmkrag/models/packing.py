@@ -12,9 +12,7 @@ import numpy as np
 
 from lmkrag.arrays import Vectors
 
-WORDS = "embeddings.word_embeddings.weight"
-"""The name of the embeddings of words."""
-
+WORDS = "embeddings.word_embeddings.weight"  # the name of the embeddings of words
 CODES, CODEWORDS, KEPT, KEPT_ROWS = (f"{WORDS}.{part}" for part in ("codes", "codewords", "kept", "kept_rows"))
 """``[words, parts]`` uint8, ``[parts, 256, size]`` float16, and the numbers and rows of the words kept as they are."""
 

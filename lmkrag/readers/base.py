@@ -13,8 +13,7 @@ from lmkrag.readers.citations import check_answer
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, EchoGuard, Messages, Prompts
 from lmkrag.results import Answer, Span
 
-Exchange = tuple[str, str]
-"""A question of a conversation and what was answered."""
+Exchange = tuple[str, str]  # a question of a conversation and what was answered
 
 
 class AnswerStream(Iterator[str]):

@@ -12,9 +12,7 @@ from lmkrag.sentences.split import split_sentences
 
 _MIN_SHARED = 0.5  # of the words of a claim, for a sentence to be cited that the model did not cite
 
-CUT = " […]"
-"""What a reader puts at the end of an answer that a token limit cut off."""
-
+CUT = " […]"  # what a reader puts at the end of an answer that a token limit cut off
 _YEARS = 1_000  # numbers from here on cite nothing
 _MARKS = re.compile(r"\s*\[\s*(\d{1,4}(?:\s*[,;–-]\s*\d{1,4})*)\s*\]")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)

@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 from lmkrag.errors import UsageError
 
-_PORTS = (11434, 1234, 8080, 8000)
-"""The default ports of Ollama, LM Studio, llama.cpp and vLLM."""
-
+_PORTS = (11434, 1234, 8080, 8000)  # the default ports of Ollama, LM Studio, llama.cpp and vLLM
 _SECONDS = 0.5  # that one of them may take to list its models
 
 

@@ -12,12 +12,8 @@ from typing import Literal, Self
 from lmkrag.errors import UsageError
 from lmkrag.results import Context, Span
 
-Messages = list[dict[str, str]]
-"""A conversation as chat models take it: ``{"role": ..., "content": ...}``."""
-
-NOT_IN_DOCUMENTS = "NOT IN THESE DOCUMENTS"
-"""What the model is to say when the spans do not answer."""
-
+Messages = list[dict[str, str]]  # a conversation as chat models take it: ``{"role": ..., "content": ...}``
+NOT_IN_DOCUMENTS = "NOT IN THESE DOCUMENTS"  # what the model is to say when the spans do not answer
 Layout = Literal["fenced", "plain"]
 """How passages stand in a prompt.
 

@@ -69,8 +69,7 @@ class ReadSentence(NamedTuple):
     strength: float = -20.0
 
 
-LIGHT = "much many have get give last need use current exact tell show please"
-"""Words that ask for nothing."""
+LIGHT = "much many have get give last need use current exact tell show please"  # words that ask for nothing
 
 
 def hash_singles(text: str) -> set[int]:

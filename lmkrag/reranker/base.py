@@ -7,20 +7,13 @@ import numpy as np
 
 from lmkrag.arrays import Ids, Scores
 
-DEFAULT_RERANKER = "landmark-reranker"
-"""Our own, which reads English."""
-
+DEFAULT_RERANKER = "landmark-reranker"  # our own, which reads English
 MULTILINGUAL_RERANKER = "landmark-reranker-multilingual"
 """Our own for the other languages of ``landmark-multilingual``."""
 
-PASSAGE_RERANKER = "landmark-reranker-l12"
-"""The one that reads passages as they are shown, in English."""
-
-SHIPPED = (DEFAULT_RERANKER, MULTILINGUAL_RERANKER)
-"""The re-rankers of sentences in this package."""
-
-PASSAGE_CHARS = 520
-"""Characters of a passage, if its sentences are not longer."""
+PASSAGE_RERANKER = "landmark-reranker-l12"  # the one that reads passages as they are shown, in English
+SHIPPED = (DEFAULT_RERANKER, MULTILINGUAL_RERANKER)  # the re-rankers of sentences in this package
+PASSAGE_CHARS = 520  # characters of a passage, if its sentences are not longer
 
 
 class RerankPassage(NamedTuple):

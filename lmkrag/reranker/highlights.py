@@ -11,9 +11,7 @@ from lmkrag.reranker.loading import load_landmark_reranker
 from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
 
-THRESHOLD = 0.2
-"""The least probability with which a sentence is kept when a text is pruned."""
-
+THRESHOLD = 0.2  # the least probability with which a sentence is kept when a text is pruned
 _AT_A_TIME = 32  # passages read in one pass
 
 

@@ -11,9 +11,7 @@ from lmkrag.models.files import encodable
 from lmkrag.reranker.base import RerankPassage
 
 _QUESTION, _TITLE, _SENTENCE = 64, 16, 120  # tokens of each that are read, at most
-PASSAGE_TOKENS = 240
-"""Tokens of a passage that are read, unless a re-ranker says otherwise."""
-
+PASSAGE_TOKENS = 240  # tokens of a passage that are read, unless a re-ranker says otherwise
 _LONGEST = 2_000  # characters of a question, title or sentence that are looked at
 
 

@@ -37,9 +37,7 @@ from lmkrag.reranker.base import (
 from lmkrag.reranker.inputs import PASSAGE_TOKENS, PairTokenizer, PairTokens
 from lmkrag.reranker.listwise import LOGITS, SHARE, ListwiseModel
 
-FORMAT = 1
-"""Of ``reranker.json``."""
-
+FORMAT = 1  # of ``reranker.json``
 WEIGHTS, ANSWER_BOUNDS = "weights", "bounds"
 TOKEN_SIMILARITY = {AFTER: "similarity.after", BEFORE: "similarity.before"}
 OUTPUTS = [LOGITS, WEIGHTS, ANSWER_BOUNDS, *TOKEN_SIMILARITY.values()]

@@ -23,18 +23,14 @@ from lmkrag.reranker.base import ScoredSentences
 WEIGHTS = "listwise.safetensors"
 """The file in a re-ranker's folder; a re-ranker without it adds its ranks to the search's scores."""
 
-GRAPH = "listwise.onnx"
-"""The file with the graph of its members."""
-
+GRAPH = "listwise.onnx"  # the file with the graph of its members
 FEATURES, LOGITS = "features", "logits"
 """The input of the graph, ``[lists, sentences, features]``, and its output, ``[lists * sentences, 1]``."""
 
 CONFIG = ("hidden_size", "num_hidden_layers", "num_attention_heads", "layer_norm_eps")
 """What the file says of the model, by the names that transformers gives it."""
 
-SHARE = 5.0
-"""The weight of a sentence's log-odds beside its rank; see ``benchmarks/LOG.md``."""
-
+SHARE = 5.0  # the weight of a sentence's log-odds beside its rank; see ``benchmarks/LOG.md``
 _BESIDE_RANKS = (20.0, 60.0)  # what the search's scores are multiplied by in a softmax together with ranks
 _ALONE = 100.0  # and without them
 _BESIDE = (-2, -1, 1, 2)

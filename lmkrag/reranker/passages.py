@@ -15,9 +15,7 @@ from lmkrag.models.files import encodable
 from lmkrag.models.session import Session
 from lmkrag.reranker.landmark import find_reranker, read_folder
 
-SCORE = "score"
-"""The output of the graph, ``[1, 1]`` float32, of one question and text."""
-
+SCORE = "score"  # the output of the graph, ``[1, 1]`` float32, of one question and text
 HEAD = ("pooler.dense.weight", "pooler.dense.bias", "classifier.weight", "classifier.bias")
 """The layers above BERT, by the names that transformers gives them; their weights are ``[out, in]``."""
 

@@ -26,9 +26,7 @@ from lmkrag.types import Document
 
 State = Literal["same", "moved", "reworded", "gone"]
 
-MIN_SIMILARITY = 0.6
-"""The least share of words in common with which a quotation is reworded and not gone."""
-
+MIN_SIMILARITY = 0.6  # the least share of words in common with which a quotation is reworded and not gone
 Source = Answer | Span | Iterable[Span] | Mapping[str, Any] | str
 """What cites: an answer, spans, the JSON of ``search`` or ``ask``, or a text with quotations."""
 

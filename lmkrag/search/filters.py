@@ -37,8 +37,7 @@ _MAX_DEPTH = 50
 _LISTED = 20  # keys of front matter that are named
 _MAX_PATTERN = 1_000  # characters of a value with wildcards
 
-Filter = str | Mapping[str, Any]
-"""An expression, or the values of some keys."""
+Filter = str | Mapping[str, Any]  # an expression, or the values of some keys
 
 
 class PredicateFilter(str):

@@ -28,8 +28,7 @@ _SYNONYMS = (
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-DEFAULT_CONTEXT = 2_000
-"""Tokens of context that a reader gets."""
+DEFAULT_CONTEXT = 2_000  # tokens of context that a reader gets
 
 
 class _CommonOptions(TypedDict, total=False):

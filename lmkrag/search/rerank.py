@@ -26,8 +26,7 @@ from lmkrag.search.weights import WEIGHTS, Weights
 _AT_A_TIME = 2
 """Passages that are read at once while time is limited: our own re-ranker reads each on a processor of its own."""
 
-_Key = tuple[int, int, int]
-"""A passage: the id of its document, its first sentence, and the one after its last."""
+_Key = tuple[int, int, int]  # a passage: the id of its document, its first sentence, and the one after its last
 
 
 class _Passage(NamedTuple):

@@ -21,12 +21,8 @@ from lmkrag.specs import BLOCK_KINDS, BYTE_ORDER_MARK, Sentence, SentenceKind, T
 if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer
 
-RECORDS = frozenset({"csv", "json", "ods", "xlsx", "subtitles"})
-"""Kinds of documents whose lines are records."""
-
-MAX_CHARS = 1_000
-"""A longer sentence is cut at the best white space: no encoder window would hold it."""
-
+RECORDS = frozenset({"csv", "json", "ods", "xlsx", "subtitles"})  # kinds of documents whose lines are records
+MAX_CHARS = 1_000  # a longer sentence is cut at the best white space: no encoder window would hold it
 _SECTION = 1 << 20  # characters read at a time
 _LONGEST_LINE = _PROSE_BLOCK = 50_000  # NLTK runs each regular expression under a time limit: feed it piece by piece
 _LONGEST_BLOCK = 200_000  # a log of a gigabyte has no blank line
@@ -84,8 +80,7 @@ _THAI_LAO = "\u0e01-\u0e4e\u0e81-\u0ece"
 _THAI_LAO_SPACE = re.compile(rf"(?<=[{_THAI_LAO}])[ \xa0]+(?=[\"“(]?[{_THAI_LAO}])")
 _THAI_LAO_SENTENCE = 80  # characters: a space ends a clause or a sentence, and shorter pieces say little
 
-Part = tuple[int, str, SentenceKind]
-"""Where a piece of the text starts, and the piece."""
+Part = tuple[int, str, SentenceKind]  # where a piece of the text starts, and the piece
 
 
 def split_sentences(text: str, *, kind: str = "text") -> list[Sentence]:

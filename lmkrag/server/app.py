@@ -32,8 +32,7 @@ from lmkrag.version import __version__
 _logger = logging.getLogger(__name__)
 _TRY_AGAIN = 2.0  # seconds until an index that could not be searched is tried again
 _DOCUMENTS = b"/api/documents/"
-_STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-"""Kinds of the files of the page."""
+_STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}  # kinds of the files of the page
 
 
 def create_app(settings: ServerSettings) -> ASGIApp:

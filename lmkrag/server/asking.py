@@ -14,9 +14,7 @@ from lmkrag.search.request import SearchRequest
 from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.indexes import ServedIndex
 
-GRACE = 25.0
-"""Seconds that streams may take to end when the server stops."""
-
+GRACE = 25.0  # seconds that streams may take to end when the server stops
 Event = tuple[str, Any]
 """The name of an event, empty for none, and its data; a string without a name is sent as it is."""
 

@@ -24,9 +24,7 @@ COOKIE = "lmkrag_session"
 _PUBLIC = frozenset({"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"})
 """Paths that need no token: none of them tells anything of the documents."""
 
-_HEALTH = frozenset({"/healthz", "/readyz"})
-"""Paths that are answered however much else there is to do."""
-
+_HEALTH = frozenset({"/healthz", "/readyz"})  # paths that are answered however much else there is to do
 _LEAST_RATE = 10_000  # bytes per second of a body, once it takes longer than one of any size may
 _UPLOAD = re.compile(r"/api/documents/.+")
 _PORT = re.compile(r":\d+$")

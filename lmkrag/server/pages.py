@@ -12,8 +12,7 @@ from lmkrag.types import DocumentInfo
 
 _SECONDS = 20.0
 _MOST_PAGES = 20  # in one call; a passage is on one or two
-SCALES = (0.25, 4.0)
-"""Pixels to a point (1/72 inch), at least and at most."""
+SCALES = (0.25, 4.0)  # pixels to a point (1/72 inch), at least and at most
 
 
 class Pages:

@@ -12,18 +12,10 @@ from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_
 from lmkrag.serialization import CitationRecord
 from lmkrag.types import MAX_DOC_ID, DocumentInfo, SentenceScore
 
-MAX_QUERY = 10_000
-"""Characters of a question."""
-
-MAX_HISTORY = 20
-"""Exchanges before a question."""
-
-MAX_CITATIONS = 200
-"""Citations that a request may hold."""
-
-MAX_BATCH = 64
-"""Questions of one request."""
-
+MAX_QUERY = 10_000  # characters of a question
+MAX_HISTORY = 20  # exchanges before a question
+MAX_CITATIONS = 200  # citations that a request may hold
+MAX_BATCH = 64  # questions of one request
 Question = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, examples=["how is leave accrued?"])]
 IndexName = Annotated[
     str | None, Field(max_length=200, description="Name of the index; may be left out when there is one.")

@@ -26,9 +26,7 @@ from lmkrag.training.reranker_settings import MiningSettings, RerankerSet
 
 log = logging.getLogger(__name__)
 
-ANSWERS, NO_ANSWER, UNKNOWN = 1, 0, -1
-"""What is known of a sentence."""
-
+ANSWERS, NO_ANSWER, UNKNOWN = 1, 0, -1  # what is known of a sentence
 _AT_A_TIME = 32  # questions encoded together
 _RESULTS = 40
 _HALF = 0.5  # of a sentence or of the evidence lies in the other: the sentence answers

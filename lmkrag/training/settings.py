@@ -19,8 +19,7 @@ from lmkrag.models.device import has_bfloat16
 
 TASKS = ("pairs", "shuffled", "documents")
 TEACHERS = ("base", "latest")
-PRECISIONS = ("auto", "float32", "bfloat16")
-"""``auto``: bfloat16 where the machine multiplies it fast."""
+PRECISIONS = ("auto", "float32", "bfloat16")  # ``auto``: bfloat16 where the machine multiplies it fast
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,7 @@ from lmkrag.training.settings import SetSettings, StageSettings
 _LEAST = 1e-6  # position weight of any evidence
 _SPARE = 24  # tokens, so that a window falls into two halves, and not into two and a rest
 
-Row = list[list[int]]
-"""A window: its sentences' token ids."""
+Row = list[list[int]]  # a window: its sentences' token ids
 
 
 @dataclass(frozen=True, slots=True)

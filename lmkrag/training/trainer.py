@@ -33,8 +33,7 @@ from lmkrag.training.student import (
 from lmkrag.training.validation import RecallWatch
 from lmkrag.training.weights import pack_encoder
 
-_TRIES = 100
-"""A set may draw questions that fit no window; this many in a row mean that none does."""
+_TRIES = 100  # a set may draw questions that fit no window; this many in a row mean that none does
 
 
 class StageData(Dataset[Step]):

@@ -23,9 +23,7 @@ from lmkrag.system import computed_once, renew_in_forks
 
 Slices = Callable[[], Iterable[Vectors]]
 
-SUFFIX = ".faiss"
-"""Of vector files."""
-
+SUFFIX = ".faiss"  # of vector files
 _SLICE = 4_096  # vectors in memory at a time
 _PER_LIST = 40  # vectors that clusters are learned from, for each; FAISS wants 39
 _LEAST_SAMPLE = 32_768

@@ -11,9 +11,7 @@ from lmkrag.index.live import LiveSegment, Selection
 from lmkrag.index.ranges import DocumentRanges, expand_ranges
 from lmkrag.index.words.postings import Posting
 
-K1, B = 1.2, 0.75
-"""Saturation and length normalisation."""
-
+K1, B = 1.2, 0.75  # saturation and length normalisation
 _COMMON = 100_000  # a word in more sentences than this tells no documents apart
 
 
