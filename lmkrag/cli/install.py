@@ -30,18 +30,14 @@ To find something in the user's documents or in this code by meaning, use lmkrag
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A program that starts MCP servers, by its own command ``add``, or else by an entry in its file ``settings``.
-
-    With ``add_json`` the command takes the server as one JSON argument. ``servers`` is the object of the file that
-    holds the servers, ``fields`` what an entry has beside ``command`` and ``args``.
-    """
+    """A program that starts MCP servers, by its own command ``add``, or else by an entry in its file ``settings``."""
 
     title: str
     add: tuple[str, ...] = ()
-    add_json: bool = False
+    add_json: bool = False  # the command takes the server as one JSON argument
     settings: str = ""
-    servers: str = "mcpServers"
-    fields: tuple[tuple[str, str], ...] = ()
+    servers: str = "mcpServers"  # the object of the file that holds the servers
+    fields: tuple[tuple[str, str], ...] = ()  # what an entry has beside ``command`` and ``args``
 
     def command(self, server: Sequence[str]) -> list[str]:
         """Return the client's own command line that adds a server, which is started by ``server``."""

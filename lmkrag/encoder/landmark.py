@@ -42,15 +42,12 @@ Recall = Callable[[int, int, int], Vectors | None]
 
 
 class Encoded(NamedTuple):
-    """The next sentences of document ``key``, and their vectors ``[len(sentences), dimensions]``.
-
-    ``window_hash`` is made of all that the vectors were made from: the tokens of their window, its title among them.
-    """
+    """The next sentences of document ``key``, and their vectors ``[len(sentences), dimensions]``."""
 
     key: int
     sentences: list[Sentence]
     vectors: Vectors
-    window_hash: int
+    window_hash: int  # of all that they were made from: the tokens of their window, its title among them
 
 
 class _Job(NamedTuple):

@@ -37,16 +37,13 @@ _UNLIMITED = 1 << 30  # positions, as far as a tokenizer knows
 
 
 class _ModelFolder(NamedTuple):
-    """A model folder that was read: the size of a state, how many tokens fit beside the special ones, its tokenizer.
+    """A model folder that was read."""
 
-    ``build`` makes the model, which takes the tokenizer as an encoder uses it.
-    """
-
-    dimensions: int
-    free: int
+    dimensions: int  # of a state
+    free: int  # tokens that fit beside the special ones
     tokenizer: Tokenizer
     pad: int
-    build: Callable[[SentenceTokenizer], WindowModel]
+    build: Callable[[SentenceTokenizer], WindowModel]  # makes the model, by the tokenizer as an encoder uses it
 
 
 def load_parts(

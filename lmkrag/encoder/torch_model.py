@@ -21,18 +21,13 @@ Value = TypeVar("Value", bound=Any)
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Windows side by side.
+    """Windows side by side."""
 
-    ``input_ids``, ``attention_mask`` and ``owner`` are ``[windows, width]`` int64; ``is_landmark`` is the same shape,
-    bool. ``owner`` is the sentence, counted through the batch, that a token belongs to; ``count``, the number of
-    sentences, for special tokens and padding.
-    """
-
-    input_ids: Tensor
-    attention_mask: Tensor
-    owner: Tensor
-    is_landmark: Tensor
-    count: int
+    input_ids: Tensor  # ``[windows, width]`` int64
+    attention_mask: Tensor  # the same
+    owner: Tensor  # the same: the sentence of each token, counted through the batch; ``count`` for none
+    is_landmark: Tensor  # ``[windows, width]`` bool
+    count: int  # of sentences
 
     def to(self, device: torch.device) -> Self:
         """Return the same on a device."""

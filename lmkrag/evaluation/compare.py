@@ -48,20 +48,15 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to compare.
-
-    ``within``: sets whose questions are asked of their own document only. ``queries``: of each set at most, 0 for all.
-    ``level``: what a reader gets from us. ``encoder``: of the index, see :meth:`lmkrag.Engine.open`.
-    ``weights``: of the search.
-    """
+    """What to compare."""
 
     against: Sequence[str] = ()
-    within: Collection[str] = ()
-    queries: int = 0
-    encoder: str | None = None
+    within: Collection[str] = ()  # sets whose questions are asked of their own document only
+    queries: int = 0  # of each set at most, 0 for all
+    encoder: str | None = None  # of the index, see :meth:`lmkrag.Engine.open`
     mode: Mode = "hybrid"
-    level: Level = "span"
-    weights: Weights = WEIGHTS
+    level: Level = "span"  # what a reader gets from us
+    weights: Weights = WEIGHTS  # of the search
 
 
 class _Ranking(NamedTuple):

@@ -14,17 +14,13 @@ Piece = tuple[str, int, int]  # document, start, end
 
 
 class Overlap(NamedTuple):
-    """Shares of one query at one budget.
+    """Shares of one query at one budget."""
 
-    ``recall`` is found evidence over what the budget allows, min(evidence, budget); ``raw`` over all evidence.
-    ``whole`` is the share of the evidence's spans that are found from end to end.
-    """
-
-    recall: float
-    raw: float
+    recall: float  # found evidence over what the budget allows, min(evidence, budget)
+    raw: float  # found evidence over all evidence
     precision: float
     iou: float
-    whole: float
+    whole: float  # of the evidence's spans, those that are found from end to end
 
 
 def overlap_at(pieces: Iterable[Piece], gold: Sequence[Piece], budgets: Sequence[int] = BUDGETS) -> list[Overlap]:
@@ -68,15 +64,11 @@ def overlap_at(pieces: Iterable[Piece], gold: Sequence[Piece], budgets: Sequence
 
 
 class Ranks(NamedTuple):
-    """How well one query's units (sentences or chunks) are ranked.
+    """How well one query's units (sentences or chunks) are ranked."""
 
-    ``mrr``: one over the rank of the first unit of the evidence. ``ndcg``: nDCG at 10. ``ultimate``: 1 if the first
-    unit holds the end of a span of evidence.
-    """
-
-    mrr: float
-    ndcg: float
-    ultimate: float
+    mrr: float  # one over the rank of the first unit of the evidence
+    ndcg: float  # nDCG at 10
+    ultimate: float  # 1 if the first unit holds the end of a span of evidence
 
 
 def is_relevant(unit: Piece, gold: Sequence[Piece]) -> bool:

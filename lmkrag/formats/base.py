@@ -23,20 +23,16 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A file's text, what the file says about itself, and the files in it.
-
-    ``page_starts`` are character offsets, ``scanned`` the numbers, from 1, of pages that are pictures, and ``left_out``
-    says what could not be read.
-    """
+    """A file's text, what the file says about itself, and the files in it."""
 
     text: str
     kind: str
     title: str = ""
-    page_starts: tuple[int, ...] = ()
+    page_starts: tuple[int, ...] = ()  # character offsets
     meta: Mapping[str, Any] = field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
-    scanned: tuple[int, ...] = ()
-    left_out: str = ""
+    scanned: tuple[int, ...] = ()  # numbers, from 1, of pages that are pictures
+    left_out: str = ""  # what could not be read
 
 
 OLD_OFFICE = b"\xd0\xcf\x11\xe0"

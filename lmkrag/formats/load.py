@@ -111,15 +111,12 @@ def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:
 
 
 class LoadedFile(NamedTuple):
-    """What a file holds: its document, its attachments, and those that can't be read.
-
-    ``scans`` are the bytes of attachments with scanned pages, which OCR is to read, by their names.
-    """
+    """What a file holds: its document, its attachments, and those that can't be read."""
 
     document: Document
     attached: list[Document]
     skipped: list[Skipped]
-    scans: dict[str, bytes]
+    scans: dict[str, bytes]  # the bytes of attachments with scanned pages, which OCR is to read, by their names
 
 
 def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:

@@ -75,16 +75,12 @@ class WindowTable:
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A document ready to be committed.
-
-    ``text`` is the document's own, or on disk; ``stamp`` is that of its source; ``root`` is the directory that was
-    added, or ``""``; ``replaces`` are the attachments of its earlier version that it no longer has.
-    """
+    """A document ready to be committed."""
 
     document: Document
-    text: Text
+    text: Text  # the document's own, or on disk
     sentences: SentenceTable
-    root: str
-    stamp: FileStamp
+    root: str  # the directory that was added, or ``""``
+    stamp: FileStamp  # of its source
     windows: WindowTable = field(default_factory=WindowTable)
-    replaces: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()  # attachments of its earlier version that it no longer has

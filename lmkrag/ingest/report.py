@@ -27,21 +27,17 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class SourceDocument:
-    """A document on its way through the encoder; ``text`` is its own, or on disk.
-
-    ``replaces`` are the attachments of its earlier version that it no longer has. ``is_attachment``: what it is
-    attached to comes after it, and both are committed together.
-    """
+    """A document on its way through the encoder."""
 
     document: Document
-    text: Text
+    text: Text  # its own, or on disk
     root: str
     stamp: FileStamp
     sentences: SentenceTable = field(default_factory=SentenceTable)
     windows: WindowTable = field(default_factory=WindowTable)
     paragraphs: ParagraphTracker = field(default_factory=ParagraphTracker)
-    replaces: tuple[str, ...] = ()
-    is_attachment: bool = False
+    replaces: tuple[str, ...] = ()  # attachments of its earlier version that it no longer has
+    is_attachment: bool = False  # what it is attached to comes after it, and both are committed together
     language: str = field(init=False)
 
     def __post_init__(self) -> None:

@@ -84,18 +84,15 @@ Encode = Callable[[list[Found], Run], list[Found]]
 
 @dataclass(slots=True)
 class Files:
-    """Files and directories, or files ``named`` by the ``doc_id`` that they get; unchanged files are only stat-ed.
-
-    ``encode`` encodes changed files in other processes; the other options are those of :meth:`lmkrag.Engine.add`.
-    """
+    """Files and directories, with options of :meth:`lmkrag.Engine.add`; unchanged files are only stat-ed."""
 
     sources: Sequence[Path] = ()
-    named: Mapping[str, Path] = field(default_factory=dict)
+    named: Mapping[str, Path] = field(default_factory=dict)  # files by the ``doc_id`` that they get
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
     prune: bool = False
     follow_links: bool = False
-    encode: Encode | None = None
+    encode: Encode | None = None  # encodes changed files in other processes
     _has_read: bool = False
     _forgotten: list[str] = field(default_factory=list)
 

@@ -33,16 +33,13 @@ Rule = tuple[str, str, GitIgnoreSpec]
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A regular file: its path, its name in the index, the directory it was found from, and its stamp.
-
-    ``real`` is its path without links.
-    """
+    """A regular file."""
 
     path: Path
-    doc_id: str
-    root: str
+    doc_id: str  # its name in the index
+    root: str  # the directory it was found from
     stamp: FileStamp
-    real: str
+    real: str  # its path without links
 
 
 def walk(

@@ -54,19 +54,14 @@ _NEXT_WORD = re.compile(r"[ \u00a0]([^\W\d_]+)")
 
 
 class ReadSentence(NamedTuple):
-    """A sentence of a passage, read together with the question.
+    """A sentence of a passage, read together with the question."""
 
-    ``start`` and ``end`` are characters of the document. ``score`` is what the sentence ranks by, ``answers`` the
-    log-odds that it answers, ``short`` the characters of its words that do, and ``strength`` the logarithm of their
-    probability.
-    """
-
-    start: int
+    start: int  # ``[start, end)`` are characters of the document
     end: int
-    score: float
-    answers: float
-    short: tuple[int, int] = (0, 0)
-    strength: float = -20.0
+    score: float  # what it ranks by
+    answers: float  # the log-odds that it answers
+    short: tuple[int, int] = (0, 0)  # the characters of its words that do
+    strength: float = -20.0  # the logarithm of their probability
 
 
 LIGHT = "much many have get give last need use current exact tell show please"  # words that ask for nothing

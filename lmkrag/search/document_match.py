@@ -19,17 +19,12 @@ _TITLED = 1_000  # documents whose titles are looked at
 
 
 class DocumentMatch(NamedTuple):
-    """The document that a question names.
+    """The document that a question names."""
 
-    ``document`` is its position in the snapshot, ``margin`` by how much it is ahead of all others; ``shares``
-    ``[documents]`` are the parts of the question's words, by weight, that each document's opening holds; ``words``
-    ``[n]`` those of the question that do not name it.
-    """
-
-    document: int
-    shares: Floats
-    margin: float
-    words: Hashes
+    document: int  # its position in the snapshot
+    shares: Floats  # ``[documents]``, parts of the question's words, by weight, that each document's opening holds
+    margin: float  # by how much it is ahead of all others
+    words: Hashes  # ``[n]``, those of the question that do not name it
 
 
 def match_document(

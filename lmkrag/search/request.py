@@ -59,18 +59,17 @@ class Option(NamedTuple):
     """What a surface needs to know of an option, beside its name and default.
 
     ``kind`` is ``count`` (a whole number from 1 to ``most``), ``number`` (above 0 and up to ``most``), ``flag``,
-    ``switch`` (true, false or None), ``filter`` or ``choice``, one of ``choices``. ``flags`` are those of the command
-    line, ``metavar`` its placeholder and ``variable`` its environment variable. ``agents``: assistants get it, too.
+    ``switch`` (true, false or None), ``filter`` or ``choice``, one of ``choices``.
     """
 
     kind: Literal["count", "number", "flag", "switch", "filter", "choice"]
     help: str
     most: int = 0
     choices: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    metavar: str | None = None
-    variable: str | None = None
-    agents: bool = False
+    flags: tuple[str, ...] = ()  # of the command line
+    metavar: str | None = None  # its placeholder there
+    variable: str | None = None  # its environment variable
+    agents: bool = False  # assistants get it, too
 
 
 def _option(default: Any, *details: Any, **more: Any) -> Any:

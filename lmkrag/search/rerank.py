@@ -43,13 +43,10 @@ class _Passage(NamedTuple):
 
 
 class Reranked(NamedTuple):
-    """Scores ``[n]`` of candidates after re-ranking, and which of them were read ``[n]``.
+    """Scores of candidates after re-ranking."""
 
-    The others keep their scores, or are lowered so that none is above the best sentence of any passage that was read.
-    """
-
-    score: Scores
-    read: Mask
+    score: Scores  # ``[n]``; of those not read lowered so that none is above the best sentence of any passage that was
+    read: Mask  # ``[n]``, which were read
 
     def order(self, grown: Iterable[Grown]) -> list[Grown]:
         """Return spans by their best sentence, those that were read first; the others keep their order."""

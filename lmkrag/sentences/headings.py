@@ -46,18 +46,14 @@ _CUT = re.compile(  # a line that goes on
 
 
 class _Line(NamedTuple):
-    """A line: ``body`` is its text without white space around it, nor Markdown's emphasis, which ``bold`` tells of.
-
-    ``single`` if it is one line, and not a sentence over several; ``gap`` and ``line_ends`` count the line ends before
-    and after it.
-    """
+    """A line of a text."""
 
     sentences: tuple[Sentence, ...]
-    body: str
-    bold: bool
-    single: bool
-    gap: int
-    line_ends: int
+    body: str  # without white space around it, nor Markdown's emphasis
+    bold: bool  # whether it is emphasized
+    single: bool  # one line, and not a sentence over several
+    gap: int  # line ends before it
+    line_ends: int  # line ends after it
 
     @property
     def kind(self) -> str:

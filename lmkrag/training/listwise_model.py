@@ -37,15 +37,11 @@ class LabelledList(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ListwiseStep:
-    """``q`` questions of ``n`` sentences, padded.
+    """``q`` questions of ``n`` sentences, padded."""
 
-    ``features`` ``[q, n, features]`` as deviations from their means, ``labels`` ``[q, n]``, padding is unknown,
-    ``real`` ``[q, n]`` is false for padding.
-    """
-
-    features: Tensor
-    labels: Tensor
-    real: Tensor
+    features: Tensor  # ``[q, n, features]``, as deviations from their means
+    labels: Tensor  # ``[q, n]``, padding is unknown
+    real: Tensor  # ``[q, n]``, false for padding
 
     def to(self, device: torch.device) -> "ListwiseStep":
         """Return the same on a device."""

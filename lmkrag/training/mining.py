@@ -34,22 +34,17 @@ _BESIDE = 2  # sentences beside a short answer's are no negatives
 
 
 class MinedPassage(NamedTuple):
-    """A passage that a search would let the model read: its sentences, how they scored, and what is known of each.
-
-    ``scored`` is false for sentences that the search brought in no score of: theirs are the lowest of the passage.
-    ``answers`` are short answers: number of the sentence, start and end in it. ``document`` and ``first`` are the ids
-    of the document and of the first sentence in the index that was searched.
-    """
+    """A passage that a search would let the model read: its sentences, how they scored, and what is known of each."""
 
     title: str
     sentences: tuple[str, ...]
     scores: tuple[float, ...]
     similarities: tuple[float, ...]
     labels: tuple[int, ...]
-    scored: tuple[bool, ...]
-    answers: tuple[tuple[int, int, int], ...]
-    document: int
-    first: int
+    scored: tuple[bool, ...]  # false where the search brought in no score: theirs are the lowest of the passage
+    answers: tuple[tuple[int, int, int], ...]  # short answers: number of the sentence, start and end in it
+    document: int  # its id in the index that was searched
+    first: int  # the id of the first sentence there
 
 
 class MinedQuestion(NamedTuple):

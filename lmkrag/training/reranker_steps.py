@@ -23,24 +23,18 @@ _GOOD_PASSAGES = 2  # that answer, of one question, at most
 
 @dataclass(frozen=True, slots=True)
 class PlaceBatch:
-    """``p`` passages of about the same length: ``t`` tokens with ``k`` sentences, padded.
+    """``p`` passages of about the same length: ``t`` tokens with ``k`` sentences, padded."""
 
-    Of tokens, each ``[p, t]``: ``ids`` and ``types``; ``mask``, what is no padding; ``question_mask``, the question's;
-    ``owners``, the sentence each is of, -1 for none; ``starts`` and ``ends``, where a short answer may start and end.
-    Of sentences, each ``[p, k]``: ``scores``, and ``labels``, padding is unknown. ``question`` ``[p]``: that each
-    passage is read with.
-    """
-
-    ids: Tensor
-    types: Tensor
-    mask: Tensor
-    question_mask: Tensor
-    owners: Tensor
-    starts: Tensor
-    ends: Tensor
-    scores: Tensor
-    labels: Tensor
-    question: Tensor
+    ids: Tensor  # ``[p, t]``
+    types: Tensor  # ``[p, t]``
+    mask: Tensor  # ``[p, t]``, what is no padding
+    question_mask: Tensor  # ``[p, t]``, the question's tokens
+    owners: Tensor  # ``[p, t]``, the sentence each is of, -1 for none
+    starts: Tensor  # ``[p, t]``, where a short answer may start
+    ends: Tensor  # ``[p, t]``, where it may end
+    scores: Tensor  # ``[p, k]``
+    labels: Tensor  # ``[p, k]``, padding is unknown
+    question: Tensor  # ``[p]``, that each passage is read with
 
 
 class PlaceStep(NamedTuple):

@@ -24,73 +24,53 @@ PRECISIONS = ("auto", "float32", "bfloat16")  # ``auto``: bfloat16 where the mac
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """The encoder to train.
+    """The encoder to train."""
 
-    ``base``: an encoder's name, a folder (beside the configuration if its path begins with a dot), or empty for the
-    packaged all-MiniLM-L6-v2. ``lora``: rank of low-rank adapters, 0 to train every weight. ``title_tokens``: how much
-    of its title each window of a document begins with. ``layers``: of the base to keep, counted from 0, all if empty;
-    the base is then the teacher that the others are anchored to.
-    """
-
-    base: str = ""
-    layers: list[int] = field(default_factory=list)
+    base: str = ""  # a name, a folder (beside the configuration if it begins with a dot), or empty for all-MiniLM-L6-v2
+    layers: list[int] = field(default_factory=list)  # of the base to keep, from 0; the base teaches them; all if empty
     pooling: str = "lmk+mean"
     landmark: str = "<LMK>"
     query_prefix: str = ""
-    title_tokens: int = 24
+    title_tokens: int = 24  # of its title, at the beginning of each window of a document
     window: int = 254
     overlap: float = 0.5
-    lora: int = 0
+    lora: int = 0  # rank of low-rank adapters, 0 to train every weight
 
 
 @dataclass(frozen=True, slots=True)
 class SetSettings:
-    """A training set: its folder, see :meth:`TrainSettings.find_set`, its share of the steps of its task, and the task.
+    """A training set."""
 
-    ``within``: its questions make sense only inside their document, so other documents are no negatives.
-    ``documents``: how many share a step; fewer means more negatives from the same one. ``taught``: learn the teacher's
-    vectors and order of its sentences, if the stage has a teacher.
-    """
-
-    path: str
+    path: str  # its folder, see :meth:`TrainSettings.find_set`
     task: str
-    weight: float = 1.0
-    within: bool = False
-    documents: int = 4
-    taught: bool = True
+    weight: float = 1.0  # its share of the steps of its task
+    within: bool = False  # its questions make sense only inside their document, so other documents are no negatives
+    documents: int = 4  # how many share a step; fewer means more negatives from the same one
+    taught: bool = True  # learn the teacher's vectors and order of its sentences, if the stage has a teacher
 
 
 @dataclass(frozen=True, slots=True)
 class StageSettings:
-    """One stage. A step holds ``tokens`` tokens of text in windows of one of ``windows`` lengths.
-
-    ``alpha``: of the position weights exp(-alpha (n - i)). ``mixing``: share of the softmax inside the document.
-    ``teacher``: ``base``, or ``latest``, the encoder that the stage begins with. ``anchor``: weight of the distance to
-    the teacher's vectors. ``imitation``: weight of the divergence from its order of the sentences for each question.
-    ``duplicate``: cosine, by the teacher, above which a sentence counts as a near duplicate of the evidence and is no
-    negative. ``titles``: share of the documents that are read with their titles. ``thorough``: the teacher is the
-    latest, and reads each window whole, in halves and in quarters; the student reads halves. ``freeze_words``: leave
-    the embeddings of words as they are, so that models that read them from this one still can.
-    """
+    """One stage."""
 
     name: str
     sets: list[SetSettings]
     steps: int
     learning_rate: float = 3e-5
-    tokens: int = 4_096
-    windows: list[int] = field(default_factory=lambda: [254])
+    tokens: int = 4_096  # of text in a step
+    windows: list[int] = field(default_factory=lambda: [254])  # lengths, one of which a step has
     queries_per_window: int = 4
     accumulate: int = 1
-    alpha: float = 0.08
-    mixing: float = 0.5
+    alpha: float = 0.08  # of the position weights exp(-alpha (n - i))
+    mixing: float = 0.5  # share of the softmax inside the document
     temperature: float = 0.05
-    teacher: str = "base"
-    anchor: float = 0.0
-    imitation: float = 0.0
-    thorough: bool = False
-    duplicate: float = 0.95
-    titles: float = 0.5
-    freeze_words: bool = False
+    teacher: str = "base"  # ``base``, or ``latest``, the encoder that the stage begins with
+    anchor: float = 0.0  # weight of the distance to the teacher's vectors
+    imitation: float = 0.0  # weight of the divergence from the teacher's order of the sentences for each question
+    thorough: bool = False  # the latest teaches, reading windows whole, as halves and quarters; the student as halves
+    duplicate: float = 0.95  # cosine, by the teacher, above which a near duplicate of the evidence is no negative
+    titles: float = 0.5  # share of the documents that are read with their titles
+    freeze_words: bool = False  # leave the embeddings of words, so that models that read them from this one still can
     warmup: float = 0.05
     evaluate_every: int = 0
     patience: int = 0
@@ -108,18 +88,14 @@ class EvaluationSettings:
 
 @dataclass(frozen=True, slots=True)
 class TrainSettings:
-    """A whole run: ``lmkrag train`` reads it from TOML.
-
-    ``keep_base``: the share of the base's weights in the final ones (Wortsman et al., "Robust fine-tuning of zero-shot
-    models", CVPR 2022). ``data``: the folder of the sets, relative to the configuration.
-    """
+    """A whole run: ``lmkrag train`` reads it from TOML."""
 
     out: str
-    data: str
+    data: str  # the folder of the sets, relative to the configuration
     stages: list[StageSettings]
     model: ModelSettings = field(default_factory=ModelSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
-    keep_base: float = 0.0
+    keep_base: float = 0.0  # the base's share in the final weights (Wortsman et al., "Robust fine-tuning", CVPR 2022)
     precision: str = "auto"
     seed: int = 0
     threads: int = 0

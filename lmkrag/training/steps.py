@@ -20,24 +20,16 @@ Row = list[list[int]]  # a window: its sentences' token ids
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One forward pass. ``q`` questions, ``n`` sentences.
-
-    ``weights``: ``[q, n]`` float32, each row the position weights of the question's evidence, with sum one.
-    ``candidate``: ``[q, n]`` bool, the sentences that may be negatives of a question.
-    ``same``: ``[q, n]`` bool, the sentence is of the question's document.
-    ``mixing``: the share of the softmax inside the document.
-    ``taught``: what a thorough teacher reads, each batch the same sentences in windows of another length.
-    ``is_taught``: the teacher's vectors and order are learnt, if the stage has a teacher.
-    """
+    """One forward pass. ``q`` questions, ``n`` sentences."""
 
     windows: Batch
     questions: Batch
-    weights: Tensor
-    candidate: Tensor
-    same: Tensor
-    mixing: float
-    taught: tuple[Batch, ...] = ()
-    is_taught: bool = True
+    weights: Tensor  # ``[q, n]`` float32, each row the position weights of the question's evidence, with sum one
+    candidate: Tensor  # ``[q, n]`` bool, the sentences that may be negatives of a question
+    same: Tensor  # ``[q, n]`` bool, the sentence is of the question's document
+    mixing: float  # the share of the softmax inside the document
+    taught: tuple[Batch, ...] = ()  # what a thorough teacher reads: the same sentences in windows of other lengths
+    is_taught: bool = True  # the teacher's vectors and order are learnt, if the stage has a teacher
 
     def to(self, device: torch.device) -> "Step":
         """Return the same on a device."""
