@@ -36,10 +36,7 @@ class Document:
         """Check every value, so that what an index accepts it can also store, show and send.
 
         Lone surrogates in the text and title become U+FFFD, one for one; metadata become what JSON can hold: see
-        :func:`lmkrag.json_values.to_json_value`.
-
-        Raises:
-            UsageError: a value is of another type, or out of range.
+        :func:`lmkrag.json_values.to_json_value`. Raises UsageError: a value is of another type, or out of range.
         """
         if self.doc_id == "" and isinstance(self.text, str) and self.text.strip():
             digest = blake2b(self.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
@@ -253,11 +250,7 @@ class IndexStatus:
 
 
 def check_doc_id(doc_id: object) -> str:
-    """Return a ``doc_id`` if it is a string.
-
-    Raises:
-        UsageError: it is not.
-    """
+    """Return a ``doc_id`` if it is a string. Raises UsageError: it is not."""
     if not isinstance(doc_id, str):
         raise UsageError(f"a doc_id is a string, not {doc_id!r}")
     return doc_id

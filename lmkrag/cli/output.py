@@ -102,17 +102,6 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON only.")(command)
 
 
-class Switch(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions
-    """``on`` or ``off``."""
-
-    name = "switch"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
-        if value not in (True, False, "on", "off"):
-            self.fail(f"{value!r} is not on or off", param, ctx)
-        return value in (True, "on")
-
-
 def to_click(*names: str) -> Callable[[Command], Command]:
     """Add options of a search: see :class:`lmkrag.search.request.SearchRequest`."""
     types: dict[str, Any] = {"count": click.IntRange(min=1), "number": click.FloatRange(min=0, min_open=True)}
@@ -124,7 +113,7 @@ def to_click(*names: str) -> Callable[[Command], Command]:
             if option.kind == "choice":
                 kind = {"type": click.Choice(option.choices), "default": declared.default, "show_default": True}
             elif option.kind == "switch":
-                kind = {"type": Switch(), "metavar": "on|off"}
+                kind = {"type": click.BOOL, "metavar": "on|off"}
             elif option.kind == "flag":
                 kind = {"is_flag": True}
             flags = option.flags or (f"--{name.replace('_', '-')}",)

@@ -13,7 +13,7 @@ import click
 from click.core import ParameterSource
 
 from lmkrag.cli.ask import reader_options, take_reader
-from lmkrag.cli.output import DEFAULT_INDEX, Switch, find_default_index, rerank_model_option
+from lmkrag.cli.output import DEFAULT_INDEX, find_default_index, rerank_model_option
 from lmkrag.errors import UsageError, needs
 
 
@@ -58,7 +58,7 @@ def _indexes_option(command: Any) -> Any:
 )
 @click.option(
     "--rerank",
-    type=Switch(),
+    type=click.BOOL,
     metavar="on|off",
     default="on",
     show_default=True,

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from lmkrag.errors import DocumentError, EmptyDocument
+from lmkrag.formats.columns import Box
 from lmkrag.formats.load import fingerprint as hash_bytes
 from lmkrag.formats.load import is_plain, load_document, load_with_attachments
 from lmkrag.formats.ocr import is_installed
@@ -106,16 +107,12 @@ class IsolatedLoader:
         """Draw a page, from 1, of the PDF file with a fingerprint, ``scale`` pixels to a point; return it as WebP."""
         return base64.b64decode(self._call(path, "render_page", fingerprint=fingerprint, number=number, scale=scale))
 
-    def find_rectangles(
-        self, path: Path, fingerprint: str, number: int, start: int, end: int
-    ) -> list[tuple[float, float, float, float]]:
+    def find_rectangles(self, path: Path, fingerprint: str, number: int, start: int, end: int) -> list[Box]:
         """Find where characters of a page stand: see :func:`lmkrag.formats.pdf.find_rectangles`."""
         place: dict[str, Any] = {"number": number, "start": start, "end": end}
         return [tuple(box) for box in self._call(path, "find_rectangles", fingerprint=fingerprint, **place)]
 
-    def find_scanned(
-        self, path: Path, fingerprint: str, number: int, start: int, end: int
-    ) -> list[tuple[float, float, float, float]]:
+    def find_scanned(self, path: Path, fingerprint: str, number: int, start: int, end: int) -> list[Box]:
         """Find where characters of a scanned page stand: see :func:`lmkrag.formats.scans.find_boxes`."""
         return find_boxes(self._read_scan(path, fingerprint, None, number), start, end)
 

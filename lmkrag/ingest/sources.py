@@ -152,20 +152,12 @@ class Documents:
                 yield SourceDocument(replace(document, fingerprint=digest), document.text, "", stamp)
 
 
-def make_source(
-    source: object,
-    *,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    prune: bool = False,
-    follow_links: bool = False,
-    encode: Encode | None = None,
-) -> DocumentSource:
+def make_source(source: object, **options: Any) -> DocumentSource:
     """Return what :meth:`lmkrag.engine.Engine.add` was given as a source; the options are those of :class:`Files`.
 
     Raises UsageError: it is none, a URL, or options for files are given with something else.
     """
-    for_files = bool(include or exclude or prune or follow_links or encode)
+    for_files = any(options.values())
     if isinstance(source, Mapping):
         if for_files:
             raise UsageError("include, exclude, prune, follow_links and ray are for directories")
@@ -182,7 +174,7 @@ def make_source(
             raise UsageError("include, exclude, prune and ray are for files: documents given as values have none")
         return Documents(map(_as_document, items))
     paths = [_as_path(item) for item in items]
-    return Files(paths, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode)
+    return Files(paths, **options)
 
 
 def _as_path(item: object) -> Path:

@@ -187,11 +187,7 @@ def option_of(declared: "Field[Any]") -> Option:
 
 
 def show_options(names: type) -> Callable[[Function], Function]:
-    """Return a decorator that has the signature of a function show options of a search in place of ``**options``.
-
-    Args:
-        names: :class:`SearchOptions` or :class:`AskOptions`.
-    """
+    """Return a decorator that has a signature show :class:`SearchOptions` or :class:`AskOptions` for ``**options``."""
 
     def decorate(function: Function) -> Function:
         shown = signature(function)
@@ -234,11 +230,7 @@ def to_pydantic(names: Iterable[str]) -> dict[str, Any]:
 
 
 def check_query(query: object) -> str:
-    """Return a question if it is one; lone surrogates become U+FFFD.
-
-    Raises:
-        UsageError: it is not a string, or blank.
-    """
+    """Return a question, lone surrogates as U+FFFD. Raises UsageError: it is not a string, or blank."""
     if not isinstance(query, str):
         raise UsageError(f"a question must be a string, not {type(query).__name__}")
     if not query.strip():
@@ -247,11 +239,7 @@ def check_query(query: object) -> str:
 
 
 def check_queries(queries: object) -> list[str]:
-    """Return several questions, if they are.
-
-    Raises:
-        UsageError: it is a single string or no sequence, or one of them is not a question.
-    """
+    """Return several questions. Raises UsageError: they are a single string or no list, or one is no question."""
     if isinstance(queries, str | bytes | Mapping) or not isinstance(queries, Iterable):
         raise UsageError(f"several questions must be a list of strings, not {type(queries).__name__}")
     return [check_query(query) for query in queries]

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from lmkrag.server.settings import FollowerState, IndexingProgress
@@ -85,9 +84,7 @@ class FolderFollower:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         with self._guard:
             self._stopping.set()
             if self._process is not None:

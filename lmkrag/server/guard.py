@@ -214,8 +214,7 @@ class _Watched:
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
             for name, value in _HEADERS.items():
-                if name not in headers:
-                    headers[name] = value
+                headers.setdefault(name, value)
         try:
             async with asyncio.timeout(self._seconds):
                 await self._send(message)

@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from lmkrag.errors import DocumentError, UsageError
+from lmkrag.formats.columns import Box
 from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.formats.scans import SCANNED
 from lmkrag.specs import ATTACHED_TO
@@ -28,16 +29,14 @@ class Pages:
         with self._guard:
             return self._loader.render_page(Path(info.path), info.fingerprint, number, scale)
 
-    def find_places(
-        self, info: DocumentInfo, start: int, end: int
-    ) -> list[tuple[int, list[tuple[float, float, float, float]]]]:
+    def find_places(self, info: DocumentInfo, start: int, end: int) -> list[tuple[int, list[Box]]]:
         """Return (page, rectangles) of characters ``[start, end)``, for the first pages that have some of them.
 
         Raises UsageError: the document has no pages. DocumentError: its file has changed or can't be read.
         """
         _check(info, 1)
         borders = [*info.page_starts, info.characters]
-        places: list[tuple[int, list[tuple[float, float, float, float]]]] = []
+        places: list[tuple[int, list[Box]]] = []
         for number, (first, stop) in enumerate(pairwise(borders), 1):
             low, high = max(start, first), min(end, stop)
             if low < high and len(places) < _MOST_PAGES:

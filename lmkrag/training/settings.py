@@ -36,6 +36,12 @@ class ModelSettings:
     overlap: float = 0.5
     lora: int = 0  # rank of low-rank adapters, 0 to train every weight
 
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How the encoder reads, by the names of ``landmark.json`` and :class:`lmkrag.specs.EncoderSpec`."""
+        names = ("pooling", "landmark", "window", "overlap", "query_prefix", "title_tokens")
+        return {name: getattr(self, name) for name in names}
+
 
 @dataclass(frozen=True, slots=True)
 class SetSettings:

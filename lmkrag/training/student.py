@@ -108,16 +108,7 @@ def create_student(model: ModelSettings, folder: Path) -> None:
         with torch.no_grad():
             table[tokenizer.convert_tokens_to_ids(model.landmark)] = table[border]
     pooling = Pooling(model.pooling)
-    settings = {
-        "format": FORMAT_VERSION,
-        "pooling": model.pooling,
-        "landmark": model.landmark,
-        "window": model.window,
-        "overlap": model.overlap,
-        "query_prefix": model.query_prefix,
-        "title_tokens": model.title_tokens,
-        "dimensions": config.hidden_size,
-    }
+    settings = {"format": FORMAT_VERSION, **model.reading, "dimensions": config.hidden_size}
     save_student(Student(backbone, pooling, tokenizer), settings, folder)
 
 

@@ -142,10 +142,7 @@ def _run_stage(
     if stage.freeze_words:
         student.backbone.get_input_embeddings().requires_grad_(False)
     tokens = tokenizer_of(student, settings.model, max(stage.windows))
-    known: dict[str, TrainingSet] = {}
-    for chosen in stage.sets:
-        if chosen.path not in known:
-            known[chosen.path] = TrainingSet(settings.find_set(chosen.path), tokens)
+    known = {path: TrainingSet(settings.find_set(path), tokens) for path in {chosen.path for chosen in stage.sets}}
     watch = RecallWatch(settings, student) if settings.evaluation.sets and stage.evaluate_every else None
     arguments = step_arguments(
         folder,
@@ -168,13 +165,8 @@ def _run_stage(
     if teacher:  # Trainer moves the student only
         teacher.backbone.to(arguments.device)
         teacher.pooling.to(arguments.device)
-    data = StageData(
-        stage,
-        [known[chosen.path] for chosen in stage.sets],
-        tokens,
-        seed=settings.seed * 1_000 + number,
-        processes=arguments.world_size,
-    )
+    sets, seed = [known[chosen.path] for chosen in stage.sets], settings.seed * 1_000 + number
+    data = StageData(stage, sets, tokens, seed=seed, processes=arguments.world_size)
 
     class WatchedTrainer(StepTrainer):
         """Watched by recall instead of a loss."""

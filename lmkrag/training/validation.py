@@ -45,17 +45,7 @@ class RecallWatch:
         """Return recall (%) at 500, 1,000 and 2,000 characters, their mean ``recall``, and that of each set."""
         model = self._settings.model
         backbone = self._student.backbone
-        spec = EncoderSpec(
-            name="student",
-            fingerprint="",
-            dimensions=backbone.config.hidden_size,
-            pooling=model.pooling,
-            window=model.window,
-            overlap=model.overlap,
-            landmark=model.landmark,
-            query_prefix=model.query_prefix,
-            title_tokens=model.title_tokens,
-        )
+        spec = EncoderSpec("student", "", backbone.config.hidden_size, **model.reading)
         device = next(backbone.parameters()).device
         tokens = tokenizer_of(self._student, model, model.window)
         kind = _HalfModel if self._settings.half else TorchModel
