@@ -7,11 +7,8 @@ from typing import Any
 
 from lmkrag.errors import UsageError
 
-FORMATS = "lmkrag.formats"
-"""Entry points named after a suffix, without its dot: ``read(data: bytes, name: str) -> Loaded``."""
-
-READERS = "lmkrag.readers"
-"""Entry points named after a reader: called with the options that the user gave, returns a ``Reader``."""
+FORMATS = "lmkrag.formats"  # entry points named after a suffix: ``read(data: bytes, name: str) -> Loaded``
+READERS = "lmkrag.readers"  # entry points named after a reader: given the user's options, return a ``Reader``
 
 
 @cache

@@ -10,8 +10,7 @@ SentenceKind = Literal["text", "heading", "item", "row", "code", "turn", "record
 
 SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "code", "turn", "record", "metadata")
 
-BLOCK_KINDS = frozenset({"heading", "row", "code", "record", "metadata"})
-"""Kinds of sentences that are blocks of their own and not part of a paragraph of prose."""
+BLOCK_KINDS = frozenset({"heading", "row", "code", "record", "metadata"})  # of sentences that are no part of prose
 
 
 class Text(Protocol):
@@ -90,8 +89,7 @@ class Recipe:
     tiers: tuple[tuple[int, str], ...] = ()  # (most sentences, recipe name), chosen by size
 
 
-BYTE_ORDER_MARK = "\ufeff"
-"""What some editors put before UTF-8; it stays in a text, so that offsets are those of the file."""
+BYTE_ORDER_MARK = "\ufeff"  # some editors put it before UTF-8; it stays, so that offsets are those of the file
 
 
 ATTACHED_TO = "attached_to"  # the key of an attachment's metadata that names the document of the file it is in

@@ -13,9 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lmkrag.errors import LmkragError
 
-PYTHON = (sys.executable, "-P")
-"""Starts Python without the working directory among its modules: that may be a folder of unknown origin."""
-
+PYTHON = (sys.executable, "-P")  # no modules from the working directory, which may be of unknown origin
 T = TypeVar("T")
 
 _FORK_WAITS = 3.0  # seconds

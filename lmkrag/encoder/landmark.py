@@ -37,8 +37,7 @@ class EncoderInput(NamedTuple):
     title: str = ""
 
 
-Recall = Callable[[int, int, int], Vectors | None]
-"""Called with a document's key, a window's hash and how many vectors are wanted; returns them if they are known."""
+Recall = Callable[[int, int, int], Vectors | None]  # of a document's key and a window's hash, so many vectors if known
 
 
 class Encoded(NamedTuple):

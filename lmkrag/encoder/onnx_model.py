@@ -8,8 +8,7 @@ from lmkrag.arrays import Ids, Vectors
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.models.bert import Bert
 
-POOLINGS = ("mean", "lmk", "lmk+mean")
-"""How the states of a sentence's tokens become its vector: see :class:`lmkrag.encoder.torch_model.Pooling`."""
+POOLINGS = ("mean", "lmk", "lmk+mean")  # of tokens' states: see :class:`lmkrag.encoder.torch_model.Pooling`
 
 
 class OnnxModel:

@@ -21,9 +21,7 @@ from lmkrag.sentences.split import split_sentences
 from lmkrag.types import Level, Mode
 
 OURS = "lmkrag"
-RERANKED = "rerank"
-"""In ``against``, ``rerank:NAME`` is lmkrag with another re-ranker, and ``rerank:off`` without any."""
-
+RERANKED = "rerank"  # in ``against``, ``rerank:NAME`` is lmkrag with another re-ranker, ``rerank:off`` without any
 _TOP = 60
 
 

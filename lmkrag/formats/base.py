@@ -35,9 +35,7 @@ class Loaded:
     left_out: str = ""  # what could not be read
 
 
-OLD_OFFICE = b"\xd0\xcf\x11\xe0"
-"""How a compound file begins: one of Office before 2007, or an encrypted one of today."""
-
+OLD_OFFICE = b"\xd0\xcf\x11\xe0"  # how a compound file begins: Office before 2007, or an encrypted one of today
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _VARIANT = re.compile(
     rb"application/vnd\.(?:ms-(word|powerpoint)\.\w+\.macroEnabled\w*|openxmlformats-officedocument\."

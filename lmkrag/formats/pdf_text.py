@@ -46,8 +46,7 @@ _TICKS = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
 _FIELDS = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
 _PASSWORD = 1 << 13  # a flag of fields
 
-_Edit = tuple[int, int, str, Box | None]
-"""Characters ``[start, stop)`` that a text takes the place of; its box, where it is not that of a character."""
+_Edit = tuple[int, int, str, Box | None]  # what takes the place of ``[start, stop)``; its box, if of no character
 
 
 class PageText:

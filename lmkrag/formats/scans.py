@@ -14,11 +14,8 @@ from lmkrag.errors import EmptyDocument
 from lmkrag.formats.base import join_pages, split_pages
 from lmkrag.types import Document
 
-SCANNED = "scanned_pages"
-"""The metadata that has the numbers of pages that only OCR can read: scans, and those with an unreadable text layer."""
-
-ReadPage = Callable[[int], dict[str, Any]]
-"""Reads a page, from 1, by OCR: its ``text``, ``places`` and ``confidence``."""
+SCANNED = "scanned_pages"  # the metadata with the numbers of pages that only OCR can read: no text, or unreadable
+ReadPage = Callable[[int], dict[str, Any]]  # reads a page, from 1, by OCR: ``text``, ``places``, ``confidence``
 
 
 def fill_scans(document: Document, read_page: ReadPage) -> Document:

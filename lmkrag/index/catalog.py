@@ -20,9 +20,7 @@ from lmkrag.specs import ATTACHED_TO
 from lmkrag.system import FileStamp
 
 FORMAT_VERSION = 5
-PAGE_SIZE = 8_192
-"""Bytes of a database page: a block of text fits one; in smaller pages the tree would be deep and half empty."""
-
+PAGE_SIZE = 8_192  # bytes of a database page: a block of text fits one; smaller ones make a deep, half empty tree
 TEXT_PER_BLOCK = 4_096  # characters of text in one row: a span is read without its whole document
 SENTENCES_PER_BLOCK = 512
 

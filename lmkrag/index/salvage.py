@@ -26,9 +26,7 @@ from lmkrag.index.vectors.vector_set import VectorFile
 from lmkrag.index.working import WorkingFolder
 from lmkrag.specs import EncoderSpec, Recipe
 
-ReadTables = Callable[[Sequence[Staged]], tuple[Tables, Tables]]
-"""Called with documents; returns the tables of their postings file and of their structure file."""
-
+ReadTables = Callable[[Sequence[Staged]], tuple[Tables, Tables]]  # the postings and the structure of documents
 _BATCH = 65_536  # sentences copied at a time
 _PAGES_OFFSET, _CHANGES_OFFSET, _VALID_FOR_OFFSET = 28, 24, 92  # in the header of a SQLite database
 

@@ -33,8 +33,7 @@ class Snapshot:
     connection: sqlite3.Connection
     documents: DocumentRanges
     segments: tuple[LiveSegment, ...]
-    titles: dict[int, frozenset[int]]
-    """Words of documents' titles, by document; filled as they are asked for, and good for every later snapshot."""
+    titles: dict[int, frozenset[int]]  # words of documents' titles; filled as asked for, good for later snapshots, too
 
     def search(
         self,

@@ -17,9 +17,7 @@ from lmkrag.specs import CODE, ENGLISH, Text
 from lmkrag.system import FileStamp
 from lmkrag.types import Document, IndexReport, Skipped
 
-Progress = Callable[[str, int, int], None]
-"""Called with the name of the document that is being encoded, bytes done, and bytes in all, 0 if that is unknown."""
-
+Progress = Callable[[str, int, int], None]  # gets the document being encoded, bytes done, and bytes in all, or 0
 _QUIET = 1.0  # seconds that a run may take before a notebook shows a line of it
 
 _logger = logging.getLogger(__name__)

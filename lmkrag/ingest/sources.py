@@ -78,8 +78,7 @@ class DocumentSource(Protocol):
         """Record what was seen, also after an error or an interruption."""
 
 
-Encode = Callable[[list[Found], Run], list[Found]]
-"""Encodes files in other processes and commits them; returns those that it leaves to this one."""
+Encode = Callable[[list[Found], Run], list[Found]]  # commits files that others encode; returns the rest
 
 
 @dataclass(slots=True)

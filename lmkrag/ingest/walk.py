@@ -27,8 +27,7 @@ _FETCH = {"http": _MIRROR, "https": _MIRROR, "git": _CLONE, "ssh": _CLONE, "s3":
 """What fetches the files of a URL, by its scheme."""
 
 
-Rule = tuple[str, str, GitIgnoreSpec]
-"""What is put before a file's name and what is cut off from it for a ``.gitignore`` elsewhere, and its patterns."""
+Rule = tuple[str, str, GitIgnoreSpec]  # before a file's name, cut off from it, and the patterns of a ``.gitignore``
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,7 @@ from lmkrag.models.quantization import Ranges, check_ranges, quantize
 from lmkrag.models.session import Session
 from lmkrag.system import computed_once
 
-BEFORE, AFTER = "before", "after"
-"""Outputs of a graph: states before the first layer and after the last, ``[texts * length, dimensions]`` float32."""
-
+BEFORE, AFTER = "before", "after"  # outputs: states around the layers, ``[texts * length, dimensions]`` float32
 _PROJECTIONS = ("query", "key", "value")
 _RUN_TOKENS = 256  # of short texts that are read in one run; what they need in between then fits the cache
 _EMBEDDINGS = (

@@ -59,9 +59,7 @@ def choose_dtype(device: "torch.device") -> "torch.dtype":
 
 
 Precision = Literal["auto", "float32", "int8"]  # ``auto`` is the fastest that suits the model and the machine
-PRECISION = "LMKRAG_PRECISION"
-"""The environment variable with the :data:`Precision` of models that are loaded without one."""
-
+PRECISION = "LMKRAG_PRECISION"  # the environment variable with the :data:`Precision` of models loaded without one
 _FLAGS = ("avx512_vnni", "avx_vnni", "amx_int8")
 
 

@@ -21,8 +21,7 @@ from lmkrag.models.quantization import SMOOTHED, has_outliers
 # The format is one that the oldest ONNX Runtime reads which lmkrag allows; the second domain is ONNX Runtime's own.
 _HEADER = '<ir_version: 9, opset_import: ["": 18, "com.microsoft": 1]>'
 
-BERT_INPUTS = "int64[texts, length] ids, int64[texts, length] types"
-"""Tokens of texts, and which half of a pair each is of: 0 or 1."""
+BERT_INPUTS = "int64[texts, length] ids, int64[texts, length] types"  # types: which half of a pair, 0 or 1
 
 
 def build_bert(config: dict[str, Any], weights: dict[str, Vectors], *, int8: bool) -> bytes:

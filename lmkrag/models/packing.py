@@ -18,9 +18,7 @@ CODES, CODEWORDS, KEPT, KEPT_ROWS = (f"{WORDS}.{part}" for part in ("codes", "co
 
 _INT8, _INT4, _SCALES = ".int8", ".int4", ".scales"
 
-ROWS, ROW_SCALES = WORDS + _INT8, WORDS + _SCALES
-"""``[words, dimensions]`` int8 and ``[words, 1]`` float32: embeddings of words that a graph reads as they are."""
-
+ROWS, ROW_SCALES = WORDS + _INT8, WORDS + _SCALES  # ``[words, dimensions]`` int8, ``[words, 1]`` float32, for a graph
 _BLOCK = 32  # weights of a row with one scale, in 4 bits
 _SHRINK = np.linspace(0.75, 1.1, 15)  # of a scale: less rounding for the many, clipping for the few
 

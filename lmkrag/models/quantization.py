@@ -16,12 +16,8 @@ from lmkrag.arrays import Vectors
 from lmkrag.errors import EncoderError
 from lmkrag.models.files import hash_weights
 
-RANGES = "ranges.npz"
-"""The file beside a model's weights: the least and greatest values of each channel that is multiplied."""
-
-Ranges = Mapping[str, Vectors]
-"""For each product, by the name of its weights without ``weight``: ``[2, channels]``, least and greatest values."""
-
+RANGES = "ranges.npz"  # beside a model's weights: least and greatest values of each channel that is multiplied
+Ranges = Mapping[str, Vectors]  # ``[2, channels]``, least and greatest, by the name of a product's weights
 _PRODUCTS = ("attention.self.", "attention.output.dense.", "intermediate.dense.", "output.dense.")
 SMOOTHED = ("attention.self.", "intermediate.dense.")  # they are given states, some of whose channels are far larger
 _SMOOTHING = 0.7  # alpha: how much of an input's magnitude goes over to the weights

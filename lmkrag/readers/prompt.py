@@ -21,9 +21,7 @@ No document can forge its borders. ``fenced``: between lines with a key. ``plain
 line of the text behind a ``>``, for small models, which repeat keys instead of answering.
 """
 
-MAX_SMALL_MODEL = 1.5e9
-"""Parameters of a model, at most, for it to count as small: it gets the plain layout and a few passages."""
-
+MAX_SMALL_MODEL = 1.5e9  # parameters of a small model, at most: it gets the plain layout and a few passages
 _SMALL_PASSAGES = 3
 _SIZE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)([mb])(?![a-z])", re.IGNORECASE)
 _BORDER = re.compile(r"(?:<<<)?\bSPAN \d+ [0-9a-f]{12}\b")

@@ -14,14 +14,12 @@ class AnswerWeights:
     # Whether there is an answer
     min_confidence: float = 0.16  # the least probability with which an answer is not called doubtful
     cell_confidence: float = 0.9  # the probability of a table's value whose row and column the question names
-    bias: float = -3.27
-    """Constant of the logistic regression of :func:`lmkrag.readers.extractive.confidence_features`."""
+    bias: float = -3.27  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
     features: tuple[float, ...] = (5.65, 0.091, 6.15, -1.16)  # its coefficients
     foreign_bias: float = -5.4  # the constant for other languages than English
     foreign_features: tuple[float, ...] = (12.5, 0.0, 0.0, -2.9)  # the coefficients for other languages than English
     log_odds: tuple[float, float] = (-6.0, 2.0)  # least and greatest log-odds of a sentence that count
-    max_lead: float = 0.5
-    """What the first passage scores more than the first that is not shown, at most, as far as it counts."""
+    max_lead: float = 0.5  # what the first passage scores more than the first not shown, as far as it counts
     language_passages: int = 3  # passages that the language of the documents is detected from
     language_chars: int = 1_500  # characters of each of them
 
@@ -37,8 +35,7 @@ class AnswerWeights:
 
     # Short answers
     min_short_confidence: float = 0.63  # the least probability of being right with which a short answer is shown
-    short_bias: float = -1.2
-    """Constant of the logistic regression of :func:`lmkrag.readers.short_answers.estimate_short`."""
+    short_bias: float = -1.2  # constant of the regression of :func:`lmkrag.readers.short_answers.estimate_short`
     short_features: tuple[float, ...] = (0.5, 0.25, 1.0, 1.2)  # its coefficients
     max_short_share: float = 0.75  # share of their sentence from which on words are the sentence
     max_cell_chars: int = 200  # characters of a table's value, at most, for it to be an answer

@@ -8,9 +8,7 @@ import numpy as np
 from lmkrag.arrays import Ids, Scores
 
 DEFAULT_RERANKER = "landmark-reranker"  # our own, which reads English
-MULTILINGUAL_RERANKER = "landmark-reranker-multilingual"
-"""Our own for the other languages of ``landmark-multilingual``."""
-
+MULTILINGUAL_RERANKER = "landmark-reranker-multilingual"  # our own for other languages than English
 PASSAGE_RERANKER = "landmark-reranker-l12"  # the one that reads passages as they are shown, in English
 SHIPPED = (DEFAULT_RERANKER, MULTILINGUAL_RERANKER)  # the re-rankers of sentences in this package
 PASSAGE_CHARS = 520  # characters of a passage, if its sentences are not longer

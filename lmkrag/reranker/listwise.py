@@ -20,13 +20,9 @@ from lmkrag.models.bert import fuse_layers
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import ScoredSentences
 
-WEIGHTS = "listwise.safetensors"
-"""The file in a re-ranker's folder; a re-ranker without it adds its ranks to the search's scores."""
-
+WEIGHTS = "listwise.safetensors"  # a file beside a re-ranker's; without it, ranks are added to the search's scores
 GRAPH = "listwise.onnx"  # the file with the graph of its members
-FEATURES, LOGITS = "features", "logits"
-"""The input of the graph, ``[lists, sentences, features]``, and its output, ``[lists * sentences, 1]``."""
-
+FEATURES, LOGITS = "features", "logits"  # ``[lists, sentences, features]`` in, ``[lists * sentences, 1]`` out
 CONFIG = ("hidden_size", "num_hidden_layers", "num_attention_heads", "layer_norm_eps")
 """What the file says of the model, by the names that transformers gives it."""
 

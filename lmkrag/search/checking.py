@@ -27,9 +27,7 @@ from lmkrag.types import Document
 State = Literal["same", "moved", "reworded", "gone"]
 
 MIN_SIMILARITY = 0.6  # the least share of words in common with which a quotation is reworded and not gone
-Source = Answer | Span | Iterable[Span] | Mapping[str, Any] | str
-"""What cites: an answer, spans, the JSON of ``search`` or ``ask``, or a text with quotations."""
-
+Source = Answer | Span | Iterable[Span] | Mapping[str, Any] | str  # or their JSON, or a text with quotations
 _ASKED = 300  # characters of a quotation that documents are searched for
 _LOOKED_AT = 5  # documents beside its own that a quotation is looked for in
 _FEWEST_WORDS = 3  # of a quotation in a text

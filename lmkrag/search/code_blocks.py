@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from lmkrag.search.results import Views
 
 
-_ABOVE = re.compile(r"\*|//|/\*|#|--|@")
-"""How a line begins that belongs to what is below it: a comment or a decorator."""
+_ABOVE = re.compile(r"\*|//|/\*|#|--|@")  # how a line begins that belongs to what is below it
 
 
 def enclosing_block(view: DocumentView, start: int, end: int, most: int) -> tuple[int, int]:

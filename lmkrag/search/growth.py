@@ -7,8 +7,7 @@ import numpy as np
 from lmkrag.arrays import Floats, Ids, Mask, Scores
 from lmkrag.search.weights import WEIGHTS, Weights
 
-Grown = tuple[int, int, int]
-"""A span: positions of its first candidate, of the one after its last, and of the hit that it grew from."""
+Grown = tuple[int, int, int]  # a span: positions of its first candidate, after its last, of the hit it grew from
 
 
 def grow_spans(

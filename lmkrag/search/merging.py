@@ -15,8 +15,7 @@ from lmkrag.search.passages import complete_span
 from lmkrag.search.results import Results, strip
 from lmkrag.search.weights import WEIGHTS, Weights
 
-Run = tuple[int, int, tuple[int, ...]]
-"""Positions of the first candidate, of the one after the last, and of the hits, best first."""
+Run = tuple[int, int, tuple[int, ...]]  # positions of the first candidate, after the last, and of the hits, best first
 
 
 def best_sentences(

@@ -7,9 +7,7 @@ from typing import NamedTuple
 from lmkrag.places import count_paragraphs
 from lmkrag.results import Span
 
-Cost = Callable[[int, Span], int]
-"""Called with the number a span would get, from 1, and the span; returns its tokens, and those of what frames it."""
-
+Cost = Callable[[int, Span], int]  # tokens of a span, which would get a number from 1, and of its frame
 _FIRST_LOOK = 8  # spans looked at, at least, before it is known how many fit
 _TOKENS_PER_SPAN = 40
 _MOST_LOOKS = 8  # times as many, at most: of a text that repeats itself, spans with the same words are left out

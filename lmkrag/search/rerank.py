@@ -23,9 +23,7 @@ from lmkrag.search.growth import Grown
 from lmkrag.search.results import Views
 from lmkrag.search.weights import WEIGHTS, Weights
 
-_AT_A_TIME = 2
-"""Passages that are read at once while time is limited: our own re-ranker reads each on a processor of its own."""
-
+_AT_A_TIME = 2  # passages that are read at once while time is limited: ours reads each on a processor
 _Key = tuple[int, int, int]  # a passage: the id of its document, its first sentence, and the one after its last
 
 

@@ -15,8 +15,7 @@ from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.indexes import ServedIndex
 
 GRACE = 25.0  # seconds that streams may take to end when the server stops
-Event = tuple[str, Any]
-"""The name of an event, empty for none, and its data; a string without a name is sent as it is."""
+Event = tuple[str, Any]  # the name of an event, or empty, and its data; a string without a name is sent as it is
 
 
 class Evidence(NamedTuple):

@@ -21,9 +21,7 @@ from lmkrag.server.settings import ServerLimits, ServerSettings, is_loopback
 
 COOKIE = "lmkrag_session"
 
-_PUBLIC = frozenset({"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"})
-"""Paths that need no token: none of them tells anything of the documents."""
-
+_PUBLIC = frozenset({"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"})  # need no token, and tell nothing
 _HEALTH = frozenset({"/healthz", "/readyz"})  # paths that are answered however much else there is to do
 _LEAST_RATE = 10_000  # bytes per second of a body, once it takes longer than one of any size may
 _UPLOAD = re.compile(r"/api/documents/.+")

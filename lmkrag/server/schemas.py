@@ -82,8 +82,7 @@ class AskBody(AskFields):  # type: ignore[misc]
     blocks: WithBlocks = False
 
 
-Blocks = list[dict[str, Any]]
-"""What is shown of a text: ``{"tag", "attributes", "children"}`` of an element, ``{"text", "start"}`` of text."""
+Blocks = list[dict[str, Any]]  # what is shown of a text: see :data:`lmkrag.rendering.tree.Node`
 
 _SPAN_FIELDS: dict[str, Any] = {
     **{
