@@ -88,10 +88,7 @@ def is_batch(folder: Path) -> bool:
 
 
 def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: IndexStore) -> None:
-    """Encode the files of a batch into its folder in ``out``, unless it is there.
-
-    Raises StorageError: the batch can't be written, or several processes have died of it.
-    """
+    """Encode a batch into its folder in ``out``, unless it is there. Raises StorageError: several processes died."""
     if is_batch(out / batch.name):
         return
     if len(list(out.glob(f".{batch.name}.*"))) == _TRIES:
@@ -114,10 +111,7 @@ def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: Index
 
 
 def adopt_batch(store: IndexStore, folder: Path, run: Run) -> None:
-    """Put the documents of a batch into the index it was meant for, in one commit; count them in ``run``.
-
-    Raises IndexCorrupt: the batch is damaged; nothing was taken.
-    """
+    """Put a batch into its index in one commit; count it in ``run``. Raises IndexCorrupt: damaged, none was taken."""
     record = json.loads((folder / _RECORD).read_bytes())
     adopted = adopt_index(store, folder)
     run.added += adopted.added
@@ -186,10 +180,7 @@ def encode_on_ray(store: IndexStore, address: str, files: list[Found], run: Run)
 
 
 def _run_workers(ray: Any, store: IndexStore, out: Path, batches: Sequence[FileBatch]) -> Iterator[tuple[str, str]]:
-    """Yield the names of batches as they are done, and why one can't be encoded or nothing.
-
-    Ray starts workers again that die, and gives them their batches again.
-    """
+    """Yield the names of batches as they are done, and why one can't be encoded. Workers that die start again."""
     from ray.data.exceptions import SystemException
 
     logging.getLogger("ray.data").setLevel(logging.ERROR)

@@ -27,10 +27,7 @@ class CitationRecord:
 
 
 def from_json(kind: type[Value], record: Any) -> Value:
-    """Return the dataclass that :func:`to_json` made an object of; unknown fields are left out.
-
-    Raises ValueError: a field is missing or of another type.
-    """
+    """Return the dataclass that :func:`to_json` made an object of, or raise ValueError; unknown fields are left out."""
     return cast(Value, _from_json(kind, record))
 
 

@@ -65,14 +65,11 @@ def index(
     index_path: str,
     recipe: str | None,
     encoder: str | None,
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    ray: str | None,
-    follow_links: bool,
     prune: bool,
     watch: bool,
     strict: bool,
     as_json: bool,
+    **adding: Any,
 ) -> None:
     """Add files and directories to an index.
 
@@ -87,7 +84,6 @@ def index(
             raise UsageError(f"{path}: not a directory; --watch follows directories")
     opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder}
     is_new = not Path(index_path).exists()
-    adding: dict[str, Any] = {"include": include, "exclude": exclude, "ray": ray, "follow_links": follow_links}
     if watch:
         with Engine.open(index_path, create=True, **opening) as engine:
             _follow(engine, sources, {**adding, "prune": True}, as_json=as_json)

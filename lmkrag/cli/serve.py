@@ -159,10 +159,7 @@ def mcp(indexes: tuple[str, ...], writable: bool, **options: Any) -> None:
 
 
 def _use_one_thread_each() -> None:
-    """Keep models, NumPy and FAISS to one thread for each search: many searches at once are then many times faster.
-
-    It counts only before they are imported.
-    """
+    """Keep models, NumPy and FAISS, not yet imported, to one thread: many searches at once are far faster."""
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
 

@@ -101,10 +101,7 @@ def load_parts(
 
 
 def runs_without_torch(folder: Path, pooling: str) -> bool:
-    """Return whether ONNX Runtime can run a model folder: a BERT in one file, read by a pooling without weights.
-
-    Its graph is in the folder, or the package ``onnx`` is installed to build it.
-    """
+    """Return whether ONNX Runtime can run a model folder: a plain BERT in one file, its graph there or buildable."""
     weights = folder / "model.safetensors"
     if pooling not in POOLINGS or not weights.is_file() or not (folder / "tokenizer.json").is_file():
         return False

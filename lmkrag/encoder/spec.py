@@ -25,11 +25,7 @@ _FINGERPRINTED = ("config.json", "landmark.json", "tokenizer.json")
 
 
 def find_model(name: str | None) -> Path:
-    """Return the folder of an encoder: one in this package, a folder, or a model in the hub's cache.
-
-    Raises UsageError: a path that does not exist. EncoderError: a hub name that can't be had. MissingExtra:
-    :data:`BASE_ENCODER` is not installed.
-    """
+    """Return an encoder's folder: ours, given, or of the hub's cache. Raises UsageError, EncoderError, MissingExtra."""
     if name is None or name in SHIPPED:
         return Path(__file__).with_name("weights") / (name or DEFAULT_ENCODER)
     if name == BASE_ENCODER:

@@ -106,10 +106,7 @@ def read_sentences(model: Any, pooling: Pooling, batch: Batch) -> Tensor:
 
 
 def mean_by_group(vectors: Tensor, group: Tensor, count: int) -> Tensor:
-    """Return the means of ``[n, d]`` vectors by group ``[n]``, of length one: ``[count, d]``; later groups fall out.
-
-    The document vector of landmark pooling (Doshi et al., "LMK > CLS", arXiv 2601.21525).
-    """
+    """Return means of ``[n, d]`` by group ``[n]``, of length one: ``[count, d]`` (Doshi et al., arXiv 2601.21525)."""
     size = max(count, int(group.max()) + 1) if len(group) else count
     sums = vectors.new_zeros(size, vectors.shape[1]).index_add_(0, group, vectors)
     return torch.nn.functional.normalize(sums[:count], dim=1)

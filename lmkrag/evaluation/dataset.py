@@ -50,10 +50,7 @@ def draw_sample(items: Sequence[Item], count: int) -> list[Item]:
 
 
 def load_dataset(folder: Path) -> Dataset:
-    """Read a folder in the data format.
-
-    Raises UsageError: a file is missing, a line is not of the format, or a span lies outside its document.
-    """
+    """Read a folder in the data format, or raise UsageError: a file is missing, or a line or a span is wrong."""
     documents = tuple(iter_documents(folder))
     lengths = {document.doc_id: len(document.text) for document in documents}
     queries = []

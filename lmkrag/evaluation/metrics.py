@@ -84,10 +84,7 @@ def is_relevant(unit: Piece, gold: Sequence[Piece]) -> bool:
 def rank_queries(
     found: Sequence[Sequence[Piece]], relevant: Sequence[Collection[Piece]], gold: Sequence[Sequence[Piece]]
 ) -> list[Ranks]:
-    """Score the ranking of each query's units, MRR and nDCG by ``ir_measures``, or raise MissingExtra.
-
-    ``relevant`` has, of each query, every unit of the system that :func:`is_relevant`.
-    """
+    """Score each query's ranking, MRR and nDCG by ``ir_measures``; ``relevant`` are all that :func:`is_relevant`."""
     with needs("eval", "ir-measures"):
         import ir_measures
         from ir_measures import RR, nDCG

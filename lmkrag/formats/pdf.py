@@ -52,10 +52,7 @@ def read(data: bytes, name: str) -> Loaded:
 
 
 def blank_running_lines(pages: Sequence[str]) -> list[str]:
-    """Return the texts of pages with spaces for the headers and footers that most of them share, page numbers aside.
-
-    Characters keep their places, so that they are still found on the page.
-    """
+    """Return pages with spaces for headers and footers that most share, so that characters keep their places."""
     edges = [_find_edges(page) for page in pages]
     counts = Counter(key for found in edges for key in found)
     least = max(_FEWEST_RUNNING, _RUNNING_SHARE * len(pages))

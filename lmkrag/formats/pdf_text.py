@@ -246,10 +246,7 @@ class PageText:
         return gap / height if gap > -_BACK * height else None
 
     def _mark_exponents(self, joined: Mapping[int, int]) -> Iterator[_Edit]:
-        """``^`` before digits that are smaller and higher than what they follow: exponents and numbers of notes.
-
-        ``joined`` has the ends of the line ends that are left out, and where these start.
-        """
+        """``^`` before exponents and numbers of notes: smaller and higher; ``joined`` line ends are left out."""
         for match in _DIGITS.finditer(self._raw):
             start, stop = match.span()
             if self._raw[start - 1] == "\n" and start not in joined:

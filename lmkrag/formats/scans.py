@@ -19,10 +19,7 @@ ReadPage = Callable[[int], dict[str, Any]]  # reads a page, from 1, by OCR: ``te
 
 
 def fill_scans(document: Document, read_page: ReadPage) -> Document:
-    """Return a document with the text of its scanned pages, and how surely they were read, ``ocr_confidence``.
-
-    Raises EmptyDocument: nothing stands on them, and it has no other text.
-    """
+    """Return a document with the text of its scanned pages and ``ocr_confidence``, or raise EmptyDocument."""
     pages = split_pages(document.text, document.page_starts)
     letters = sure = 0.0
     for number in document.meta[SCANNED]:

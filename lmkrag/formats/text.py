@@ -97,10 +97,7 @@ def decode(data: bytes) -> str:
 
 
 def decode_labelled(data: bytes, label: str | None) -> str:
-    """Decode bytes of the web or of a mail as browsers do; what is valid UTF-8 is UTF-8 whatever its label says.
-
-    Without a label, or with a wrong one, the encoding is guessed. Raises DocumentError: the bytes are not text.
-    """
+    """Decode bytes as browsers do, UTF-8 whatever their label says, else a guess. Raises DocumentError: no text."""
     label = re.sub(r"^x-|-i$", "", (label or "utf-8").strip().lower())
     for name in (label, label.replace("windows-", "cp"), label.replace("-", "_")):
         try:
@@ -119,10 +116,7 @@ def decode_labelled(data: bytes, label: str | None) -> str:
 
 
 def read_mark(sample: bytes) -> str | None:
-    """Return the encoding that a byte order mark, or the zero bytes of UTF-16, tell; None without them.
-
-    The sample has a file's first ``SAMPLE`` bytes. Raises DocumentError: it is not text.
-    """
+    """Return the encoding that a byte order mark or UTF-16's zeros tell, else None. Raises DocumentError: not text."""
     for bom, encoding in _BOMS.items():
         if sample.startswith(bom):
             return encoding
@@ -152,10 +146,7 @@ def guess_encoding(sample: bytes, decoded: Iterable[str]) -> str:
 
 
 def read_front_matter(text: str) -> dict[str, Any]:
-    """Return the YAML front matter of a Markdown text, in values that JSON can hold.
-
-    Empty when there is none, it is no mapping, or it can't be parsed or stored: it is text like any other then.
-    """
+    """Return the YAML front matter of a Markdown text, in values that JSON can hold; empty for what is none."""
     match = _FRONT_MATTER.match(text, 0, _MOST_FRONT_MATTER)
     if not match or sum(map(match[1].count, "[{")) > _MOST_NESTED:
         return {}

@@ -29,10 +29,7 @@ class _List:
 
 
 class WordNumbers:
-    """Counts the numbered paragraphs of a document, which must be asked for in order.
-
-    State: where each list has got to.
-    """
+    """Counts the numbered paragraphs of a document, asked for in order. State: where each list has got to."""
 
     def __init__(self, numbering: Any | None, styles: Any) -> None:
         """Take the roots of the document's numbering, None without one, and of its styles."""

@@ -70,10 +70,7 @@ _COLUMNS = (
 
 
 def connect(path: Path, *, create: bool = False, immutable: bool = False) -> sqlite3.Connection:
-    """Open a catalog; every commit is durable when it returns. An ``immutable`` one needs no locks and no shared log.
-
-    Raises sqlite3.OperationalError: it can't be opened, or may not be shared as SQLite needs to.
-    """
+    """Open a catalog whose commits are durable; ``immutable`` needs no locks. Raises sqlite3.OperationalError."""
     mode = "ro&immutable=1" if immutable else "rwc" if create else "rw"
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=30

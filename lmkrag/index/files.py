@@ -105,10 +105,7 @@ def _has_locks(path: Path) -> bool:
 
 @contextlib.contextmanager
 def lock_index(path: Path) -> Iterator[None]:
-    """Hold the lock of an index directory's one writer.
-
-    Raises IndexLocked: somebody else holds it. StorageError: the directory can't be written to.
-    """
+    """Hold the lock of an index directory's one writer. Raises IndexLocked; StorageError: it can't be written to."""
     lock = FileLock(str(path / LOCK), timeout=0, is_singleton=False)  # a forked child needs one of its own
     try:
         lock.acquire()

@@ -52,11 +52,7 @@ def cached_index(folders: Sequence[Path]) -> Path:
 
 
 def use_cached(index: Path, prepare: Callable[[], Opened], use: Callable[[Opened], Result]) -> Result:
-    """Return what ``use`` makes of a cached index that ``prepare`` opened; one that is damaged is made anew.
-
-    Other processes that prepare the same index wait; ``use`` keeps nobody waiting. Raises StorageError: the cache can't
-    be written to.
-    """
+    """Return what ``use`` makes of a cached index that ``prepare`` opens, anew if damaged. Raises StorageError."""
     number = None
     try:
         with _lock_cache(index):
@@ -140,10 +136,7 @@ class OpenFolder(contextlib.ExitStack):
     """
 
     def __init__(self, index: Path, folder: Path, query: str, include: Sequence[str], exclude: Sequence[str]) -> None:
-        """Bring the cached index up to date; the files that have the words of a question come first.
-
-        Raises UsageError: a glob can't be parsed. StorageError: the index can't be written to.
-        """
+        """Bring the cached index up to date, files with a question's words first. Raises UsageError, StorageError."""
         super().__init__()
         self.remaining = 0
         if not IndexStore.exists(index):

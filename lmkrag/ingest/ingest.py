@@ -23,10 +23,7 @@ GetEncoder = Callable[[], "LandmarkEncoder"]  # gives the encoder; called only w
 def ingest(
     store: IndexStore, encoder: GetEncoder, source: DocumentSource, *, progress: Progress | None = None
 ) -> IndexReport:
-    """Bring a store up to date with a source; a changed document is replaced once its new version is whole.
-
-    Raises IndexLocked: somebody writes. StorageError: the index can't be written to. UsageError: as the source says.
-    """
+    """Bring a store up to date with a source. Raises IndexLocked, StorageError; UsageError, as the source says."""
     with store.writing():
         run = Run(read_known(store), progress)
         try:
@@ -44,10 +41,7 @@ def ingest(
 def encode_files(
     store: IndexStore, encoder: GetEncoder, files: Sequence[Found], *, target: IndexStore | None = None
 ) -> Run:
-    """Encode files into an empty index, from which another one, ``target``, may adopt them.
-
-    What the target has of them is not encoded again; the ``known`` and ``touched`` of the run are its documents.
-    """
+    """Encode files into an empty index, which ``target``, whose windows are not encoded again, may adopt."""
     run = Run({} if target is None else read_known(target, [file.doc_id for file in files]))
     with store.writing(), IsolatedLoader() as loader:
         _encode(store, encoder, load_files(files, loader, run, None), run, target)

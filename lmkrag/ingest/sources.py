@@ -152,10 +152,7 @@ class Documents:
 
 
 def make_source(source: object, **options: Any) -> DocumentSource:
-    """Return what :meth:`lmkrag.engine.Engine.add` was given as a source; the options are those of :class:`Files`.
-
-    Raises UsageError: it is none, a URL, or options for files are given with something else.
-    """
+    """Return what :meth:`lmkrag.Engine.add` got, with options of :class:`Files`. Raises UsageError: it is none."""
     for_files = any(options.values())
     if isinstance(source, Mapping):
         if for_files:
@@ -223,10 +220,7 @@ def find_lost_files(rows: Sequence[DocumentRow], run: Run) -> list[Found]:
 def load_files(
     files: Sequence[Found], loader: IsolatedLoader, run: Run, store: IndexStore | None
 ) -> Iterator[SourceDocument]:
-    """Read changed files one at a time; note those that only look changed, and those that can't be read.
-
-    ``store`` has their earlier versions, whose attachments may be gone; None for no such one.
-    """
+    """Read changed files one at a time; note what only looks changed or can't be read. ``store``: earlier versions."""
     for file in files:
         stamp = file.stamp
         if time.time_ns() - stamp.mtime_ns < _RACY_NS:  # else a change within the clock's tick would not be seen

@@ -64,10 +64,7 @@ def walk(
 
 
 def _rules_above(root: Path) -> list[Rule]:
-    """The ``.gitignore`` files of the folders above, up to that of the repository: the outermost first.
-
-    One that names ``root`` itself does not count: the user named it, too.
-    """
+    """The ``.gitignore`` files from the repository's folder down, the outermost first, but those that name ``root``."""
     above = [root, *root.parents]
     repository = next((folder for folder in above if (folder / ".git").exists()), None)
     if repository is None or repository == root:
@@ -78,10 +75,7 @@ def _rules_above(root: Path) -> list[Rule]:
 
 
 def check_source(source: str | Path) -> Path:
-    """Return a file or directory to index as a path.
-
-    Raises UsageError: it does not exist, is a URL or is an archive; the message says what to run instead.
-    """
+    """Return a path to index, or raise UsageError, which says what to run instead: none, a URL or an archive."""
     path = local_path(source)
     if not path.exists():
         raise UsageError(f"{path}: no such file or directory")

@@ -50,10 +50,7 @@ class Bert:
         return "float32" if self._ranges is None else "int8"
 
     def read(self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True) -> Vectors:
-        """Return the last states ``[tokens, dimensions]`` of texts, whose tokens stand one after the other in ``ids``.
-
-        Each text, of one of ``lengths``, attends to itself alone. ``exact``: in float32, not in int8.
-        """
+        """Return the last states ``[tokens, dimensions]`` of texts of ``lengths``, each alone; ``exact``: no int8."""
         tokens = np.asarray(ids, np.int64)
         groups = group_texts(lengths)
         states = np.empty((len(tokens), self._config["hidden_size"]), np.float32)
@@ -90,10 +87,7 @@ def bert_inputs(ids: Ids, types: Ids | None = None) -> dict[str, Ids]:
 
 
 def group_texts(lengths: Sequence[int]) -> list[Ids]:
-    """Divide texts into groups that are read in one run each: of one length, and few enough to fit the cache.
-
-    Returns the positions of the tokens of each group ``[texts, length]``.
-    """
+    """Divide texts into groups of one length that fit the cache: positions of their tokens ``[texts, length]``."""
     sizes = np.asarray(lengths, np.int64)
     starts = np.cumsum(sizes) - sizes
     groups = []

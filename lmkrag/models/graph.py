@@ -48,10 +48,7 @@ def parse_nodes(nodes: str, inputs: str, outputs: Sequence[str]) -> ModelProto:
 
 
 def bert_nodes(config: dict[str, Any], weights: Mapping[str, Vectors], *, int8: bool = False) -> str:
-    """Return what computes :data:`BEFORE` and :data:`AFTER` from :data:`BERT_INPUTS`, for a BERT's ``config.json``.
-
-    With ``int8``, the layers' weights are those of :func:`lmkrag.models.quantization.quantize`.
-    """
+    """Return what computes :data:`BEFORE` and :data:`AFTER` from :data:`BERT_INPUTS`, by ``config.json``."""
     name = "embeddings."
     return f"""{shape_nodes(config, "ids")}
         {_gather_rows() if ROWS in weights else _gather_words()}

@@ -214,10 +214,7 @@ class LanguageModelReader(ABC):
         return self.stream(question, spans).answer()
 
     def answer_each(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> Iterator[Answer | ReaderError]:
-        """Answer several questions, each from its own spans: yield answers in order, as they come.
-
-        A question that the model fails at yields the error, and the others are answered.
-        """
+        """Answer several questions, each from its own spans, in order; where the model fails, yield the error."""
         for question, its_spans in zip(questions, spans, strict=True):
             yield answer_or_error(self.answer, question, its_spans)
 

@@ -218,10 +218,7 @@ def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
 
 
 def _nearest_sentence(claim: str, span: Span) -> tuple[tuple[int, int], bool]:
-    """The sentence that shares most words with the claim, and whether it shares any but function words.
-
-    Without such a word it is the best hit's; else the whole span.
-    """
+    """The sentence with most words of the claim, else the best hit's, and whether it shares a content word."""
     wanted = {word.casefold() for word in _WORD.findall(claim)}
     content = hash_content(claim)
     best, bounds = (False, 0.0), None

@@ -34,10 +34,7 @@ _ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
 
 
 class ExtractiveReader(Reader):
-    """Shows the first passages as they were found, and cites the sentence in each that answers best.
-
-    Our own re-ranker reads them together with the question (:mod:`lmkrag.reranker.landmark`).
-    """
+    """Shows the first passages, and cites the sentence in each that answers best, as our re-ranker reads them."""
 
     name = "extractive"
 
@@ -167,10 +164,7 @@ def _follow(text: str, start: int) -> int:
 
 
 def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
-    """Return the lines of quotes, each with its number at the end.
-
-    Lines of prose that were wrapped are joined; code and tables keep their lines.
-    """
+    """Return the lines of quotes, each with its number at the end; lines of prose that were wrapped are joined."""
     lines: list[str] = []
     for quote in quotes:
         span = spans[quote.number - 1]

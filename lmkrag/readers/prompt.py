@@ -139,10 +139,7 @@ def build_context(
     count_tokens: Callable[[str], int],
     layout: Layout = "fenced",
 ) -> Context:
-    """Return spans as a model is shown them, the last left out while all are above the budget.
-
-    Raises UsageError: there are spans, and the budget holds none of them.
-    """
+    """Return spans as a model sees them, the last left out while above the budget. Raises UsageError: none fits."""
     kept = list(spans)
     while True:
         text = lay_out_plainly(kept) if layout == "plain" else lay_out(kept, _key(question, kept))

@@ -209,10 +209,7 @@ def short_features(question: str, sentence: ReadSentence, span: Span) -> tuple[f
 
 
 def fit_type(question: str, answer: str) -> float:
-    """Return 1 for an answer of the type that a question in English asks for, -1 for another, 0 if it asks for none.
-
-    A bare number does not tell how much.
-    """
+    """Return 1 for an answer of the type that a question in English asks for, -1 for another, 0 if unknown."""
     lowered, answer = question.lower(), answer.lower()
     is_number = bool(re.fullmatch(r"[\d\s.,]+", answer))
     if re.search(r"\bhow much\b|\bcosts?\b", lowered):

@@ -27,10 +27,7 @@ class VllmReader(LanguageModelReader):
         prompts: Prompts | None = None,
         **engine: Any,
     ) -> None:
-        """Load a model by its folder or hub name; ``engine`` are further arguments of ``vllm.LLM``.
-
-        Raises MissingExtra: vLLM is not installed. ReaderError: it can't load the model here.
-        """
+        """Load a model by folder or hub name; ``engine`` is for ``vllm.LLM``. Raises MissingExtra, ReaderError."""
         with needs("vllm", "vllm"):
             import vllm
         super().__init__(prompts)

@@ -53,10 +53,7 @@ def highlight(question: str, text: str, *, title: str = "") -> list[Highlight]:
 def prune(
     question: str, texts: Sequence[str], *, titles: Sequence[str] = (), threshold: float = THRESHOLD
 ) -> list[Pruned]:
-    """Return the texts that answer a question, best first, each cut down to the sentences that do.
-
-    Where no sentence of any text reaches the threshold, a probability, the best one is kept.
-    """
+    """Return the texts that answer a question, best first, cut down to the sentences that do, the best one at least."""
     titles = titles or [""] * len(texts)
     read = [highlight(question, text, title=title) for text, title in zip(texts, titles, strict=True)]
     best = max((found.score for highlights in read for found in highlights), default=0.0)

@@ -68,10 +68,7 @@ class LandmarkReranker:
         *,
         weight: float,
     ) -> None:
-        """Take the parts; :meth:`load` builds them.
-
-        ``match`` ``[2, 2]`` weighs the two late interactions; without ``listwise``, each passage stands by itself.
-        """
+        """Take the parts; ``match`` ``[2, 2]`` weighs late interactions. Without ``listwise``, passages stand alone."""
         self.name, self.weight = name, weight
         self._session, self._match, self._tokens, self._listwise = session, match, tokens, listwise
 
@@ -139,10 +136,7 @@ def find_reranker(name: str | None) -> Path:
 
 
 def read_folder(folder: Path) -> tuple[dict[str, Any], Tokenizer, Path, dict[str, Vectors]]:
-    """Return ``reranker.json`` of a re-ranker, its tokenizer, the file of its graph and the weights of its BERT.
-
-    Raises EncoderError: a newer lmkrag made it, or weights are missing.
-    """
+    """Return a re-ranker's settings, tokenizer, file of the graph and BERT's weights, or raise EncoderError."""
     settings = json.loads((folder / "reranker.json").read_text("utf-8"))
     if int(settings["format"]) > FORMAT:
         raise EncoderError(f"{folder}: made by a newer lmkrag: upgrade")

@@ -19,10 +19,7 @@ if TYPE_CHECKING:  # the graph's library takes time to import, and not every sea
 
 
 def load_reranker(reranker: Reranker | str | None = None) -> Reranker:
-    """Return a re-ranker: one of ours by its name, one in a folder, a cross-encoder by its hub name, or a loaded one.
-
-    Raises UsageError: no such folder. EncoderError: it can't be loaded. MissingExtra: sentence-transformers is missing.
-    """
+    """Return a re-ranker by name, folder, hub name, or a loaded one. Raises UsageError, EncoderError, MissingExtra."""
     if reranker is None or isinstance(reranker, str):
         return _load(reranker or DEFAULT_RERANKER)
     return reranker
@@ -73,10 +70,7 @@ class CrossEncoderReranker:
 
     @classmethod
     def load(cls, name: str) -> Self:
-        """Load a model by its folder or hub name.
-
-        Raises MissingExtra: no sentence-transformers. EncoderError: it can't be loaded, or does not give one score.
-        """
+        """Load a model by its folder or hub name. Raises MissingExtra; EncoderError: it gives not one score."""
         with needs("rerank", "sentence-transformers"):
             from sentence_transformers import CrossEncoder
         try:

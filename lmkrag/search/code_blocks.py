@@ -125,10 +125,7 @@ def is_secondary(doc_id: str) -> bool:
 
 
 def rank_code(candidates: Candidates, views: "Views", identifiers: tuple[str, ...], *, about_tests: bool) -> Candidates:
-    """Return candidates with definitions of a question's names raised, and secondary files of source code lowered.
-
-    Where the question is ``about_tests``, secondary files keep their scores.
-    """
+    """Return candidates with definitions of a question's names raised, secondary files lowered but ``about_tests``."""
     weights = candidates.weights
     secondary, defined = (np.ones(len(candidates.sentences), np.float32) for _ in range(2))
     for position in range(len(candidates.sentences)):

@@ -10,10 +10,7 @@ from lmkrag.search.weights import WEIGHTS, Weights
 
 
 class Fused(NamedTuple):
-    """Fused scores ``[n]`` and what they are made of.
-
-    The score is the sum of the ``parts``' values ``[n]``, each times its weight, times all ``factors`` ``[n]``.
-    """
+    """Fused scores ``[n]``: the sum of the ``parts``' values ``[n]`` by weight, times all ``factors`` ``[n]``."""
 
     score: Scores
     parts: tuple[tuple[str, Scores, float], ...]

@@ -145,10 +145,7 @@ def merge_passages(
 
 
 def _merge(made: list[_Passage], passage: _Passage, hit: tuple[int, int], *, touching: bool, weights: Weights) -> bool:
-    """Merge a passage with a better one that it meets; return whether it is.
-
-    One that overlaps a better one and is not merged keeps the side on which its hit (start, end) stands.
-    """
+    """Merge a passage with a better one that it meets, or cut it where they overlap; return whether it is merged."""
     for better in made:
         if better.view is not passage.view:
             continue

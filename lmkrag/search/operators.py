@@ -75,10 +75,7 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
 
 
 def apply_operators(operators: Operators, candidates: Candidates, read: Callable[[int], str]) -> Candidates:
-    """Return candidates with those ahead that hold phrases and exact words, and without those that are excluded.
-
-    ``read`` gives the text of a candidate by its position.
-    """
+    """Return candidates, those with phrases and exact words ahead, none excluded; ``read`` gives their texts."""
     weights = candidates.weights
     if operators.exact:
         # Rows alone: prose is often about a code that only its heading or its document names.

@@ -21,11 +21,7 @@ class Packed(NamedTuple):
 
 
 def fill_budget(search: Callable[[int], list[Span]], *, limit: int | None, budget: int, cost: Cost) -> list[Span]:
-    """Search for as many spans as fit a budget in tokens.
-
-    ``search`` returns the best spans, at most as many as it is called with; ``limit`` is None when only the budget
-    limits them.
-    """
+    """Search for as many spans as fit a budget in tokens; ``limit`` is None when only the budget limits them."""
     first = limit or max(_FIRST_LOOK, budget // _TOKENS_PER_SPAN)
     count = first
     while True:

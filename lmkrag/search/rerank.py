@@ -152,10 +152,7 @@ class Reranking:
         ]
 
     def _gather(self, chosen: Sequence[_Passage], candidates: Candidates) -> tuple[Ids, ScoredSentences] | None:
-        """Positions of the candidates that were read, and what is known of each; None if none was read.
-
-        A sentence of two passages is taken from the first.
-        """
+        """Positions of the candidates that were read, and what is known of each by its first passage; None for none."""
         parts: list[tuple[Ids | Scores, ...]] = []
         read = np.zeros(len(candidates.sentences), bool)
         for number, passage in enumerate(chosen):
@@ -193,10 +190,7 @@ class Reranking:
 
 
 def find_passage(view: DocumentView, low: int, high: int, hit: int) -> tuple[int, int]:
-    """Return the sentences to read around a hit: of its span ``[low, high)``, then before and after it by turns.
-
-    A hit that is longer than a passage is read alone.
-    """
+    """Return the sentences to read around a hit: of its span ``[low, high)``, then before and after it by turns."""
     first, stop = _extend(view, hit, hit + 1, low, high)
     return _extend(view, first, stop, 0, view.row.sentences)
 

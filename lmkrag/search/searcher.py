@@ -181,10 +181,7 @@ class Searcher:
         *,
         layout: Layout = "fenced",
     ) -> list[Context]:
-        """Return what a language model is shown for each question, within its tokens of context, frames counted.
-
-        Tokens are those of the index's encoder without ``count_tokens``. Raises UsageError: no span fits.
-        """
+        """Return what a language model sees for each question, within its tokens. Raises UsageError: no span fits."""
         count_tokens = count_tokens or self._encoders.count_tokens
         budget = request.context_tokens or DEFAULT_CONTEXT
         request = replace(request, context_tokens=budget)

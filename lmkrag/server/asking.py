@@ -29,10 +29,7 @@ class Evidence(NamedTuple):
 async def find_evidence(
     index: ServedIndex, reader: Reader, question: str, options: dict[str, Any], *, history: Sequence[Exchange] = ()
 ) -> Evidence:
-    """Search for a question; a follow-up is made one that stands alone, and searched with the same options.
-
-    Raises Problem: the search or the reader failed, or the server is busy.
-    """
+    """Search for a question, a follow-up as one that stands alone. Raises Problem: it failed, or the server is busy."""
     from lmkrag.conversation import make_standalone
 
     def search(engine: Engine) -> Evidence:

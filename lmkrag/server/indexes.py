@@ -102,10 +102,7 @@ class ServedIndexes:
     def __init__(
         self, paths: Mapping[str, Path], workers: Workers, open_engine: Callable[[str], Engine] | None = None
     ) -> None:
-        """Open directories by their names, by ``open_engine`` if it is given.
-
-        Raises IndexNotFound: one is not there. StorageError: one can't be used.
-        """
+        """Open directories by their names. Raises IndexNotFound: one is not there. StorageError: it can't be used."""
         self.by_name: dict[str, ServedIndex] = {}
         paths = {name: path.resolve() for name, path in paths.items()}
         opening = (lambda name: Engine.open(paths[name])) if open_engine is None else open_engine

@@ -30,10 +30,7 @@ class Pages:
             return self._loader.render_page(Path(info.path), info.fingerprint, number, scale)
 
     def find_places(self, info: DocumentInfo, start: int, end: int) -> list[tuple[int, list[Box]]]:
-        """Return (page, rectangles) of characters ``[start, end)``, for the first pages that have some of them.
-
-        Raises UsageError: the document has no pages. DocumentError: its file has changed or can't be read.
-        """
+        """Return (page, rectangles) of characters, on the first pages with some. Raises UsageError, DocumentError."""
         _check(info, 1)
         borders = [*info.page_starts, info.characters]
         places: list[tuple[int, list[Box]]] = []

@@ -88,10 +88,7 @@ class Uploads:
     async def receive(
         self, index: ServedIndex, doc_id: str, body: AsyncIterator[bytes], *, is_json: bool = False
     ) -> UploadJob:
-        """Accept a file, which is written to disk as it comes; the end of ``doc_id`` tells its format.
-
-        Raises UsageError: its id can't be used. StorageError: it can't be stored. Problem: too much is waiting.
-        """
+        """Accept a file, whose name tells its format. Raises UsageError: its id. StorageError. Problem: no room."""
         _find_files(index, doc_id)
         job = UploadJob(doc_id)
         with self._changed:
@@ -272,10 +269,7 @@ def _folder(index: ServedIndex) -> Path:
 
 
 def _find_files(index: ServedIndex, doc_id: str) -> tuple[Path, Path]:
-    """Where the file of an upload is, and where it is if it was sent as JSON; at most one of them is there.
-
-    Raises UsageError: the id can't be used, or leads out of the uploads.
-    """
+    """Where an upload's file is, and where it is if sent as JSON: at most one is. Raises UsageError: no such id."""
     folder, path = _folder(index), check_doc_id(doc_id)
     file = folder / path
     if not file.parent.resolve().is_relative_to(folder.resolve()):

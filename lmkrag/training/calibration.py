@@ -54,10 +54,7 @@ def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
 def calibrate_reranker(
     folder: Path, base: str, layers: int, tokens: PairTokenizer, mined: Iterable[Sequence[MinedQuestion]]
 ) -> None:
-    """Measure the ranges of a re-ranker folder, and write them and its graphs into it.
-
-    ``base`` is the encoder that it was trained from; the first of the questions ``mined`` from each set are read.
-    """
+    """Measure the ranges of a re-ranker, trained from ``base``, on ``mined`` questions; write them and its graphs."""
     config, fused = read_body(folder, find_model(base), layers)
     meter = RangeMeter(fused, config)
     for questions in mined:

@@ -34,10 +34,7 @@ class Question(NamedTuple):
 
 
 class TrainingSet:
-    """A folder in the data format, tokenized as it is needed; ``titles`` are the ids that windows may begin with.
-
-    Raises UsageError: as :func:`lmkrag.evaluation.dataset.load_dataset`, or no question has evidence.
-    """
+    """A folder in the data format, tokenized as needed; raises UsageError. ``titles``: ids that windows begin with."""
 
     def __init__(self, folder: Path, tokens: SentenceTokenizer) -> None:
         dataset = load_dataset(folder)

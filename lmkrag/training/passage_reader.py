@@ -77,10 +77,7 @@ class RerankerModel(nn.Module):
     """The model and its loss, in the form that transformers' Trainer trains."""
 
     def __init__(self, settings: RerankerSettings) -> None:
-        """Make the model from the base's first layers, or from the re-ranker to go on from.
-
-        Raises UsageError: the base has no landmark, or too few layers. EncoderError: it can't be loaded.
-        """
+        """Make the model from the base's first layers, or one to go on from. Raises UsageError, EncoderError."""
         from transformers import AutoConfig
 
         super().__init__()
@@ -165,10 +162,7 @@ def _short_losses(batch: PlaceBatch, ends: Tensor, answerable: Tensor) -> Tensor
 
 
 def save_reranker(model: RerankerModel, settings: RerankerSettings, folder: Path) -> None:
-    """Write the folder of a re-ranker: float16 weights without the word embeddings, which are the base's.
-
-    Raises EncoderError: a weight is not finite.
-    """
+    """Write the folder of a re-ranker, float16 without the words' embeddings, or raise EncoderError: not finite."""
     folder.mkdir(parents=True, exist_ok=True)
     weights: dict[str, Any] = {
         name: value for name, value in model.bert.state_dict().items() if "word_embeddings" not in name

@@ -138,10 +138,7 @@ def prepare_training(threads: int) -> None:
 
 
 def load_settings(path: Path) -> TrainSettings:
-    """Read and check a configuration.
-
-    Raises UsageError: no such file, not TOML, a key, a type or a value that makes no sense, a set that does not exist.
-    """
+    """Read and check a configuration, or raise UsageError: a file, key, type, value or set that makes no sense."""
     settings: TrainSettings = build_settings(TrainSettings, {**read_toml(path), "folder": path.parent}, str(path))
     if settings.model.base.startswith("."):
         settings = replace(settings, model=replace(settings.model, base=str(settings.resolve(settings.model.base))))

@@ -57,10 +57,7 @@ def mining_arguments(settings: MiningSettings, report_to: str, **more: Any) -> T
 
 
 def train_steps(name: str, model: Module, data: Dataset[Any], groups: Any, arguments: TrainingArguments) -> bool:
-    """Train a model, from its last checkpoint if there is one; return whether this process is the one that saves it.
-
-    ``groups`` are the parameters as AdamW takes them. Raises TrainingError: the loss is not finite any more.
-    """
+    """Train from the last checkpoint; return whether this process saves. Raises TrainingError: loss not finite."""
     optimizer = torch.optim.AdamW(groups, arguments.learning_rate, weight_decay=0.01)
     trainer = StepTrainer(name=name, model=model, args=arguments, train_dataset=data, optimizers=(optimizer, None))
     checkpoints = arguments.output_dir

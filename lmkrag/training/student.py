@@ -43,10 +43,7 @@ def landmark_loss(
 
 
 def imitation_loss(scores: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
-    """Return how far scores ``[q, n]`` are from a teacher's: the divergence of their softmaxes, mean of questions.
-
-    Hinton et al., "Distilling the Knowledge in a Neural Network" (2015), over lists of scores.
-    """
+    """Return the divergence of softmaxes of scores ``[q, n]`` from a teacher's, mean of questions (Hinton, 2015)."""
     student, teacher = (torch.log_softmax(values / temperature, dim=1) for values in (scores, taught))
     return (teacher.exp() * (teacher - student)).sum(1).mean()
 

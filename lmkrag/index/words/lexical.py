@@ -51,10 +51,7 @@ def _live_posting(live: LiveSegment, word: int) -> Posting:
 def search_terms(
     segments: Sequence[LiveSegment], terms: Terms, top_k: int, allowed: Selection | None = None
 ) -> tuple[Ids, Scores]:
-    """Find sentences by BM25 over any of some words, looked up in the same segments.
-
-    Returns at most ``top_k`` sentence ids and scores float32, best first, ties by id.
-    """
+    """Find sentences by BM25 over any of some words: ids and scores float32, at most ``top_k``, best first, by id."""
     if not terms.totals.sentences:
         return np.zeros(0, np.int64), np.zeros(0, np.float32)
     average = max(1, terms.totals.words) / terms.totals.sentences
