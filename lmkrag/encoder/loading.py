@@ -20,7 +20,7 @@ from lmkrag.encoder.spec import (
 )
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.encoder.windows import WindowModel
-from lmkrag.errors import EncoderError, UsageError, needs
+from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.models import device as devices
 from lmkrag.models.bert import Bert, expected_names, is_plain_bert, read_weights
 from lmkrag.models.device import Precision
@@ -160,9 +160,11 @@ def _load_torch(
 ) -> _ModelFolder:
     if precision == "int8":
         raise EncoderError(f"{folder}: only ONNX Runtime computes in int8, and torch runs this model")
-    with needs("torch"):
-        import torch
-        import transformers  # noqa: F401
+    for package in _TORCH:
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra("torch", package)
+    import torch
+
     from lmkrag.encoder.torch_model import Pooling, TorchModel, load_network
 
     where = devices.choose_device(device)
