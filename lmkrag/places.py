@@ -13,10 +13,7 @@ _RECORD = re.compile(r"(?:[^|:\n]{1,60}: [^|\n]*(?: \| |$))+")
 
 
 def number_paragraph(before: str, line: str, kind: str) -> int:
-    """Return the number from 1 of a paragraph under its heading, or of a table's row, after the text ``before``.
-
-    Where the ``line`` has the names of the table's columns, these were the first row.
-    """
+    """Return the number, from 1, of a paragraph or row after the text ``before``, a row of names not counted."""
     return 1 + count_paragraphs(before, kind) + (kind in TABLES and is_record(line))
 
 

@@ -23,10 +23,7 @@ class Text(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Characters ``[start, end)`` of a document's text, white space behind it included.
-
-    ``context`` is what it is read with: the caption and columns of its table, or the definitions around source code.
-    """
+    """Characters ``[start, end)`` of a text with white space behind, and the ``context`` that it is read with."""
 
     start: int
     end: int

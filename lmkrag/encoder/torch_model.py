@@ -159,11 +159,7 @@ def load_network(folder: Path, dtype: torch.dtype) -> tuple[Any, Any, Any]:
 
 
 def load_backbone(folder: Path, **options: Any) -> Any:
-    """Load the transformer of a folder, whose weights may be packed (:mod:`lmkrag.models.packing`).
-
-    Weights that are no safetensors, and code, are refused; options are those of ``AutoModel.from_pretrained``. Raises
-    EncoderError: some weights are missing. OSError, ValueError: it can't be loaded.
-    """
+    """Load a transformer, packed or not, with options of ``AutoModel``. Raises EncoderError, OSError, ValueError."""
     from transformers import AutoConfig, AutoModel
     from transformers.utils import logging
 

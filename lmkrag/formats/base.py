@@ -64,11 +64,7 @@ _MATH_SIGNS = {f"{_MATH}sup": "^", f"{_MATH}sub": "_", f"{_MATH}den": "/"}
 
 
 def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
-    """Open a file of Word, Excel or PowerPoint as the plain documents that the libraries know.
-
-    Files with macros, templates and slide shows have other types of content, and Strict Open XML has other namespaces.
-    Raises DocumentError: it is encrypted, or of an old version.
-    """
+    """Open a file of Office as plain documents, macros, templates and Strict XML rewritten. Raises DocumentError."""
     if data.startswith(OLD_OFFICE):
         if _ENCRYPTED in data:
             raise DocumentError(f"encrypted {what} file: save it without a password")

@@ -96,11 +96,7 @@ def draw_page(data: bytes, number: int, scale: float) -> Any:
 
 
 def find_rectangles(data: bytes, number: int, start: int, end: int) -> tuple[Box, ...]:
-    """Return where characters ``[start, end)`` of a page's text stand on it, a rectangle for each line.
-
-    (left, top, right, bottom) are shares of the page's width and height, from the top left. Raises DocumentError: there
-    is no such page.
-    """
+    """Return (left, top, right, bottom) of lines with characters, as shares of the page. Raises DocumentError."""
     with _open_page(data, number) as page:
         found = PageText(page)
         wanted = (found.box(place) for place in range(start, end) if not found.text[place : place + 1].isspace())

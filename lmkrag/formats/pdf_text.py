@@ -50,10 +50,7 @@ _Edit = tuple[int, int, str, Box | None]  # what takes the place of ``[start, st
 
 
 class PageText:
-    """The text of a page of PDFium, and the box of each of its characters.
-
-    Values of forms are read where its document's forms were initialized.
-    """
+    """The text of a page of PDFium, values of forms that were initialized included, and its characters' boxes."""
 
     def __init__(self, page: Any) -> None:
         self._page, self._textpage = page, page.get_textpage()

@@ -93,11 +93,7 @@ class IndexStore:
 
     @classmethod
     def open(cls, path: Path, *, recipe: Recipe | None = None) -> Self:
-        """Open an existing index, with another recipe than the one it has recorded if one is given.
-
-        Raises IndexNotFound: there is none. IndexMismatch: another version of lmkrag made it. IndexCorrupt: its catalog
-        is damaged.
-        """
+        """Open an index, by another recipe if given. Raises IndexNotFound, IndexCorrupt; IndexMismatch: its version."""
         if not cls.exists(path):
             raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
         if (path / _SHARDS).is_file():

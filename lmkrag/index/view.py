@@ -67,10 +67,7 @@ class DocumentView:
         return "".join(self._texts[first] for first in blocks)[start - offset : end - offset]
 
     def count_lines(self, end: int) -> int:
-        """Return how many line ends there are before a character.
-
-        Blocks of the text are counted once, and not kept: a document may have gigabytes.
-        """
+        """Return how many line ends stand before a character; blocks of the text are counted once, and not kept."""
         number = end // TEXT_PER_BLOCK
         while len(self._lines) <= number:
             first = (len(self._lines) - 1) * TEXT_PER_BLOCK

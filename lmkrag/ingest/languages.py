@@ -33,10 +33,7 @@ def sample_files(files: Sequence[Found]) -> Iterator[Document]:
 
 
 def choose_encoder(store: IndexStore, run: Run, sample: Iterable[Document]) -> None:
-    """Record the multilingual encoder in a new index whose first documents are not mostly English, and warn of it.
-
-    An index that has documents keeps its encoder, as does one that was opened with ``encoder=``.
-    """
+    """Record the multilingual encoder, unless one was chosen, in a new index that is not mostly English, and warn."""
     if run.known or not store.chooses_encoder:
         return
     counts = {True: 0, False: 0}

@@ -151,10 +151,7 @@ class _WindowMemory:
 
 
 class _PendingCommit:
-    """Documents and vectors that are committed together next; rows of what is still open come last.
-
-    Open is the document that is being encoded, and with it the attachments of the document that is to follow them.
-    """
+    """What is committed together next; rows of the open document, with attachments of the one to follow, come last."""
 
     def __init__(self, store: IndexStore, on_commit: Callable[[list[Staged]], None]) -> None:
         self._store, self._on_commit = store, on_commit

@@ -109,10 +109,7 @@ class AsyncAnswerStream(AsyncIterator[str]):
 
 
 class Reader(Protocol):
-    """Answers a question from spans, and cites them.
-
-    A class that derives from it needs a ``name`` and :meth:`answer`; it then answers in one piece where it is streamed.
-    """
+    """Answers a question from spans, and cites them; what derives from it needs a ``name`` and :meth:`answer`."""
 
     @property
     def name(self) -> str:
@@ -227,21 +224,22 @@ class LanguageModelReader(ABC):
         """Yield the reply; one that repeats the prompt or says nothing is asked for again, in the plain layout."""
         if not spans:
             yield NOT_IN_DOCUMENTS
-            return
-        for prompts in self._attempts():
-            guard = EchoGuard()
-            with contextlib.closing(self._generate(prompts.answer(question, spans))) as pieces:
+        for messages, guard in self._attempts(question, spans):
+            with contextlib.closing(self._generate(messages)) as pieces:
                 for piece in pieces:
                     yield guard.feed(piece)
                     if guard.echoed:
                         break
             yield guard.rest()
+
+    def _attempts(self, question: str, spans: Sequence[Span]) -> Iterator[tuple[Messages, EchoGuard]]:
+        """Yield prompts about spans, each with what guards its reply, until a reply says something."""
+        plain = [] if self.prompts.layout == "plain" else [Prompts.load(layout="plain")]
+        for prompts in (self.prompts, *plain) if spans else ():
+            guard = EchoGuard()
+            yield prompts.answer(question, spans), guard
             if guard.said:
                 return
-
-    def _attempts(self) -> list[Prompts]:
-        plain = [] if self.prompts.layout == "plain" else [Prompts.load(layout="plain")]
-        return [self.prompts, *plain]
 
     async def aanswer(self, question: str, spans: Sequence[Span]) -> Answer:
         """Answer without blocking the event loop."""
@@ -256,17 +254,13 @@ class LanguageModelReader(ABC):
         """The same as :meth:`_say`."""
         if not spans:
             yield NOT_IN_DOCUMENTS
-            return
-        for prompts in self._attempts():
-            guard = EchoGuard()
-            async with contextlib.aclosing(self.agenerate(prompts.answer(question, spans))) as pieces:
+        for messages, guard in self._attempts(question, spans):
+            async with contextlib.aclosing(self.agenerate(messages)) as pieces:
                 async for piece in pieces:
                     yield guard.feed(piece)
                     if guard.echoed:
                         break
             yield guard.rest()
-            if guard.said:
-                return
 
     def rewrite(self, history: Sequence[Exchange], question: str) -> str:
         """Return a follow-up question as one that stands alone; as it is when the model says nothing useful."""

@@ -23,11 +23,7 @@ _TOGETHER = 8  # questions of a batch asked at the same time
 
 
 class OpenAIReader(LanguageModelReader):
-    """Asks a chat model over HTTP.
-
-    Refused connections, time-outs, 429 and 5xx answers are tried again by the client, each time later (``retries``
-    times); an answer that has begun is not.
-    """
+    """Asks a chat model over HTTP; the client tries failed requests again ``retries`` times, each time later."""
 
     name = "openai"
 

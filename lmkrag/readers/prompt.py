@@ -46,10 +46,7 @@ def is_small_model(name: str) -> bool:
 
 
 class EchoGuard:
-    """Ends a reply where it repeats a border of the prompt: what follows is an echo, not an answer.
-
-    State: whether a border came (``echoed``), whether anything else did (``said``), and what is held back.
-    """
+    """Ends a reply that repeats a border of the prompt. State: ``echoed``; ``said`` anything; what is held back."""
 
     def __init__(self) -> None:
         self.echoed = self.said = False
@@ -205,10 +202,7 @@ def frame_span(number: int, span: Span, key: str) -> str:
 
 
 def border_key(texts: Sequence[str]) -> str:
-    """Return a word that stands in none of the texts, the same for the same ones.
-
-    A document that forges a border must know its key, which depends on the question and on every other span.
-    """
+    """Return a word that stands in none of the texts, which no document can know: it depends on all of them."""
     together = "\0".join(texts)
     key = hashlib.sha256(together.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     while key in together:

@@ -11,10 +11,7 @@ from lmkrag.results import Answer, Span
 
 
 class VllmReader(LanguageModelReader):
-    """Answers batches with ``vllm.LLM``, prefixes cached. Its offline interface does not stream: one piece an answer.
-
-    To serve people, run ``vllm serve`` and use the ``openai`` reader.
-    """
+    """Answers batches with ``vllm.LLM``, which does not stream; to serve people run ``vllm serve``, use ``openai``."""
 
     name = "vllm"
 

@@ -151,10 +151,7 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], Tokenizer, Path, dict[str
 
 
 def read_body(folder: Path, base: Path, layers: int) -> tuple[dict[str, Any], dict[str, Vectors]]:
-    """Return the configuration of a re-ranker's BERT, and its weights as the graph multiplies by them.
-
-    It shares the embeddings of words of the encoder ``base`` if it has none. Raises EncoderError: weights are missing.
-    """
+    """Return a re-ranker's configuration and BERT, with the words of ``base`` if it has none. Raises EncoderError."""
     config = {**read_config(base), "num_hidden_layers": layers}
     weights = read_weights(folder / "model.safetensors", rows=True)
     if WORDS not in unpacked_names(weights):

@@ -21,11 +21,7 @@ Run = tuple[int, int, tuple[int, ...]]  # positions of the first candidate, afte
 def best_sentences(
     results: Results, candidates: Candidates, score: Scores, *, top_k: int, per_document: int | None = None
 ) -> list[Span]:
-    """Return the best sentences with content as spans, best first.
-
-    ``results`` makes the spans, ``score`` ``[n]`` is that of the candidates; there are at most ``top_k`` spans, and
-    ``per_document`` of one document.
-    """
+    """Return the best sentences with content as spans, best first: ``top_k`` at most, ``per_document`` of one."""
     positions = np.flatnonzero(candidates.has_content)
     order = positions[np.argsort(-score[positions], kind="stable")].tolist()
     runs = ((hit, hit + 1, (hit,)) for hit in order)

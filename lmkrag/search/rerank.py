@@ -74,11 +74,7 @@ class Reranking:
         timeout_ms: float | None = None,
         weights: Weights = WEIGHTS,
     ) -> None:
-        """Take the question and how to re-rank, in ``timeout_ms`` if that is given.
-
-        ``load`` gives what reads passages. ``prose_only`` leaves results in their order that are mostly source code:
-        ours has learnt from prose alone.
-        """
+        """Take the question and what gives the reader of passages; ``prose_only`` leaves source code in its order."""
         self._question, self._load, self._weights = question, load, weights
         self._prose_only = prose_only
         self._seconds = None if timeout_ms is None else timeout_ms / 1_000

@@ -139,10 +139,7 @@ def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
 
 
 def _lines(text: Text) -> Iterator[str]:
-    """The lines of a text with their ends, read section by section; a very long one is cut at white space.
-
-    A byte order mark is given as a space, so that what follows it is recognised as the beginning of a line.
-    """
+    """The lines of a text with their ends, read by sections, very long ones cut; a byte order mark is a space."""
     held = ""
     for start in range(0, len(text), _SECTION):
         held += text[start : start + _SECTION]
@@ -323,10 +320,7 @@ def _code_blocks(start: int, lines: Iterable[str], most: int = _SAMPLE_GROUP) ->
 
 @cache
 def _load_punkt() -> "PunktSentenceTokenizer":
-    """NLTK's Punkt with abbreviations set by hand.
-
-    Kiss and Strunk, "Unsupervised Multilingual Sentence Boundary Detection" (Computational Linguistics 32(4), 2006).
-    """
+    """NLTK's Punkt (Kiss and Strunk, Computational Linguistics 32(4), 2006) with abbreviations set by hand."""
     from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer  # takes half a second
 
     parameters = PunktParameters()

@@ -49,10 +49,7 @@ async def answer(index: ServedIndex, evidence: Evidence) -> Answer:
 
 
 async def answer_events(index: ServedIndex, asked: str, evidence: Evidence, *, blocks: bool) -> AsyncIterator[Event]:
-    """Yield an answer as events: ``spans``, ``text`` piece by piece, and ``answer``, or ``error``.
-
-    ``asked`` is the question of the client. With ``blocks``, spans and the answer come with what is shown of them.
-    """
+    """Yield an answer to what was ``asked`` as events: ``spans``, ``text`` piece by piece, ``answer`` or ``error``."""
     question, reader, spans = evidence
     shown = {"blocks": [span.to_blocks() for span in spans]} if blocks else {}
     yield "spans", {"spans": to_json(spans), **shown}

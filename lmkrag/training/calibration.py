@@ -37,11 +37,7 @@ def sample_texts(sets: Iterable[Path]) -> Iterator[str]:
 
 
 def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
-    """Measure the ranges of an encoder folder by texts of many kinds, and write them and its graphs into it.
-
-    A hundred thousand characters or more: larger values are clipped later. Raises EncoderError: it can't be loaded, or
-    ONNX Runtime can't run it.
-    """
+    """Measure an encoder's ranges by 100,000 characters or more; write them and its graphs. Raises EncoderError."""
     encoder = LandmarkEncoder.load(str(folder), runtime="onnx", precision="float32")
     model = _MeteredBert(read_weights(folder / "model.safetensors"), read_config(folder))
     encoder.model = OnnxModel(model, encoder.spec.pooling, encoder.tokens)

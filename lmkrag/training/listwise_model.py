@@ -129,10 +129,7 @@ class ListwiseTrainee(nn.Module):
     def __init__(
         self, mean: Vectors, deviation: Vectors, *, size: int, layers: int, members: int, dropout: float
     ) -> None:
-        """Make an untrained one; ``mean`` and ``deviation`` ``[features]`` are those of the training sentences.
-
-        ``members`` of ``layers`` layers of ``size`` dimensions are trained side by side, each from a start of its own.
-        """
+        """Make untrained ``members`` of ``layers`` layers of ``size``; ``mean`` and ``deviation`` ``[features]``."""
         super().__init__()
         self._mean, self._deviation = mean, deviation
         self._config = BertConfig(
@@ -153,16 +150,12 @@ class ListwiseTrainee(nn.Module):
         return torch.stack([member(features, mask[:, None, None]) for member in self.members])
 
     def forward(self, step: ListwiseStep) -> dict[str, Tensor]:
-        """Return ``{"loss": scalar}``, the sum of the members' means over questions.
-
-        Of a question: whether each sentence is evidence; that some evidence comes before all else; and that all of it
-        comes before what is none.
-        """
+        """Return ``{"loss": scalar}``, the sum of the members' means over questions: see :meth:`_member_loss`."""
         losses = [self._member_loss(logits, step) for logits in self.read(step.features, step.real)]
         return {"loss": torch.stack(losses).sum()}
 
     def _member_loss(self, logits: Tensor, step: ListwiseStep) -> Tensor:
-        """The loss of one member, from its log-odds ``[q, n]``: see :meth:`forward`."""
+        """The loss of log-odds ``[q, n]``: of each sentence, of some evidence before all else, of all before others."""
         known, good = step.labels != UNKNOWN, step.labels == ANSWERS
         each = functional.binary_cross_entropy_with_logits(logits, good.to(logits.dtype), reduction="none")
         each = (each * known).sum(1) / known.sum(1).clamp(min=1)

@@ -73,11 +73,7 @@ class Student(NamedTuple):
 
 
 def create_student(model: ModelSettings, folder: Path) -> None:
-    """Write the encoder folder that training starts from: the base, its landmark token and ``landmark.json``.
-
-    Raises UsageError: the base can't get such a landmark, or a window is too long for it. EncoderError: it can't be
-    loaded.
-    """
+    """Write the encoder folder that training starts from: base, landmark, settings. Raises UsageError, EncoderError."""
     from transformers import AutoConfig, AutoTokenizer
 
     source = find_model(model.base or BASE_ENCODER)

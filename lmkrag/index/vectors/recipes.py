@@ -52,11 +52,7 @@ def load_recipe(name: str) -> Recipe:
 
 
 def choose_recipe(recipe: Recipe, rows: int, *, of: int = 0) -> Recipe:
-    """Return the recipe that a segment of ``rows`` sentences is built with.
-
-    That is the tier for the size of the segment, or of the index it is part ``of`` if that is larger; exact if it is
-    too small for the recipe.
-    """
+    """Return the recipe of a segment of ``rows`` sentences: a tier by its size or ``of`` its index; exact if few."""
     for limit, name in recipe.tiers:
         if limit == 0 or max(rows, of) <= limit:
             return choose_recipe(load_recipe(name), rows)
