@@ -34,10 +34,7 @@ _ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
 
 
 class ExtractiveReader(Reader):
-    """Shows the first passages as they were found, and cites the sentence in each that answers best.
-
-    Our own re-ranker reads them together with the question (:mod:`lmkrag.reranker.landmark`).
-    """
+    """Shows the first passages, and cites the sentence in each that answers best, as our re-ranker reads them."""
 
     name = "extractive"
 
@@ -133,11 +130,6 @@ def cite_sentence(number: int, span: Span, sentence: ReadSentence) -> Citation |
 
     In a dialogue a question and its reply are quoted together; elsewhere a question is no part of its answer. None for
     a table of contents, and for a question that nothing follows.
-
-    Args:
-        number: of the passage, from 1.
-        span: the passage.
-        sentence: of it.
     """
     start, end = sentence.start - span.start, sentence.end - span.start
     if is_navigation(span.text[start:end]):
@@ -172,10 +164,7 @@ def _follow(text: str, start: int) -> int:
 
 
 def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
-    """Return the lines of quotes, each with its number at the end.
-
-    Lines of prose that were wrapped are joined; code and tables keep their lines.
-    """
+    """Return the lines of quotes, each with its number at the end; lines of prose that were wrapped are joined."""
     lines: list[str] = []
     for quote in quotes:
         span = spans[quote.number - 1]
@@ -227,16 +216,11 @@ def estimate_confidence(
 def confidence_features(
     question: str, spans: Sequence[Span], read: Sequence[Sequence[ReadSentence]]
 ) -> tuple[float, float, float, float]:
-    """Return what speaks for an answer.
+    """Return what speaks for an answer, of spans and of the sentences that were ``read``, best first.
 
     The best similarity of the search, the log-odds that the best sentence of the first passages answers, the similarity
     times what the first passage scores more than the first that is not shown, and the share of the question's exact
     words that the first passage does not have, counted half where another one does.
-
-    Args:
-        question: in words.
-        spans: that were found, best first.
-        read: the sentences of the first passages, best first.
     """
     keys = find_keys(question)
     missing = len(find_missing(question, spans)) + len(find_missing(question, spans[:1]))

@@ -54,23 +54,17 @@ _NEXT_WORD = re.compile(r"[ \u00a0]([^\W\d_]+)")
 
 
 class ReadSentence(NamedTuple):
-    """A sentence of a passage, read together with the question.
+    """A sentence of a passage, read together with the question."""
 
-    ``start`` and ``end`` are characters of the document. ``score`` is what the sentence ranks by, ``answers`` the
-    log-odds that it answers, ``short`` the characters of its words that do, and ``strength`` the logarithm of their
-    probability.
-    """
-
-    start: int
+    start: int  # ``[start, end)`` are characters of the document
     end: int
-    score: float
-    answers: float
-    short: tuple[int, int] = (0, 0)
-    strength: float = -20.0
+    score: float  # what it ranks by
+    answers: float  # the log-odds that it answers
+    short: tuple[int, int] = (0, 0)  # the characters of its words that do
+    strength: float = -20.0  # the logarithm of their probability
 
 
-LIGHT = "much many have get give last need use current exact tell show please"
-"""Words that ask for nothing."""
+LIGHT = "much many have get give last need use current exact tell show please"  # words that ask for nothing
 
 
 def hash_singles(text: str) -> set[int]:
@@ -134,13 +128,7 @@ def _similarity(span: Span, sentence: Sentence) -> float:
 
 
 def find_short_answer(question: str, read: Sequence[ReadSentence], citation: Citation) -> ShortAnswer | None:
-    """Return the words that answer, where that is likely enough.
-
-    Args:
-        question: in words.
-        read: the sentences of the first passage, best first.
-        citation: what is quoted of it.
-    """
+    """Return the words of the first passage that answer, where that is likely enough."""
     sentence, span = read[0], citation.span
     start, end = sentence.short
     if not has_short_answer(question) or not citation.start <= start < end <= citation.end:
@@ -221,10 +209,7 @@ def short_features(question: str, sentence: ReadSentence, span: Span) -> tuple[f
 
 
 def fit_type(question: str, answer: str) -> float:
-    """Return 1 for an answer of the type that a question in English asks for, -1 for another, 0 if it asks for none.
-
-    A bare number does not tell how much.
-    """
+    """Return 1 for an answer of the type that a question in English asks for, -1 for another, 0 if unknown."""
     lowered, answer = question.lower(), answer.lower()
     is_number = bool(re.fullmatch(r"[\d\s.,]+", answer))
     if re.search(r"\bhow much\b|\bcosts?\b", lowered):

@@ -15,9 +15,7 @@ from lmkrag.models.files import encodable
 from lmkrag.models.session import Session
 from lmkrag.reranker.landmark import find_reranker, read_folder
 
-SCORE, ENDS = OUTPUTS = "score", "ends"
-"""The outputs of the graph of one question and text: ``[1, 1]`` and ``[tokens, 2]`` float32."""
-
+SCORE, ENDS = OUTPUTS = "score", "ends"  # of the graph: ``[1, 1]`` and ``[tokens, 2]`` float32, of one question and text
 HEAD = (
     *("pooler.dense.weight", "pooler.dense.bias", "classifier.weight", "classifier.bias"),
     *("ends.weight", "ends.bias"),
@@ -48,11 +46,7 @@ class PassageReranker:
 
     @classmethod
     def load(cls, name: str) -> Self:
-        """Load a model of this package, or one from a folder.
-
-        Raises:
-            UsageError: no such folder. EncoderError: what is in it can't be loaded.
-        """
+        """Load a model of this package or a folder. Raises UsageError: no such folder. EncoderError: it is broken."""
         folder = find_reranker(name)
         try:
             _, tokenizer, graph, weights = read_folder(folder)

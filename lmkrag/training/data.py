@@ -34,13 +34,7 @@ class Question(NamedTuple):
 
 
 class TrainingSet:
-    """A folder in the data format, tokenized as it is needed.
-
-    ``titles`` are the token ids that windows of its documents may begin with.
-
-    Raises:
-        UsageError: as :func:`lmkrag.evaluation.dataset.load_dataset`, or no question has evidence.
-    """
+    """A folder in the data format, tokenized as needed; raises UsageError. ``titles``: ids that windows begin with."""
 
     def __init__(self, folder: Path, tokens: SentenceTokenizer) -> None:
         dataset = load_dataset(folder)
@@ -82,13 +76,6 @@ class TrainingSet:
             if stop > first:
                 runs.append((first, stop))
         return runs
-
-    def pieces(self, index: int, interval: int = 0) -> list[list[int]]:
-        """Return the tokens of a question's first span, a landmark after each sentence or each ``interval`` tokens."""
-        question = self.questions[index]
-        start, end = question.spans[0]
-        text = self.texts[question.document][start:end]
-        return self._tokens.landmarks(text, split_sentences(text), interval=interval)
 
     def passage(self, index: int) -> list[int]:
         """Return the tokens of a question's first span as one piece, its landmark at the end, cut to a window."""

@@ -27,8 +27,7 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
-from lmkrag.encoder.batches import pack_windows
-from lmkrag.encoder.pooling import Pooling, read_sentences
+from lmkrag.encoder.torch_model import Pooling, pack_windows, read_sentences
 from lmkrag.encoder.windows import plan_windows
 from lmkrag.training.data import Question, TokenDocument
 from lmkrag.training.losses import anchor_loss, landmark_loss
