@@ -18,7 +18,6 @@ class AnswerWeights:
     features: tuple[float, ...] = (5.65, 0.091, 6.15, -1.16)  # its coefficients
     foreign_bias: float = -5.4  # the constant for other languages than English
     foreign_features: tuple[float, ...] = (12.5, 0.0, 0.0, -2.9)  # the coefficients for other languages than English
-    log_odds: tuple[float, float] = (-6.0, 2.0)  # least and greatest log-odds of a sentence that count
     max_lead: float = 0.5  # what the first passage scores more than the first not shown, as far as it counts
     language_passages: int = 3  # passages that the language of the documents is detected from
     language_chars: int = 1_500  # characters of each of them
@@ -26,17 +25,12 @@ class AnswerWeights:
     # What is shown
     max_passages: int = 3  # passages that are shown, at most
     strong_margin: float = 0.15  # what a passage of a strong answer may score less than the first to be shown
-    fair_margin: float = 0.4  # the same for a fair answer
     max_items: int = 12  # items of a list that is quoted with the sentence that announces it
 
-    # Reading with the question
-    rank: float = 0.03  # weight of the re-ranker's ranks beside similarities
-    beside_hit: float = 0.9  # share of the best hit's score that a sentence of a span has which no search scored
-
-    # Short answers
-    min_short_confidence: float = 0.63  # the least probability of being right with which a short answer is shown
-    short_bias: float = -1.2  # constant of the regression of :func:`lmkrag.readers.short_answers.estimate_short`
-    short_features: tuple[float, ...] = (0.5, 0.25, 1.0, 1.2)  # its coefficients
+    # Marks and short answers; log-odds are those of lmkrag.reranker.passages.Reading
+    min_mark: float = -3.0  # the least strength of words whose sentence is marked
+    min_strength: float = 0.0  # the least strength of a short answer
+    min_lead: float = 2.0  # the least lead of a short answer
     max_short_share: float = 0.75  # share of their sentence from which on words are the sentence
     max_cell_chars: int = 200  # characters of a table's value, at most, for it to be an answer
 

@@ -15,7 +15,10 @@ from lmkrag.models.files import encodable
 from lmkrag.models.session import Session
 from lmkrag.reranker.landmark import find_reranker, read_folder
 
-SCORE, ENDS = OUTPUTS = "score", "ends"  # of the graph: ``[1, 1]`` and ``[tokens, 2]`` float32, of one question and text
+SCORE, ENDS = OUTPUTS = (
+    "score",
+    "ends",
+)  # of the graph: ``[1, 1]`` and ``[tokens, 2]`` float32, of one question and text
 HEAD = (
     *("pooler.dense.weight", "pooler.dense.bias", "classifier.weight", "classifier.bias"),
     *("ends.weight", "ends.bias"),

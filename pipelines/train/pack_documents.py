@@ -45,11 +45,9 @@ class Pack:
     def __init__(self, tokens: SentenceTokenizer) -> None:
         self.tokens = tokens
         self.ids: list[np.ndarray] = []
-        self.columns: dict[str, list[int]] = {
-            name: []
-            for name in ("document_set", "title", "sentences", "words", "question_document", "asked", "text", "little")
-            + ("runs", "first", "stop")
-        }
+        documents = "document_set title sentences words"
+        questions = "question_document asked text little runs first stop"
+        self.columns: dict[str, list[int]] = {name: [] for name in f"{documents} {questions}".split()}
         self.sets: list[dict[str, Any]] = []
         self._words: dict[Any, int] = {}
         self._texts: dict[str, int] = {}

@@ -109,10 +109,9 @@ def main() -> None:
     arrays["tokens"] = np.concatenate(pack.tokens)
     arrays["lengths"] = np.array([len(ids) for ids in pack.tokens], np.uint8)
     np.savez_compressed(options.out, names=np.array(names), **arrays)
+    size = options.out.stat().st_size
     questions, passages = len(columns["set"]), len(passage_columns["title"])
-    print(
-        f"{questions} questions, {passages} passages, {len(answers)} short answers, {options.out.stat().st_size:,} bytes"
-    )
+    print(f"{questions} questions, {passages} passages, {len(answers)} short answers, {size:,} bytes")
 
 
 if __name__ == "__main__":

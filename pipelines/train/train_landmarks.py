@@ -5,9 +5,10 @@
 
 Steps and losses are those of `lmkrag train`; the packages are torch, transformers, NumPy, tokenizers, safetensors and
 onnx. `--anchor` keeps vectors near those that the run begins with, `--imitate` learns the mean order of the sentences
-that the teachers find, which may have other layers. What is watched is printed in the beginning and in the end: how many
-questions have evidence in the best sentence, the best three and ten. Run it again to go on from the last checkpoint. OUT gets
-`log.txt`, `last.pt` and in the end `part-NN`, at most 16 MB each: `cat part-* > model.safetensors` gives the weights in float16.
+that the teachers find, which may have other layers. What is watched is printed in the beginning and in the end: how
+many questions have evidence in the best sentence, the best three and ten. Run it again to go on from the last
+checkpoint. OUT gets `log.txt`, `last.pt` and in the end `part-NN`, at most 16 MB each: `cat part-* >
+model.safetensors` gives the weights in float16.
 """
 
 import argparse
@@ -27,13 +28,13 @@ from safetensors.torch import save
 from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from lmkrag.encoder.torch_model import Pooling, pack_windows, read_sentences
 from lmkrag.encoder.windows import plan_windows
 from lmkrag.training.data import Question, TokenDocument
-from lmkrag.training.losses import anchor_loss, landmark_loss
 from lmkrag.training.settings import SetSettings, StageSettings
 from lmkrag.training.steps import Step, StepBuilder
-from lmkrag.training.student import load_student
+from lmkrag.training.student import anchor_loss, landmark_loss, load_student
 
 PART = 15_000_000
 WINDOW = 254
@@ -146,7 +147,7 @@ def load_encoder(path: Path, landmark: int, layers: list[int]) -> Encoder:
     if path.suffix != ".onnx":
         return Encoder(load_student(path).backbone)
     from int8_onnx import unpack
-    from transformers import BertConfig, BertModel
+    from transformers import BertModel
 
     weights = {name.removeprefix("bert."): torch.from_numpy(np.array(v)) for name, v in unpack(path).items()}
     words = weights["embeddings.word_embeddings.weight"]
@@ -231,6 +232,27 @@ def watch(encoder: Encoder, pack: Pack, device: torch.device) -> str:
     return "; ".join([*lines, f"all {' '.join(map(str, total))}"])
 
 
+def compute_losses(
+    model: Encoder, step: Step, anchor: Encoder | None, teachers: list[Encoder], temperature: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the losses of the labels, of the order that teachers find, and of the distance to the anchor."""
+    none = torch.zeros((), device=step.weights.device)
+    with torch.autocast(none.device.type, torch.bfloat16):
+        sentences, questions = model(step.windows), model(step.questions)
+    scores = questions @ sentences.T
+    labels = landmark_loss(scores, step.weights, step.candidate, step.same, mixing=step.mixing, temperature=temperature)
+    with torch.no_grad(), torch.autocast(none.device.type, torch.bfloat16):
+        taught = [(teacher(step.questions) @ teacher(step.windows).T).float() / temperature for teacher in teachers]
+        fixed = torch.cat([anchor(step.windows), anchor(step.questions)]) if anchor else None
+    if not taught:
+        divergence = none
+    else:
+        order = torch.stack([torch.softmax(each, 1) for each in taught]).mean(0)
+        divergence = (order * (order.clamp(min=1e-9).log() - torch.log_softmax(scores / temperature, 1))).sum(1).mean()
+    distance = none if fixed is None else anchor_loss(torch.cat([sentences, questions]), fixed)
+    return labels, divergence, distance
+
+
 def main() -> None:
     """Run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -304,30 +326,7 @@ def main() -> None:
             group["lr"] = float(rate)
         optimizer.zero_grad()
         for _ in range(options.accumulate):
-            batch = next(batches).to(device)
-            with torch.autocast(device.type, torch.bfloat16):
-                sentences, questions = model(batch.windows), model(batch.questions)
-            scores = questions @ sentences.T
-            losses = [
-                landmark_loss(
-                    scores,
-                    batch.weights,
-                    batch.candidate,
-                    batch.same,
-                    mixing=batch.mixing,
-                    temperature=stage.temperature,
-                )
-            ]
-            with torch.no_grad(), torch.autocast(device.type, torch.bfloat16):
-                taught = [teacher(batch.questions) @ teacher(batch.windows).T for teacher in teachers]
-                kept = torch.cat([anchor(batch.windows), anchor(batch.questions)]) if anchor else None
-            if taught:
-                order = torch.stack([torch.softmax(one.float() / stage.temperature, 1) for one in taught]).mean(0)
-                divergence = order * (order.clamp(min=1e-9).log() - torch.log_softmax(scores / stage.temperature, 1))
-                losses.append(divergence.sum(1).mean())
-            else:
-                losses.append(scores.sum() * 0)
-            losses.append(anchor_loss(torch.cat([sentences, questions]), kept) if anchor else scores.sum() * 0)
+            losses = compute_losses(model, next(batches).to(device), anchor, teachers, stage.temperature)
             loss = options.labels * losses[0] + options.imitate * losses[1] + options.anchor * losses[2]
             (loss / options.accumulate).backward()
             totals += [value.item() for value in losses]

@@ -133,7 +133,8 @@ class Data:
 class Step(NamedTuple):
     """``p`` passages of ``t`` tokens and ``k`` sentences.
 
-    ``ids``, ``types``, ``mask`` and ``owners`` ``[p, t]``, ``labels`` ``[p, k]``, ``question`` ``[p]``, ``ends`` ``[p, 2]``.
+    ``ids``, ``types``, ``mask`` and ``owners`` ``[p, t]``, ``labels`` ``[p, k]``, ``question`` ``[p]``, ``ends`` ``[p,
+    2]``.
     """
 
     ids: Tensor
@@ -180,7 +181,7 @@ class Reader(nn.Module):
         assert not unknown and all(name.startswith(("sentence", "ends")) for name in missing), (missing, unknown)
 
     def forward(self, step: Step) -> tuple[Tensor, Tensor, Tensor]:
-        """Return scores of the passages ``[p]``, of their sentences ``[p, k]``, of first and last tokens ``[p, t, 2]``."""
+        """Return scores of passages ``[p]``, of their sentences ``[p, k]``, of first and last tokens ``[p, t, 2]``."""
         states = self.bert(step.ids, attention_mask=step.mask.long(), token_type_ids=step.types)
         last = states.last_hidden_state.float()
         count = step.labels.shape[1]
