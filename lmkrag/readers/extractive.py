@@ -35,7 +35,7 @@ _ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
 
 
 class ExtractiveReader(Reader):
-    """Shows the first passages, and cites the sentence in each that answers, as our re-ranker of passages reads them."""
+    """Shows the first passages, and cites the sentence in each that answers, as the re-ranker of passages reads it."""
 
     name = "extractive"
 
@@ -129,12 +129,14 @@ def is_greeting(text: str) -> bool:
 
 def find_sentences(span: Span, reading: Reading | None) -> Iterator[tuple[int, int]]:
     """Yield (start, end) in the document of the sentence with the words that answer, then of those that led here."""
-    if reading is not None and reading.strength > ANSWERS.min_mark:
-        for sentence in split_sentences(span.text):
-            if sentence.start <= reading.start < sentence.end:
+    places = [hit.start - span.start for hit in sorted(span.hits, key=lambda hit: -hit.score)]
+    if reading is not None and reading.strength > ANSWERS.min_strength:
+        places.insert(0, reading.start)
+    sentences = list(split_sentences(span.text))
+    for place in places:
+        for sentence in sentences:
+            if sentence.start <= place < sentence.end:
                 yield span.start + sentence.start, span.start + sentence.end
-    for hit in sorted(span.hits, key=lambda hit: -hit.score):
-        yield hit.start, hit.end
 
 
 def cite_sentence(number: int, span: Span, start: int, end: int) -> Citation | None:
@@ -237,11 +239,12 @@ def confidence_features(
     """
     keys = find_keys(question)
     missing = len(find_missing(question, spans)) + len(find_missing(question, spans[:1]))
+    low, high = ANSWERS.log_odds
     similarity = best_similarity(spans)
     lead = min(ANSWERS.max_lead, spans[0].score - spans[: ANSWERS.max_passages + 1][-1].score)
     return (
         similarity,
-        max((reading.score for reading in readings), default=0.0),
+        min(high, max(low, *(reading.score for reading in readings))) if readings else 0.0,
         similarity * lead,
         missing / (2 * len(keys)) if keys else 0.0,
     )

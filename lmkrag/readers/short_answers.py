@@ -2,17 +2,21 @@
 
 import re
 
+from lmkrag.index.words.quantities import find_days
 from lmkrag.index.words.terms import drop_stop_words, hash_words, split_words
 from lmkrag.places import is_record
 from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.passages import Reading
-from lmkrag.results import Citation, ShortAnswer
+from lmkrag.results import Citation, ShortAnswer, Span
 from lmkrag.sentences.table_rows import is_row
 
 _ASKS_NUMBER = re.compile(
-    r"\bhow (?:many|much|long|old|far|often|tall|high|deep|wide|large|heavy|fast)\b|\bwhat (?:percent|share)"
+    r"\bhow (?:many|much|long|old|far|often|tall|high|deep|wide|large|heavy|fast)\b"
+    r"|\b(?:what|which)(?: is| was|'s)? (?:the )?(?:\w+ ){0,2}(?:percent(?:age)?|share|rate|number|price|salary|age)\b"
 )
-_ASKS_TIME = re.compile(r"\bwhat time\b|\bwhen\b|\bwhat (?:year|date|day|month)\b")
+_ASKS_TIME = re.compile(
+    r"\bwhat time\b|\bwhen\b|\b(?:what|which)(?: is| was|'s)? (?:the )?(?:\w+ ){0,2}(?:year|date|day|month|deadline)\b"
+)
 _NUMERALS = (
     r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|forty|fifty|hundred"
     r"|thousand|million|half|once|twice|daily|weekly|monthly|yearly|every|never|always|none|no)\b"
@@ -45,6 +49,14 @@ _ASKS_TWICE = re.compile(
     r"\band (?:\w+ )?(?:how|what|which|who|whom|whose|when|where|why)\b|\bdifference\b|\bbetween\b", re.IGNORECASE
 )
 
+_VALUE = re.compile(
+    rf"(?:{_WHOLE_NUMBER.pattern}|(?!one\b){_NUMERALS})"
+    r"(?:[ \u00a0]?[%‰]|[ \u00a0](?:million|billion|thousand|[ap]m)\b)?",
+    re.IGNORECASE,
+)
+_CLAUSE = re.compile(r"(?:[,;]\s+|\b(?=and\b|but\b|or\b|while\b|whereas\b))(?:(?:and|but|or|while|whereas)\s+)?")
+_NEXT_WORD = re.compile(r"[ \u00a0]([^\W\d_]+)")
+
 LIGHT = "much many have get give last need use current exact tell show please"  # words that ask for nothing
 
 
@@ -70,17 +82,60 @@ def find_short_answer(question: str, reading: Reading, citation: Citation) -> Sh
         return None
     if reading.strength < ANSWERS.min_strength or reading.lead < ANSWERS.min_lead:
         return None
+    sentence = text[citation.start - span.start : citation.end - span.start]
+    first = citation.start - span.start
+    row = text[text.rfind("\n", 0, start) + 1 :].split("\n", 1)[0]
+    if not first <= start < end <= first + len(sentence) or is_row(row) or is_record(row):
+        return None  # find_cell answers from rows
+    chosen = _choose_value(question, span, sentence, start - first, end - first)
+    if chosen is None:
+        return None
+    start, end = chosen
+    if fit_type(question, sentence[start:end]) <= 0 or end - start > ANSWERS.max_short_share * len(sentence):
+        return None
+    return ShortAnswer(citation.number, sentence[start:end], citation.start + start, citation.start + end)
+
+
+def _choose_value(question: str, span: Span, text: str, start: int, end: int) -> tuple[int, int] | None:
+    """The value that a question asks for, whole, of those in a sentence; None if it is not plain which.
+
+    A later clause with words of the question before its value (``managers 32 days``) is meant; the first clause only
+    if the sentence, its headings and title have all words of the question.
+    """
     for number in _WHOLE_NUMBER.finditer(text):  # "2 480" is one
         start = number.start() if number.start() < start < number.end() else start
         end = number.end() if number.start() < end < number.end() else end
-    row = text[text.rfind("\n", 0, start) + 1 :].split("\n", 1)[0]
-    if fit_type(question, text[start:end]) <= 0 or is_row(row) or is_record(row):
-        return None  # find_cell answers from rows
-    start, end = start + span.start, end + span.start
-    quoted = citation.end - citation.start
-    if not citation.start <= start < end <= citation.end or end - start > ANSWERS.max_short_share * quoted:
+    clauses: list[tuple[int, int, re.Match[str]]] = []  # start, end and first value
+    begin = 0
+    for stop in [*(match.end() for match in _CLAUSE.finditer(text)), len(text)]:
+        if value := _VALUE.search(text, begin, stop):
+            clauses.append((begin, stop, value))
+            begin = stop
+    if len(clauses) < 2 or not _VALUE.search(text, start, end):
+        return start, end
+    asked = hash_singles(_ASKS_NUMBER.sub(" ", question.lower()))
+    words = [hash_singles(text[first:stop]) & asked for first, stop, _ in clauses]
+    words = [one.difference(*words[:number], *words[number + 1 :]) for number, one in enumerate(words)]
+    later = [number for number in range(1, len(clauses)) if words[number]]
+    before = [text[first : (_NEXT_WORD.match(text, value.end()) or value).end()] for first, _, value in clauses]
+    meant = [number for number in later if words[number] & hash_singles(before[number])]
+    marked = next((number for number, (_, stop, _) in enumerate(clauses) if start < stop), 0)
+    if not meant:
+        known = hash_singles(" ".join([text, span.title, *span.headings, LIGHT]))
+        meant = later if marked in later else [] if later or not asked <= known else [0 if words[0] else marked]
+    if len(meant) != 1 or marked == meant[0]:
+        return (start, end) if marked in meant else None
+    first, stop, _ = clauses[meant[0]]
+    days = [written for written, _ in find_days(text[first:stop])] if _ASKS_TIME.search(question.lower()) else []
+    values = [match.span() for match in _VALUE.finditer(text, first, stop) if match[0] not in question]
+    if days:
+        values = [(text.index(day, first), text.index(day, first) + len(day)) for day in days]
+    if len(values) != 1:
         return None
-    return ShortAnswer(citation.number, text[start - span.start : end - span.start], start, end)
+    start, end = values[0]
+    unit = _NEXT_WORD.match(text, end, stop)
+    is_unit = not days and unit and unit[1].islower() and hash_singles(unit[1]) - asked
+    return start, unit.end() if unit and is_unit else end
 
 
 def fit_type(question: str, answer: str) -> float:

@@ -14,10 +14,11 @@ class AnswerWeights:
     # Whether there is an answer
     min_confidence: float = 0.16  # the least probability with which an answer is not called doubtful
     cell_confidence: float = 0.9  # the probability of a table's value whose row and column the question names
-    bias: float = -3.27  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
-    features: tuple[float, ...] = (5.65, 0.091, 6.15, -1.16)  # its coefficients
+    bias: float = -1.77  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
+    features: tuple[float, ...] = (1.72, 0.254, 7.68, -0.98)  # its coefficients
     foreign_bias: float = -5.4  # the constant for other languages than English
     foreign_features: tuple[float, ...] = (12.5, 0.0, 0.0, -2.9)  # the coefficients for other languages than English
+    log_odds: tuple[float, float] = (-6.0, 3.0)  # least and greatest log-odds of a passage that count
     max_lead: float = 0.5  # what the first passage scores more than the first not shown, as far as it counts
     language_passages: int = 3  # passages that the language of the documents is detected from
     language_chars: int = 1_500  # characters of each of them
@@ -28,9 +29,8 @@ class AnswerWeights:
     max_items: int = 12  # items of a list that is quoted with the sentence that announces it
 
     # Marks and short answers; log-odds are those of lmkrag.reranker.passages.Reading
-    min_mark: float = -3.0  # the least strength of words whose sentence is marked
-    min_strength: float = 0.0  # the least strength of a short answer
-    min_lead: float = 2.0  # the least lead of a short answer
+    min_strength: float = 0.0  # the least strength of words whose sentence is marked, and of a short answer
+    min_lead: float = 1.0  # the least lead of a short answer
     max_short_share: float = 0.75  # share of their sentence from which on words are the sentence
     max_cell_chars: int = 200  # characters of a table's value, at most, for it to be an answer
 

@@ -160,7 +160,7 @@ def test_a_list_is_quoted_up_to_twelve_items():
         (
             "Guides get 28 days of leave, pilots 32 days, and cooks 30 days.",
             "How many days of leave do cooks get?",
-            "30",
+            "30 days",
         ),
         (
             "Guides get 28 days of leave, pilots 32 days, and cooks 30 days.",
