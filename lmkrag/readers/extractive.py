@@ -129,7 +129,7 @@ def is_greeting(text: str) -> bool:
 
 def find_sentences(span: Span, reading: Reading | None) -> Iterator[tuple[int, int]]:
     """Yield (start, end) in the document of the sentence with the words that answer, then of those that led here."""
-    places = [hit.start - span.start for hit in sorted(span.hits, key=lambda hit: -hit.score)]
+    places = [max(0, hit.start - span.start) for hit in sorted(span.hits, key=lambda hit: -hit.score)]
     if reading is not None and reading.strength > ANSWERS.min_strength:
         places.insert(0, reading.start)
     sentences = list(split_sentences(span.text))

@@ -12,7 +12,7 @@ class AnswerWeights:
     """The weights of an answer. Probabilities are those that the documents answer the question."""
 
     # Whether there is an answer
-    min_confidence: float = 0.16  # the least probability with which an answer is not called doubtful
+    min_confidence: float = 0.14  # the least probability with which an answer is not called doubtful
     cell_confidence: float = 0.9  # the probability of a table's value whose row and column the question names
     bias: float = -1.77  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
     features: tuple[float, ...] = (1.72, 0.254, 7.68, -0.98)  # its coefficients
@@ -25,7 +25,7 @@ class AnswerWeights:
 
     # What is shown
     max_passages: int = 3  # passages that are shown, at most
-    strong_margin: float = 0.15  # what a passage of a strong answer may score less than the first to be shown
+    strong_margin: float = 0.4  # what a passage of a strong answer may score less than the first to be shown
     max_items: int = 12  # items of a list that is quoted with the sentence that announces it
 
     # Marks and short answers; log-odds are those of lmkrag.reranker.passages.Reading

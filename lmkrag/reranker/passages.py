@@ -28,7 +28,7 @@ HEAD = (
 _QUESTION_CHARS, _TEXT_CHARS = 1_000, 4_000  # that are looked at
 _TOKENS = 400  # of a question and a text that are read, at most
 _ANSWER_TOKENS = 24  # of the words that answer, at most
-_LEAST = 30.0  # of a sum of scores
+_UNREAD = 40.0  # below every sum of scores
 
 
 class PassageReranker:
@@ -93,20 +93,18 @@ def _inputs(encoding: Encoding) -> dict[str, Any]:
 
 
 def _read(encoding: Encoding, score: float, ends: Vectors) -> Reading:
-    """The words whose ends have the greatest sum, of at most some tokens."""
+    """The words whose first and last token have the greatest sum, among those of at most some tokens."""
     inside = np.flatnonzero(np.array(encoding.type_ids) == 1)[:-1]  # without the border
-    starts, stops = ends[inside, 0], ends[inside, 1]
     size = len(inside)
-    sums = np.where(
-        np.tri(size, size, _ANSWER_TOKENS - 1, dtype=bool) & ~np.tri(size, size, -1, dtype=bool),
-        starts[:, None] + stops[None],
-        -np.inf,
-    )
+    if not size:
+        return Reading(score, 0, 0, -_UNREAD, 0.0)
+    is_answer = np.tri(size, size, _ANSWER_TOKENS - 1, dtype=bool) & ~np.tri(size, size, -1, dtype=bool)
+    sums = np.where(is_answer, ends[inside, :1] + ends[inside, 1], -_UNREAD)
     first, last = np.unravel_index(int(sums.argmax()), sums.shape)
     best = float(sums[first, last])
-    sums[: last + 1, first:] = -np.inf  # words that share some with these
+    sums[: last + 1, first:] = -_UNREAD  # words that share some with these
     start, end = encoding.offsets[inside[first]][0], encoding.offsets[inside[last]][1]
-    return Reading(score, start, end, best - float(ends[0].sum()), best - float(sums.max(initial=-_LEAST)))
+    return Reading(score, start, end, best - float(ends[0].sum()), best - float(sums.max()))
 
 
 def read_head(folder: Path) -> dict[str, Vectors]:
