@@ -27,18 +27,18 @@ LINES = {
     "ingest": 1_682,
     "integrations": 349,  # options that do not exist get a hint
     "models": 750,  # weights in 4 bits, words in 8
-    "readers": 1_996,  # which cell, which of several values; warnings; a model on this machine
+    "readers": 1_935,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
-    "reranker": 743,  # a reader of passages
+    "reranker": 790,  # a reader of passages, which marks words
     "search": 3_174,  # passages are ranked by reading; what grep does
     "sentences": 920,  # headings by the layout
     "server": 3_017,
-    "training": 2_463,
+    "training": 2_465,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 29_350,  # 31,500 is the most that the later issues may bring it to
+    "lines": 29_338,  # 31,500 is the most that the later issues may bring it to
     "files": 223,
     "files at the top": 17,
     "base dependencies": 27,
