@@ -11,7 +11,8 @@
 # There, with the sources of lmkrag, PyTorch, transformers, tokenizers, NumPy, onnx and safetensors:
 #     sh pipelines/train/half_hour.sh readers|ends|landmarks|fetch [RUN]
 # Checkpoints stay in $RUNS, which must outlast a command: a folder of the checkout that git does not ignore may be emptied
-# between two. The logs and the weights, in parts below 16 MB, go to $OUT. STEPS=20 times a step on a CPU.
+# between two. The logs and the weights, in parts below 16 MB, go to $OUT. STEPS=20 times a step; on a
+# CPU with QUESTIONS=4, which the readers take.
 #
 # | step      | minutes | it gives                                           | measure afterwards                         |
 # |-----------|---------|----------------------------------------------------|--------------------------------------------|
@@ -41,18 +42,20 @@ fetch() {
 }
 case $step in
 readers)
-    train train_passages passages near --start kit/model.onnx --minutes 8.5 --teach 0.5 &
+    train train_passages passages near --questions "${QUESTIONS:-64}" --start kit/model.onnx --minutes 8.5 --teach 0.5 &
     sleep 5
-    train train_passages passages far --start kit/model.onnx --minutes 8.5 --teach 0.2 --seed 1
+    train train_passages passages far --questions "${QUESTIONS:-64}" --start kit/model.onnx --minutes 8.5 --teach 0.2 --seed 1
     wait
     fetch near
     ;;
 ends)
-    train train_passages passages ends --start kit/landmark-reranker-l12 --ends 1 --minutes 6 --teach 0.3 --learning-rate 8e-5
+    train train_passages passages ends --questions "${QUESTIONS:-64}" --start kit/landmark-reranker-l12 --ends 1 \
+        --minutes 6 --teach 0.3 --learning-rate 8e-5
     fetch ends
     ;;
 landmarks)
-    train train_landmarks documents mini --start kit/landmark-mini --watch kit/watch.npz --minutes 8 --anchor 20 --learning-rate 5e-5
+    train train_landmarks documents mini --start kit/landmark-mini --watch kit/watch.npz --anchor 20 \
+        --minutes 8 --learning-rate 5e-5
     fetch mini
     ;;
 fetch) fetch "$run" ;;
