@@ -91,7 +91,8 @@ def find_short_answer(question: str, reading: Reading, citation: Citation) -> Sh
     row = text[text.rfind("\n", 0, start) + 1 :].split("\n", 1)[0]
     if not first <= start < end <= first + len(sentence) or is_row(row) or is_record(row):
         return None  # find_cell answers from rows
-    if not _ENDS.search(row) and not all(holds(row, key) for key in find_keys(question)):
+    is_label = len(row.split()) <= ANSWERS.max_label_words and not _ENDS.search(row)
+    if is_label and not all(holds(row, key) for key in find_keys(question)):
         return None  # a label and its value, of a table that has lost its form
     chosen = _choose_value(question, span, sentence, start - first, end - first)
     if chosen is None:
