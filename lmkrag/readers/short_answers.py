@@ -94,7 +94,15 @@ def find_short_answer(question: str, reading: Reading, citation: Citation) -> Sh
     is_label = len(row.split()) <= ANSWERS.max_label_words and not _ENDS.search(row)
     if is_label and not all(holds(row, key) for key in find_keys(question)):
         return None  # a label and its value, of a table that has lost its form
-    chosen = _choose_value(question, span, sentence, start - first, end - first)
+    start, end = start - first, end - first
+    numbers = [*_WHOLE_NUMBER.finditer(sentence)]  # "2 480" is one
+    for piece in [*numbers, *_CODE.finditer(sentence)]:
+        start = piece.start() if piece.start() < start < piece.end() else start
+        end = piece.end() if piece.start() < end < piece.end() else end
+    if len(numbers) > ANSWERS.max_values and not _CLAUSE.search(sentence):
+        return None  # a table that has lost its lines
+    is_plain = reading.lead >= ANSWERS.plain_lead and not _CLAUSE.search(sentence, start, end)
+    chosen = (start, end) if is_plain else _choose_value(question, span, sentence, start, end)
     if chosen is None:
         return None
     start, end = chosen
@@ -112,12 +120,6 @@ def _choose_value(question: str, span: Span, text: str, start: int, end: int) ->
     A later clause with words of the question before its value (``managers 32 days``) is meant; the first clause only
     if the sentence, its headings and title have all words of the question.
     """
-    whole = [*_WHOLE_NUMBER.finditer(text)]  # "2 480" is one
-    for piece in [*whole, *_CODE.finditer(text)]:
-        start = piece.start() if piece.start() < start < piece.end() else start
-        end = piece.end() if piece.start() < end < piece.end() else end
-    if len(whole) > ANSWERS.max_values and not _CLAUSE.search(text):
-        return None  # a table that has lost its lines
     clauses: list[tuple[int, int, re.Match[str]]] = []  # start, end and first value
     begin = 0
     for stop in [*(match.end() for match in _CLAUSE.finditer(text)), len(text)]:
