@@ -12,9 +12,10 @@ from lmkrag.index.words.terms import hash_words
 from lmkrag.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
+from lmkrag.search.code_blocks import find_definitions
 from lmkrag.search.explaining import explain_span
 from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
-from lmkrag.specs import BYTE_ORDER_MARK, ENGLISH
+from lmkrag.specs import BYTE_ORDER_MARK, CODE, ENGLISH
 from lmkrag.types import Explanation, Hit
 
 _LOOKED_AT = 200  # headings above a span
@@ -96,7 +97,7 @@ class Results:
             line=line,
             last_line=None if line is None else line + text.count("\n"),
             paragraph=None if line or row.page_starts else find_paragraph(view, self.ordinal(hits[0]), start),
-            headings=(headings := find_headings(view, self.ordinal(hits[0]))),
+            headings=(headings := _find_context(view, self.ordinal(hits[0]), start)),
             header=(header := find_header(view, view.ordinal_at(start))),
             coverage=self._cover(" ".join([text[:_READ], header, row.title, *headings])),
             explanation=self._explain(hits, start, end),
@@ -142,6 +143,18 @@ def strip(view: DocumentView, start: int, end: int) -> tuple[int, int]:
     if text[:first].endswith("\t") and is_tabbed(text[first - 1 :].partition("\n")[0]):
         first -= 1
     return start + first, start + len(text.rstrip())
+
+
+def _find_context(view: DocumentView, ordinal: int, start: int) -> tuple[str, ...]:
+    """The headings that a sentence stands under, or the definitions that source code from ``start`` on stands in."""
+    if view.row.kind != CODE:
+        return find_headings(view, ordinal)
+    low = max(0, start - _READ)
+    text = view.text(low, start)
+    number = text.count("\n") + 1
+    text += view.text(start, start + _READ)
+    lines = text.splitlines()
+    return tuple(lines[n - 1].strip().rstrip(":{ ") for n in find_definitions(text, number))[::-1]
 
 
 def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:

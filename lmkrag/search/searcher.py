@@ -16,7 +16,7 @@ from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Rerank
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import Context, Span
 from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
-from lmkrag.search.code_blocks import rank_code
+from lmkrag.search.code_blocks import is_mostly_code, rank_code
 from lmkrag.search.filters import to_expression
 from lmkrag.search.growth import Grown
 from lmkrag.search.merging import best_documents, best_sentences, merge_passages, merge_spans
@@ -70,7 +70,7 @@ class Searcher:
             queries: questions or words.
             request: how to search.
             cost: of a span, where the request limits tokens; the tokens of its text without one.
-            similarity: encode the queries in lexical mode, too, so that hits have a similarity.
+            similarity: for a reader, which gets all of a file and hits with a similarity, in lexical mode, too.
 
         Raises:
             UsageError: a query is not a string.
@@ -87,7 +87,7 @@ class Searcher:
         def search() -> list[list[Span]]:
             with self._reading() as snapshot:
                 return [
-                    self._search_one(snapshot, text, vector, operators, request, cost)
+                    self._search_one(snapshot, text, vector, operators, request, cost, collapse=not similarity)
                     for (text, operators), vector in zip(parsed, vectors, strict=True)
                 ]
 
@@ -101,6 +101,8 @@ class Searcher:
         operators: Operators,
         request: SearchRequest,
         cost: Cost,
+        *,
+        collapse: bool,
     ) -> list[Span]:
         languages, expression = snapshot.totals.languages, to_expression(request.filter)
         variants = query_variants(text, languages)
@@ -124,6 +126,7 @@ class Searcher:
                 query._replace(top_k=count),
                 level=request.level,
                 per_document=request.per_document,
+                collapse=collapse and request.per_document is None and request.context_tokens is None,
                 explain=request.explain,
                 operators=operators,
                 reranking=reranking,
@@ -225,6 +228,7 @@ def find_spans(
     *,
     level: Level = "passage",
     per_document: int | None = None,
+    collapse: bool = False,
     explain: bool = False,
     operators: Operators = NO_OPERATORS,
     reranking: Reranking | None = None,
@@ -233,6 +237,7 @@ def find_spans(
     """Find the best spans, best first; the text of the question is not needed here, nor the encoder.
 
     ``reranking`` re-ranks the best passages, and ``ranking`` ranks passages of prose as they are shown; None not to.
+    ``collapse`` leaves one passage of each file where most of them are source code.
     The other options are those of :class:`lmkrag.search.request.SearchRequest`.
     """
     top_k = query.top_k
@@ -252,8 +257,9 @@ def find_spans(
         views = Views(snapshot, candidates)
     if not len(candidates.sentences):
         return []
+    mostly_code = CODE in views.languages and is_mostly_code(candidates, views)
     if CODE in views.languages:
-        candidates = rank_code(candidates, views, operators.identifiers, about_tests=operators.about_tests)
+        candidates = rank_code(candidates, views, operators.code, mostly_code=mostly_code)
     grown: Iterable[Grown] = candidates.grow()
     score = candidates.score
     # 6. Re-rank: sentences have scores of their own then, spans those of their best sentences.
@@ -276,7 +282,14 @@ def find_spans(
         found = merge_spans(results, candidates, score, grown, top_k=query.top_k, per_document=per_document)
     else:
         count = query.top_k if ranking is None else max(query.top_k, query.weights.ranked)
-        found = merge_passages(results, grown, top_k=count, per_document=per_document, weights=query.weights)
+        found = merge_passages(
+            results,
+            grown,
+            top_k=count,
+            per_document=per_document,
+            collapse=collapse and mostly_code,
+            weights=query.weights,
+        )
         if ranking is not None:
             found = ranking.rank(found)
     return [span for span in found if not operators.excludes(span.text)][:top_k]
