@@ -94,10 +94,12 @@ def test_each_file_has_its_best_passage_which_names_the_lines_of_the_others(enco
         best, *others = engine.search("refuse a token")
         assert len(every) > 1 and {span.doc_id for span in others} == {"fare.py"}
         assert best.text == every[0].text and best.more == tuple(span.line for span in every[1:])
-        assert best.more_places == f"+{len(best.more)} more in store.py: {', '.join(map(str, best.more))}"
-        alone = engine.search("refuse a token", filter="path=store.py")
+        first = ", ".join(map(str, best.more[:5]))
+        assert best.more_places == f"+{len(best.more)} more in store.py: {first}, …"
+        alone = engine.search("refuse a token", top_k=50, filter="path=store.py")
         assert len(alone) == len(every) and not alone[0].more
-        assert sum(span.doc_id == "store.py" for span in engine.build_context("refuse a token").spans) == len(every)
+        context = engine.build_context("refuse a token").spans
+        assert sum(span.doc_id == "store.py" for span in context) > 1
 
 
 def test_the_path_of_a_file_counts_as_words_of_it(encoder, tmp_path):
