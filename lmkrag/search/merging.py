@@ -8,6 +8,7 @@ import numpy as np
 
 from lmkrag.arrays import Scores
 from lmkrag.index.view import DocumentView
+from lmkrag.places import LINED
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.growth import Grown
@@ -170,9 +171,10 @@ def _best_of_each(made: Iterable[_Passage]) -> list[_Passage]:
 
 
 def _lines_of_others(passage: _Passage, made: Iterable[_Passage]) -> tuple[int, ...]:
-    """Where the other passages of a document begin."""
-    others = (other for other in made if other is not passage and other.view is passage.view)
-    return tuple(passage.view.count_lines(other.start) + 1 for other in others)
+    """The lines where the other passages of a document begin, if its lines are those of its file."""
+    view = passage.view
+    others = (other for other in made if other is not passage and other.view is view and view.row.kind in LINED)
+    return tuple(view.count_lines(other.start) + 1 for other in others)
 
 
 def _merge(made: list[_Passage], passage: _Passage, hit: tuple[int, int], *, touching: bool, weights: Weights) -> bool:

@@ -23,6 +23,7 @@ _READ = 20_000  # characters of a span that are looked through for the question'
 _ROWS = 5_000  # of a table that are looked through for its header
 _TABBED_ROWS = 100  # of one with tabs
 _LONGEST_HEADER = 400
+_LONGEST_DEFINITION = 100  # characters of its first line
 _COUNTED = 4 << 20  # characters whose paragraphs are counted
 _ROW = 4_000  # characters of a row that tell whether its values have their columns' names
 _DEEPEST = 7  # of a heading that does not tell its level
@@ -149,12 +150,10 @@ def _find_context(view: DocumentView, ordinal: int, start: int) -> tuple[str, ..
     """The headings that a sentence stands under, or the definitions that source code from ``start`` on stands in."""
     if view.row.kind != CODE:
         return find_headings(view, ordinal)
-    low = max(0, start - _READ)
-    text = view.text(low, start)
-    number = text.count("\n") + 1
-    text += view.text(start, start + _READ)
-    lines = text.splitlines()
-    return tuple(lines[n - 1].strip().rstrip(":{ ") for n in find_definitions(text, number))[::-1]
+    before, after = view.text(max(0, start - _READ), start), view.text(start, start + _READ)
+    lines = (before + after).splitlines()
+    numbers = find_definitions(before + after, len(f"{before}.".splitlines()))
+    return tuple(lines[number - 1].strip().rstrip(":{ ")[:_LONGEST_DEFINITION] for number in numbers)[::-1]
 
 
 def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:
