@@ -17,18 +17,14 @@ if TYPE_CHECKING:
     from lmkrag.search.results import Views
 
 
-_ABOVE = re.compile(r"\*|//|/\*|#|--|@")
-"""How a line begins that belongs to what is below it: a comment or a decorator."""
+_ABOVE = re.compile(r"\*|//|/\*|#|--|@")  # how a line begins that belongs to what is below it
 
 
 def enclosing_block(view: DocumentView, start: int, end: int, most: int) -> tuple[int, int]:
-    """Return the largest block of at most ``most`` characters around characters ``[start, end)``.
+    """Return the largest block of at most ``most`` characters around characters ``[start, end)``, else these.
 
     A block is a line with what is indented below it and the lines right above it (decorators, comments). Blocks of the
     outermost level come first; where one is too long, that of the next level inside it is tried.
-
-    Returns:
-        (start, end) in characters, whole lines; what was given where no block is short enough.
     """
     low = max(0, start - most)
     text = view.text(low, end + most)
