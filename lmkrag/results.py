@@ -22,6 +22,7 @@ COVERAGE = 0.3  # what a passage with all of the question's words adds to the ev
 _WEIGHED = 3  # spans whose words count as evidence
 _PAGES = {"odp": "slide", "pptx": "slide"}
 _LONGEST = 60  # characters of a heading, and of the words that a page is opened at
+_MORE = 5  # lines of lesser results that are shown
 _MARK = re.compile(r"^(?:#+|[>*+-]|\d+[.)])\s+")
 
 
@@ -32,9 +33,10 @@ class Span:
     ``page``, ``line``, ``last_line`` and ``paragraph`` count from 1: pages where the document has any, lines where its
     text is the file itself, else paragraphs under the nearest heading, or rows of a table. ``hits`` are the sentences
     that led here, best first; ``title``, ``kind`` and ``meta`` the document's; ``headings`` those that the best hit
-    stands under, outermost first; ``also_in`` documents with the same words; ``header`` the first row of the table that
-    it begins in the midst of; ``coverage`` the share of the question's words, by weight, that any of these has;
-    ``explanation`` why it was found, if that was asked for.
+    stands under, outermost first, or the functions and classes around source code; ``also_in`` documents with the same
+    words; ``more`` the lines of lesser results in the same file, which are left out in a folder of source code;
+    ``header`` the first row of the table that it begins in the midst of; ``coverage`` the share of the question's
+    words, by weight, that any of these has; ``explanation`` why it was found, if that was asked for.
     """
 
     doc_id: str
@@ -53,6 +55,7 @@ class Span:
     paragraph: int | None = None
     headings: tuple[str, ...] = ()
     also_in: tuple[str, ...] = ()
+    more: tuple[int, ...] = ()
     header: str = ""
     coverage: float = 0.0
     explanation: Explanation | None = field(default=None, compare=False, repr=False)
@@ -131,6 +134,12 @@ class Span:
     def weak(self) -> bool:
         """Whether little speaks for an answer here; words alone can't tell."""
         return any(hit.dense for hit in self.hits) and weigh_evidence([self]) < FOUND
+
+    @property
+    def more_places(self) -> str:
+        """The lesser results of the same file: ``+2 more in core.py: 12, 97``; empty without any."""
+        lines = ", ".join(map(str, self.more[:_MORE])) + ", …" * (len(self.more) > _MORE)
+        return f"+{len(self.more)} more in {self.doc_id.rpartition('/')[2]}: {lines}" if self.more else ""
 
     @property
     def section(self) -> str:

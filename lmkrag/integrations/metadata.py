@@ -15,6 +15,7 @@ def describe_span(span: Span) -> dict[str, Any]:
         "line": span.line,
         "section": span.section or None,
         "also_in": list(span.also_in) or None,
+        "more": list(span.more) or None,
         "header": span.header or None,
     }
     return {**place, **document, **{name: value for name, value in known.items() if value is not None}}

@@ -16,7 +16,7 @@ from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Rerank
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import Context, Span
 from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
-from lmkrag.search.code_blocks import rank_code
+from lmkrag.search.code_blocks import is_mostly_code, rank_code
 from lmkrag.search.filters import to_expression
 from lmkrag.search.growth import Grown
 from lmkrag.search.merging import best_documents, best_sentences, merge_passages, merge_spans
@@ -66,8 +66,8 @@ class Searcher:
     ) -> list[list[Span]]:
         """Search for each query, all in one snapshot. Raises UsageError: a query is not a string.
 
-        ``cost`` counts a span's tokens, where the request limits them. With ``similarity``, queries are encoded in
-        lexical mode, too.
+        ``cost`` counts a span's tokens, where the request limits them. ``similarity`` is for a reader, which gets all
+        of a file, and hits with a similarity in lexical mode, too.
         """
         # 1. Parse: what is excluded, and which phrases are quoted.
         parsed = [parse_operators(check_query(query), exclusions=request.operators) for query in queries]
@@ -81,7 +81,7 @@ class Searcher:
         def search() -> list[list[Span]]:
             with self._reading() as snapshot:
                 return [
-                    self._search_one(snapshot, text, vector, operators, request, cost)
+                    self._search_one(snapshot, text, vector, operators, request, cost, collapse=not similarity)
                     for (text, operators), vector in zip(parsed, vectors, strict=True)
                 ]
 
@@ -95,6 +95,8 @@ class Searcher:
         operators: Operators,
         request: SearchRequest,
         cost: Cost,
+        *,
+        collapse: bool,
     ) -> list[Span]:
         languages, expression = snapshot.totals.languages, to_expression(request.filter)
         variants = query_variants(text, languages)
@@ -118,6 +120,7 @@ class Searcher:
                 query._replace(top_k=count),
                 level=request.level,
                 per_document=request.per_document,
+                collapse=collapse and request.per_document is None and request.context_tokens is None,
                 explain=request.explain,
                 operators=operators,
                 reranking=reranking,
@@ -200,6 +203,7 @@ def find_spans(
     *,
     level: Level = "passage",
     per_document: int | None = None,
+    collapse: bool = False,
     explain: bool = False,
     operators: Operators = NO_OPERATORS,
     reranking: Reranking | None = None,
@@ -208,6 +212,7 @@ def find_spans(
     """Find the best spans, best first; the text of the question is not needed here, nor the encoder.
 
     ``reranking`` re-ranks the best passages, and ``ranking`` ranks passages of prose as they are shown; None not to.
+    ``collapse`` leaves one passage of each file where most of them are source code.
     The other options are those of :class:`lmkrag.search.request.SearchRequest`.
     """
     top_k = query.top_k
@@ -227,8 +232,9 @@ def find_spans(
         views = Views(snapshot, candidates)
     if not len(candidates.sentences):
         return []
+    mostly_code = CODE in views.languages and is_mostly_code(candidates, views)
     if CODE in views.languages:
-        candidates = rank_code(candidates, views, operators.identifiers, about_tests=operators.about_tests)
+        candidates = rank_code(candidates, views, operators.code, mostly_code=mostly_code)
     grown: Iterable[Grown] = candidates.grow()
     score = candidates.score
     # 6. Re-rank: sentences have scores of their own then, spans those of their best sentences.
@@ -251,7 +257,14 @@ def find_spans(
         found = merge_spans(results, candidates, score, grown, top_k=query.top_k, per_document=per_document)
     else:
         count = query.top_k if ranking is None else max(query.top_k, query.weights.ranked)
-        found = merge_passages(results, grown, top_k=count, per_document=per_document, weights=query.weights)
+        found = merge_passages(
+            results,
+            grown,
+            top_k=count,
+            per_document=per_document,
+            collapse=collapse and mostly_code,
+            weights=query.weights,
+        )
         if ranking is not None:
             found = ranking.rank(found)
     return [span for span in found if not operators.excludes(span.text)][:top_k]

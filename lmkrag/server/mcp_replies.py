@@ -18,6 +18,7 @@ class Passage(BaseModel):
     page: int | None
     score: float
     text: str
+    more: list[int] = Field(description="Lines of lesser results in the same file.")
 
 
 class Passages(BaseModel):
