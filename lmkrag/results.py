@@ -1,8 +1,8 @@
 """What a search returns and what a reader answers: frozen, slotted, with exact places in the documents."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -40,7 +40,8 @@ class Span:
     that led here, best first; ``title``, ``kind`` and ``meta`` the document's; ``headings`` those that the best hit
     stands under, outermost first; ``also_in`` documents with the same words; ``header`` the first row of the table that
     it begins in the midst of; ``coverage`` the share of the question's words, by weight, that any of these has;
-    ``explanation`` why it was found, if that was asked for.
+    ``explanation`` why it was found, if that was asked for; ``stale`` whether the file that it was read from has
+    ``"changed"`` since or is ``"gone"``, empty where it is as it was or there is none.
     """
 
     doc_id: str
@@ -62,6 +63,7 @@ class Span:
     header: str = ""
     coverage: float = 0.0
     explanation: Explanation | None = field(default=None, compare=False, repr=False)
+    stale: str = ""
     derived: ClassVar = ("place", "url", "section", "weak")  # of its JSON, beside the fields
 
     def __str__(self) -> str:
@@ -159,13 +161,22 @@ class Span:
         return f"{heading}<blockquote>{to_html(self.to_blocks())}</blockquote>"
 
 
+class SpanList(list[Span]):
+    """The results of a search, best first; ``notes`` are sentences to be shown with them, such as which are stale."""
+
+    def __init__(self, spans: Iterable[Span] = (), notes: Sequence[str] = ()) -> None:
+        super().__init__(spans)
+        self.notes = tuple(notes)
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Spans packed to a budget: ``text`` is what a reader sees; ``tokens`` is its cost."""
+    """Spans packed to a budget: ``text`` is what a reader sees; ``tokens`` is its cost; ``notes`` are the search's."""
 
     text: str
     spans: tuple[Span, ...]
     tokens: int
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -248,6 +259,10 @@ class Answer:
     def to_dict(self) -> dict[str, Any]:
         """Return its fields as ``lmkrag ask --json`` has them; citations name their spans by number."""
         return {**to_json(self), "citations": [citation.to_dict() for citation in self.citations]}
+
+    def with_notes(self, notes: Sequence[str]) -> "Answer":
+        """Return the answer with the notes of the search before its warnings."""
+        return replace(self, warnings=(*notes, *self.warnings)) if notes else self
 
     @property
     def label(self) -> str:

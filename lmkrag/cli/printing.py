@@ -57,10 +57,9 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
 
 
 def _rate(span: Span) -> str:
-    """The score of a span, and whether much speaks for it."""
-    if not any(hit.dense for hit in span.hits):
-        return f"{span.score:.3f}"
-    return f"{span.score:.3f} {'weak' if span.weak else 'good'}"
+    """The score of a span, whether much speaks for it, and whether its file is as it was."""
+    fit = ("weak" if span.weak else "good") if any(hit.dense for hit in span.hits) else ""
+    return " ".join(filter(None, (f"{span.score:.3f}", fit, span.stale and f"({span.stale} since indexing)")))
 
 
 def _above(span: Span) -> list[str]:

@@ -109,7 +109,7 @@ def to_node(span: Span) -> TextNode:
 
     Its metadata holds the document's own (front matter, for example), then what lmkrag knows of it and of the span: its
     place stands there too, which query engines keep where they drop ``start_char_idx``. A language model is shown the
-    title, the section and the page, an embedder only the text.
+    title, the section, the page and what is stale, an embedder only the text.
     """
     metadata = {**span.meta, **describe_span(span)}
     return TextNode(
@@ -119,6 +119,6 @@ def to_node(span: Span) -> TextNode:
         end_char_idx=span.end,
         metadata=metadata,
         excluded_embed_metadata_keys=list(metadata),
-        excluded_llm_metadata_keys=[key for key in metadata if key not in ("title", "section", "page")],
+        excluded_llm_metadata_keys=[key for key in metadata if key not in ("title", "section", "page", "stale")],
         relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=span.doc_id, node_type=ObjectType.DOCUMENT)},
     )

@@ -16,6 +16,7 @@ def describe_span(span: Span) -> dict[str, Any]:
         "section": span.section or None,
         "also_in": list(span.also_in) or None,
         "header": span.header or None,
+        "stale": span.stale or None,
     }
     return {**place, **document, **{name: value for name, value in known.items() if value is not None}}
 

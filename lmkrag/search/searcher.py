@@ -14,10 +14,11 @@ from lmkrag.readers.base import LanguageModelReader, Reader
 from lmkrag.readers.prompt import Layout, build_context, framed_cost
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
-from lmkrag.results import Context, Span
+from lmkrag.results import Context, Span, SpanList
 from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_blocks import rank_code
 from lmkrag.search.filters import to_expression
+from lmkrag.search.freshness import mark_stale
 from lmkrag.search.growth import Grown
 from lmkrag.search.merging import best_documents, best_sentences, merge_passages, merge_spans
 from lmkrag.search.operators import NO_OPERATORS, Operators, apply_operators, parse_operators
@@ -63,8 +64,8 @@ class Searcher:
 
     def search(
         self, queries: Sequence[str], request: SearchRequest, *, cost: Cost | None = None, similarity: bool = False
-    ) -> list[list[Span]]:
-        """Search for each query, all in one snapshot.
+    ) -> list[SpanList]:
+        """Search for each query, all in one snapshot; files of the results that are not as indexed are marked.
 
         Args:
             queries: questions or words.
@@ -84,10 +85,14 @@ class Searcher:
 
         cost = cost or (lambda _, span: self._encoders.count_tokens(span.text))
 
-        def search() -> list[list[Span]]:
+        def search() -> list[SpanList]:
             with self._reading() as snapshot:
                 return [
-                    self._search_one(snapshot, text, vector, operators, request, cost)
+                    mark_stale(
+                        snapshot,
+                        self._search_one(snapshot, text, vector, operators, request, cost),
+                        self._encoders.path,
+                    )
                     for (text, operators), vector in zip(parsed, vectors, strict=True)
                 ]
 
@@ -173,7 +178,7 @@ class Searcher:
 
         return retry_expired(score)
 
-    def search_for(self, reader: Reader, questions: Sequence[str], request: SearchRequest) -> list[list[Span]]:
+    def search_for(self, reader: Reader, questions: Sequence[str], request: SearchRequest) -> list[SpanList]:
         """Return the spans that a reader gets for each question; a language model as many as fit its context.
 
         Raises:
@@ -186,7 +191,8 @@ class Searcher:
             own = reader.count_tokens(text)
             return self._encoders.count_tokens(text) if own is None else own
 
-        return [list(context.spans) for context in self.build_contexts(questions, request, count_tokens)]
+        contexts = self.build_contexts(questions, request, count_tokens)
+        return [SpanList(context.spans, context.notes) for context in contexts]
 
     def build_contexts(
         self,
@@ -215,7 +221,8 @@ class Searcher:
         for question, spans in zip(questions, found, strict=True):
             if not spans:  # is there nothing, or nothing that fits?
                 (spans,) = self.search([question], replace(request, context_tokens=None, top_k=1))
-            contexts.append(build_context(question, spans, budget=budget, count_tokens=count_tokens, layout=layout))
+            context = build_context(question, spans, budget=budget, count_tokens=count_tokens, layout=layout)
+            contexts.append(replace(context, notes=spans.notes))
         return contexts
 
 

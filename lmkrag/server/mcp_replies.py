@@ -24,6 +24,7 @@ class Passages(BaseModel):
     """What was found, best first."""
 
     passages: list[Passage]
+    notes: tuple[str, ...] = Field(description="What to tell the user of the passages, such as which files have changed.")
 
 
 class Evidence(BaseModel):
@@ -33,6 +34,7 @@ class Evidence(BaseModel):
     passages: list[Passage]
     missing: list[str] = Field(description="Codes, numbers and names of the question that no passage has.")
     generation: int = Field(description="State of the index; it grows with every change.")
+    notes: tuple[str, ...] = Field(description="What to tell the user of the passages, such as which files have changed.")
 
 
 class Headings(BaseModel):

@@ -111,6 +111,7 @@ class SpansReply(BaseModel):
     """Results, best first; with `blocks`, what is shown of each."""
 
     spans: list[SpanModel]
+    notes: list[str] = Field([], description="Sentences to show with the results, such as which are stale.")
     blocks: list[Blocks] | None = None
 
 

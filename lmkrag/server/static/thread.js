@@ -106,7 +106,8 @@ function Reply({ asked, link, retry }) {
 
 function Passage({ span, number, link, onlyHere }) {
   return html`<li class="result" value=${number}>
-    <h3><a ...${link(span)}>${span.place}</a> <span class=${span.weak ? "weak" : "good"}>${span.weak ? "weak" : "good"}</span></h3>
+    <h3><a ...${link(span)}>${span.place}</a> <span class=${span.weak ? "weak" : "good"}>${span.weak ? "weak" : "good"}</span>
+      ${span.stale && html` <span class="weak">${span.stale} since indexing</span>`}</h3>
     <p class="quiet">${span.section}</p>
     <${Blocks} nodes=${span.blocks || []} />
     ${span.also_in.length > 0 && html`<p class="quiet">Also in ${span.also_in.join(", ")}</p>`}
