@@ -24,7 +24,9 @@ class Passages(BaseModel):
     """What was found, best first."""
 
     passages: list[Passage]
-    notes: tuple[str, ...] = Field(description="What to tell the user of the passages, such as which files have changed.")
+    notes: tuple[str, ...] = Field(
+        description="What to tell the user of the passages, such as which files have changed."
+    )
 
 
 class Evidence(BaseModel):
@@ -34,7 +36,9 @@ class Evidence(BaseModel):
     passages: list[Passage]
     missing: list[str] = Field(description="Codes, numbers and names of the question that no passage has.")
     generation: int = Field(description="State of the index; it grows with every change.")
-    notes: tuple[str, ...] = Field(description="What to tell the user of the passages, such as which files have changed.")
+    notes: tuple[str, ...] = Field(
+        description="What to tell the user of the passages, such as which files have changed."
+    )
 
 
 class Headings(BaseModel):
@@ -67,7 +71,7 @@ class AnswerWithQuotations(BaseModel):
 
 
 class Checks(BaseModel):
-    """What became of each quotation: same, moved, reworded or gone."""
+    """What became of each quotation: same, moved, elsewhere, changed, stitched, reworded or gone."""
 
     citations: list[CitationCheck]
 
