@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from lmkrag.readers.prompt import Layout
     from lmkrag.reranker.base import Reranker
     from lmkrag.search.checking import CitationCheck
-    from lmkrag.search.checking import Source as Cited
     from lmkrag.search.filters import Filter
+    from lmkrag.search.quotations import Source as Cited
     from lmkrag.search.weights import Weights
 
 

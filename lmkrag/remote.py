@@ -16,8 +16,9 @@ import httpx
 from lmkrag.errors import DocumentNotFound, LmkragError, ReaderError, ServerError, UsageError, make_error
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, LanguageModelReader, Reader, answer_or_error
 from lmkrag.results import Answer, Span, SpanList
-from lmkrag.search.checking import CitationCheck, Source, check_citations
+from lmkrag.search.checking import CitationCheck, check_citations
 from lmkrag.search.filters import Filter, to_expression
+from lmkrag.search.quotations import Source
 from lmkrag.search.request import (
     DEFAULT_CONTEXT,
     AskOptions,

@@ -41,7 +41,9 @@ class Span:
     stands under, outermost first; ``also_in`` documents with the same words; ``header`` the first row of the table that
     it begins in the midst of; ``coverage`` the share of the question's words, by weight, that any of these has;
     ``explanation`` why it was found, if that was asked for; ``stale`` whether the file that it was read from has
-    ``"changed"`` since or is ``"gone"``, empty where it is as it was or there is none.
+    ``"changed"`` since or is ``"gone"``, empty where it is as it was or there is none; ``date`` from when it is, as far
+    as that is known (``2026-11``), by its ``date_source``: ``"heading"``, ``"front matter"``, ``"header"``,
+    ``"file name"``, ``"properties"`` or ``"file"``, the time of its last change.
     """
 
     doc_id: str
@@ -64,6 +66,8 @@ class Span:
     coverage: float = 0.0
     explanation: Explanation | None = field(default=None, compare=False, repr=False)
     stale: str = ""
+    date: str = ""
+    date_source: str = ""
     derived: ClassVar = ("place", "url", "section", "weak")  # of its JSON, beside the fields
 
     def __str__(self) -> str:

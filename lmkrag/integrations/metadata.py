@@ -17,6 +17,8 @@ def describe_span(span: Span) -> dict[str, Any]:
         "also_in": list(span.also_in) or None,
         "header": span.header or None,
         "stale": span.stale or None,
+        "dated": span.date or None,
+        "dated_by": span.date_source or None,
     }
     return {**place, **document, **{name: value for name, value in known.items() if value is not None}}
 

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from lmkrag.index.catalog import DocumentRow, owner_of
 from lmkrag.index.snapshot import Snapshot
-from lmkrag.results import Span, SpanList
+from lmkrag.results import SpanList
 from lmkrag.system import FileStamp, find_path
 
 _LOOKED_AT = 5_000  # files among which one that is gone is looked for
 _NAMED = 3
 
 
-def mark_stale(snapshot: Snapshot, spans: Sequence[Span], index: Path) -> SpanList:
+def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path) -> SpanList:
     """Return results of which those are marked whose files have changed or are gone; a note says what to run.
 
     A file with the size and time that were indexed is not read. One that was moved below its folder is found by its
@@ -36,7 +36,7 @@ def mark_stale(snapshot: Snapshot, spans: Sequence[Span], index: Path) -> SpanLi
             states[doc_id] = state
             sources[_find_source(snapshot, row)] = None
     if not states:
-        return SpanList(spans)
+        return spans
     changed = ((span, *states.get(span.doc_id, (span.stale, span.path))) for span in spans)
     marked = [replace(span, stale=stale, path=path) for span, stale, path in changed]
     told = [
@@ -45,7 +45,8 @@ def mark_stale(snapshot: Snapshot, spans: Sequence[Span], index: Path) -> SpanLi
         if (doc_ids := [doc_id for doc_id, (found, _) in states.items() if found == state])
     ]
     command = ["lmkrag", "index", *sources, "--prune", "--index", str(index)]
-    return SpanList(marked, [f"{', '.join(told)}; to bring the index in step: {shlex.join(command)}"])
+    note = f"{', '.join(told)}; to bring the index in step: {shlex.join(command)}"
+    return SpanList(marked, [*spans.notes, note])
 
 
 def _find_source(snapshot: Snapshot, row: DocumentRow) -> str:

@@ -1,8 +1,9 @@
 """A search, from the question to its results, in seven steps."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from lmkrag.readers.prompt import Layout, build_context, framed_cost
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import Context, Span, SpanList
-from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
+from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_blocks import rank_code
 from lmkrag.search.filters import to_expression
 from lmkrag.search.freshness import mark_stale
@@ -24,6 +25,7 @@ from lmkrag.search.merging import best_documents, best_sentences, merge_passages
 from lmkrag.search.operators import NO_OPERATORS, Operators, apply_operators, parse_operators
 from lmkrag.search.packing import Cost, fill_budget
 from lmkrag.search.passage_ranking import PassageRanking
+from lmkrag.search.periods import Period, filter_period, find_period, keep_period
 from lmkrag.search.request import DEFAULT_CONTEXT, SearchRequest, check_query
 from lmkrag.search.rerank import Reranking
 from lmkrag.search.results import Results, Views
@@ -39,6 +41,9 @@ if TYPE_CHECKING:
     from lmkrag.encoder.index_encoder import IndexEncoders
     from lmkrag.index.catalog import DocumentRow
     from lmkrag.index.snapshot import Snapshot
+
+
+_SWITCH = "question_dates=off searches all"
 
 
 class Searcher:
@@ -106,9 +111,35 @@ class Searcher:
         operators: Operators,
         request: SearchRequest,
         cost: Cost,
-    ) -> list[Span]:
+    ) -> SpanList:
+        """Search in the period that the request or the question names; everywhere if nothing is from the question's."""
+        if request.since or request.until:
+            return self._search_period(
+                snapshot, text, vector, operators, request, cost, Period(request.since or "", request.until or "")
+            )
+        asked = None if request.question_dates is False else find_period(text, date.today())
+        spans = self._search_period(snapshot, text, vector, operators, request, cost, asked)
+        if asked is None:
+            return spans
+        if spans:
+            return SpanList(spans, [f"only passages {asked}, since the question says “{asked.words}”; {_SWITCH}"])
+        spans = self._search_period(snapshot, text, vector, operators, request, cost, None)
+        return SpanList(spans, [f"no passage is {asked}, though the question says “{asked.words}”: all were searched"])
+
+    def _search_period(
+        self,
+        snapshot: "Snapshot",
+        text: str,
+        vector: "Scores | None",
+        operators: Operators,
+        request: SearchRequest,
+        cost: Cost,
+        period: Period | None,
+    ) -> SpanList:
         languages, expression = snapshot.totals.languages, to_expression(request.filter)
         variants = query_variants(text, languages)
+        if period is not None:
+            expression = filter_period(expression, period)
         weights = self._weights
         if request.level == "passage":
             weights = replace(weights, keep=weights.passage_keep)
@@ -131,13 +162,14 @@ class Searcher:
                 per_document=request.per_document,
                 explain=request.explain,
                 operators=operators,
+                period=period,
                 reranking=reranking,
                 ranking=ranking,
             )
 
         if request.token_limit is None:
-            return find(request.limit or 0)
-        return fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost)
+            return SpanList(find(request.limit or 0))
+        return SpanList(fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost))
 
     def _start_reranking(self, question: str, request: SearchRequest) -> tuple[Reranking | None, PassageRanking | None]:
         """What re-ranks sentences, and what then ranks passages, which is ours for prose in English alone."""
@@ -226,6 +258,14 @@ class Searcher:
         return contexts
 
 
+def _make_demands(operators: Operators, period: Period | None) -> Iterator[Callable[[Candidates, Views], Candidates]]:
+    """What a query and the options demand of candidates."""
+    if operators != NO_OPERATORS:
+        yield lambda candidates, views: apply_operators(operators, candidates, views.sentence)
+    if period is not None:
+        yield partial(keep_period, period)
+
+
 def find_spans(
     snapshot: "Snapshot",
     query: SearchQuery,
@@ -234,6 +274,7 @@ def find_spans(
     per_document: int | None = None,
     explain: bool = False,
     operators: Operators = NO_OPERATORS,
+    period: Period | None = None,
     reranking: Reranking | None = None,
     ranking: PassageRanking | None = None,
 ) -> list[Span]:
@@ -243,7 +284,7 @@ def find_spans(
     The other options are those of :class:`lmkrag.search.request.SearchRequest`.
     """
     top_k = query.top_k
-    if operators.excluded:
+    if operators.excluded or period:
         query = query._replace(top_k=2 * top_k)  # some may be excluded
     # 3. Gather: the sentences nearest to the question, and those with its words.
     matches = gather_matches(snapshot, query)
@@ -254,8 +295,8 @@ def find_spans(
     # 5. Fuse the scores, and grow spans from the best sentences.
     candidates = score_matches(snapshot, query, preferred)
     views = Views(snapshot, candidates)
-    if operators != NO_OPERATORS:
-        candidates = apply_operators(operators, candidates, views.sentence)
+    for narrow in _make_demands(operators, period):
+        candidates = narrow(candidates, views)
         views = Views(snapshot, candidates)
     if not len(candidates.sentences):
         return []

@@ -16,6 +16,8 @@ class Passage(BaseModel):
     start: int = Field(description="First character, for read_document.")
     end: int = Field(description="After the last character.")
     page: int | None
+    date: str = Field(description="From when it is, as far as that is known.")
+    date_source: str = Field(description="Where the date stands; `file` is the time of the file's last change.")
     score: float
     text: str
 

@@ -56,7 +56,7 @@ def find_days(text: str) -> Iterator[tuple[str, frozenset[Day]]]:
     for pattern, month, day in ((_DAY_MONTH, 2, 1), (_MONTH_DAY, 1, 2)):
         for match in pattern.finditer(text):
             if match[3] or match[month][0].isupper():  # "12 may enter"
-                yield match[0], _days(match[3], (_number_month(match[month]), match[day]))
+                yield match[0], _days(match[3], (number_month(match[month]), match[day]))
 
 
 def find_numbers(text: str) -> Iterator[tuple[str, str]]:
@@ -88,7 +88,8 @@ def is_same_day(asked: Day, told: Day) -> bool:
     return asked[1:] == told[1:] and (asked.year is None or told.year in (None, asked.year))
 
 
-def _number_month(name: str) -> int:
+def number_month(name: str) -> int:
+    """Return the number of a month, from 1, by one of its names."""
     return next(number for number, names in enumerate(MONTHS, 1) if name.lower() in names.split("|"))
 
 
