@@ -32,6 +32,17 @@ _MARK = re.compile(r"^(?:#+|[>*+-]|\d+[.)])\s+")
 
 
 @dataclass(frozen=True, slots=True)
+class Contrast:
+    """Characters ``[start, end)`` of a passage's document, in place of which those of another document say another."""
+
+    start: int
+    end: int
+    doc_id: str
+    other_start: int
+    other_end: int
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """An exact piece of a document: ``document.text[start:end] == text``.
 
@@ -43,7 +54,8 @@ class Span:
     ``explanation`` why it was found, if that was asked for; ``stale`` whether the file that it was read from has
     ``"changed"`` since or is ``"gone"``, empty where it is as it was or there is none; ``date`` from when it is, as far
     as that is known (``2026-11``), by its ``date_source``: ``"heading"``, ``"front matter"``, ``"header"``,
-    ``"file name"``, ``"properties"`` or ``"file"``, the time of its last change.
+    ``"file name"``, ``"properties"`` or ``"file"``, the time of its last change; ``superseded_by`` the place of a newer
+    passage that says the same with another value; ``contrasts`` where others differ.
     """
 
     doc_id: str
@@ -68,6 +80,8 @@ class Span:
     stale: str = ""
     date: str = ""
     date_source: str = ""
+    superseded_by: str = ""
+    contrasts: tuple[Contrast, ...] = ()
     derived: ClassVar = ("place", "url", "section", "weak")  # of its JSON, beside the fields
 
     def __str__(self) -> str:

@@ -60,7 +60,10 @@ def _rate(span: Span) -> str:
     """The score of a span, whether much speaks for it, its date but for the file's, and whether that is as it was."""
     fit = ("weak" if span.weak else "good") if any(hit.dense for hit in span.hits) else ""
     dated = f"{span.date} ({span.date_source})" if span.date_source not in ("", "file") else ""
-    return " ".join(filter(None, (f"{span.score:.3f}", fit, dated, span.stale and f"({span.stale} since indexing)")))
+    superseded = f"superseded by {one_line(span.superseded_by)}" if span.superseded_by else ""
+    return " ".join(
+        filter(None, (f"{span.score:.3f}", fit, dated, superseded, span.stale and f"({span.stale} since indexing)"))
+    )
 
 
 def _above(span: Span) -> list[str]:

@@ -29,6 +29,9 @@ except ImportError:
     raise MissingExtra("llamaindex", "llama-index-core") from None
 
 
+_TOLD = ("title", "section", "page", "stale", "superseded_by")  # to language models
+
+
 class LandmarkRetriever(BaseRetriever):
     """Exact spans as LlamaIndex nodes, best first.
 
@@ -109,7 +112,7 @@ def to_node(span: Span) -> TextNode:
 
     Its metadata holds the document's own (front matter, for example), then what lmkrag knows of it and of the span: its
     place stands there too, which query engines keep where they drop ``start_char_idx``. A language model is shown the
-    title, the section, the page and what is stale, an embedder only the text.
+    title, the section, the page and what is stale or superseded, an embedder only the text.
     """
     metadata = {**span.meta, **describe_span(span)}
     return TextNode(
@@ -119,6 +122,8 @@ def to_node(span: Span) -> TextNode:
         end_char_idx=span.end,
         metadata=metadata,
         excluded_embed_metadata_keys=list(metadata),
-        excluded_llm_metadata_keys=[key for key in metadata if key not in ("title", "section", "page", "stale")],
+        excluded_llm_metadata_keys=[
+            key for key in metadata if key not in ("title", "section", "page", "stale", "superseded_by")
+        ],
         relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=span.doc_id, node_type=ObjectType.DOCUMENT)},
     )

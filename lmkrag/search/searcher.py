@@ -16,6 +16,7 @@ from lmkrag.readers.prompt import Layout, build_context, framed_cost
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import Context, Span, SpanList
+from lmkrag.search.agreement import compare_passages
 from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_blocks import rank_code
 from lmkrag.search.filters import to_expression
@@ -122,9 +123,11 @@ class Searcher:
         if asked is None:
             return spans
         if spans:
-            return SpanList(spans, [f"only passages {asked}, since the question says “{asked.words}”; {_SWITCH}"])
+            note = f"only passages {asked}, since the question says “{asked.words}”; {_SWITCH}"
+            return SpanList(spans, [note, *spans.notes])
         spans = self._search_period(snapshot, text, vector, operators, request, cost, None)
-        return SpanList(spans, [f"no passage is {asked}, though the question says “{asked.words}”: all were searched"])
+        note = f"no passage is {asked}, though the question says “{asked.words}”: all were searched"
+        return SpanList(spans, [note, *spans.notes])
 
     def _search_period(
         self,
@@ -153,6 +156,11 @@ class Searcher:
             variants=variants,
         )
         reranking, ranking = self._start_reranking(text, request)
+        notes: list[str] = []
+
+        def compare(spans: list[Span]) -> list[Span]:
+            spans, notes[:] = compare_passages(text, spans, partial(read_text, snapshot))
+            return spans
 
         def find(count: int) -> list[Span]:
             return find_spans(
@@ -163,13 +171,14 @@ class Searcher:
                 explain=request.explain,
                 operators=operators,
                 period=period,
+                compare=list if request.level == "document" else compare,
                 reranking=reranking,
                 ranking=ranking,
             )
 
         if request.token_limit is None:
-            return SpanList(find(request.limit or 0))
-        return SpanList(fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost))
+            return SpanList(find(request.limit or 0), notes)
+        return SpanList(fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost), notes)
 
     def _start_reranking(self, question: str, request: SearchRequest) -> tuple[Reranking | None, PassageRanking | None]:
         """What re-ranks sentences, and what then ranks passages, which is ours for prose in English alone."""
@@ -266,6 +275,12 @@ def _make_demands(operators: Operators, period: Period | None) -> Iterator[Calla
         yield partial(keep_period, period)
 
 
+def read_text(snapshot: "Snapshot", doc_id: str, start: int, end: int) -> str:
+    """Return characters of a document by its name; none if it is gone."""
+    row = snapshot.find_document(doc_id)
+    return "" if row is None else snapshot.read_text(row, start, end)
+
+
 def find_spans(
     snapshot: "Snapshot",
     query: SearchQuery,
@@ -275,6 +290,7 @@ def find_spans(
     explain: bool = False,
     operators: Operators = NO_OPERATORS,
     period: Period | None = None,
+    compare: Callable[[list[Span]], list[Span]] = list,
     reranking: Reranking | None = None,
     ranking: PassageRanking | None = None,
 ) -> list[Span]:
@@ -327,4 +343,4 @@ def find_spans(
         found = merge_passages(results, grown, top_k=count, per_document=per_document, weights=query.weights)
         if ranking is not None:
             found = ranking.rank(found)
-    return [span for span in found if not operators.excludes(span.text)][:top_k]
+    return [span for span in compare(found) if not operators.excludes(span.text)][:top_k]
