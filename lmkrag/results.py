@@ -28,6 +28,20 @@ COVERAGE = 0.3
 _WEIGHED = 3  # spans whose words count as evidence
 _PAGES = {"odp": "slide", "pptx": "slide"}
 _LONGEST = 60  # characters of a heading, and of the words that a page is opened at
+_INSTRUCTS = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\s+(?:(?:all|any|the|your|of|these|those|my)\s+)*"
+    r"(?:previous|prior|above|earlier|preceding|system)\s+(?:instruction|prompt|rule|message|direction|guideline)s?\b"
+    r"|\b(?:reveal|repeat|print)\s+(?:your|the)\s+system\s+prompt\b|<\|im_start\|>|\[INST\]|<<SYS>>"
+    r"|\b(?:do not|don't|never)\s+(?:tell|inform)\s+the\s+user\s+(?:about|that|of)\s+th(?:is|ese)\b"
+    r"|\bignorier(?:e|t|en Sie)\s+(?:alle\s+)?(?:vorherigen|vorigen|bisherigen|obigen|früheren)"
+    r"\s+(?:Anweisungen|Vorgaben)\b"
+    r"|\bignore[zr]?\s+(?:toutes\s+)?(?:les\s+)?(?:instructions|consignes)\s+(?:précédentes|antérieures|ci-dessus)"
+    r"|\bignor[ae]\w*\s+(?:tod[ao]s\s+|tutte\s+)?(?:las\s+|le\s+|as\s+)?(?:instrucciones|istruzioni|instruções)"
+    r"\s+(?:anteriores|previas|precedenti|prévias)\b"
+    r"|\bnegeer\s+(?:alle\s+)?(?:vorige|eerdere|bovenstaande)\s+(?:instructies|opdrachten)\b"
+    r"|忽略(?:之前|以上|先前)的?(?:所有|一切)?的?(?:指令|指示|提示)|(?:以前|これまで|上記)の(?:すべての)?指示を(?:すべて)?無視",
+    re.IGNORECASE,
+)
 _MARK = re.compile(r"^(?:#+|[>*+-]|\d+[.)])\s+")
 
 
@@ -82,14 +96,14 @@ class Span:
     date_source: str = ""
     superseded_by: str = ""
     contrasts: tuple[Contrast, ...] = ()
-    derived: ClassVar = ("place", "url", "section", "weak")  # of its JSON, beside the fields
+    derived: ClassVar = ("place", "url", "section", "weak", "instructs_model")  # of its JSON, beside the fields
 
     def __str__(self) -> str:
         """Return where it is, what it stands under, the header of its table and its text."""
         return "\n".join(filter(None, (f"{self.place}  {self.section}".strip(), self.header, self.text)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its fields, ``place``, ``url``, ``section`` and ``weak`` as JSON has them."""
+        """Return its fields, ``place``, ``url``, ``section``, ``weak`` and ``instructs_model`` as JSON has them."""
         return cast(dict[str, Any], to_json(self))
 
     def explain(self) -> str:
@@ -157,6 +171,11 @@ class Span:
     def weak(self) -> bool:
         """Whether little speaks for an answer here; words alone can't tell."""
         return any(hit.dense for hit in self.hits) and weigh_evidence([self]) < FOUND
+
+    @property
+    def instructs_model(self) -> bool:
+        """Whether it speaks to a language model, such as "ignore all previous instructions": words to be distrusted."""
+        return _INSTRUCTS.search(self.text) is not None
 
     @property
     def section(self) -> str:

@@ -29,7 +29,7 @@ except ImportError:
     raise MissingExtra("llamaindex", "llama-index-core") from None
 
 
-_TOLD = ("title", "section", "page", "stale", "superseded_by")  # to language models
+_TOLD = ("title", "section", "page", "stale", "superseded_by", "instructs_model")  # to language models
 
 
 class LandmarkRetriever(BaseRetriever):

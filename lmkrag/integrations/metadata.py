@@ -17,6 +17,7 @@ def describe_span(span: Span) -> dict[str, Any]:
         "also_in": list(span.also_in) or None,
         "header": span.header or None,
         "stale": span.stale or None,
+        "instructs_model": span.instructs_model or None,
         "superseded_by": span.superseded_by or None,
         "dated": span.date or None,
         "dated_by": span.date_source or None,
