@@ -19,9 +19,7 @@ from xxhash import xxh3_128_hexdigest
 
 from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, StorageError
 
-Tables = dict[str, NDArray[Any]]
-"""Named arrays, the content of a safetensors file."""
-
+Tables = dict[str, NDArray[Any]]  # named arrays, the content of a safetensors file
 _DTYPES = {"U64": np.uint64, "I64": np.int64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8}
 
 
@@ -40,11 +38,7 @@ class File:
 
 
 def read_file(path: Path, file: File) -> memoryview:
-    """Memory-map a file after comparing it with its checksum.
-
-    Raises:
-        IndexCorrupt: the file is missing, or its size or checksum differs.
-    """
+    """Memory-map a file. Raises IndexCorrupt: it is missing, or its size or checksum differs."""
     try:
         data = _map(path)
     except FileNotFoundError as error:
@@ -80,11 +74,7 @@ def write_tables(path: Path, tables: Tables) -> File:
 
 
 def read_tables(path: Path, file: File) -> Mapping[str, NDArray[Any]]:
-    """Return the arrays of a file that :func:`write_tables` wrote, as views of the mapped file.
-
-    Raises:
-        IndexCorrupt: the file is missing, differs from its checksum, or is not a safetensors file.
-    """
+    """Return the arrays that :func:`write_tables` wrote, as views of the mapped file, or raise IndexCorrupt."""
     data = read_file(path, file)
     try:
         # eight bytes of length, a JSON header, the arrays
@@ -100,8 +90,7 @@ def read_tables(path: Path, file: File) -> Mapping[str, NDArray[Any]]:
         raise IndexCorrupt(f"{path}: not a table file ({error})") from error
 
 
-LOCK = "write.lock"
-"""The file whose lock the writer of a directory holds."""
+LOCK = "write.lock"  # the file whose lock the writer of a directory holds
 
 
 def _has_locks(path: Path) -> bool:
@@ -116,11 +105,7 @@ def _has_locks(path: Path) -> bool:
 
 @contextlib.contextmanager
 def lock_index(path: Path) -> Iterator[None]:
-    """Hold the lock of an index directory's one writer.
-
-    Raises:
-        IndexLocked: somebody else holds it. StorageError: the directory can't be written to.
-    """
+    """Hold the lock of an index directory's one writer. Raises IndexLocked; StorageError: it can't be written to."""
     lock = FileLock(str(path / LOCK), timeout=0, is_singleton=False)  # a forked child needs one of its own
     try:
         lock.acquire()

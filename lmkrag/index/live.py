@@ -14,15 +14,7 @@ class LiveSegment:
     """A segment in a snapshot: which of its rows are alive, and which sentences they are."""
 
     def __init__(self, segment: Segment, runs: Ids, documents: DocumentRanges) -> None:
-        """Take a segment, which sentences it was written with, and the documents there are now.
-
-        Args:
-            segment: opened.
-            runs: ``[n, 3]`` row, id of the first sentence, count; they tile the rows.
-            documents: sentences of other documents are dead.
-
-        ``owners`` are the positions in ``documents`` of the documents that the live runs are of.
-        """
+        """Take a segment, its runs ``[n, 3]`` (row, first sentence, count), and documents, which ``owners`` index."""
         owners = documents.owners(runs[:, 1])
         alive = owners >= 0
         self.segment = segment
@@ -70,10 +62,7 @@ class LiveSegment:
 
 
 class Selection:
-    """Documents to search in: what a filter keeps. Each segment's rows are worked out once.
-
-    ``documents`` are all of the snapshot, ``kept`` ``[documents]`` which of them may be found.
-    """
+    """The documents that a filter keeps, ``kept`` ``[documents]`` of a snapshot's; a segment's rows are found once."""
 
     def __init__(self, documents: DocumentRanges, keys: Sequence[int]) -> None:
         self.documents = documents

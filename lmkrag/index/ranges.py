@@ -9,18 +9,14 @@ from lmkrag.arrays import Ids, Mask
 
 @dataclass(frozen=True, slots=True)
 class DocumentRanges:
-    """The documents of a snapshot by their sentences.
+    """The documents of a snapshot in order of their sentences, ``[n]`` each."""
 
-    Each is ``[n]``, in order of sentences: ``keys`` are the catalog's row ids, ``[first, stop)`` the sentence ids.
-    """
-
-    keys: Ids
-    first: Ids
+    keys: Ids  # the catalog's row ids
+    first: Ids  # ``[first, stop)`` are the sentence ids
     stop: Ids
 
     @property
     def sentences(self) -> int:
-        """How many sentences there are."""
         return int((self.stop - self.first).sum())
 
     def owners(self, sentences: Ids) -> Ids:

@@ -34,11 +34,7 @@ class SegmentFile:
 
 
 def open_vectors(folder: Path, file: SegmentFile) -> VectorFile:
-    """Open the vectors of a segment.
-
-    Raises:
-        IndexCorrupt: they are gone, or not those that were written.
-    """
+    """Open the vectors of a segment. Raises IndexCorrupt: they are gone, or not those that were written."""
     return VectorFile(folder / (file.name + SUFFIX), file.vectors, file.rows, file.recipe)
 
 
@@ -52,7 +48,6 @@ class Structure:
     """
 
     def __init__(self, path: Path, file: File) -> None:
-        """Map the file after comparing it with its checksum: see :func:`lmkrag.index.files.read_file`."""
         tables = read_tables(path, file)
         try:
             self.positions: NDArray[np.uint16] = tables["positions"]
@@ -62,10 +57,9 @@ class Structure:
 
 
 class Segment:
-    """The files of a segment, opened for reading."""
+    """The files of a segment, memory-mapped for reading once they were compared with their checksums."""
 
     def __init__(self, folder: Path, file: SegmentFile) -> None:
-        """Map the files after comparing them with their checksums: see :func:`lmkrag.index.files.read_file`."""
         self.file = file
         self.vectors = open_vectors(folder, file)
         self.postings = Postings(folder / f"{file.name}.words", file.words)

@@ -31,9 +31,7 @@ State = Literal["same", "moved", "elsewhere", "changed", "stitched", "reworded",
 FAILED: tuple[State, ...] = ("changed", "stitched", "reworded", "gone")
 """The states of quotations that do not stand word for word."""
 
-MIN_SIMILARITY = 0.6
-"""The least share of words in common with which a quotation is reworded and not gone."""
-
+MIN_SIMILARITY = 0.6  # the least share of words in common with which a quotation is reworded and not gone
 _ASKED = 300  # characters of a quotation that documents are searched for
 _LOOKED_AT = 5  # documents beside its own that a quotation is looked for in
 _FEWEST_WORDS = 3  # of a piece of a stitched quotation
@@ -115,13 +113,7 @@ def _resolve(reference: str, read: Callable[[str], Document | None]) -> str:
 def check_quotation(
     cited: Quotation, read: Callable[[str], Document | None], find: Callable[[str], Sequence[str]]
 ) -> CitationCheck:
-    """Look for a quotation in its document, and in others if it is not there.
-
-    Args:
-        cited: the quotation.
-        read: returns a document, None if there is none.
-        find: returns the ids of documents that may have some words, the likeliest first.
-    """
+    """Look for a quotation in its document, and if it is not there in others that ``find`` says may have its words."""
     near: tuple[float, int, int, Document | None] = (0.0, -1, -1, None)
     documents = []
     for doc_id in _candidates(cited, find):

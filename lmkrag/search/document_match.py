@@ -19,30 +19,21 @@ _TITLED = 1_000  # documents whose titles are looked at
 
 
 class DocumentMatch(NamedTuple):
-    """The document that a question names.
+    """The document that a question names."""
 
-    ``document`` is its position in the snapshot, ``margin`` by how much it is ahead of all others; ``shares``
-    ``[documents]`` are the parts of the question's words, by weight, that each document's opening holds; ``words``
-    ``[n]`` those of the question that do not name it.
-    """
-
-    document: int
-    shares: Floats
-    margin: float
-    words: Hashes
+    document: int  # its position in the snapshot
+    shares: Floats  # ``[documents]``, parts of the question's words, by weight, that each document's opening holds
+    margin: float  # by how much it is ahead of all others
+    words: Hashes  # ``[n]``, those of the question that do not name it
 
 
 def match_document(
     snapshot: Snapshot, terms: Terms, among: Mask | None = None, weights: Weights = WEIGHTS
 ) -> DocumentMatch | None:
-    """Find the document that a question names by words of its opening or title.
+    """Find the document that a question names by words of its opening or title; None for none, or several alike.
 
-    Each word weighs as much as it tells documents apart (its inverse document frequency). The document must be ahead
-    of all others, and no other may hold as many of the words anywhere. ``among`` ``[documents]`` tells which may be
-    meant; None for all.
-
-    Returns:
-        None when the question names no document, or several alike.
+    Each word weighs as much as it tells documents apart (its inverse document frequency). The document must be ahead of
+    all others, and no other may hold as many of the words anywhere. ``among`` ``[documents]`` tells which may be meant.
     """
     documents = snapshot.documents.keys
     chosen = np.ones(len(documents), bool) if among is None else among

@@ -37,8 +37,7 @@ _MAX_DEPTH = 50
 _LISTED = 20  # keys of front matter that are named
 _MAX_PATTERN = 1_000  # characters of a value with wildcards
 
-Filter = str | Mapping[str, Any]
-"""An expression, or the values of some keys."""
+Filter = str | Mapping[str, Any]  # an expression, or the values of some keys
 
 
 class PredicateFilter(str):
@@ -71,10 +70,7 @@ def filter_files(*, include: Sequence[str] = (), exclude: Sequence[str] = (), pa
 
 
 def parse_filter(expression: str) -> Predicate:
-    """Compile an expression to a test of a document's fields.
-
-    Raises:
-        UsageError: it can't be parsed; the message says where. Or it is not a string.
+    """Compile an expression to a test of a document's fields, or raise UsageError, which says where it is wrong.
 
     >>> parse_filter("kind=pdf and year>=2020")({"kind": "pdf", "year": 2021})
     True
@@ -89,8 +85,7 @@ def parse_filter(expression: str) -> Predicate:
 def to_expression(given: Filter | None) -> str | None:
     """Return a filter as an expression. A mapping keeps documents with all of its values, a list of them with any.
 
-    Raises:
-        UsageError: a key or value can't stand in a filter, or the filter can't be parsed.
+    Raises UsageError: a key or value can't stand in a filter, or the filter can't be parsed.
 
     >>> to_expression({"kind": "pdf", "year": [2023, 2024]})
     'kind="pdf" and year in ("2023", "2024")'

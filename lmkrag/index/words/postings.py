@@ -76,7 +76,6 @@ class Postings:
     """A postings file opened for reading, memory-mapped."""
 
     def __init__(self, path: Path, file: File) -> None:
-        """Map the file after comparing it with its checksum: see :func:`lmkrag.index.files.read_file`."""
         tables = read_tables(path, file)
         try:
             self._words: Hashes = tables["words"]
