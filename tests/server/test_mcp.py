@@ -99,7 +99,7 @@ async def test_in_process(make, corpus):
             {"query": "leave", "filter": "kind=pfd"},
             "no document matches the filter 'kind=pfd'; kind is one of",
         ),
-        ("ask", {"question": "leave?", "filter": "yaer=2024"}, "front matter: author, tags, title, year"),
+        ("ask", {"question": "leave?", "filter": "yaer=2024"}, "front matter: author, date, tags, title, year"),
         ("list_documents", {"filter": "kind=pfd"}, "no document matches the filter"),
         ("search", {"query": ""}, "at least 1 character"),
         ("search", {"query": "x", "top_k": 1000}, "top_k must be at most 50, not 1000"),
