@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from lmkrag.errors import ReaderError, UsageError
-from lmkrag.results import Answer, Context, Span
+from lmkrag.results import Answer, Context, SpanList
 from lmkrag.search.request import AskOptions, SearchOptions, SearchRequest, check_queries, show_options
 from lmkrag.types import Document, DocumentInfo, IndexReport, IndexStatus, SentenceScore, check_doc_id, check_range
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from lmkrag.readers.prompt import Layout
     from lmkrag.reranker.base import Reranker
     from lmkrag.search.checking import CitationCheck
-    from lmkrag.search.checking import Source as Cited
     from lmkrag.search.filters import Filter
+    from lmkrag.search.quotations import Source as Cited
     from lmkrag.search.weights import Weights
 
 
@@ -190,8 +190,8 @@ class Engine:
     # Searching
 
     @show_options(SearchOptions)
-    def search(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
-        """Find the passages that answer ``query``, best first.
+    def search(self, query: str, **options: Unpack[SearchOptions]) -> SpanList:
+        """Find the passages that answer ``query``, best first: a list whose ``notes`` tell which are stale.
 
         Args:
             query: a question or words.
@@ -205,14 +205,14 @@ class Engine:
         return self.searcher.search([query], SearchRequest(**options))[0]
 
     @show_options(SearchOptions)
-    async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
+    async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> SpanList:
         """Like :meth:`search`, without blocking the event loop."""
         import asyncio
 
         return (await asyncio.to_thread(self.searcher.search, [query], SearchRequest(**options)))[0]
 
     @show_options(SearchOptions)
-    def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
+    def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[SpanList]:
         """Like :meth:`search` for many queries, encoded together and searched in one snapshot."""
         return self.searcher.search(check_queries(queries), SearchRequest(**options))
 
@@ -259,8 +259,13 @@ class Engine:
         reader, questions = reader or load_reader(), check_queries(questions)
         spans = self.searcher.search_for(reader, questions, SearchRequest(**options))
         if isinstance(reader, LanguageModelReader):
-            return reader.answer_each(questions, spans)
-        return map(partial(answer_or_error, reader.answer), questions, spans)
+            answers = reader.answer_each(questions, spans)
+        else:
+            answers = map(partial(answer_or_error, reader.answer), questions, spans)
+        return (
+            answer if isinstance(answer, ReaderError) else answer.with_notes(found.notes)
+            for answer, found in zip(answers, spans, strict=True)
+        )
 
     @show_options(AskOptions)
     def ask_stream(
@@ -271,7 +276,7 @@ class Engine:
 
         reader = reader or load_reader()
         (spans,) = self.searcher.search_for(reader, [question], SearchRequest(**options))
-        return reader.stream(question, spans)
+        return reader.stream(question, spans).with_notes(spans.notes)
 
     @show_options(AskOptions)
     def aask_stream(
@@ -287,7 +292,7 @@ class Engine:
 
         async def begin() -> AsyncAnswerStream:
             (spans,) = await asyncio.to_thread(self.searcher.search_for, reader, [question], request)
-            return reader.astream(question, spans)
+            return reader.astream(question, spans).with_notes(spans.notes)
 
         return AsyncAnswerStream.begin_with(begin)
 

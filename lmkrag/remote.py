@@ -15,9 +15,10 @@ import httpx
 
 from lmkrag.errors import DocumentNotFound, LmkragError, ReaderError, ServerError, UsageError, make_error
 from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, LanguageModelReader, Reader, answer_or_error
-from lmkrag.results import Answer, Span
-from lmkrag.search.checking import CitationCheck, Source, check_citations
+from lmkrag.results import Answer, Span, SpanList
+from lmkrag.search.checking import CitationCheck, check_citations
 from lmkrag.search.filters import Filter, to_expression
+from lmkrag.search.quotations import Source
 from lmkrag.search.request import (
     DEFAULT_CONTEXT,
     AskOptions,
@@ -113,19 +114,19 @@ class RemoteEngine:
     # Searching
 
     @show_options(SearchOptions)
-    def search(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
+    def search(self, query: str, **options: Unpack[SearchOptions]) -> SpanList:
         """Find the passages that answer ``query``, best first: see :meth:`lmkrag.Engine.search`."""
         return self._post("/api/search", self._search_body(query, options), _to_spans)
 
     @show_options(SearchOptions)
-    async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> list[Span]:
+    async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> SpanList:
         """Like :meth:`search`, without blocking the event loop."""
         body = self._search_body(query, options)
         with _wrapped(self._url):
             return _to_spans(_check(await self._async_client.post("/api/search", json=body)).json())
 
     @show_options(SearchOptions)
-    def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[list[Span]]:
+    def search_many(self, queries: Sequence[str], **options: Unpack[SearchOptions]) -> list[SpanList]:
         """Like :meth:`search` for many queries; up to 64 of them are searched in one state of the index."""
         body, results, queries = self._options_body(options), [], check_queries(queries)
         for first in range(0, len(queries), _BATCH):
@@ -164,7 +165,8 @@ class RemoteEngine:
     def ask_stream(self, question: str, *, reader: Reader | None = None, **options: Unpack[AskOptions]) -> AnswerStream:
         """Like :meth:`ask`, piece by piece: iterate over the text, then call ``.answer()``."""
         if reader is not None:
-            return reader.stream(question, self.search(question, **_to_search(reader, options)))
+            spans = self.search(question, **_to_search(reader, options))
+            return reader.stream(question, spans).with_notes(spans.notes)
         events = _AnswerEvents()
         return AnswerStream(self._pieces(self._ask_body(question, options), events), lambda _: events.answer())
 
@@ -176,7 +178,8 @@ class RemoteEngine:
         if reader is not None:
 
             async def begin() -> AsyncAnswerStream:
-                return reader.astream(question, await self.asearch(question, **_to_search(reader, options)))
+                spans = await self.asearch(question, **_to_search(reader, options))
+                return reader.astream(question, spans).with_notes(spans.notes)
 
             return AsyncAnswerStream.begin_with(begin)
         events = _AnswerEvents()
@@ -306,8 +309,9 @@ def _document(doc_id: str) -> str:
     return f"/api/documents/{quote(doc_id, safe='')}"
 
 
-def _to_spans(reply: dict[str, Any]) -> list[Span]:
-    return [from_json(Span, span) for span in reply["spans"]]
+def _to_spans(reply: dict[str, Any]) -> SpanList:
+    notes = from_json(tuple[str, ...], reply.get("notes", []))
+    return SpanList((from_json(Span, span) for span in reply["spans"]), notes)
 
 
 def _check(response: httpx.Response) -> httpx.Response:

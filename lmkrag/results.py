@@ -1,8 +1,8 @@
 """What a search returns and what a reader answers: frozen, slotted, with exact places in the documents."""
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, ClassVar, cast
@@ -23,7 +23,32 @@ _WEIGHED = 3  # spans whose words count as evidence
 _PAGES = {"odp": "slide", "pptx": "slide"}
 _LONGEST = 60  # characters of a heading, and of the words that a page is opened at
 _MORE = 5  # lines of lesser results that are shown
+_INSTRUCTS = re.compile(
+    r"\b(?:ignore|disregard|forget|override)\s+(?:(?:all|any|the|your|of|these|those|my)\s+)*"
+    r"(?:previous|prior|above|earlier|preceding|system)\s+(?:instruction|prompt|rule|message|direction|guideline)s?\b"
+    r"|\b(?:reveal|repeat|print)\s+(?:your|the)\s+system\s+prompt\b|<\|im_start\|>|\[INST\]|<<SYS>>"
+    r"|\b(?:do not|don't|never)\s+(?:tell|inform)\s+the\s+user\s+(?:about|that|of)\s+th(?:is|ese)\b"
+    r"|\bignorier(?:e|t|en Sie)\s+(?:alle\s+)?(?:vorherigen|vorigen|bisherigen|obigen|früheren)"
+    r"\s+(?:Anweisungen|Vorgaben)\b"
+    r"|\bignore[zr]?\s+(?:toutes\s+)?(?:les\s+)?(?:instructions|consignes)\s+(?:précédentes|antérieures|ci-dessus)"
+    r"|\bignor[ae]\w*\s+(?:tod[ao]s\s+|tutte\s+)?(?:las\s+|le\s+|as\s+)?(?:instrucciones|istruzioni|instruções)"
+    r"\s+(?:anteriores|previas|precedenti|prévias)\b"
+    r"|\bnegeer\s+(?:alle\s+)?(?:vorige|eerdere|bovenstaande)\s+(?:instructies|opdrachten)\b"
+    r"|忽略(?:之前|以上|先前)的?(?:所有|一切)?的?(?:指令|指示|提示)|(?:以前|これまで|上記)の(?:すべての)?指示を(?:すべて)?無視",
+    re.IGNORECASE,
+)
 _MARK = re.compile(r"^(?:#+|[>*+-]|\d+[.)])\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """Characters ``[start, end)`` of a passage's document, in place of which those of another document say another."""
+
+    start: int
+    end: int
+    doc_id: str
+    other_start: int
+    other_end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +61,12 @@ class Span:
     stands under, outermost first, or the functions and classes around source code; ``also_in`` documents with the same
     words; ``more`` the lines of lesser results in the same file, which are left out in a folder of source code;
     ``header`` the first row of the table that it begins in the midst of; ``coverage`` the share of the question's
-    words, by weight, that any of these has; ``explanation`` why it was found, if that was asked for.
+    words, by weight, that any of these has; ``explanation`` why it was found, if that was asked for; ``stale`` whether
+    the file that it was read from has ``"changed"`` since or is ``"gone"``, empty where it is as it was or there is
+    none; ``date`` from when it is, as far as that is known (``2026-11``), by its ``date_source``: ``"heading"``,
+    ``"front matter"``, ``"header"``, ``"file name"``, ``"properties"`` or ``"file"``, the time of its last change;
+    ``superseded_by`` the place of a newer passage that says the same with another value; ``contrasts`` where others
+    differ.
     """
 
     doc_id: str
@@ -59,14 +89,19 @@ class Span:
     header: str = ""
     coverage: float = 0.0
     explanation: Explanation | None = field(default=None, compare=False, repr=False)
-    derived: ClassVar = ("place", "url", "section", "weak")  # of its JSON, beside the fields
+    stale: str = ""
+    date: str = ""
+    date_source: str = ""
+    superseded_by: str = ""
+    contrasts: tuple[Contrast, ...] = ()
+    derived: ClassVar = ("place", "url", "section", "weak", "instructs_model")  # of its JSON, beside the fields
 
     def __str__(self) -> str:
         """Return where it is, what it stands under, the header of its table and its text."""
         return "\n".join(filter(None, (f"{self.place}  {self.section}".strip(), self.header, self.text)))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return its fields, ``place``, ``url``, ``section`` and ``weak`` as JSON has them."""
+        """Return its fields, ``place``, ``url``, ``section``, ``weak`` and ``instructs_model`` as JSON has them."""
         return cast(dict[str, Any], to_json(self))
 
     def explain(self) -> str:
@@ -142,6 +177,11 @@ class Span:
         return f"+{len(self.more)} more in {self.doc_id.rpartition('/')[2]}: {lines}" if self.more else ""
 
     @property
+    def instructs_model(self) -> bool:
+        """Whether it speaks to a language model, such as "ignore all previous instructions": words to be distrusted."""
+        return _INSTRUCTS.search(self.text) is not None
+
+    @property
     def section(self) -> str:
         """The title and the headings that it stands under: ``Flask 3.1 > Changes``."""
         return " > ".join(dict.fromkeys(part for part in (self.title, *self.headings) if part))
@@ -162,13 +202,22 @@ class Span:
         return f"{heading}<blockquote>{to_html(self.to_blocks())}</blockquote>"
 
 
+class SpanList(list[Span]):
+    """The results of a search, best first; ``notes`` are sentences to be shown with them, such as which are stale."""
+
+    def __init__(self, spans: Iterable[Span] = (), notes: Sequence[str] = ()) -> None:
+        super().__init__(spans)
+        self.notes = tuple(notes)
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Spans packed to a budget: ``text`` is what a reader sees; ``tokens`` is its cost."""
+    """Spans packed to a budget: ``text`` is what a reader sees; ``tokens`` is its cost; ``notes`` are the search's."""
 
     text: str
     spans: tuple[Span, ...]
     tokens: int
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -251,6 +300,10 @@ class Answer:
     def to_dict(self) -> dict[str, Any]:
         """Return its fields as ``lmkrag ask --json`` has them; citations name their spans by number."""
         return {**to_json(self), "citations": [citation.to_dict() for citation in self.citations]}
+
+    def with_notes(self, notes: Sequence[str]) -> "Answer":
+        """Return the answer with the notes of the search before its warnings."""
+        return replace(self, warnings=(*notes, *self.warnings)) if notes else self
 
     @property
     def label(self) -> str:

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import re
 import signal
 import sys
 import threading
@@ -9,6 +10,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import cached_property
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lmkrag.errors import LmkragError
@@ -58,6 +60,15 @@ def set_wait_policy() -> None:
 def printable(name: str) -> str:
     """Return a file name as text that can be stored: bytes that are not UTF-8 are written out."""
     return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+def find_path(name: str) -> Path:
+    """Return the path that :func:`printable` wrote, where a file of that very name does not exist."""
+    path = Path(name)
+    if "\\x" in name and not os.path.lexists(path):
+        data = re.sub(rb"\\x([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), name.encode())
+        return Path(os.fsdecode(data))
+    return path
 
 
 def count_cpus() -> int:

@@ -20,7 +20,7 @@ from lmkrag.types import Document, DocumentInfo
 
 _LINES_AROUND = 10
 _LONGEST_QUOTE = 90  # characters shown of a quotation
-_COLOURS = {"same": "green", "moved": "cyan", "reworded": "yellow", "gone": "red"}
+_COLOURS = {"same": "green", "moved": "cyan", "elsewhere": "cyan", "reworded": "yellow"}
 _LEAST_SPACE = 1 << 30  # bytes
 _EXTRAS = {
     "torch": "torch",
@@ -225,10 +225,13 @@ def verify(index_path: str, as_json: bool) -> None:
 def check(source: Any, index_path: str, server: str | None, as_json: bool) -> None:
     """Check whether citations still stand.
 
-    FILE is what search --json or ask --json printed, or any text, whose quotations are looked for; - reads standard
-    input. In the documents as they are indexed now, each citation is the same, has moved, was reworded or is gone.
-    Exits with 1 where one is reworded or gone.
+    FILE is what search --json or ask --json printed, or any text, whose quotations are looked for, first in the sources
+    that footnotes, [1] or (notes.md) name; - reads standard input. In the documents as they are indexed now, each
+    citation is the same, has moved, stands elsewhere, was changed, stitched or reworded, or is gone. Exits with 1 where
+    one is changed, stitched, reworded or gone.
     """
+    from lmkrag.search.checking import FAILED
+
     with output.open_engine(index_path, server) as engine:
         checks = engine.check(source.read())
     if as_json:
@@ -239,10 +242,11 @@ def check(source: Any, index_path: str, server: str | None, as_json: bool) -> No
             quote = quote if len(quote) <= _LONGEST_QUOTE else f"{quote[: _LONGEST_QUOTE - 1]}…"
             words = f" ({100 * item.similarity:.0f} % of the words)" if item.state == "reworded" else ""
             where = f" in {output.one_line(item.place)}" if item.place else ""
-            click.echo(f"{click.style(f'{item.state:9}', fg=_COLOURS[item.state])} {quote}{where}{words}")
+            label = click.style(f"{output.one_line(item.label):9}", fg=_COLOURS.get(item.state, "red"))
+            click.echo(f"{label} {quote}{where}{words}")
         if not checks:
             click.echo("no citation and no quotation found", err=True)
-    if any(item.state in ("reworded", "gone") for item in checks):
+    if any(item.state in FAILED for item in checks):
         sys.exit(1)
 
 

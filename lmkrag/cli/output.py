@@ -134,7 +134,18 @@ def rerank_model_option(command: Command) -> Command:
 
 def search_options(*names: str) -> Callable[[Command], Command]:
     """Add the options that every search has, and some that only some have."""
-    add = to_click("top_k", "mode", "filter", "per_document", "rerank", "rerank_timeout_ms", *names)
+    common = (
+        "top_k",
+        "mode",
+        "filter",
+        "per_document",
+        "rerank",
+        "rerank_timeout_ms",
+        "since",
+        "until",
+        "question_dates",
+    )
+    add = to_click(*common, *names)
     return lambda command: add(rerank_model_option(command))
 
 

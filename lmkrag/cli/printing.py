@@ -57,10 +57,15 @@ def print_span(number: int, span: Span, query: str, *, level: str, around: tuple
 
 
 def _rate(span: Span) -> str:
-    """The score of a span, and whether much speaks for it."""
-    if not any(hit.dense for hit in span.hits):
-        return f"{span.score:.3f}"
-    return f"{span.score:.3f} {'weak' if span.weak else 'good'}"
+    """The score of a span, whether much speaks for it, its date unless that is its file's, and what to beware of."""
+    fit = ("weak" if span.weak else "good") if any(hit.dense for hit in span.hits) else ""
+    marks = (
+        f"{span.date} ({span.date_source})" if span.date_source not in ("", "file") else "",
+        f"superseded by {one_line(span.superseded_by)}" if span.superseded_by else "",
+        f"({span.stale} since indexing)" if span.stale else "",
+        "(speaks to a language model)" if span.instructs_model else "",
+    )
+    return " ".join(filter(None, (f"{span.score:.3f}", fit, *marks)))
 
 
 def _above(span: Span) -> list[str]:

@@ -60,7 +60,7 @@ def search(
             for batch in output.batches_of_questions(queries, _BATCH):
                 results = engine.search_many([text for _, text in batch], **options)
                 for (query_id, _), spans in zip(batch, results, strict=True):
-                    output.print_json({"query_id": query_id, "spans": to_json(spans)})
+                    output.print_json({"query_id": query_id, "spans": to_json(spans), "notes": spans.notes})
             return
         spans = engine.search(query, **options)
         why = explain_filter(engine.documents, options["filter"]) if options["filter"] and not spans else ""
@@ -70,10 +70,12 @@ def search(
             start, end = output.find_lines_around(text, span.start, span.end, context)
             around[number] = text[start : span.start].strip("\r\n"), text[span.end : end].strip("\r\n")
     if as_json:
-        output.print_json({"query": query, "spans": to_json(spans)})
+        output.print_json({"query": query, "spans": to_json(spans), "notes": spans.notes})
         return
     if not spans:
         click.echo(output.one_line(why) or "nothing found", err=True)
+    for note in spans.notes:
+        click.echo(f"lmkrag: {output.one_line(note)}", err=True)
     for number, (span, shown) in enumerate(zip(spans, around, strict=True), 1):
         print_span(number, span, query, level=options["level"], around=shown)
         if span.explanation is not None:

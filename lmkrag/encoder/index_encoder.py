@@ -36,7 +36,7 @@ class IndexEncoders:
 
     def __init__(self, path: Path, spec: EncoderSpec, encoder: "LandmarkEncoder | None" = None) -> None:
         """Take an index's record of its encoder, and the encoder if it is loaded; another raises IndexMismatch."""
-        self._path, self._spec = path, spec
+        self.path, self._spec = path, spec
         self._encoder = encoder
         self._light: LandmarkEncoder | None = None
         self.renew_locks()
@@ -136,7 +136,7 @@ class IndexEncoders:
     def _check(self, encoder: "LandmarkEncoder") -> None:
         if encoder.spec.fingerprint != self._spec.fingerprint:
             raise IndexMismatch(
-                f"{self._path}: made with encoder {self._spec.name!r} ({self._spec.fingerprint[:8]}), not with "
+                f"{self.path}: made with encoder {self._spec.name!r} ({self._spec.fingerprint[:8]}), not with "
                 f"{encoder.spec.name!r} ({encoder.spec.fingerprint[:8]}); run lmkrag index-tools reindex, or open "
                 "it with the encoder that made it"
             )

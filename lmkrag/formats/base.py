@@ -12,6 +12,8 @@ from lmkrag.errors import DocumentError
 
 MAX_UNPACKED = 1 << 30  # bytes an archive may unpack to; one that says more is refused unopened
 
+_OF_TEMPLATES = ("2013-12-23", "2013-01-27")
+
 
 @dataclass(frozen=True, slots=True)
 class Attachment:
@@ -140,3 +142,14 @@ def open_archive(data: bytes, what: str) -> zipfile.ZipFile:
     if unpacked > MAX_UNPACKED:
         raise DocumentError(f"{what} file would unpack to {unpacked >> 20} MiB: refused")
     return archive
+
+
+def describe_properties(author: str | None, changed: object) -> dict[str, str]:
+    """Return the metadata of a document by its properties: the author, and the ``date`` of its last change.
+
+    Dates of the empty files that python-docx and python-pptx begin with say nothing.
+    """
+    match = re.search(r"(\d{4})-?(\d\d)-?(\d\d)", str(changed or ""))
+    date = "-".join(match.groups()) if match else ""
+    meta = {"author": author or "", "date": "" if date in _OF_TEMPLATES else date}
+    return {key: value for key, value in meta.items() if value}

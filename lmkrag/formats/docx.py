@@ -15,7 +15,15 @@ from docx.opc.constants import RELATIONSHIP_TYPE
 from docx.oxml import parse_xml
 from docx.oxml.ns import qn
 
-from lmkrag.formats.base import MATH_TEXT, Loaded, mark_raised, open_office_file, read_margins, read_run
+from lmkrag.formats.base import (
+    MATH_TEXT,
+    Loaded,
+    describe_properties,
+    mark_raised,
+    open_office_file,
+    read_margins,
+    read_run,
+)
 from lmkrag.formats.drawings import read_drawings
 from lmkrag.formats.tabular import Grid, bar_lines
 from lmkrag.formats.word_numbers import WordNumbers, format_ordinal
@@ -42,7 +50,7 @@ def read(data: bytes, name: str) -> Loaded:
     reader = _Reader(document)
     text = "\n\n".join([*reader.margins(), *reader.blocks(document.element.body)])
     properties = document.core_properties
-    meta = {"author": properties.author} if properties.author else {}
+    meta = describe_properties(properties.author, properties.modified or properties.created)
     return Loaded(text, "docx", properties.title or reader.title, meta=meta)
 
 

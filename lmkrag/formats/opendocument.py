@@ -6,7 +6,16 @@ from collections.abc import Iterable, Iterator
 
 from lxml import etree
 
-from lmkrag.formats.base import SOFT_HYPHEN, Loaded, join_pages, mark_raised, open_archive, read_margins, read_whole
+from lmkrag.formats.base import (
+    SOFT_HYPHEN,
+    Loaded,
+    describe_properties,
+    join_pages,
+    mark_raised,
+    open_archive,
+    read_margins,
+    read_whole,
+)
 from lmkrag.formats.html_render import read_math
 from lmkrag.formats.tabular import Grid, bar_lines, table_lines
 
@@ -44,8 +53,8 @@ def read(data: bytes, name: str) -> Loaded:
     elif content.find(f"{body}presentation") is not None:
         kind, pages = "odp", [_join(_read_slide(slide)) for slide in content.iter(f"{_DRAW}page")]
     text, starts = join_pages(pages)
-    title, author = (about.findtext(f".//{_DC}{tag}") or "" for tag in ("title", "creator"))
-    return Loaded(text, kind, title, starts if kind == "odp" else (), {"author": author} if author else {})
+    title, author, changed = (about.findtext(f".//{_DC}{tag}") or "" for tag in ("title", "creator", "date"))
+    return Loaded(text, kind, title, starts if kind == "odp" else (), describe_properties(author, changed))
 
 
 def _open(archive: zipfile.ZipFile, name: str) -> etree._Element:

@@ -12,7 +12,7 @@ import pypdfium2
 import pypdfium2.raw as raw
 
 from lmkrag.errors import DocumentError
-from lmkrag.formats.base import Attachment, Loaded, join_pages
+from lmkrag.formats.base import Attachment, Loaded, describe_properties, join_pages
 from lmkrag.formats.columns import Box
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.pdf_text import PageText
@@ -48,6 +48,7 @@ def read(data: bytes, name: str) -> Loaded:
         pages = f"{len(scanned)} page{'s' * (len(scanned) != 1)} {faults}"
         raise DocumentError(f"{pages}: pip install 'lmkrag[ocr]' reads them", lasting=False)
     meta = {key.lower(): metadata[key] for key in ("Author", "Subject", "Keywords") if key in metadata}
+    meta |= describe_properties("", metadata.get("ModDate") or metadata.get("CreationDate"))
     return Loaded(text, "pdf", metadata.get("Title", ""), starts, meta, attachments, scanned)
 
 

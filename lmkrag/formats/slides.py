@@ -6,7 +6,7 @@ from typing import Any
 import pptx
 from pptx.oxml.ns import qn
 
-from lmkrag.formats.base import Loaded, join_pages, open_office_file
+from lmkrag.formats.base import Loaded, describe_properties, join_pages, open_office_file
 from lmkrag.formats.drawings import read_drawings, read_paragraph
 from lmkrag.formats.tabular import Grid, bar_lines
 
@@ -19,7 +19,8 @@ def read(data: bytes, name: str) -> Loaded:
     text, starts = join_pages(["\n\n".join(_read_slide(slide)) for slide in presentation.slides])
     properties = presentation.core_properties
     title = "" if properties.title == "PowerPoint Presentation" else properties.title or ""
-    return Loaded(text, "pptx", title, starts, {"author": properties.author} if properties.author else {})
+    meta = describe_properties(properties.author, properties.modified or properties.created)
+    return Loaded(text, "pptx", title, starts, meta)
 
 
 def _read_slide(slide: Any) -> Iterator[str]:

@@ -12,7 +12,7 @@ import openpyxl
 from lxml import etree
 from openpyxl.utils.cell import coordinate_to_tuple, range_boundaries
 
-from lmkrag.formats.base import Loaded, open_office_file
+from lmkrag.formats.base import Loaded, describe_properties, open_office_file
 from lmkrag.formats.drawings import DRAWING, read_paragraph
 from lmkrag.formats.tabular import table_lines
 from lmkrag.specs import NOT_COMPUTED
@@ -27,6 +27,7 @@ _NOT_COMPUTED = re.compile(
 )
 # Text, escapes, currencies, colours and gaps of a format.
 _LITERAL = re.compile(r'"([^"]*)"|\\(.)|\[\$([^\]-]*)[^\]]*\]|\[[^\]]*\]|[_*].')
+_CORE = "docProps/core.xml"
 _HELD = 0xE000  # the first of the private characters that stand for literals
 _NUMBER = re.compile(r"([^#0?]*)[#0?](?:[#0?,]*[#0?])?(?:\.([#0?]+))?([^#0?,]*)")
 _DIGITS_ONLY = re.compile(r"[0\- ()/\ue000-\uf8ff]*0[0\- ()/\ue000-\uf8ff]*0[0\- ()/\ue000-\uf8ff]*")
@@ -40,10 +41,14 @@ def read(data: bytes, name: str) -> Loaded:
         warnings.simplefilter("ignore")  # of styles and validations, which nobody reads here
         workbook = openpyxl.load_workbook(file, read_only=True, data_only=True)
         sheets = [(sheet.title, _read_sheet(sheet, archive)) for sheet in workbook.worksheets]
-        title, author = workbook.properties.title or "", workbook.properties.creator
+        title, properties = workbook.properties.title or "", workbook.properties
         workbook.close()
+        core = archive.read(_CORE) if _CORE in archive.namelist() else b""  # openpyxl fills in today
+        changed = re.search(rb":modified[^>]*>([^<]*)<", core)
+    author = "" if properties.creator == "openpyxl" else properties.creator
+    meta = describe_properties(author, changed[1].decode() if changed else "")
     text = "\n\n".join(f"# {sheet}\n\n" + "\n".join(lines) for sheet, lines in sheets if lines)
-    return Loaded(text, "xlsx", title, meta={"author": author} if author and author != "openpyxl" else {})
+    return Loaded(text, "xlsx", title, meta=meta)
 
 
 def _read_sheet(sheet: Any, archive: zipfile.ZipFile) -> list[str]:

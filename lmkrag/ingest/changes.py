@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lmkrag.index.catalog import DocumentRow, SkippedFile, owner_of
-from lmkrag.ingest.walk import Found, examine, find_path, walk
-from lmkrag.system import printable
+from lmkrag.ingest.walk import Found, examine, walk
+from lmkrag.system import find_path, printable
 from lmkrag.types import Skipped
 from lmkrag.version import __version__
 

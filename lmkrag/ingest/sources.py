@@ -18,9 +18,9 @@ from lmkrag.ingest.changes import KEPT, find_changes, find_gone, find_named_chan
 from lmkrag.ingest.languages import SAMPLED, choose_encoder, sample_files
 from lmkrag.ingest.long_text import load_long_text
 from lmkrag.ingest.report import Run, SourceDocument
-from lmkrag.ingest.walk import Found, find_path, local_path
+from lmkrag.ingest.walk import Found, local_path
 from lmkrag.specs import BYTE_ORDER_MARK, Text
-from lmkrag.system import FileStamp, printable
+from lmkrag.system import FileStamp, find_path, printable
 from lmkrag.types import Document, Skipped, check_doc_id
 from lmkrag.version import __version__
 

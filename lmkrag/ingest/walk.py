@@ -189,12 +189,3 @@ def _ignored(name: str, rules: list[Rule]) -> bool:
         if decision is not None:
             verdict = decision
     return verdict
-
-
-def find_path(name: str) -> Path:
-    """Return the path that :func:`printable` wrote, where a file of that very name does not exist."""
-    path = Path(name)
-    if "\\x" in name and not os.path.lexists(path):
-        data = re.sub(rb"\\x([0-9a-f]{2})", lambda match: bytes.fromhex(match[1].decode()), name.encode())
-        return Path(os.fsdecode(data))
-    return path

@@ -27,6 +27,9 @@ with needs("llamaindex", "llama-index-core"):
     )
 
 
+_TOLD = ("title", "section", "page", "stale", "superseded_by", "instructs_model")  # to language models
+
+
 class LandmarkRetriever(BaseRetriever):
     """Exact spans as LlamaIndex nodes, best first.
 
@@ -105,7 +108,7 @@ def to_node(span: Span) -> TextNode:
     """Return a span as a node, with its document's metadata; its id is the same for the same place.
 
     Its place stands in the metadata, too, which query engines keep where they drop ``start_char_idx``. A language model
-    is shown the title, the section and the page, an embedder only the text.
+    is shown the title, the section, the page and what is to be distrusted, an embedder only the text.
     """
     metadata = {**span.meta, **describe_span(span)}
     return TextNode(
@@ -115,6 +118,8 @@ def to_node(span: Span) -> TextNode:
         end_char_idx=span.end,
         metadata=metadata,
         excluded_embed_metadata_keys=list(metadata),
-        excluded_llm_metadata_keys=[key for key in metadata if key not in ("title", "section", "page")],
+        excluded_llm_metadata_keys=[
+            key for key in metadata if key not in ("title", "section", "page", "stale", "superseded_by")
+        ],
         relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=span.doc_id, node_type=ObjectType.DOCUMENT)},
     )

@@ -17,6 +17,11 @@ def describe_span(span: Span) -> dict[str, Any]:
         "also_in": list(span.also_in) or None,
         "more": list(span.more) or None,
         "header": span.header or None,
+        "stale": span.stale or None,
+        "instructs_model": span.instructs_model or None,
+        "superseded_by": span.superseded_by or None,
+        "dated": span.date or None,
+        "dated_by": span.date_source or None,
     }
     return {**place, **document, **{name: value for name, value in known.items() if value is not None}}
 

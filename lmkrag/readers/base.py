@@ -26,6 +26,7 @@ class AnswerStream(Iterator[str]):
         self._finish = finish
         self._parts: list[str] = []
         self._answer: Answer | None = None
+        self._notes: Sequence[str] = ()
 
     def __next__(self) -> str:
         piece = next(self._pieces)
@@ -37,8 +38,13 @@ class AnswerStream(Iterator[str]):
         if self._answer is None:
             for _ in self:
                 pass
-            self._answer = self._finish("".join(self._parts))
+            self._answer = self._finish("".join(self._parts)).with_notes(self._notes)
         return self._answer
+
+    def with_notes(self, notes: Sequence[str]) -> Self:
+        """Have the answer begin its warnings with the notes of the search."""
+        self._notes = notes
+        return self
 
     def close(self) -> None:
         """Stop the reader; nothing more comes."""
@@ -64,6 +70,7 @@ class AsyncAnswerStream(AsyncIterator[str]):
         self._finish = finish
         self._parts: list[str] = []
         self._answer: Answer | None = None
+        self._notes: Sequence[str] = ()
 
     @classmethod
     def begin_with(cls, begin: "Callable[[], Awaitable[AsyncAnswerStream]]") -> "AsyncAnswerStream":
@@ -76,7 +83,7 @@ class AsyncAnswerStream(AsyncIterator[str]):
                 async for piece in stream:
                     yield piece
 
-        return cls(pieces(), lambda text: begun[0]._finish(text))
+        return cls(pieces(), lambda text: begun[0]._finish(text).with_notes(begun[0]._notes))
 
     def __aiter__(self) -> Self:
         return self
@@ -91,8 +98,13 @@ class AsyncAnswerStream(AsyncIterator[str]):
         if self._answer is None:
             async for _ in self:
                 pass
-            self._answer = self._finish("".join(self._parts))
+            self._answer = self._finish("".join(self._parts)).with_notes(self._notes)
         return self._answer
+
+    def with_notes(self, notes: Sequence[str]) -> Self:
+        """Have the answer begin its warnings with the notes of the search."""
+        self._notes = notes
+        return self
 
     async def aclose(self) -> None:
         """Stop the reader; nothing more comes."""

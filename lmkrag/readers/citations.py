@@ -1,7 +1,7 @@
 """Check what a model cites: numbers that exist, words that are there, and where exactly."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import shorten
 
@@ -200,8 +200,15 @@ def find_quotations(text: str) -> list[str]:
     >>> find_quotations("The „keeper“ says ‚the lamp is lit at dusk‘ and 「灯は夕暮れに」.")
     ['the lamp is lit at dusk', '灯は夕暮れに']
     """
-    quotations = (next(filter(None, match.groups())) for match in _QUOTED.finditer(_CODE.sub(" ", text)))
-    return [words.strip() for words in quotations if sum(1 + (c >= "\u2e80") for c in words) >= _MIN_QUOTED]
+    return [words for words, _, _ in place_quotations(text)]
+
+
+def place_quotations(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield what :func:`find_quotations` returns, and where each begins and ends with its marks."""
+    for match in _QUOTED.finditer(_CODE.sub(lambda code: " " * len(code[0]), text)):
+        words = next(filter(None, match.groups())).strip()
+        if sum(1 + (c >= "\u2e80") for c in words) >= _MIN_QUOTED:
+            yield words, *match.span()
 
 
 def locate_quote(quote: str, text: str) -> tuple[int, int] | None:

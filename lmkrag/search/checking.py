@@ -1,49 +1,50 @@
 """Does what was cited still stand? Quotations are looked for in the documents as they are now.
 
-A quotation that is where it was is the *same*, elsewhere word for word it has *moved*, with other words it is
-*reworded*, and otherwise it is *gone*. White space, letter case and the form of quotation marks do not count.
+A quotation that is where it was is the *same*, at another place of its document it has *moved*, and in another document
+it stands *elsewhere*. With another number, date, unit, name or negation it is *changed*, made of several places it is
+*stitched*, with other words it is *reworded*, and otherwise it is *gone*. White space, letter case and the form of
+quotation marks do not count.
 """
 
-import json
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from difflib import SequenceMatcher
 from functools import cache
 from operator import eq
-from typing import Any, Literal, Protocol, Unpack
+from typing import Literal, Protocol, Unpack
 
-from lmkrag.errors import DocumentNotFound, UsageError
-from lmkrag.index.words.terms import split_words
+from lmkrag.errors import DocumentNotFound
 from lmkrag.places import LINED, line_at, number_paragraph
-from lmkrag.readers.citations import STRAIGHT, find_quotations
-from lmkrag.results import Answer, Span
+from lmkrag.readers.citations import STRAIGHT
+from lmkrag.results import Span
+from lmkrag.search.differences import Token, find_differences, read_tokens
 from lmkrag.search.outline import outline
+from lmkrag.search.quotations import Quotation, Source, read_quotations
 from lmkrag.search.request import SearchOptions
 from lmkrag.types import Document
 
-State = Literal["same", "moved", "reworded", "gone"]
+State = Literal["same", "moved", "elsewhere", "changed", "stitched", "reworded", "gone"]
+
+FAILED: tuple[State, ...] = ("changed", "stitched", "reworded", "gone")
+"""The states of quotations that do not stand word for word."""
 
 MIN_SIMILARITY = 0.6  # the least share of words in common with which a quotation is reworded and not gone
-Source = Answer | Span | Iterable[Span] | Mapping[str, Any] | str  # or their JSON, or a text with quotations
 _ASKED = 300  # characters of a quotation that documents are searched for
 _LOOKED_AT = 5  # documents beside its own that a quotation is looked for in
-_FEWEST_WORDS = 3  # of a quotation in a text
+_FEWEST_WORDS = 3  # of a piece of a stitched quotation
+_MOST_WORDS = 200  # of a quotation that may be stitched
+_MOST_PIECES = 4
+_NUMBER_LENGTH = 12
+_BEFORE_NUMBER = re.compile(r"(?:(?:(?<!\S)[€$£¥−-]\s?)?(?:\d[\d.,'’]*)?)?\Z")  # \Z: it may be empty
+_BEHIND_NUMBER = re.compile(r"(?:[.,'’]\d+)*(?:\s?[%‰°€$£¥])?")
+_GAP = 0.85  # the least share of words in common with one place, of a quotation that only leaves something out there
 _WORD = re.compile(r"\w+")
+_BEHIND_NAME = re.compile(r"[:,;#]| [–—|-] |\.\s|$")  # what may follow a document's name
 _BUCKET = 4  # words by which places may differ and count as one
 _CANDIDATES = 8  # places that a quotation is compared with word by word
-
-
-@dataclass(frozen=True, slots=True)
-class Quotation:
-    """Words that were cited: characters ``[start, end)`` of a document; without one where only the words are known."""
-
-    text: str
-    doc_id: str = ""
-    start: int = -1
-    end: int = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,8 @@ class CitationCheck:
     """What became of a quotation.
 
     ``doc_id``, ``start``, ``end`` and ``place`` say where it is now; they are empty and -1 if it is gone.
-    ``similarity`` is the share of its words that stand there.
+    ``similarity`` is the share of its words that stand there. ``changes`` says of a changed quotation what it has for
+    what: ``1,200 for 900``. The ``place`` of a stitched one names each of its places, the rest the first.
     """
 
     quote: str
@@ -62,6 +64,13 @@ class CitationCheck:
     end: int
     place: str
     similarity: float
+    changes: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """The state, with what a changed quotation has for what, and the document that one from elsewhere stands in."""
+        more = {"changed": ", ".join(self.changes), "elsewhere": self.doc_id}.get(self.state)
+        return f"{self.state}: {more}" if more else self.state
 
 
 class Readable(Protocol):
@@ -88,33 +97,17 @@ def check_citations(engine: Readable, source: Source) -> list[CitationCheck]:
         query = " ".join(words.replace('"', " ").split())[:_ASKED]
         return [span.doc_id for span in engine.search(query, mode="lexical", level="document", top_k=_LOOKED_AT)]
 
-    return [check_quotation(cited, read, find) for cited in read_quotations(source)]
+    return [
+        check_quotation(replace(cited, doc_id=cited.doc_id or _resolve(cited.reference, read)), read, find)
+        for cited in read_quotations(source)
+    ]
 
 
-def read_quotations(source: Source) -> list[Quotation]:
-    """Return what is cited: of an answer, spans, their JSON, or quotations in any text, or raise UsageError."""
-    if isinstance(source, Answer):
-        return [Quotation(one.quote, one.span.doc_id, one.start, one.end) for one in source.citations]
-    if isinstance(source, Span):
-        source = [source]
-    if isinstance(source, Mapping):
-        cited = source.get("citations") or source.get("spans") or source.get("passages")
-        if cited is None:
-            raise UsageError("nothing is cited there: give the JSON of search or ask, or a text with quotations")
-        try:
-            return [
-                Quotation(one.get("quote") or one["text"], one["doc_id"], one["start"], one["end"]) for one in cited
-            ]
-        except (KeyError, TypeError, AttributeError):
-            raise UsageError("a citation has doc_id, start, end, and quote or text") from None
-    if not isinstance(source, str):
-        if not isinstance(source, Iterable):
-            raise UsageError("nothing is cited there: give an answer, spans, their JSON, or a text with quotations")
-        return [Quotation(span.text, span.doc_id, span.start, span.end) for span in source]
-    try:
-        return read_quotations(json.loads(source))
-    except (ValueError, TypeError):
-        return [Quotation(text) for text in find_quotations(source) if len(split_words(text)) >= _FEWEST_WORDS]
+def _resolve(reference: str, read: Callable[[str], Document | None]) -> str:
+    """The document that a text names as the source of a quotation; a file's name that is no document's, too."""
+    names = [reference.strip(), *(reference[: match.start()].strip() for match in _BEHIND_NAME.finditer(reference))]
+    file = re.match(r"[\w./ -]+\.[a-z]\w{0,4}(?!\w)", reference.strip())
+    return next((name for name in names if name and read(name) is not None), file[0] if file else "")
 
 
 def check_quotation(
@@ -122,6 +115,7 @@ def check_quotation(
 ) -> CitationCheck:
     """Look for a quotation in its document, and if it is not there in others that ``find`` says may have its words."""
     near: tuple[float, int, int, Document | None] = (0.0, -1, -1, None)
+    documents = []
     for doc_id in _candidates(cited, find):
         document = read(doc_id)
         if document is None:
@@ -130,13 +124,25 @@ def check_quotation(
         if doc_id == cited.doc_id and text[cited.start : cited.end] == cited.text:
             return _make(cited, "same", document, cited.start, cited.end, 1.0)
         if exact := _locate(cited, text, cited.start if doc_id == cited.doc_id else 0):
-            state: State = "same" if not cited.doc_id else "moved"
+            state: State = "same" if not cited.doc_id else "moved" if doc_id == cited.doc_id else "elsewhere"
             return _make(cited, state, document, *exact, 1.0)
+        documents.append(document)
         similarity, start, end = _find_similar(cited.text, text)
         near = max(near, (similarity, start, end, document), key=lambda one: one[0])
     similarity, start, end, nearest = near
-    if nearest is not None and similarity >= MIN_SIMILARITY:
-        return _make(cited, "reworded", nearest, start, end, similarity)
+    is_near = nearest is not None and similarity >= MIN_SIMILARITY
+    if nearest is not None:
+        start, end = _widen(nearest.text, start, end)
+    told = nearest.text[start:end] if nearest is not None else ""
+    differences = find_differences(cited.text, told) if is_near else []
+    changes = tuple(each.describe(cited.text, told) for each in differences if each.kind != "word")
+    has_words = any(each.kind == "word" or each.plain > 1 for each in differences)
+    if similarity < _GAP and (has_words or not differences) and (pieces := _find_pieces(cited.text, documents)):
+        places = dict.fromkeys(_span(document, *bounds).place for document, *bounds in pieces)
+        return replace(_make(cited, "stitched", *pieces[0], similarity), place=" and ".join(places))
+    if nearest is not None and is_near:
+        made = _make(cited, "changed" if changes else "reworded", nearest, start, end, similarity)
+        return replace(made, changes=changes)
     return CitationCheck(cited.text, cited.doc_id, "gone", "", -1, -1, "", similarity)
 
 
@@ -169,7 +175,9 @@ def _locate(cited: Quotation, text: str, near: int) -> tuple[int, int] | None:
     words = cited.text.translate(STRAIGHT).split()
     if not words:
         return None
-    pattern = re.compile(r"(?<!\w)" * words[0][0].isalnum() + r"\s+".join(map(re.escape, words)), re.IGNORECASE)
+    before = r"(?<!\w)(?<!\d[.,'])(?<!\s[-−])" if words[0][0].isdigit() else r"(?<!\w)" * words[0][0].isalnum()
+    after = r"(?![.,']?\d|\s?[%‰°])" * words[-1][-1].isdigit()
+    pattern = re.compile(before + r"\s+".join(map(re.escape, words)) + after, re.IGNORECASE)
     found = (match.span() for match in pattern.finditer(text.translate(STRAIGHT)))
     ends_in_word = words[-1][-1].isalnum()
     whole = (span for span in found if not (ends_in_word and text[span[1] : span[1] + 1].isalnum()))
@@ -207,3 +215,45 @@ def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
             high = min(len(theirs), high + len(ours) - blocks[-1].b - blocks[-1].size)
             best = max(best, (similarity, spans[low][0], spans[high - 1][1]))
     return best
+
+
+def _widen(text: str, start: int, end: int) -> tuple[int, int]:
+    """Characters with the whole of the numbers at their ends, and the signs of their units."""
+    if text[start].isdigit():
+        start -= len(_BEFORE_NUMBER.search(text[max(0, start - _NUMBER_LENGTH) : start])[0])  # type: ignore[index]
+    if text[end - 1].isdigit():
+        end += len(_BEHIND_NUMBER.match(text, end)[0])  # type: ignore[index]
+    return start, end
+
+
+def _find_pieces(quote: str, documents: Sequence[Document]) -> list[tuple[Document, int, int]]:
+    """The places that a quotation is made of, if it is: pieces of several words that stand there word for word."""
+    words = [token.value for token in read_tokens(quote)]
+    if not 2 * _FEWEST_WORDS <= len(words) <= _MOST_WORDS:
+        return []
+    read = [(document, tokens := read_tokens(document.text), _join(tokens)) for document in documents]
+
+    def find(start: int, stop: int) -> tuple[Document, int, int] | None:
+        piece = f" {' '.join(words[start:stop])} "
+        for document, tokens, text in read:
+            if (at := text.find(piece)) >= 0:
+                first = text.count(" ", 0, at)
+                return document, tokens[first].start, tokens[first + stop - start - 1].end
+        return None
+
+    # By word: the pieces that the quotation is made of up to there, the fewest, from the longest.
+    made: dict[int, list[tuple[int, int]]] = {0: []}
+    for start in range(len(words)):
+        if start not in made or len(made[start]) == _MOST_PIECES:
+            continue
+        for stop in range(start + _FEWEST_WORDS, len(words) + 1):
+            if find(start, stop) is None:
+                break
+            if stop not in made or len(made[start]) + 1 < len(made[stop]):
+                made[stop] = [*made[start], (start, stop)]
+    found = [find(*piece) for piece in made.get(len(words), ())]
+    return [piece for piece in found if piece is not None] if len(found) > 1 else []
+
+
+def _join(tokens: Sequence[Token]) -> str:
+    return f" {' '.join(token.value for token in tokens)} "

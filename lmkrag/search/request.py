@@ -4,6 +4,7 @@ Python, the command line, HTTP, MCP, LangChain and LlamaIndex make their argumen
 option is a field of it and a line of :class:`SearchOptions` or :class:`AskOptions`, whose names type checkers need.
 """
 
+import re
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import Field, dataclass, field, fields
@@ -18,6 +19,8 @@ from lmkrag.search.filters import Filter, to_expression
 from lmkrag.types import Level, Mode
 
 DEFAULT_TOP_K = 8
+
+_ISO_DATE = re.compile(r"^\d{4}(-(0[1-9]|1[0-2])(-(0[1-9]|[12]\d|3[01]))?)?$")
 
 _SYNONYMS = (
     ("top_k", "similarity_top_k", "k", "n", "top_n", "n_results", "num_results", "limit"),
@@ -38,6 +41,9 @@ class _CommonOptions(TypedDict, total=False):
     per_document: int | None
     rerank: bool | None
     rerank_timeout_ms: float | None
+    since: str | None
+    until: str | None
+    question_dates: bool | None
 
 
 class AskOptions(_CommonOptions, total=False):
@@ -59,10 +65,10 @@ class Option(NamedTuple):
     """What a surface needs to know of an option, beside its name and default.
 
     ``kind`` is ``count`` (a whole number from 1 to ``most``), ``number`` (above 0 and up to ``most``), ``flag``,
-    ``switch`` (true, false or None), ``filter`` or ``choice``, one of ``choices``.
+    ``switch`` (true, false or None), ``filter``, ``date`` or ``choice``, one of ``choices``.
     """
 
-    kind: Literal["count", "number", "flag", "switch", "filter", "choice"]
+    kind: Literal["count", "number", "flag", "switch", "filter", "choice", "date"]
     help: str
     most: int = 0
     choices: tuple[str, ...] = ()
@@ -95,6 +101,9 @@ class SearchRequest:
         operators: exclude ``-word`` and ``-"a phrase"`` at the end of the query.
         rerank: re-rank the top 16 passages; on by default, except in lexical mode.
         rerank_timeout_ms: maximum time for re-ranking, in milliseconds.
+        since: only passages from this day, month or year on, such as ``2026-03``; see ``Span.date``.
+        until: only passages up to this day, month or year, which is included.
+        question_dates: "last week" or "since March" in the question limit the search; on by default. A note says so.
 
     Raises:
         UsageError: an option is out of range, or the filter can't be parsed.
@@ -148,6 +157,15 @@ class SearchRequest:
     rerank_timeout_ms: float | None = _option(
         None, "number", "Maximum time for re-ranking, in milliseconds.", most=60_000, metavar="MS"
     )
+    since: str | None = _option(
+        None, "date", "Only passages from this day, month or year on, such as 2026-03.", metavar="DATE", agents=True
+    )
+    until: str | None = _option(
+        None, "date", "Only passages up to this day, month or year, such as 2026-03.", metavar="DATE", agents=True
+    )
+    question_dates: bool | None = _option(
+        None, "switch", "Limit the search where the question says 'last week' or 'since March'; on by default."
+    )
 
     def __new__(cls, **options: Any) -> Self:
         """Refuse options that do not exist, with a hint where another library calls one so."""
@@ -158,6 +176,9 @@ class SearchRequest:
         for declared in fields(self):
             _check(declared.name, getattr(self, declared.name), option_of(declared), declared.default)
         to_expression(self.filter)
+        for name, value in (("since", self.since), ("until", self.until)):
+            if value is not None and not (isinstance(value, str) and _ISO_DATE.fullmatch(value)):
+                raise UsageError(f"{name} must be a day, month or year such as 2026-03-01, not {value!r}")
 
     @property
     def limit(self) -> int | None:
@@ -223,6 +244,8 @@ def to_pydantic(names: Iterable[str]) -> dict[str, Any]:
             limits = {"gt": 0, "le": option.most}
         elif option.kind == "filter":
             kind, limits = str | None, {"max_length": option.most}
+        elif option.kind == "date":
+            limits = {"pattern": _ISO_DATE.pattern}
         elif option.kind in ("flag", "switch"):
             kind = StrictBool if option.kind == "flag" else StrictBool | None
         made[name] = (kind, PydanticField(declared.default, description=option.help, **limits))

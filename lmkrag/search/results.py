@@ -13,6 +13,7 @@ from lmkrag.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.code_blocks import find_definitions
+from lmkrag.search.dating import date_passage
 from lmkrag.search.explaining import explain_span
 from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, CODE, ENGLISH
@@ -99,6 +100,8 @@ class Results:
             header=(header := find_header(view, view.ordinal_at(start))),
             coverage=self._cover(" ".join([text[:_READ], header, row.title, *headings])),
             explanation=self._explain(hits, start, end),
+            date=(dated := date_passage(row, headings, view.text)).date,
+            date_source=dated.source,
         )
 
     def _explain(self, hits: Sequence[int], start: int, end: int) -> Explanation | None:

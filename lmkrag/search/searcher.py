@@ -1,8 +1,9 @@
 """A search, from the question to its results, in seven steps."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from datetime import date
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +15,18 @@ from lmkrag.readers.base import LanguageModelReader, Reader
 from lmkrag.readers.prompt import Layout, build_context, framed_cost
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
-from lmkrag.results import Context, Span
-from lmkrag.search.candidates import SearchQuery, gather_matches, prefer_named_document, score_matches
+from lmkrag.results import Context, Span, SpanList
+from lmkrag.search.agreement import compare_passages
+from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
 from lmkrag.search.filters import to_expression
+from lmkrag.search.freshness import mark_stale
 from lmkrag.search.growth import Grown
 from lmkrag.search.merging import best_documents, best_sentences, merge_passages, merge_spans
 from lmkrag.search.operators import NO_OPERATORS, Operators, apply_operators, parse_operators
 from lmkrag.search.packing import Cost, fill_budget
 from lmkrag.search.passage_ranking import PassageRanking
+from lmkrag.search.periods import Period, filter_period, find_period, keep_period
 from lmkrag.search.request import DEFAULT_CONTEXT, SearchRequest, check_query
 from lmkrag.search.rerank import Reranking
 from lmkrag.search.results import Results, Views
@@ -38,6 +42,9 @@ if TYPE_CHECKING:
     from lmkrag.encoder.index_encoder import IndexEncoders
     from lmkrag.index.catalog import DocumentRow
     from lmkrag.index.snapshot import Snapshot
+
+
+_SWITCH = "question_dates=off searches all"
 
 
 class Searcher:
@@ -63,8 +70,10 @@ class Searcher:
 
     def search(
         self, queries: Sequence[str], request: SearchRequest, *, cost: Cost | None = None, similarity: bool = False
-    ) -> list[list[Span]]:
-        """Search for each query, all in one snapshot. Raises UsageError: a query is not a string.
+    ) -> list[SpanList]:
+        """Search for each query, all in one snapshot; mark the results whose files are not as they were indexed.
+
+        Raises UsageError: a query is not a string.
 
         ``cost`` counts a span's tokens, where the request limits them. ``similarity`` is for a reader, which gets all
         of a file, and hits with a similarity in lexical mode, too.
@@ -78,10 +87,14 @@ class Searcher:
 
         cost = cost or (lambda _, span: self._encoders.count_tokens(span.text))
 
-        def search() -> list[list[Span]]:
+        def search() -> list[SpanList]:
             with self._reading() as snapshot:
                 return [
-                    self._search_one(snapshot, text, vector, operators, request, cost, collapse=not similarity)
+                    mark_stale(
+                        snapshot,
+                        self._search_one(snapshot, text, vector, operators, request, cost, collapse=not similarity),
+                        self._encoders.path,
+                    )
                     for (text, operators), vector in zip(parsed, vectors, strict=True)
                 ]
 
@@ -97,9 +110,45 @@ class Searcher:
         cost: Cost,
         *,
         collapse: bool,
-    ) -> list[Span]:
+    ) -> SpanList:
+        """Search in the period that the request or the question names; everywhere if nothing is from the question's."""
+        if request.since or request.until:
+            return self._search_period(
+                snapshot,
+                text,
+                vector,
+                operators,
+                request,
+                cost,
+                Period(request.since or "", request.until or ""),
+                collapse,
+            )
+        asked = None if request.question_dates is False else find_period(text, date.today())
+        spans = self._search_period(snapshot, text, vector, operators, request, cost, asked, collapse)
+        if asked is None:
+            return spans
+        if spans:
+            note = f"only passages {asked}, since the question says “{asked.words}”; {_SWITCH}"
+            return SpanList(spans, [note, *spans.notes])
+        spans = self._search_period(snapshot, text, vector, operators, request, cost, None, collapse)
+        note = f"no passage is {asked}, though the question says “{asked.words}”: all were searched"
+        return SpanList(spans, [note, *spans.notes])
+
+    def _search_period(
+        self,
+        snapshot: "Snapshot",
+        text: str,
+        vector: "Scores | None",
+        operators: Operators,
+        request: SearchRequest,
+        cost: Cost,
+        period: Period | None,
+        collapse: bool,
+    ) -> SpanList:
         languages, expression = snapshot.totals.languages, to_expression(request.filter)
         variants = query_variants(text, languages)
+        if period is not None:
+            expression = filter_period(expression, period)
         weights = self._weights
         if request.level == "passage":
             weights = replace(weights, keep=weights.passage_keep)
@@ -113,6 +162,11 @@ class Searcher:
             variants=variants,
         )
         reranking, ranking = self._start_reranking(text, request)
+        notes: list[str] = []
+
+        def compare(spans: list[Span]) -> list[Span]:
+            spans, notes[:] = compare_passages(text, spans, partial(read_text, snapshot))
+            return spans
 
         def find(count: int) -> list[Span]:
             return find_spans(
@@ -123,13 +177,15 @@ class Searcher:
                 collapse=collapse and request.per_document is None and request.context_tokens is None,
                 explain=request.explain,
                 operators=operators,
+                period=period,
+                compare=list if request.level == "document" else compare,
                 reranking=reranking,
                 ranking=ranking,
             )
 
         if request.token_limit is None:
-            return find(request.limit or 0)
-        return fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost)
+            return SpanList(find(request.limit or 0), notes)
+        return SpanList(fill_budget(find, limit=request.limit, budget=request.token_limit, cost=cost), notes)
 
     def _start_reranking(self, question: str, request: SearchRequest) -> tuple[Reranking | None, PassageRanking | None]:
         """What re-ranks sentences, and what then ranks passages, which is ours for prose in English alone."""
@@ -165,7 +221,7 @@ class Searcher:
 
         return retry_expired(score)
 
-    def search_for(self, reader: Reader, questions: Sequence[str], request: SearchRequest) -> list[list[Span]]:
+    def search_for(self, reader: Reader, questions: Sequence[str], request: SearchRequest) -> list[SpanList]:
         """Return the spans that a reader gets for each question, a language model as many as fit its context."""
         if not isinstance(reader, LanguageModelReader):
             return self.search(questions, request, similarity=True)  # which tells whether anything answers
@@ -174,7 +230,8 @@ class Searcher:
             own = reader.count_tokens(text)
             return self._encoders.count_tokens(text) if own is None else own
 
-        return [list(context.spans) for context in self.build_contexts(questions, request, count_tokens)]
+        contexts = self.build_contexts(questions, request, count_tokens)
+        return [SpanList(context.spans, context.notes) for context in contexts]
 
     def build_contexts(
         self,
@@ -193,8 +250,23 @@ class Searcher:
         for question, spans in zip(questions, found, strict=True):
             if not spans:  # is there nothing, or nothing that fits?
                 (spans,) = self.search([question], replace(request, context_tokens=None, top_k=1))
-            contexts.append(build_context(question, spans, budget=budget, count_tokens=count_tokens, layout=layout))
+            context = build_context(question, spans, budget=budget, count_tokens=count_tokens, layout=layout)
+            contexts.append(replace(context, notes=spans.notes))
         return contexts
+
+
+def _make_demands(operators: Operators, period: Period | None) -> Iterator[Callable[[Candidates, Views], Candidates]]:
+    """What a query and the options demand of candidates."""
+    if operators != NO_OPERATORS:
+        yield lambda candidates, views: apply_operators(operators, candidates, views.sentence)
+    if period is not None:
+        yield partial(keep_period, period)
+
+
+def read_text(snapshot: "Snapshot", doc_id: str, start: int, end: int) -> str:
+    """Return characters of a document by its name; none if it is gone."""
+    row = snapshot.find_document(doc_id)
+    return "" if row is None else snapshot.read_text(row, start, end)
 
 
 def find_spans(
@@ -206,6 +278,8 @@ def find_spans(
     collapse: bool = False,
     explain: bool = False,
     operators: Operators = NO_OPERATORS,
+    period: Period | None = None,
+    compare: Callable[[list[Span]], list[Span]] = list,
     reranking: Reranking | None = None,
     ranking: PassageRanking | None = None,
 ) -> list[Span]:
@@ -216,7 +290,7 @@ def find_spans(
     The other options are those of :class:`lmkrag.search.request.SearchRequest`.
     """
     top_k = query.top_k
-    if operators.excluded:
+    if operators.excluded or period:
         query = query._replace(top_k=2 * top_k)  # some may be excluded
     # 3. Gather: the sentences nearest to the question, and those with its words.
     matches = gather_matches(snapshot, query)
@@ -227,8 +301,8 @@ def find_spans(
     # 5. Fuse the scores, and grow spans from the best sentences.
     candidates = score_matches(snapshot, query, preferred)
     views = Views(snapshot, candidates)
-    if operators != NO_OPERATORS:
-        candidates = apply_operators(operators, candidates, views.sentence)
+    for narrow in _make_demands(operators, period):
+        candidates = narrow(candidates, views)
         views = Views(snapshot, candidates)
     if not len(candidates.sentences):
         return []
@@ -267,4 +341,4 @@ def find_spans(
         )
         if ranking is not None:
             found = ranking.rank(found)
-    return [span for span in found if not operators.excludes(span.text)][:top_k]
+    return [span for span in compare(found) if not operators.excludes(span.text)][:top_k]

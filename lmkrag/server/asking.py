@@ -9,7 +9,7 @@ from sse_starlette import EventSourceResponse
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError
 from lmkrag.readers.base import AsyncAnswerStream, Exchange, Reader
-from lmkrag.results import Answer, Span
+from lmkrag.results import Answer, SpanList
 from lmkrag.search.request import SearchRequest
 from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.indexes import ServedIndex
@@ -23,7 +23,7 @@ class Evidence(NamedTuple):
 
     question: str
     reader: Reader
-    spans: list[Span]
+    spans: SpanList
 
 
 async def find_evidence(
@@ -43,7 +43,8 @@ async def find_evidence(
 async def answer(index: ServedIndex, evidence: Evidence) -> Answer:
     """Return the answer that a reader gives from the spans that were found. Raises Problem: the reader failed."""
     try:
-        return await evidence.reader.aanswer(evidence.question, evidence.spans)
+        said = await evidence.reader.aanswer(evidence.question, evidence.spans)
+        return said.with_notes(evidence.spans.notes)
     except LmkragError as error:
         raise index.to_problem(error) from error
 
@@ -53,7 +54,7 @@ async def answer_events(index: ServedIndex, asked: str, evidence: Evidence, *, b
     question, reader, spans = evidence
     shown = {"blocks": [span.to_blocks() for span in spans]} if blocks else {}
     yield "spans", {"spans": to_json(spans), **shown}
-    stream: AsyncAnswerStream = reader.astream(question, spans)
+    stream: AsyncAnswerStream = reader.astream(question, spans).with_notes(spans.notes)
     try:
         async for piece in stream:
             yield "text", piece

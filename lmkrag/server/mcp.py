@@ -153,7 +153,7 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
             raise UsageError(f"top_k must be at most {_MOST_RESULTS}, not {options['top_k']}")
         spans = await served.run(lambda engine: engine.search(query, **options))
         await _check_filter(served, options["filter"], spans)
-        return replies.Passages(passages=list(map(_to_passage, spans)))
+        return replies.Passages(passages=list(map(_to_passage, spans)), notes=spans.notes)
 
     @_tool(server, "Gather evidence")
     async def gather_evidence(
@@ -172,6 +172,7 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
             passages=list(map(_to_passage, spans)),
             missing=list(find_missing(question, spans)),
             generation=status.generation,
+            notes=spans.notes,
         )
 
     @_tool(server, "Find related passages")
@@ -188,7 +189,7 @@ def _add_search_tools(server: MCPServer[Any], indexes: ServedIndexes, reader: Re
             text = engine.read(doc_id, start, min(end, start + _ASKED))
             spans = engine.search(text, top_k=top_k + 1)
             others = [span for span in spans if span.doc_id != doc_id or span.end <= start or end <= span.start]
-            return replies.Passages(passages=list(map(_to_passage, others[:top_k])))
+            return replies.Passages(passages=list(map(_to_passage, others[:top_k])), notes=spans.notes)
 
         return await indexes.run(index, find)
 

@@ -286,7 +286,7 @@ def test_a_filter_that_matches_nothing_says_what_there_is(lmkrag, index):
         assert (
             "no document matches the filter 'kind=pfd'; kind is one of docx, html, markdown, pdf, text" in result.stderr
         )
-        assert "front matter: author, tags, title, year" in result.stderr
+        assert "front matter: author, date, tags, title, year" in result.stderr
     assert lmkrag("search", "water", "--filter", "kind=pdf", "--index", index).stderr == ""
 
 

@@ -18,34 +18,34 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "": 2_442,  # the single files of lmkrag/; replies of a server are checked
-    "cli": 1_972,
+    "": 2_502,  # the single files of lmkrag/; notes, dates and contrasts of results
+    "cli": 1_978,
     "encoder": 1_175,
     "evaluation": 713,
-    "formats": 3_607,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
+    "formats": 3_643,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
     "index": 3_698,
-    "ingest": 1_682,
-    "integrations": 350,  # options that do not exist get a hint
+    "ingest": 1_673,
+    "integrations": 359,  # options that do not exist get a hint
     "models": 750,  # weights in 4 bits, words in 8
-    "readers": 1_938,  # which cell, which of several values; warnings; a model on this machine
+    "readers": 1_954,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 790,  # a reader of passages, which marks words
-    "search": 3_295,  # passages are ranked by reading; code before prose, one result a file
+    "search": 4_125,  # stale files, dates, changed figures, disagreement: docs/how-to/evidence.md
     "sentences": 920,  # headings by the layout
-    "server": 3_018,
+    "server": 3_032,
     "training": 2_465,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 29_496,  # 31,500 is the most that the later issues may bring it to
-    "files": 223,
+    "lines": 30_458,  # 31,500 is the most that the later issues may bring it to
+    "files": 229,
     "files at the top": 17,
     "base dependencies": 27,
     "members of Engine": 20,
     "public names": 28,  # with ServerError and MissingExtra, which callers catch
     "commands": 18,
-    "options": 194,  # --explain of ask; --llm of ask, chat, serve and mcp
+    "options": 203,  # --since, --until and --question-dates of search, ask and chat
     "environment variables": 10,
 }
 

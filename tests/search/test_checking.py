@@ -1,4 +1,4 @@
-"""Citations checked later: same, moved, reworded or gone, after any edit."""
+"""Citations checked later, after any edit: changed figures are never called reworded."""
 
 import json
 import random
@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from lmkrag import Document, Engine
 from lmkrag.errors import UsageError
-from lmkrag.search.checking import Quotation, check_quotation
+from lmkrag.search.checking import check_quotation
+from lmkrag.search.quotations import Quotation, read_quotations
 
 WORDS = ("harbour", "keeper", "lamp", "wick", "tide", "boat", "rope", "signal", "storm", "anchor", "ledger", "chart")
 
@@ -54,13 +55,13 @@ def test_it_is_right_after_any_edit(seed, edit):
     if edit == "after":
         assert found.state == "same"
     elif there:
-        assert found.state == "moved" and found.similarity == 1.0
+        assert found.state == ("elsewhere" if edit == "rename" else "moved") and found.similarity == 1.0
         assert " ".join(text[found.start : found.end].split()) == sentences[place]
         assert found.doc_id == doc_id
     elif edit == "inside":
         assert found.state == "reworded" and "unheard" in text[found.start : found.end]
     else:
-        assert found.state in ("gone", "reworded") and found.similarity < 1
+        assert found.state in ("gone", "reworded", "changed") and found.similarity < 1
 
 
 def test_a_reworded_sentence_is_told_from_one_that_shares_a_piece_of_it():
@@ -76,9 +77,9 @@ def test_never_the_same_where_the_words_changed():
     quotation = Quotation("The fee is 40 dollars a year.", "a", 0, 29)
     assert check(quotation, {"a": text}).state == "same"
     changed = check(quotation, {"a": text.replace("40", "44")})
-    assert changed.state == "reworded" and changed.similarity < 1
+    assert changed.label == "changed: 40 for 44" and changed.similarity < 1
     inside = check(Quotation("fee is 4", "a", 4, 12), {"a": text.replace("is 40", "is  40")})
-    assert inside.state == "reworded"  # 40 is not 4
+    assert inside.label == "changed: 4 for 40"
     assert check(quotation, {}).state == "gone"
     assert check(Quotation("   ", "a", 0, 0), {"a": text}).state == "gone"
 
@@ -108,7 +109,7 @@ def test_an_engine_checks_answers_spans_json_and_texts(engine):
     assert engine.check(answer)[0].place == "boats.md:3"
     engine.add(Document("boats.md", "boats.md", "# Boats\n\nNew.\n\nThe rescue boat holds eight people.\n"))
     (changed,) = engine.check(spans)
-    assert (changed.state, changed.cited, changed.place) == ("reworded", "boats.md", "boats.md:5")
+    assert (changed.state, changed.cited, changed.place) == ("changed", "boats.md", "boats.md:5")
     said = 'It says "Leave is accrued by the month." and “Boats are free of charge for all.”\n> ann approves it\n'
     checks = engine.check(said)
     assert [(one.state, one.doc_id) for one in checks] == [("same", "leave.md"), ("gone", ""), ("same", "leave.md")]
@@ -136,4 +137,88 @@ def test_the_command_line_reads_what_it_printed(lmkrag, index, tmp_path):
     missing = lmkrag("check", tmp_path / "answer.md", "--index", index, "--json")
     assert missing.returncode == 1
     (one,) = json.loads(missing.stdout)
-    assert one["state"] in ("gone", "reworded")
+    assert one["state"] in ("gone", "reworded", "changed")
+
+
+FEES = """# Fees
+
+The annual fee is 900 euros for each boat. Ann Miller approves it before 3 May 2024. Members may not sell their place.
+The pump runs at 5 °C for 20 minutes. The old keeper trims the lamp at dusk and writes the log.
+
+An appeal against a refusal goes to the secretary within fourteen days. It holds 1,250 litres, or 2 480 in winter.
+"""
+FERRY = "The ferry leaves at noon from the old pier every second Tuesday of the month."
+
+
+@pytest.mark.parametrize(
+    ("quote", "label"),
+    [
+        ("The annual fee is 1,200 euros for each boat.", "changed: 1,200 for 900"),
+        ("The annual fee is 90 euros for each boat", "changed: 90 for 900"),
+        ("The annual fee is 900 dollars for each boat", "changed: dollars for euros"),
+        ("Ben Miller approves it before 3 May 2024", "changed: Ben for Ann"),
+        ("Ann Miller approves it before 4 May 2025", "changed: 4 for 3, 2025 for 2024"),
+        ("Members may sell their place", "changed: not left out"),
+        ("Ann Miller never approves it before 3 May 2024", "changed: never added"),
+        ("The pump runs at -5 °C for 20 minutes", "changed: -5 for 5"),
+        ("The pump runs at 5 °C for 20 hours", "changed: hours for minutes"),
+        ("It holds 250 litres", "changed: 250 for 1,250"),
+        ("The ferry leaves at noon from the old pier every third Tuesday", "changed: third for second"),
+        ("or 480 in winter", "changed: 480 for 2 480"),
+        ("The annual fee is 900 € for each boat.", "reworded"),
+        ("An appeal against a refusal goes to the secretary within 14 days", "reworded"),
+        ("It holds 1250 litres", "reworded"),
+        ("The old keeper polishes the lamp at dusk", "reworded"),
+        ("The ferry leaves at noon from the secretary within fourteen days", "stitched"),
+        ("The old keeper trims the lamp within fourteen days", "stitched"),
+        ("The ferry leaves at noon from the old pier", "same"),
+        ("Nothing of the sort stands in any of them", "gone"),
+    ],
+)
+def test_figures_are_checked_without_mercy(quote, label):
+    found = check(Quotation(quote), {"fees.md": FEES, "ferry.txt": FERRY})
+    assert found.label == label
+    assert found.state != "stitched" or found.place.count(" and ") == 1
+
+
+def test_a_quotation_from_another_document_than_cited_says_which():
+    found = check(Quotation("leaves at noon from the old pier", "fees.md", 0, 32), {"fees.md": FEES, "ferry": FERRY})
+    assert (found.label, found.doc_id) == ("elsewhere: ferry", "ferry")
+
+
+def test_the_sources_that_a_text_names_are_read():
+    said = """It is "nine hundred euros a year"[^fee] and "the ferry leaves at noon" [2]; "members may not sell"
+(a.md:3).
+> The pump runs at five degrees
+> — b.md
+
+“No source is named”, in a sentence whose only number stands so far behind that it is about something else [2].
+
+[^fee]: fees.md, page 3
+[2] [The ferry](ferry.txt#noon)
+[^3]: b.md: "from the old pier every second"
+"""
+    named = {cited.text: cited.reference for cited in read_quotations(said)}
+    assert named == {
+        "nine hundred euros a year": "fees.md, page 3",
+        "the ferry leaves at noon": "ferry.txt#noon",
+        "members may not sell": "a.md:3",
+        "The pump runs at five degrees": "b.md",
+        "No source is named": "",
+        "from the old pier every second": 'b.md: "from the old pier every second"',
+    }
+
+
+def test_named_sources_are_where_quotations_are_looked_for_first(engine):
+    said = 'The rules say "the rescue boat holds six people"[^1], and "Leave is accrued by the week" (leave.md:3).\n\n'
+    checks = engine.check(said + "[^1]: leave.md, line 3\n")
+    assert [one.label for one in checks] == ["elsewhere: boats.md", "changed: week for month"]
+    assert [one.cited for one in checks] == ["leave.md", "leave.md"]
+
+
+def test_lines_of_json_are_read(engine):
+    spans = [span.to_dict() for span in engine.search("boat leave", top_k=2)]
+    lines = "\n".join(json.dumps({"query_id": number, "spans": [span]}) for number, span in enumerate(spans))
+    assert [one.state for one in engine.check(lines)] == ["same", "same"]
+    assert [one.state for one in engine.check(json.dumps(spans))] == ["same", "same"]
+    assert engine.check('{"query": "nothing", "spans": [], "notes": []}') == []

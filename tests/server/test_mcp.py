@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp import Client, StdioServerParameters
 
-from lmkrag import Document
+from lmkrag import Document, Engine
 from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.search.outline import outline
 from lmkrag.search.request import SearchRequest, option_of
@@ -99,7 +99,7 @@ async def test_in_process(make, corpus):
             {"query": "leave", "filter": "kind=pfd"},
             "no document matches the filter 'kind=pfd'; kind is one of",
         ),
-        ("ask", {"question": "leave?", "filter": "yaer=2024"}, "front matter: author, tags, title, year"),
+        ("ask", {"question": "leave?", "filter": "yaer=2024"}, "front matter: author, date, tags, title, year"),
         ("list_documents", {"filter": "kind=pfd"}, "no document matches the filter"),
         ("search", {"query": ""}, "at least 1 character"),
         ("search", {"query": "x", "top_k": 1000}, "top_k must be at most 50, not 1000"),
@@ -217,3 +217,23 @@ def main():
     script = "export class Gate {\n  open() {}\n}\n\nfunction swing(gate) {\n}\n"
     found = [one.text for one in outline(Document(text=script, kind="code"))]
     assert found == ["export class Gate", "open()", "function swing(gate)"]
+
+
+async def test_stale_files_are_a_note_after_the_passages(tmp_path):
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "pay.md").write_text("The keeper of the lamp earns 900 euros.")
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        engine.add(folder)
+    (folder / "pay.md").unlink()
+    workers = Workers(ServerLimits())
+    indexes = ServedIndexes({"demo": tmp_path / "index"}, workers)
+    async with Client(create_mcp_server(indexes, ExtractiveReader())) as client:
+        found = await client.call_tool("search", {"query": "what does the keeper earn?"})
+        asked = await client.call_tool("ask", {"question": "what does the keeper earn?"})
+    workers.close()
+    indexes.close()
+    (note,) = found.structured_content["notes"]
+    assert note.startswith("pay.md disappeared since indexing") and [*found.structured_content][-1] == "notes"
+    assert found.structured_content["passages"][0]["text"] == "The keeper of the lamp earns 900 euros."
+    assert note in asked.structured_content["warnings"]

@@ -155,7 +155,7 @@ def test_citations_are_checked(client):
     body = {"citations": [cited | {"quote": found["text"]}, cited | {"quote": "Leave is a matter of taste."}]}
     checked = client.post("/api/check", json=body).json()["citations"]
     assert checked[0]["state"] == "same"
-    assert checked[1]["state"] in ("gone", "reworded")
+    assert checked[1]["state"] in ("gone", "reworded", "changed")
     told = client.post("/api/check", json={"text": f'It says "{found["text"][:60]}".'}).json()["citations"]
     assert told[0]["state"] == "same" and told[0]["doc_id"] == found["doc_id"]
 

@@ -6,7 +6,7 @@ from contextlib import suppress
 from datetime import date
 from typing import NamedTuple
 
-_MONTHS = (  # in English, German, French, Spanish, Italian, Dutch and Portuguese
+MONTHS = (
     "january|januar|januari|janvier|enero|gennaio|janeiro|jan",
     "february|februar|februari|février|febrero|febbraio|fevereiro|feb",
     "march|märz|mars|marzo|maart|março|mar",
@@ -20,7 +20,9 @@ _MONTHS = (  # in English, German, French, Spanish, Italian, Dutch and Portugues
     "november|novembre|noviembre|novembro|nov",
     "december|dezember|décembre|diciembre|dicembre|dezembro|dec|dez",
 )
-_MONTH = "|".join(_MONTHS)
+"""The names of each month in English, German, French, Spanish, Italian, Dutch and Portuguese, with ``|`` between."""
+
+_MONTH = "|".join(MONTHS)
 _DAY = r"(\d\d?)(?:st|nd|rd|th|\.|º)?"
 _NUMERIC = r"(?<![\w.,/-])%s(?!\w|[-/.,]\d)"
 _YEAR_FIRST = re.compile(_NUMERIC % r"((?:19|20)\d\d)([-/.])(\d\d?)\2(\d\d?)")
@@ -54,7 +56,7 @@ def find_days(text: str) -> Iterator[tuple[str, frozenset[Day]]]:
     for pattern, month, day in ((_DAY_MONTH, 2, 1), (_MONTH_DAY, 1, 2)):
         for match in pattern.finditer(text):
             if match[3] or match[month][0].isupper():  # "12 may enter"
-                yield match[0], _days(match[3], (_number_month(match[month]), match[day]))
+                yield match[0], _days(match[3], (number_month(match[month]), match[day]))
 
 
 def find_numbers(text: str) -> Iterator[tuple[str, str]]:
@@ -86,8 +88,9 @@ def is_same_day(asked: Day, told: Day) -> bool:
     return asked[1:] == told[1:] and (asked.year is None or told.year in (None, asked.year))
 
 
-def _number_month(name: str) -> int:
-    return next(number for number, names in enumerate(_MONTHS, 1) if name.lower() in names.split("|"))
+def number_month(name: str) -> int:
+    """Return the number of a month, from 1, by one of its names."""
+    return next(number for number, names in enumerate(MONTHS, 1) if name.lower() in names.split("|"))
 
 
 def _days(year: str | None, *readings: tuple[str | int, str | int]) -> frozenset[Day]:

@@ -99,7 +99,7 @@ async def _chunks(index: ServedIndex, evidence: Evidence, base: str, reply: dict
         return "", {**reply, "object": "chat.completion.chunk", "choices": [choice]}
 
     yield chunk({"role": "assistant", "content": ""})
-    stream = evidence.reader.astream(evidence.question, evidence.spans)
+    stream = evidence.reader.astream(evidence.question, evidence.spans).with_notes(evidence.spans.notes)
     try:
         async for piece in stream:
             yield chunk({"content": piece})

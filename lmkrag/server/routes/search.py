@@ -18,7 +18,8 @@ async def search(body: schemas.SearchBody, service: TheService) -> Any:
     """Find the passages that answer a question, best first."""
     index = service.indexes.find(body.index)
     spans = await index.run(lambda engine: engine.search(body.query, **body.options()))
-    return {"spans": to_json(spans), "blocks": [span.to_blocks() for span in spans] if body.blocks else None}
+    blocks = [span.to_blocks() for span in spans] if body.blocks else None
+    return {"spans": to_json(spans), "notes": spans.notes, "blocks": blocks}
 
 
 @router.post("/search/batch", response_model=schemas.BatchReply)
@@ -32,7 +33,7 @@ async def search_batch(body: schemas.BatchBody, service: TheService) -> Any:
     queries = [query for _, query in named]
     spans = await index.run(lambda engine: engine.search_many(queries, **body.options()))
     results = zip(named, spans, strict=True)
-    return {"results": [{"query_id": name, "spans": to_json(spans)} for (name, _), spans in results]}
+    return {"results": [{"query_id": name, "spans": to_json(one), "notes": one.notes} for (name, _), one in results]}
 
 
 @router.post(

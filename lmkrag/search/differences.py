@@ -1,0 +1,152 @@
+"""What differs between two texts about the same: a number, date, unit, name or negation, or only words."""
+
+import re
+from collections import Counter
+from difflib import SequenceMatcher
+from functools import cache
+from typing import Literal, NamedTuple
+
+from lmkrag.index.words.quantities import MONTHS
+from lmkrag.index.words.terms import drop_stop_words
+from lmkrag.readers.citations import STRAIGHT
+
+Kind = Literal["number", "date", "unit", "name", "negation", "word"]
+
+_TOKEN = re.compile(
+    r"(?:(?<![\w)])[-−])?(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d+(?:[.,:'/-]\d+)*)"
+    r"|[^\W\d_]+(?:'[^\W\d_]+)*|[%‰°€$£¥]"
+)
+_GROUPED = re.compile(r"[-−]?\d{1,3}(?:([.,' \u00a0\u202f])\d{3})(?:\1\d{3})*")
+_NUMERALS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
+seventeen eighteen nineteen twenty"""
+_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
+_NUMBERS = {
+    **{word: f"{number}th" for number, word in enumerate(_ORDINALS.split(), 1)},
+    **{word: str(number) for number, word in enumerate(_NUMERALS.split())},
+    **{"thirty": "30", "forty": "40", "fifty": "50", "sixty": "60", "seventy": "70", "eighty": "80", "ninety": "90"},
+    **{word: word for word in ("hundred", "thousand", "million", "billion", "half", "once", "twice", "dozen")},
+}
+_UNIT_NAMES = """€ euro euros eur|$ dollar dollars usd|£ pound pounds gbp|¥ yen|% percent prozent pourcent|‰|°|cent
+second s|minute min minuten|hour h stunde stunden heure|day tag tage jour|week woche wochen semaine
+month monat monate mois|year jahr jahre|mm|cm|metre meter m|km kilometre kilometer|mile|inch inches|foot feet ft|yard
+g gram|kg kilogram|mg|tonne ton t|litre liter l|ml|celsius|fahrenheit|watt w|kw|volt v|hz|ms|kb|mb|gb|tb"""
+_UNITS = {name: names.split()[0] for names in re.split(r"[|\n]", _UNIT_NAMES) for name in names.split()}
+_DAYS = frozenset(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))
+_MONTHS = {name for names in MONTHS for name in names.split("|")} - {"may", "mar", "mars", "mai"}
+_NEGATION_WORDS = """not no never nor neither none nobody nothing without cannot nicht kein keine keinen keiner nie ohne
+ne pas jamais sans sin nunca senza niet geen nooit não sem"""
+_NEGATIONS = frozenset(_NEGATION_WORDS.split())
+_PREFIXES = ("un", "in", "im", "il", "ir", "non", "dis")
+_NO_STOP_WORD = "lighthouse"
+_BEFORE = 12  # characters that tell whether a word begins a sentence
+_BEGINS = re.compile(r"[.!?:;|\n]\W*\Z")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_DATED = re.compile(r"\d{1,4}([-/.])\d\d?\1\d{1,4}")
+
+
+class Token(NamedTuple):
+    """A word, number or sign of a text: where it is, what it counts as, and what it is if another takes its place."""
+
+    start: int
+    end: int
+    value: str
+    kind: Kind
+
+
+class Difference(NamedTuple):
+    """What one text has in place of what another has; either may be empty.
+
+    ``first`` and ``second`` are characters, ``plain`` counts the ordinary words among them.
+    """
+
+    kind: Kind
+    plain: int
+    first: tuple[int, int]
+    second: tuple[int, int]
+
+    def describe(self, first: str, second: str) -> str:
+        """Return ``1,200 for 900``: what the first text has for what is in the second."""
+        said, told = " ".join(first[slice(*self.first)].split()), " ".join(second[slice(*self.second)].split())
+        return f"{said} for {told}" if said and told else f"{said} added" if said else f"{told} left out"
+
+
+def read_tokens(text: str) -> list[Token]:
+    """Return the words, numbers and signs of a text."""
+    tokens = []
+    plain = text.translate(STRAIGHT)
+    for match in _TOKEN.finditer(plain):
+        word, lower = match[0], match[0].casefold()
+        value, kind = _classify(lower)
+        if kind == "word" and word[0].isupper():
+            before = plain[max(0, match.start() - _BEFORE) : match.start()].rjust(_BEFORE, ".")
+            kind = "name" if _has_content(lower) or not _BEGINS.search(before) else "word"
+        tokens.append(Token(*match.span(), value, kind))
+    return tokens
+
+
+@cache
+def _has_content(word: str) -> bool:
+    return len(drop_stop_words([word, _NO_STOP_WORD])) == 2
+
+
+def _classify(word: str) -> tuple[str, Kind]:
+    """What a word in lower case counts as, and its kind."""
+    if word[-1].isdigit():
+        if _DATED.fullmatch(word):
+            return word, "date"
+        if _GROUPED.fullmatch(word):
+            return re.sub(r"[^\d-]", "", word), "number"
+        plain = re.sub(r"(?<=\d),(?=\d{1,2}$)", ".", word).replace("−", "-")
+        return plain.lstrip("0") or "0", "date" if _YEAR.fullmatch(word) else "number"
+    if word in _NUMBERS:
+        return _NUMBERS[word], "number"
+    if word in _NEGATIONS or word.endswith("n't"):
+        return "not" if word.endswith("n't") else word, "negation"
+    if word in _DAYS or word in _MONTHS:
+        return next((names for names in MONTHS if word in names.split("|")), word), "date"
+    unit = _UNITS.get(word) or _UNITS.get(word.removesuffix("s"))
+    return (unit, "unit") if unit else (word, "word")
+
+
+def find_differences(first: str, second: str) -> list[Difference]:
+    """Return what differs between two texts, in their order.
+
+    Letter case, punctuation, and the spelling of a number or unit make no difference; nor does what only moved.
+
+    >>> [found.describe("It costs 1,200 euros.", "It costs 900 €.") for found in find_differences(
+    ...     "It costs 1,200 euros.", "It costs 900 €.")]
+    ['1,200 for 900']
+    """
+    ours, theirs = read_tokens(first), read_tokens(second)
+    matcher = SequenceMatcher(None, [one.value for one in ours], [one.value for one in theirs], autojunk=False)
+    operations = [
+        (tag, ours[a:b], theirs[c:d], ours[a - 1].end if a else 0, theirs[c - 1].end if c else 0)
+        for tag, a, b, c, d in matcher.get_opcodes()
+        if tag != "equal"
+    ]
+    inserted = Counter(token.value for tag, _, told, *_ in operations if tag == "insert" for token in told)
+    deleted = Counter(token.value for tag, said, *_ in operations if tag == "delete" for token in said)
+    moved = inserted & deleted
+    found = []
+    for tag, said, told, ours_at, theirs_at in operations:
+        if tag != "replace" and all(token.value in moved for token in (*said, *told)):
+            continue
+        bounds = [
+            (tokens[0].start, tokens[-1].end) if tokens else (place, place)
+            for tokens, place in ((said, ours_at), (told, theirs_at))
+        ]
+        plain = max(sum(token.kind == "word" for token in tokens) for tokens in (said, told))
+        found.append(Difference(_choose_kind(said, told), plain, *bounds))
+    return found
+
+
+def _choose_kind(said: list[Token], told: list[Token]) -> Kind:
+    """What a difference is, by the gravest of its words."""
+    counts = [sum(token.kind == "negation" for token in tokens) for tokens in (said, told)]
+    words = [" ".join(token.value for token in tokens) for tokens in (said, told)]
+    short, long = sorted(words, key=len)
+    if counts[0] != counts[1] or (short and long in {prefix + short for prefix in _PREFIXES}):
+        return "negation"
+    kinds = {token.kind for token in (*said, *told)}
+    order: tuple[Kind, ...] = ("date", "number", "unit", "name")
+    return next((kind for kind in order if kind in kinds), "word")

@@ -1,0 +1,104 @@
+"""Whether the files of results still are what was indexed."""
+
+import hashlib
+import os
+import shlex
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+from lmkrag.index.catalog import DocumentRow, owner_of
+from lmkrag.index.snapshot import Snapshot
+from lmkrag.results import SpanList
+from lmkrag.system import FileStamp, find_path
+
+_LOOKED_AT = 5_000  # files among which one that is gone is looked for
+_NAMED = 3
+
+
+def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path) -> SpanList:
+    """Return results of which those are marked whose files have changed or are gone; a note says what to run.
+
+    A file with the size and time that were indexed is not read. One that was moved below its folder is found by its
+    fingerprint, and the span gets its new path. Documents that were read from no file, or from a folder that is not on
+    this machine, are as they were.
+    """
+    states: dict[str, tuple[str, str]] = {}  # by doc_id: what is wrong, and where the file is
+    sources = dict[str, None]()
+    for doc_id in {span.doc_id: None for span in spans}:
+        row = snapshot.find_document(doc_id)
+        if row is not None and (owner := owner_of(row)) is not None:
+            row = snapshot.find_document(owner)
+        if row is not None and row.root and (state := _compare(row)) != ("", row.path):
+            states[doc_id] = state
+            sources[_find_source(snapshot, row)] = None
+    if not states:
+        return spans
+    changed = ((span, *states.get(span.doc_id, (span.stale, span.path))) for span in spans)
+    marked = [replace(span, stale=stale, path=path) for span, stale, path in changed]
+    told = [
+        f"{_name(doc_ids)} {verb} since indexing"
+        for state, verb in (("changed", "changed"), ("gone", "disappeared"), ("", "moved"))
+        if (doc_ids := [doc_id for doc_id, (found, _) in states.items() if found == state])
+    ]
+    command = ["lmkrag", "index", *sources, "--prune", "--index", str(index)]
+    note = f"{', '.join(told)}; to bring the index in step: {shlex.join(command)}"
+    return SpanList(marked, [*spans.notes, note])
+
+
+def _find_source(snapshot: Snapshot, row: DocumentRow) -> str:
+    """What to index again: the folder that a document was found from, or its file where that was added alone."""
+    of_folder = (1 for other in snapshot.all_documents() if other.root == row.root)
+    return row.root if len(list(islice(of_folder, 2))) == 2 else row.path
+
+
+def _name(doc_ids: Sequence[str]) -> str:
+    more = f" and {len(doc_ids) - _NAMED} more" if len(doc_ids) > _NAMED else ""
+    return ", ".join(doc_ids[:_NAMED]) + more
+
+
+def _compare(row: DocumentRow) -> tuple[str, str]:
+    """Whether the file of a document is ``changed`` or ``gone``, and its path."""
+    path = find_path(row.path)
+    try:
+        stamp = FileStamp.of(path.stat())
+    except (FileNotFoundError, NotADirectoryError):
+        if not find_path(row.root).is_dir():
+            return "", row.path
+        moved = _find_moved(row)
+        return ("", moved) if moved else ("gone", row.path)
+    except OSError:  # nobody can tell
+        return "", row.path
+    is_same = stamp == (row.size, row.mtime_ns) or (stamp.size == row.size and _hash(path, stamp) == row.fingerprint)
+    return "" if is_same else "changed", row.path
+
+
+def _find_moved(row: DocumentRow) -> str:
+    """The path of a file with the fingerprint of one that is gone, below the folder that it was found from."""
+    for number, path in enumerate(_walk(find_path(row.root))):
+        with suppress(OSError):
+            stamp = FileStamp.of(path.stat())
+            if stamp.size == row.size and _hash(path, stamp) == row.fingerprint:
+                return str(path)
+        if number == _LOOKED_AT:
+            break
+    return ""
+
+
+def _walk(root: Path) -> Iterable[Path]:
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        yield from (Path(folder, name) for name in names)
+
+
+@lru_cache(maxsize=1_000)
+def _hash(path: Path, stamp: FileStamp) -> str:
+    """The fingerprint of a file that has a stamp; an empty one if it can't be read."""
+    try:
+        with path.open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""

@@ -1,0 +1,93 @@
+"""What is cited: by an answer, by results, by their JSON, or by a text that quotes and names sources."""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lmkrag.errors import UsageError
+from lmkrag.index.words.terms import split_words
+from lmkrag.readers.citations import place_quotations
+from lmkrag.results import Answer, Span
+
+Source = Answer | Span | Iterable[Span] | Mapping[str, Any] | str
+"""What cites: an answer, spans, the JSON of ``search`` or ``ask``, or a text with quotations."""
+
+_FEWEST_WORDS = 3  # of a quotation in a text
+_NEAR = 60  # characters between a quotation and what names its source
+_DEFINITION = re.compile(r"^ {0,3}\[\^?([\w-]+)\]:?[ \t]+(.+)$", re.MULTILINE)
+_REFERENCE = re.compile(r"\[\^?([\w-]{1,20})\](?![(:])|\(([^()\n]+)\)|(?<=[\s>])[—–][ \t]*([^\n]+)")
+_LINK = re.compile(r"\[[^\]\n]*\]\(<?([^()\n>]+)>?\)|<([^<>\n]+)>|`([^`\n]+)`")
+
+
+@dataclass(frozen=True, slots=True)
+class Quotation:
+    """Words that were cited: characters ``[start, end)`` of a document; without one where only the words are known.
+
+    ``reference`` is what a text names as their source.
+    """
+
+    text: str
+    doc_id: str = ""
+    start: int = -1
+    end: int = -1
+    reference: str = ""
+
+
+def read_quotations(source: Source) -> list[Quotation]:
+    """Return what is cited: of an answer, spans, the JSON of ``search`` or ``ask``, or quotations in any text.
+
+    Raises:
+        UsageError: it is none of these.
+    """
+    if isinstance(source, Answer):
+        return [Quotation(one.quote, one.span.doc_id, one.start, one.end) for one in source.citations]
+    if isinstance(source, Span):
+        source = [source]
+    if isinstance(source, Mapping):
+        lists = [source[name] for name in ("citations", "spans", "passages") if name in source]
+        if not lists:
+            raise UsageError("nothing is cited there: give the JSON of search or ask, or a text with quotations")
+        try:
+            return [
+                Quotation(one.get("quote") or one["text"], one["doc_id"], one["start"], one["end"])
+                for one in next(filter(None, lists), ())
+            ]
+        except (KeyError, TypeError, AttributeError):
+            raise UsageError("a citation has doc_id, start, end, and quote or text") from None
+    if not isinstance(source, str):
+        if not isinstance(source, Iterable):
+            raise UsageError("nothing is cited there: give an answer, spans, their JSON, or a text with quotations")
+        return [Quotation(span.text, span.doc_id, span.start, span.end) for span in source]
+    records = _read_json(source)
+    if records and all(isinstance(record, dict) for record in records):
+        return [cited for record in records for cited in read_quotations(record)]
+    return [cited for cited in _read_text(source) if len(split_words(cited.text)) >= _FEWEST_WORDS]
+
+
+def _read_json(text: str) -> list[Any]:
+    """The values of JSON, or of JSON lines as ``--batch`` and ``--queries`` print them; none of another text."""
+    for parts in ([text], text.splitlines()):
+        try:
+            values = [json.loads(part) for part in parts if part.strip()]
+        except ValueError:
+            continue
+        return [{"spans": values[0]}] if len(values) == 1 and isinstance(values[0], list) else values
+    return []
+
+
+def _read_text(text: str) -> Iterator[Quotation]:
+    """The quotations of a text, each with the source named behind it: a footnote, ``[1]``, ``(notes.md)`` or a link."""
+    defined = {match[1]: match for match in _DEFINITION.finditer(text)}
+    quotations = list(place_quotations(text))
+    for number, (words, start, end) in enumerate(quotations, 1):
+        stop = quotations[number][1] if number < len(quotations) else len(text)
+        around = next((match for match in defined.values() if match.start() <= start < match.end()), None)
+        named = _REFERENCE.search(text, max(start, end - 1), min(stop, end + _NEAR))
+        reference = around[2] if around is not None else ""
+        if around is None and named is not None:
+            label = defined.get(named[1] or "")
+            reference = label[2] if label is not None else named[2] or named[3] or ""
+        link = _LINK.search(reference)
+        yield Quotation(words, reference=next(filter(None, link.groups())) if link else reference)

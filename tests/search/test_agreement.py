@@ -1,0 +1,83 @@
+"""Passages that say the same with another value: the newer comes first, and that they differ is told."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from lmkrag import Document, Engine
+from lmkrag.results import Span
+from lmkrag.search.agreement import compare_passages
+
+PAIRS = (Path(__file__).parents[1] / "data" / "differences.txt").read_text().splitlines()
+ALTERNATIVES = re.compile(r"\{([^|}]*)\|([^}]*)\}")
+
+
+def read_pair(line: str):
+    """Whether two passages really differ, and the passages."""
+    titles, _, sentence = line[2:].partition(": ")
+    spans = []
+    for number, title in enumerate(titles.split(" / ")):
+        text = ALTERNATIVES.sub(rf"\{number + 1}", sentence)
+        spans.append(Span(f"{number}.md", f"{number}.md", 0, len(text), text, 1.0, title=title))
+    return line[0] == "+", spans
+
+
+def test_nine_in_ten_of_what_is_told_is_a_difference():
+    told = []
+    for line in PAIRS:
+        differs, spans = read_pair(line)
+        _, notes = compare_passages("what is it, and who and when?", spans, lambda *_: "")
+        if notes:
+            told.append(differs)
+    assert len(PAIRS) == 120
+    assert sum(told) / len(told) >= 0.9
+    assert sum(told) >= 50, [line for line in PAIRS if line[0] == "+"]
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    texts = {
+        "release-2024.md": "# Release 2024\n\nThe current release needs 4 GB of memory to start.\n",
+        "release-2026.md": "# Release 2026\n\nThe current release needs 6 GB of memory to start.\n",
+        "north.md": "# North lamp\n\nThe keeper of the lamp works 30 hours a week.\n",
+        "south.md": "# South lamp\n\nThe keeper of the lamp works 40 hours a week.\n",
+        "first.md": "# Visits\n\nGuests leave the tower at 17:00.\n",
+        "second.md": "# Visits, again\n\nThis replaces the notice on Visits.\n\nGuests leave the tower at 18:00.\n",
+    }
+    with Engine.open(tmp_path_factory.mktemp("agreement") / "index", create=True) as opened:
+        opened.add([Document(name, name, text, kind="markdown") for name, text in texts.items()])
+        yield opened
+
+
+def test_the_newer_comes_first_and_both_are_quoted(engine):
+    question = "how much memory does the current release need?"
+    found = engine.search(question)
+    assert [span.doc_id for span in found[:2]] == ["release-2026.md", "release-2024.md"]
+    assert [span.superseded_by for span in found[:2]] == ["", "release-2026.md:3"]
+    (note,) = found.notes
+    assert re.match(r"2 documents differ: (6 \(2026\) and 4 \(2024\)|4 \(2024\) and 6 \(2026\)); ", note)
+    assert "release-2024.md:3 “The current release needs 4 GB of memory to start.”" in note
+    (contrast,) = found[0].contrasts
+    assert engine.read(found[0].doc_id, contrast.start, contrast.end) == "6"
+    assert engine.read(contrast.doc_id, contrast.other_start, contrast.other_end) == "4"
+    assert engine.search(question, top_k=1)[0].doc_id == "release-2026.md"
+    assert note in engine.ask(question).warnings
+
+
+def test_a_question_about_a_year_turns_it_round(engine):
+    for question in ("how much memory did the release need as of 2024?", "memory needed, in the 2024 release"):
+        found = engine.search(question)
+        assert found[0].doc_id == "release-2024.md" and {span.superseded_by for span in found} == {""}
+
+
+def test_a_text_that_replaces_another_is_newer(engine):
+    found = engine.search("when do guests leave the tower?")
+    assert found[0].doc_id == "second.md"
+    (old,) = (span for span in found if span.doc_id == "first.md")
+    assert old.superseded_by.startswith("second.md:")
+
+
+def test_different_subjects_are_left_alone(engine):
+    found = engine.search("how many hours a week does the keeper of the lamp work?")
+    assert found.notes == () and {span.superseded_by for span in found} == {""}

@@ -1,0 +1,125 @@
+"""From when passages are, and searches limited to a period by options or by the words of a question."""
+
+from datetime import date, timedelta
+
+import pytest
+
+from lmkrag import Document, Engine
+from lmkrag.errors import UsageError
+from lmkrag.search.periods import find_period
+
+TODAY = date(2026, 11, 26)
+QUESTION = "what does the keeper of the lamp earn?"
+
+
+def note(pay: int) -> str:
+    return f"The keeper of the lamp earns {pay} euros a month.\n"
+
+
+@pytest.fixture(scope="module")
+def engine(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("dates")
+    docs = folder / "docs"
+    docs.mkdir()
+    (docs / "changes.md").write_text(
+        f"# Changes\n\n## Release 17, November 2026\n\n{note(1700)}\n## Release 16, 3 May 2024\n\n{note(1600)}"
+    )
+    (docs / "front.md").write_text(f"---\ndate: 2023-04-05\n---\n# Pay\n\n{note(1500)}")
+    (docs / "amendment.txt").write_text(f"Second amendment, effective 1 January 2025\n\n{note(1400)}")
+    (docs / "pay-2022-06.txt").write_text(note(1300))
+    (docs / "mail.eml").write_text(
+        f"From: a@example.org\nDate: Tue, 09 Mar 2021 10:00:00 +0000\nSubject: Pay\n\n{note(1200)}"
+    )
+    (docs / "plain.txt").write_text(note(1100))
+    with Engine.open(folder / "index", create=True) as opened:
+        opened.add(docs)
+        opened.add(Document("value", text=note(1000)))
+        yield opened
+
+
+def pays(spans):
+    return {next(word for word in span.text.split() if word.isdigit() and len(word) == 4) for span in spans}
+
+
+def test_each_passage_has_a_date_and_where_it_stands(engine):
+    found = engine.search(QUESTION, top_k=20, level="sentence", filter="not doc_id=plain.txt")
+    dated = {(span.doc_id, *pays([span])): (span.date, span.date_source) for span in found if "earns" in span.text}
+    assert dated == {
+        ("changes.md", "1700"): ("2026-11", "heading"),
+        ("changes.md", "1600"): ("2024-05-03", "heading"),
+        ("front.md", "1500"): ("2023-04-05", "front matter"),
+        ("amendment.txt", "1400"): ("2025-01-01", "header"),
+        ("pay-2022-06.txt", "1300"): ("2022-06", "file name"),
+        ("mail.eml", "1200"): ("2021-03-09", "header"),
+        ("value", "1000"): ("", ""),
+    }
+    (plain,) = engine.search(QUESTION, filter="doc_id=plain.txt")
+    assert plain.date_source == "file" and date.fromisoformat(plain.date) <= date.today() + timedelta(1)
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ({"since": "2024-05", "until": "2025"}, {"1600", "1400"}),
+        ({"until": "2022-06-15"}, {"1300", "1200"}),
+        ({"since": "2026-11", "until": "2026-11"}, {"1700"}),
+        ({"since": "2023-04-05", "until": "2023-04-05"}, {"1500"}),
+        ({"since": "2023", "until": "2024", "filter": "kind=markdown"}, {"1500", "1600"}),
+    ],
+)
+def test_since_and_until_keep_passages(engine, options, expected):
+    found = engine.search(QUESTION, top_k=20, level="sentence", **options)
+    assert {pay for span in found if "earns" in span.text for pay in pays([span])} - {"1100"} == expected
+
+
+def test_wrong_dates_are_refused(engine):
+    with pytest.raises(UsageError, match="since must be a day, month or year such as 2026-03-01, not 'March'"):
+        engine.search(QUESTION, since="March")
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("what was decided last week?", "from 16 to 22 November 2026"),
+        ("was wurde letzte Woche beschlossen?", "from 16 to 22 November 2026"),
+        ("qu'est-ce qui a changé la semaine dernière ?", "from 16 to 22 November 2026"),
+        ("¿qué se decidió el mes pasado?", "in October 2026"),
+        ("what is new this year?", "in 2026"),
+        ("notes from yesterday", "on 25 November 2026"),
+        ("what happened in the last 3 days", "from 23 to 26 November 2026"),
+        ("who joined since March?", "since March 2026"),
+        ("Was gilt seit Dezember?", "since December 2025"),
+        ("what came before the launch on 3 May?", "until 2 May 2026"),
+        ("what changed after 31 December 2025?", "since 1 January 2026"),
+        ("how did pay change compared to last year?", None),
+        ("the rise from last year", None),
+        ("battles before 3 May 1942", None),
+        ("how many have joined since 1998?", None),
+        ("knock before you may enter", None),
+    ],
+)
+def test_words_of_a_question_name_a_period(question, told):
+    period = find_period(question, TODAY)
+    assert (period and str(period)) == told
+
+
+def test_a_question_limits_the_search_and_says_so(tmp_path):
+    last_week = date.today() - timedelta(date.today().weekday() + 4)
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        engine.add(
+            [
+                Document("new.md", text=f"# Notes of {last_week.isoformat()}\n\n{note(900)}", kind="markdown"),
+                Document("old.md", text=f"# Notes of 3 May 2019\n\n{note(800)}", kind="markdown"),
+            ]
+        )
+        question = "what does the keeper earn, by the notes of last week?"
+        found = engine.search(question)
+        assert {span.doc_id for span in found} == {"new.md"}
+        (told,) = found.notes
+        assert told.startswith("only passages from ") and told.endswith("“last week”; question_dates=off searches all")
+        assert engine.ask(question).warnings == (told,)
+        everywhere = engine.search(question, question_dates=False)
+        assert {span.doc_id for span in everywhere} == {"new.md", "old.md"} and everywhere.notes == ()
+        nothing = engine.search("what does the keeper earn since yesterday, or yesterday?")
+        assert {span.doc_id for span in nothing} == {"new.md", "old.md"}
+        assert nothing.notes[0].endswith("though the question says “yesterday”: all were searched")
