@@ -13,6 +13,7 @@ from pathlib import Path
 
 from lmkrag.errors import IndexCorrupt, StorageError, UsageError
 from lmkrag.index import catalog, catalog_segments
+from lmkrag.index.columns import read_ranges
 from lmkrag.index.files import File, lock_index, read_file, sync
 from lmkrag.index.pool import CATALOG
 from lmkrag.index.segments import SegmentFile
@@ -91,7 +92,7 @@ def _copy_state(store: IndexStore, work: WorkingFolder) -> Backup:
             path.unlink()
         with store.reader.snapshot(segments=False) as snapshot:
             generation = catalog.generation(snapshot.connection)
-            documents = catalog.read_ranges(snapshot.connection)
+            documents = read_ranges(snapshot.connection)
             named = [file for file, _ in catalog_segments.read_segments(snapshot.connection)]
             with contextlib.closing(sqlite3.connect(work.new / CATALOG)) as target:
                 snapshot.connection.backup(target)

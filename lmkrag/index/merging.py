@@ -6,6 +6,7 @@ import numpy as np
 
 from lmkrag.arrays import Ids
 from lmkrag.index.live import LiveSegment
+from lmkrag.index.ranges import join_runs
 from lmkrag.index.segments import SegmentFile
 
 _MOST_SMALL = 8  # more small segments are merged: every search visits each
@@ -34,8 +35,8 @@ def choose_groups(segments: Sequence[LiveSegment]) -> list[list[LiveSegment]]:
 def lay_runs(merged: Sequence[LiveSegment]) -> Ids:
     """Return the runs of the live rows of segments laid end to end: ``[n, 3]``."""
     runs = np.concatenate([live.runs for live in merged])
-    runs[:, 0] = np.concatenate([[0], np.cumsum(runs[:-1, 2])])
-    return runs
+    runs[:, 0] = np.cumsum(runs[:, 2]) - runs[:, 2]
+    return join_runs(runs)
 
 
 def lay_sentences(
@@ -59,6 +60,6 @@ def lay_sentences(
             row += taken
             if taken < count:
                 remaining.append((first + taken, count - taken))
-        yield file, np.array(runs, np.int64).reshape(len(runs), 3)
+        yield file, join_runs(np.array(runs, np.int64).reshape(len(runs), 3))
     if remaining:
         raise ValueError("fewer vectors than sentences were staged")

@@ -23,6 +23,7 @@ from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, IndexMismatch, Inde
 from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.catalog import SkippedFile
 from lmkrag.index.catalog_segments import read_status
+from lmkrag.index.columns import refresh_columns
 from lmkrag.index.files import Tables, lock_index, sync, write_tables
 from lmkrag.index.live import LiveSegment
 from lmkrag.index.merging import choose_groups, lay_runs, lay_sentences
@@ -306,6 +307,7 @@ class IndexStore:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
+                refresh_columns(connection)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:  # SQLite itself has rolled back where the disk is full

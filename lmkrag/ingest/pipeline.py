@@ -173,10 +173,11 @@ class _PendingCommit:
 
     def extend(self, item: SourceDocument, part: "Encoded") -> None:
         """Take the next sentences of the open document."""
+        title = "" if len(item.sentences) else item.document.title
         item.windows.append(part.window_hash, len(item.sentences))
         item.sentences.extend(part.sentences)
         self._vectors.append(part.vectors)
-        self._words.add([sentence.read(item.text) for sentence in part.sentences], item.language)
+        self._words.add([sentence.read(item.text) for sentence in part.sentences], item.language, title)
         texts = ((item.text[sentence.start : sentence.end], sentence.kind) for sentence in part.sentences)
         self._structure.add(texts, item.paragraphs)
         if len(self._words) - self._complete_rows >= _SEGMENT_ROWS:

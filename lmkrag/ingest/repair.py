@@ -67,6 +67,6 @@ def read_tables(documents: Sequence[Staged]) -> tuple[Tables, Tables]:
         borders = pairwise([0, *staged.sentences.ends.tolist()])
         sentences = [Sentence(start, end, kind) for (start, end), kind in zip(borders, kinds, strict=True)]
         texts = [sentence.read(staged.text) for sentence in with_contexts(staged.text, sentences, staged.document.kind)]
-        words.add(texts, document_language(staged.text, staged.document.kind))
+        words.add(texts, document_language(staged.text, staged.document.kind), staged.document.title)
         structure.add(((staged.text[each.start : each.end], each.kind) for each in sentences), ParagraphTracker())
     return words.take(len(words)), structure.take(len(structure))

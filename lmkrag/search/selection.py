@@ -2,15 +2,18 @@
 
 import threading
 from difflib import get_close_matches
-from itertools import islice
+from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from lmkrag.errors import DocumentNotFound, UsageError
 from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.columns import match_field, read_ranges
 from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.json_values import replace_surrogates
-from lmkrag.search.filters import Filter, fields_of, parse_filter, to_expression
+from lmkrag.search.filters import Filter, parse_filter, to_expression
 from lmkrag.system import renew_in_forks
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id
 
@@ -39,9 +42,8 @@ class FilterCache:
             known = self._selections.get(expression)
         if known is not None and known.documents is snapshot.documents:  # the same state of the same index
             return known
-        matches = parse_filter(expression)
-        keys = [row.id for row in snapshot.all_documents() if matches(fields_of(row))]
-        selection = Selection(snapshot.documents, keys)
+        kept = parse_filter(expression)(snapshot.match_field)
+        selection = Selection(snapshot.documents, np.flatnonzero(kept))
         with self._guard:
             self._selections.pop(expression, None)
             while len(self._selections) >= _REMEMBERED:
@@ -63,9 +65,9 @@ def list_documents(
     expression = to_expression(wanted)
     if expression is None:
         return [describe_row(row) for row in snapshot.all_documents(after, limit)]
-    matches = parse_filter(expression)
-    kept = (row for row in snapshot.all_documents(after) if matches(fields_of(row)))
-    return [describe_row(row) for row in islice(kept, limit)]
+    documents = read_ranges(snapshot.connection)  # the snapshot may be without
+    kept = parse_filter(expression)(partial(match_field, snapshot.connection, documents))
+    return [describe_row(row) for row in snapshot.all_documents(after, limit, documents.keys[kept].tolist())]
 
 
 def find_document(snapshot: Snapshot, doc_id: str, index: Path) -> DocumentRow:

@@ -1,7 +1,8 @@
 """Postings of a segment's sentences: an immutable file beside the vectors, with the same rows.
 
-Words are their 64-bit hashes, sorted; each has its rows and how often it is in them. The file also names the languages
-other than English by whose rules words were stemmed.
+Words are their 64-bit hashes, sorted; each has its rows and how often it is in them. The words of a document's title
+are in its first row, each under another hash, with the number of words of the title as its count. The file also names
+the languages other than English by whose rules words were stemmed.
 """
 
 from collections.abc import Iterable, Sequence
@@ -14,9 +15,12 @@ from numpy.typing import NDArray
 from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.errors import IndexCorrupt
 from lmkrag.index.files import File, Tables, read_tables
-from lmkrag.index.words.terms import STEMMERS, hash_words
+from lmkrag.index.words.terms import STEMMERS, hash_words, query_words
 from lmkrag.specs import CODE, ENGLISH
 from lmkrag.system import computed_once
+
+_TITLE = np.uint64(0x9E3779B97F4A7C15)  # a word of a title has its hash, exclusive or this
+_NO_WORDS: Hashes = np.zeros(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +36,18 @@ class PostingsBuilder:
 
     def __init__(self) -> None:
         self._words: list[Hashes] = []
+        self._titles: list[Hashes] = []
         self._languages: list[str] = []
 
-    def add(self, sentences: Iterable[str], language: str = ENGLISH) -> None:
-        """Take the texts of the next rows, all in one language, as ISO 639-1 names it."""
+    def add(self, sentences: Iterable[str], language: str = ENGLISH, title: str = "") -> None:
+        """Take the texts of the next rows, all in one language, as ISO 639-1 names it.
+
+        With the first ones of a document comes its title.
+        """
         words = [hash_words(sentence, language) for sentence in sentences]
         self._words += words
+        titles = [query_words(title)] if title and words else []
+        self._titles += titles + [_NO_WORDS] * (len(words) - len(titles))
         self._languages += [language] * len(words)
 
     def __len__(self) -> int:
@@ -46,16 +56,19 @@ class PostingsBuilder:
     def take(self, rows: int) -> Tables:
         """Return the tables of the first rows, and keep the others."""
         taken, self._words = self._words[:rows], self._words[rows:]
+        titles, self._titles = self._titles[:rows], self._titles[rows:]
         languages, self._languages = self._languages[:rows], self._languages[rows:]
         lengths = np.fromiter(map(len, taken), np.int64, len(taken))
-        words = np.concatenate([np.zeros(0, np.uint64), *taken])
-        owners = np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths)
+        of_titles = np.fromiter(map(len, titles), np.int64, len(titles))
+        words = np.concatenate([_NO_WORDS, *taken, *(title ^ _TITLE for title in titles)])
+        owners = np.concatenate([np.repeat(np.arange(rows, dtype=np.uint32), each) for each in (lengths, of_titles)])
         order = np.argsort(words, kind="stable")
         words, owners = words[order], owners[order]
         new = np.ones(len(words), bool)
         new[1:] = (words[1:] != words[:-1]) | (owners[1:] != owners[:-1])
         first = np.flatnonzero(new)
         counts = np.diff(np.append(first, len(words)))
+        counts = np.where(order[first] < lengths.sum(), counts, of_titles[owners[first]])
         return _tables(words[first], owners[first], np.minimum(counts, 255).astype(np.uint8), lengths, languages)
 
 
@@ -95,10 +108,18 @@ class Postings:
             first, stop = int(self._starts[index]), int(self._starts[index + 1])
         return Posting(self._rows[first:stop], self._counts[first:stop])
 
+    def find_titled(self, word: int, rows: Ids) -> Ids:
+        """Return how many words the titles of documents with these first ``rows`` have; 0 where the word is not one."""
+        posting = self.find(word ^ int(_TITLE))
+        if not len(posting.rows):
+            return np.zeros(len(rows), np.int64)
+        place = np.minimum(np.searchsorted(posting.rows, rows.astype(np.uint32)), len(posting.rows) - 1)
+        return np.where(posting.rows[place] == rows, posting.counts[place], 0)
+
     @computed_once
-    def length(self) -> int:
-        """The words of all sentences together."""
-        return int(self.lengths.sum(dtype=np.int64))
+    def before(self) -> Ids:
+        """``[rows + 1]``: the words of all rows before each."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths, dtype=np.int64)])
 
     def entries(self) -> tuple[Hashes, NDArray[np.uint32], Bytes]:
         """Return every (word, row, count), by word and row."""
