@@ -9,7 +9,7 @@ else is what is looked at. Each run is a process of its own; its memory is sampl
 can't be given back (anonymous pages); "peak" counts mapped files too. Prints tables and the slope of time in log-log,
 and writes a plot with --plot FILE.
 
-With --sentences, `Engine.add` writes an index of documents of --each sentences, with metadata, by an encoder that gives a
+With --sentences, `Engine.add` writes documents of --each sentences, with metadata, by an encoder that gives a
 sentence the mean of random vectors of its words. Times are CPU times of one process: of writing a sentence, of
 the whole run's merges, of the first query of a process that has the encoder, and of queries without a re-ranker.
 """

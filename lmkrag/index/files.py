@@ -6,6 +6,7 @@ import fcntl
 import json
 import mmap
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +15,6 @@ from typing import Any, Self
 import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
-from safetensors.numpy import save
 from xxhash import xxh3_128_hexdigest
 
 from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, StorageError
@@ -73,10 +73,38 @@ def sync(path: Path) -> None:
 
 
 def write_tables(path: Path, tables: Tables) -> File:
-    """Write named arrays as a safetensors file and make it durable."""
-    path.write_bytes(save(tables))
+    """Write named arrays as a safetensors file and make it durable; what lies in other files is never in memory."""
+    header, stop = {}, 0
+    ordered = dict(sorted(tables.items(), key=lambda item: -item[1].itemsize))  # each begins at a multiple of its size
+    for name, array in ordered.items():
+        dtype = next(dtype for dtype, known in _DTYPES.items() if known == array.dtype)
+        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [stop, stop + array.nbytes]}
+        stop += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for array in ordered.values():
+            file.write(np.ascontiguousarray(array).view(np.uint8).data)
     sync(path)
     return File.of(path)
+
+
+class Scratch:
+    """An array that grows in a file without a name, so that it takes no memory that can't be given back."""
+
+    def __init__(self, folder: Path, dtype: type[np.generic]) -> None:
+        """Begin without values; ``folder`` is on the disk that the array may fill."""
+        self._file, self._dtype, self._bytes = tempfile.TemporaryFile(dir=folder), dtype, 0  # noqa: SIM115
+
+    def append(self, values: NDArray[Any]) -> None:
+        """Take the next values."""
+        self._bytes += self._file.write(np.ascontiguousarray(values, self._dtype).reshape(-1).view(np.uint8).data)
+
+    def read(self) -> NDArray[Any]:
+        """Return all values, one after the other."""
+        self._file.flush()
+        return np.memmap(self._file, self._dtype, "r") if self._bytes else np.zeros(0, self._dtype)
 
 
 def read_tables(path: Path, file: File) -> Mapping[str, NDArray[Any]]:

@@ -185,7 +185,8 @@ class IndexStore:
             structure: of the same sentences: ``positions`` and ``roles``.
         """
         rows = sum(map(len, vectors))
-        recipe = choose_recipe(self.recipe, rows)
+        with self.reader.snapshot() as snapshot:
+            recipe = choose_recipe(self.recipe, rows, of=snapshot.documents.sentences)
         return self._write(rows, lambda: vectors, lambda: words, lambda: structure, recipe)
 
     def commit(
@@ -261,10 +262,14 @@ class IndexStore:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def merge_small(self) -> None:
-        """Merge small segments when there are many, in bounded memory; :meth:`compact` makes one of all."""
-        with self.reader.snapshot() as snapshot:
-            for group in choose_groups(snapshot.segments):
-                self._merge(group, snapshot.documents.sentences)
+        """Merge segments of a size, when there are many; :meth:`compact` makes one of all."""
+        while True:
+            with self.reader.snapshot() as snapshot:
+                groups, sentences = choose_groups(snapshot.segments), snapshot.documents.sentences
+            if not groups:
+                return
+            for group in groups:
+                self._merge(group, sentences)
 
     def _merge(self, merged: Sequence[LiveSegment], sentences: int) -> None:
         """Replace several segments by one."""
@@ -275,7 +280,7 @@ class IndexStore:
             file = self._write(
                 total,
                 lambda: (vectors for live in merged for vectors in live.segment.vectors.slices(live.rows)),
-                lambda: merge_postings([(live.segment.postings, live.rows) for live in merged]),
+                lambda: merge_postings([(live.segment.postings, live.rows) for live in merged], self.path / "segments"),
                 lambda: merge_structures([(live.segment.structure, live.rows) for live in merged]),
                 recipe,
             )

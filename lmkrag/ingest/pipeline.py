@@ -204,6 +204,7 @@ class _PendingCommit:
             self._store.commit(committed, segments, removed=[gone for item in committed for gone in item.replaces])
             self._on_commit(committed)
             self._segments, self._complete, self._complete_rows = [], 0, 0
+            self._store.merge_small()  # no file is staged now, which merging would remove
         self._began = time.monotonic()
 
     def _stage(self, rows: int) -> SegmentFile:

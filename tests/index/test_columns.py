@@ -26,10 +26,25 @@ METAS = [
     {},
 ]
 EXPRESSIONS = [
-    *("kind=pdf", "year>=1912", "year<1912", "year!=1911", "not year=1911", 'year="1.0"', "tags=y", "tags=2", "tags!=x"),
+    *(
+        "kind=pdf",
+        "year>=1912",
+        "year<1912",
+        "year!=1911",
+        "not year=1911",
+        'year="1.0"',
+        "tags=y",
+        "tags=2",
+        "tags!=x",
+    ),
     *('tags=""', "tags=*", "tags>=a", "draft=true", "draft=1", "missing!=3", "missing=*", "title=front", "title=t*"),
     *("path=docs", "path=docs/a", "path=docs/*", "path=*3.md", "path in (docs/b, nowhere)", "doc_id=docs/a/*"),
-    *("kind=pdf and not (tags=x or year>1912)", "kind not in (pdf, text) or author=ann*", "modified=1970-01", "root=/r"),
+    *(
+        "kind=pdf and not (tags=x or year>1912)",
+        "kind not in (pdf, text) or author=ann*",
+        "modified=1970-01",
+        "root=/r",
+    ),
     filter_files(include=["docs/a/"], exclude=["*1.md"]),
     filter_files(path="docs/b"),
 ]
@@ -98,7 +113,9 @@ def test_filters_keep_what_rows_say_whatever_was_written(store):
     check(store)
 
 
-@pytest.mark.parametrize("change", ["DELETE FROM document_column WHERE name = 'kind'", "UPDATE document SET kind = 'x'"])
+@pytest.mark.parametrize(
+    "change", ["DELETE FROM document_column WHERE name = 'kind'", "UPDATE document SET kind = 'x'"]
+)
 def test_columns_that_do_not_fit_are_reported(store, change):
     put(store, range(3))
     with closing(sqlite3.connect(store.path / "catalog.sqlite")) as connection, connection:

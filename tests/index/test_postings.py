@@ -66,7 +66,7 @@ def test_merged_words_are_those_of_the_rows_kept(tmp_path_factory, parts):
     folder = tmp_path_factory.mktemp("words")
     kept = [np.array([i for i in range(len(s)) if bits >> i & 1], np.int64) for s, bits in parts]
     files = [opened(folder / f"{i}.words", counted(s)) for i, (s, _) in enumerate(parts)]
-    merged = merge_postings(list(zip(files, kept, strict=True)))
+    merged = merge_postings(list(zip(files, kept, strict=True)), tmp_path_factory.getbasetemp())
     expected = counted([s[i] for (s, _), rows in zip(parts, kept, strict=True) for i in rows])
     for name, table in expected.items():
         np.testing.assert_array_equal(merged[name], table)

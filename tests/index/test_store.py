@@ -1,3 +1,4 @@
+import math
 import multiprocessing
 import os
 import shutil
@@ -193,21 +194,36 @@ def test_many_segments_are_merged_and_compaction_drops_the_dead(store):
     assert len(list((store.path / "segments").iterdir())) == 3
 
 
-def test_no_more_is_merged_at_once_than_memory_allows(store, monkeypatch):
-    monkeypatch.setattr(merging, "_MERGED_ROWS", 8)
-    model = {f"d{i:02}": f"alpha no{i} here. beta no{i} there." for i in range(23)}
-    for doc_id, text in model.items():
+def test_segments_grow_in_number_as_the_logarithm_of_the_sentences(store, monkeypatch):
+    monkeypatch.setattr(merging, "_SMALL", 2)
+    monkeypatch.setattr(merging, "_FACTOR", 3)
+    written, merge = [0], store._merge
+
+    def count(group, sentences):
+        written[0] += sum(live.alive for live in group)
+        merge(group, sentences)
+
+    monkeypatch.setattr(store, "_merge", count)
+    model = {f"d{i:02}": f"alpha no{i} here. beta no{i} there." for i in range(81)}
+    for number, (doc_id, text) in enumerate(model.items(), 1):
         put(store, {doc_id: text})
         with store.writing():
             store.merge_small()
-    with store.reader.snapshot() as snapshot:
-        assert max(live.alive for live in snapshot.segments) == 8
-        assert len(snapshot.segments) < 15
+        with store.reader.snapshot() as snapshot:
+            assert len(snapshot.segments) <= 2 * (1 + math.log(number, 3))
+    assert (len(snapshot.segments), written[0]) == (1, 4 * 162)  # each row four times: 81 is three to the fourth
     check_against(store, model)
+
+
+def test_words_are_merged_a_share_at_a_time(store, monkeypatch):
+    monkeypatch.setattr("lmkrag.index.words.postings._AT_ONCE", 5)
+    model = {f"d{i:02}": f"alpha no{i} here. beta no{i} there." for i in range(9)}
+    for doc_id, text in model.items():
+        put(store, {doc_id: text})
     with store.writing():
+        store.commit([], removed=["d03"])
         store.compact()
-    assert store.status().segments == 1
-    check_against(store, model)
+    check_against(store, {doc_id: text for doc_id, text in model.items() if doc_id != "d03"})
 
 
 def test_titles_are_known_by_their_words(store):

@@ -53,6 +53,26 @@ def test_rows_read_back_and_masked_rows_are_never_found(recipe, vectors, tmp_pat
     assert ((rows >= 0).sum(1) == 30).all(), "a narrow filter loses nothing, whatever the recipe"
 
 
+@pytest.mark.parametrize("name", ["flat", "ivf-sq8"])
+def test_a_file_that_is_written_piece_by_piece_is_what_faiss_writes(name, vectors, tmp_path):
+    import faiss
+
+    recipe = load_recipe(name)
+    file = write_vectors(tmp_path / "ours.faiss", lambda: np.array_split(vectors, 7), len(vectors), 64, recipe)
+    whole = faiss.index_factory(
+        64, recipe.factory.replace("{lists}", str(vectors_module._lists(len(vectors)))), faiss.METRIC_INNER_PRODUCT
+    )
+    if name != "flat":
+        whole.cp.niter = vectors_module._ITERATIONS
+        whole.train(vectors)
+    whole.add(vectors)
+    if name != "flat":
+        whole.set_direct_map_type(faiss.DirectMap.Array)
+    faiss.write_index(whole, str(tmp_path / "theirs.faiss"))
+    assert (tmp_path / "ours.faiss").read_bytes() == (tmp_path / "theirs.faiss").read_bytes()
+    assert file.bytes == (tmp_path / "theirs.faiss").stat().st_size
+
+
 def test_clusters_are_learned_from_the_whole_file(vectors, tmp_path, monkeypatch):
     """A prefix would be one document's sentences; here the second half lies elsewhere."""
     monkeypatch.setattr(vectors_module, "_LEAST_SAMPLE", 100)

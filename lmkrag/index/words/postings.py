@@ -8,18 +8,21 @@ the languages other than English by whose rules words were stemmed.
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.errors import IndexCorrupt
-from lmkrag.index.files import File, Tables, read_tables
+from lmkrag.index.files import File, Scratch, Tables, read_tables
 from lmkrag.index.words.terms import STEMMERS, hash_words, query_words
 from lmkrag.specs import CODE, ENGLISH
 from lmkrag.system import computed_once
 
 _TITLE = np.uint64(0x9E3779B97F4A7C15)  # a word of a title has its hash, exclusive or this
+_DEAD = np.uint32(2**32 - 1)  # instead of a row
+_AT_ONCE = 1 << 21  # entries that are sorted in memory
 _NO_WORDS: Hashes = np.zeros(0, np.uint64)
 
 
@@ -69,18 +72,28 @@ class PostingsBuilder:
         first = np.flatnonzero(new)
         counts = np.diff(np.append(first, len(words)))
         counts = np.where(order[first] < lengths.sum(), counts, of_titles[owners[first]])
-        return _tables(words[first], owners[first], np.minimum(counts, 255).astype(np.uint8), lengths, languages)
+        distinct, sizes = np.unique(words[first], return_counts=True)
+        return _tables(
+            distinct,
+            sizes,
+            owners[first],
+            np.minimum(counts, 255).astype(np.uint8),
+            lengths.clip(max=65_535),
+            languages,
+        )
 
 
-def _tables(words: Hashes, rows: NDArray[np.uint32], counts: Bytes, lengths: Ids, languages: Iterable[str]) -> Tables:
-    distinct, starts = np.unique(words, return_index=True)
+def _tables(
+    words: Hashes, sizes: Ids, rows: NDArray[np.uint32], counts: Bytes, lengths: NDArray[Any], languages: Iterable[str]
+) -> Tables:
+    """Tables of distinct words, how many rows each has, these rows end to end, and how often the word is in them."""
     named = " ".join(sorted(set(languages) & (STEMMERS.keys() | {CODE})))
     return {
-        "words": distinct,
-        "starts": np.append(starts, len(words)).astype(np.int64),
+        "words": words,
+        "starts": np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
         "rows": rows,
         "counts": counts,
-        "lengths": np.minimum(lengths, 65_535).astype(np.uint16),
+        "lengths": lengths.astype(np.uint16),
         "languages": np.frombuffer(named.encode("ascii"), np.uint8),
     }
 
@@ -121,30 +134,50 @@ class Postings:
         """``[rows + 1]``: the words of all rows before each."""
         return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths, dtype=np.int64)])
 
-    def entries(self) -> tuple[Hashes, NDArray[np.uint32], Bytes]:
-        """Return every (word, row, count), by word and row."""
-        return np.repeat(self._words, np.diff(self._starts)), self._rows, self._counts
+    def entries(self, first: int, last: int) -> tuple[Hashes, NDArray[np.uint32], Bytes]:
+        """Return every (word, row, count) of words from ``first`` to ``last``, by word and row."""
+        low = int(np.searchsorted(self._words, np.uint64(first)))
+        high = int(np.searchsorted(self._words, np.uint64(last), side="right"))
+        inside = slice(int(self._starts[low]), int(self._starts[high]))
+        return (
+            np.repeat(self._words[low:high], np.diff(self._starts[low : high + 1])),
+            self._rows[inside],
+            self._counts[inside],
+        )
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
-def merge_postings(parts: Sequence[tuple[Postings, Ids]]) -> Tables:
-    """Return one file's tables for some rows of several: (postings, rows to keep, increasing), laid end to end."""
-    words, rows, counts, before = [], [], [], 0
-    languages: set[str] = set()
-    lengths = [np.zeros(0, np.int64)]
+def merge_postings(parts: Sequence[tuple[Postings, Ids]], folder: Path) -> Tables:
+    """Return one file's tables for some rows of several: (postings, rows to keep, increasing), laid end to end.
+
+    What grows with the postings lies in files without a name in ``folder``; a share of all words at a time is sorted.
+    """
+    places, kept_before, most = [], 0, sum(len(postings) for postings, _ in parts)
     for postings, kept in parts:
-        position = np.full(len(postings.lengths), -1, np.int64)
-        position[kept] = np.arange(before, before + len(kept))
-        its_words, its_rows, its_counts = postings.entries()
-        moved = position[its_rows]
-        alive = moved >= 0
-        words.append(its_words[alive])
-        rows.append(moved[alive].astype(np.uint32))
-        counts.append(its_counts[alive])
-        lengths.append(postings.lengths[kept].astype(np.int64))
-        before += len(kept)
-        languages |= postings.languages
-    every = np.concatenate(words)
-    order = np.argsort(every, kind="stable")
-    return _tables(
-        every[order], np.concatenate(rows)[order], np.concatenate(counts)[order], np.concatenate(lengths), languages
-    )
+        place = np.full(len(postings.lengths), _DEAD, np.uint32)
+        place[kept] = np.arange(kept_before, kept_before + len(kept), dtype=np.uint32)
+        kept_before += len(kept)
+        places.append(place)
+    rows, counts = Scratch(folder, np.uint32), Scratch(folder, np.uint8)
+    words, sizes = [_NO_WORDS], [np.zeros(0, np.int64)]
+    shares = 1 + most // _AT_ONCE
+    for share in range(shares):
+        first, last = (share << 64) // shares, ((share + 1 << 64) // shares) - 1
+        gathered = []
+        for (postings, _), place in zip(parts, places, strict=True):
+            its_words, its_rows, its_counts = postings.entries(first, last)
+            moved = place[its_rows]
+            alive = moved != _DEAD
+            gathered.append((its_words[alive], moved[alive], its_counts[alive]))
+        its_words, its_rows, its_counts = (np.concatenate(arrays) for arrays in zip(*gathered, strict=True))
+        order = np.argsort(its_words, kind="stable")
+        rows.append(its_rows[order])
+        counts.append(its_counts[order])
+        distinct, size = np.unique(its_words, return_counts=True)
+        words.append(distinct)
+        sizes.append(size)
+    lengths = np.concatenate([np.zeros(0, np.uint16), *(postings.lengths[kept] for postings, kept in parts)])
+    languages = frozenset[str]().union(*(postings.languages for postings, _ in parts))
+    return _tables(np.concatenate(words), np.concatenate(sizes), rows.read(), counts.read(), lengths, languages)
