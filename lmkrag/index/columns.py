@@ -186,13 +186,11 @@ def match_field(connection: Connection, documents: DocumentRanges, key: str, tes
         missing.discard(block)
         values, counts, places = json.loads(codec.unpack(packed, _place(name, block))).get(key, ((), (), ()))
         first = int(np.searchsorted(documents.keys, block * _BLOCK))
-        hits = [number for number, value in enumerate(values) if test(value)]
-        if hits or without:
+        hits = np.fromiter(map(test, values), bool, len(values))
+        if hits.any() or without:
             positions = first + np.array(places, np.int64)
-            stops = np.cumsum(np.array(counts, np.int64))
             present[positions] = True
-            for hit in hits:
-                passed[positions[stops[hit] - counts[hit] : stops[hit]]] = True
+            passed[positions[np.repeat(hits, np.array(counts, np.int64))]] = True
     if missing:
         raise IndexCorrupt(f"the catalog has lost columns of documents; {REPAIR}")
     return passed | ~present if without else passed

@@ -276,12 +276,12 @@ def _tokenize(expression: str) -> list[Token]:
 
 def _any_matches(matchers: Sequence[Callable[[str], bool]]) -> Test:
     """The test whether a field, or one of its values where it has several, matches one of some."""
+    first, others = matchers[0], matchers[1:]
 
     def test(found: Any) -> bool:
-        if type(found) is list:
-            return any(map(test, found))
-        text = found if type(found) is str else _text(found)
-        return any(matches(text) for matches in matchers)
+        if type(found) is not str:
+            return any(map(test, found)) if type(found) is list else test(_text(found))
+        return first(found) or bool(others and any(matches(found) for matches in others))
 
     return test
 
