@@ -14,7 +14,7 @@ from pathlib import Path
 from lmkrag.errors import IndexCorrupt, StorageError, UsageError
 from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.columns import read_ranges
-from lmkrag.index.files import File, lock_index, read_file, sync
+from lmkrag.index.files import File, MappedFile, lock_index, sync
 from lmkrag.index.pool import CATALOG
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.store import IndexStore
@@ -122,7 +122,7 @@ def _place_segments(named: list[SegmentFile], index: Path, earlier: Path, target
             source = earlier / name
         else:
             source = index / name
-            read_file(source, file)
+            _ = MappedFile(source, file).data  # compared with its checksum
             new.append(file)
         try:
             path.hardlink_to(source)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_128_hexdigest
 
 from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, StorageError
+from lmkrag.system import computed_once
 
 Tables = dict[str, NDArray[Any]]
 """Named arrays, the content of a safetensors file."""
@@ -39,21 +40,34 @@ class File:
         return cls(len(data), xxh3_128_hexdigest(data))
 
 
-def read_file(path: Path, file: File) -> memoryview:
-    """Memory-map a file after comparing it with its checksum.
+class MappedFile:
+    """An immutable file, mapped into memory: it stays readable when it is removed, and nothing is read before use."""
 
-    Raises:
-        IndexCorrupt: the file is missing, or its size or checksum differs.
-    """
-    try:
-        data = _map(path)
-    except FileNotFoundError as error:
-        raise IndexCorrupt(f"{path}: this file is gone; {REPAIR}") from error
-    except OSError as error:
-        raise IndexCorrupt(f"{path}: this file can't be read ({error}); {REPAIR}") from error
-    if len(data) != file.bytes or xxh3_128_hexdigest(data) != file.checksum:
-        raise IndexCorrupt(f"{path}: this file is damaged (checksum); {REPAIR}")
-    return data
+    def __init__(self, path: Path, file: File) -> None:
+        """Map a file that the catalog records.
+
+        Raises:
+            IndexCorrupt: it is missing, or of another size.
+        """
+        self.path, self.file = path, file
+        try:
+            self._data = _map(path)
+        except FileNotFoundError as error:
+            raise IndexCorrupt(f"{path}: this file is gone; {REPAIR}") from error
+        except OSError as error:
+            raise IndexCorrupt(f"{path}: this file can't be read ({error}); {REPAIR}") from error
+        if len(self._data) != file.bytes:
+            raise self._damaged()
+
+    @computed_once
+    def data(self) -> memoryview:
+        """Its content, once it was compared with its checksum. Raises IndexCorrupt: it differs."""
+        if xxh3_128_hexdigest(self._data) != self.file.checksum:
+            raise self._damaged()
+        return self._data
+
+    def _damaged(self) -> IndexCorrupt:
+        return IndexCorrupt(f"{self.path}: this file is damaged (checksum); {REPAIR}")
 
 
 def _map(path: Path) -> memoryview:
@@ -107,13 +121,13 @@ class Scratch:
         return np.memmap(self._file, self._dtype, "r") if self._bytes else np.zeros(0, self._dtype)
 
 
-def read_tables(path: Path, file: File) -> Mapping[str, NDArray[Any]]:
+def read_tables(file: MappedFile) -> Mapping[str, NDArray[Any]]:
     """Return the arrays of a file that :func:`write_tables` wrote, as views of the mapped file.
 
     Raises:
-        IndexCorrupt: the file is missing, differs from its checksum, or is not a safetensors file.
+        IndexCorrupt: the file differs from its checksum, or is not a safetensors file.
     """
-    data = read_file(path, file)
+    data = file.data
     try:
         # eight bytes of length, a JSON header, the arrays
         size = int.from_bytes(data[:8], "little")
@@ -125,7 +139,7 @@ def read_tables(path: Path, file: File) -> Mapping[str, NDArray[Any]]:
             for name, entry in header.items()
         }
     except (ValueError, KeyError, TypeError) as error:
-        raise IndexCorrupt(f"{path}: not a table file ({error})") from error
+        raise IndexCorrupt(f"{file.path}: not a table file ({error})") from error
 
 
 LOCK = "write.lock"

@@ -51,7 +51,8 @@ def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
     parts = [np.zeros((0, 3), np.int64)]
     for file, runs in catalog_segments.read_segments(connection):
         try:
-            Segment(store.path / "segments", file)
+            segment = Segment(store.path / "segments", file)
+            _ = segment.vectors, segment.postings, segment.structure  # which compares each with its checksum
         except IndexCorrupt as error:
             yield str(error)
         if int(runs[:, 2].sum()) != file.rows or not np.array_equal(runs[:, 0], np.cumsum(runs[:, 2]) - runs[:, 2]):

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmkrag.errors import IndexCorrupt
-from lmkrag.index.files import write_tables
+from lmkrag.index.files import MappedFile, write_tables
 from lmkrag.index.words.lexical import K1, B, inverse_document_frequency, score_rows
 from lmkrag.index.words.postings import Postings, PostingsBuilder, merge_postings
 from lmkrag.index.words.terms import drop_stop_words, hash_words, query_words, split_words
@@ -20,7 +20,7 @@ SENTENCES = st.lists(
 
 
 def opened(path, tables) -> Postings:
-    return Postings(path, write_tables(path, tables))
+    return Postings(MappedFile(path, write_tables(path, tables)))
 
 
 def counted(sentences: list[str]) -> dict:
@@ -127,7 +127,7 @@ def test_a_file_that_is_none(tmp_path):
     file = write_tables(path, counted(["alpha"]))
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(IndexCorrupt, match=r"damaged \(checksum\); run lmkrag index-tools repair"):
-        Postings(path, file)
+        Postings(MappedFile(path, file))
 
 
 @given(SENTENCES, st.integers(0, 12))

@@ -1,3 +1,4 @@
+import contextlib
 import math
 import multiprocessing
 import os
@@ -470,6 +471,19 @@ def test_verify_finds_damage(store, damage):
     assert problems
     assert all("\n" not in problem for problem in problems)
     fresh.close()
+
+
+def test_a_file_is_compared_with_its_checksum_when_it_is_first_used(store):
+    put(store, {"a": "alpha one. beta two.", "b": "gamma."})
+    path = next((store.path / "segments").glob("*.faiss"))
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with contextlib.closing(IndexStore.open(store.path)) as other, other.reader.snapshot() as snapshot:
+        ids, _ = snapshot.search_lexical(snapshot.find_terms(query_words("gamma")), 5)
+        assert len(ids) == 1
+        with pytest.raises(IndexCorrupt, match=r"\.faiss: this file is damaged \(checksum\)"):
+            snapshot.search_dense(vector_of("gamma.")[None], 1)
 
 
 def search(path) -> list[tuple]:

@@ -3,6 +3,7 @@ import pytest
 
 from lmkrag import Engine
 from lmkrag.errors import IndexCorrupt
+from lmkrag.index.files import MappedFile
 from lmkrag.index.vectors import vector_set as vectors_module
 from lmkrag.index.vectors.recipes import list_recipes, load_recipe
 from lmkrag.index.vectors.vector_set import VectorFile, write_vectors
@@ -10,7 +11,7 @@ from lmkrag.index.vectors.vector_set import VectorFile, write_vectors
 
 def build(path, slices, rows, recipe):
     """Write a vector file and open it."""
-    return VectorFile(path, write_vectors(path, slices, rows, 64, recipe), rows, recipe)
+    return VectorFile(MappedFile(path, write_vectors(path, slices, rows, 64, recipe)), rows, recipe)
 
 
 def clustered(count: int, dimensions: int, seed: int = 0) -> np.ndarray:
@@ -98,10 +99,10 @@ def test_a_flipped_byte_is_found(vectors, tmp_path):
     data[len(data) // 2] ^= 1
     path.write_bytes(data)
     with pytest.raises(IndexCorrupt, match=r"damaged \(checksum\)"):
-        VectorFile(path, file, len(vectors), recipe)
+        VectorFile(MappedFile(path, file), len(vectors), recipe)
     path.unlink()
     with pytest.raises(IndexCorrupt, match="this file is gone"):
-        VectorFile(path, file, len(vectors), recipe)
+        VectorFile(MappedFile(path, file), len(vectors), recipe)
 
 
 def test_too_few_vectors_are_an_error(vectors, tmp_path):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from lmkrag.arrays import Ids, Mask, Scores, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt, UsageError
-from lmkrag.index.files import File, Scratch, read_file, sync
+from lmkrag.index.files import File, MappedFile, Scratch, sync
 from lmkrag.specs import Recipe
 from lmkrag.system import computed_once, renew_in_forks
 
@@ -192,19 +192,24 @@ def _lists(rows: int) -> int:
 class VectorFile:
     """The vectors of a segment, memory-mapped for reading. Any number of threads may share one."""
 
-    def __init__(self, path: Path, file: File, rows: int, recipe: Recipe) -> None:
-        """Map the file after comparing it with its checksum: see :func:`lmkrag.index.files.read_file`."""
+    def __init__(self, file: MappedFile, rows: int, recipe: Recipe) -> None:
+        """Have FAISS read a file after it was compared with its checksum.
+
+        Raises:
+            IndexCorrupt: it is damaged.
+        """
         faiss = _load_faiss()
 
-        read_file(path, file)
+        self._content = np.frombuffer(file.data, np.uint8)  # the index has views of it
         with _limits.lock:
             # FAISS's limit is the whole process's: it is put back for others who read files of theirs
             before = faiss.get_deserialization_vector_byte_limit()
-            faiss.set_deserialization_vector_byte_limit(max(1 << 20, 2 * file.bytes))
+            faiss.set_deserialization_vector_byte_limit(max(1 << 20, 2 * file.file.bytes))
             try:
-                self._index: Any = faiss.read_index(str(path), faiss.IO_FLAG_MMAP_IFC)
+                reader = faiss.ZeroCopyIOReader(faiss.swig_ptr(self._content), self._content.size)
+                self._index: Any = faiss.read_index(reader)
             except RuntimeError as error:
-                raise IndexCorrupt(f"{path}: FAISS can't read this file ({error}); {REPAIR}") from error
+                raise IndexCorrupt(f"{file.path}: FAISS can't read this file ({error}); {REPAIR}") from error
             finally:
                 faiss.set_deserialization_vector_byte_limit(before)
         self.rows = rows

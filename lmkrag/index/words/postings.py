@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.errors import IndexCorrupt
-from lmkrag.index.files import File, Scratch, Tables, read_tables
+from lmkrag.index.files import MappedFile, Scratch, Tables, read_tables
 from lmkrag.index.words.terms import STEMMERS, hash_words, query_words
 from lmkrag.specs import CODE, ENGLISH
 from lmkrag.system import computed_once
@@ -101,16 +101,16 @@ def _tables(
 class Postings:
     """A postings file opened for reading, memory-mapped."""
 
-    def __init__(self, path: Path, file: File) -> None:
-        """Map the file after comparing it with its checksum: see :func:`lmkrag.index.files.read_file`."""
-        tables = read_tables(path, file)
+    def __init__(self, file: MappedFile) -> None:
+        """Read the file: see :func:`lmkrag.index.files.read_tables`."""
+        tables = read_tables(file)
         try:
             self._words: Hashes = tables["words"]
             self._starts, self._rows, self._counts = tables["starts"], tables["rows"], tables["counts"]
             self.lengths: NDArray[np.uint16] = tables["lengths"]
             self.languages = frozenset(tables["languages"].tobytes().decode("ascii").split())
         except KeyError as error:
-            raise IndexCorrupt(f"{path}: not a postings file (no {error})") from error
+            raise IndexCorrupt(f"{file.path}: not a postings file (no {error})") from error
 
     def find(self, word: int) -> Posting:
         """Return where a word is; nowhere, perhaps."""
