@@ -85,30 +85,12 @@ def find_document(snapshot: Snapshot, doc_id: str, index: Path) -> DocumentRow:
 
 def describe_row(row: DocumentRow) -> DocumentInfo:
     """Return what users may know of a document in the catalog."""
-    return DocumentInfo(
-        doc_id=row.doc_id,
-        path=row.path,
-        title=row.title,
-        kind=row.kind,
-        root=row.root,
-        meta=row.meta,
-        characters=row.length,
-        sentences=row.sentences,
-        pages=len(row.page_starts),
-        page_starts=row.page_starts,
-        fingerprint=row.fingerprint,
-    )
+    same = ("doc_id", "path", "title", "kind", "root", "meta", "sentences", "page_starts", "fingerprint")
+    values = {name: getattr(row, name) for name in same}
+    return DocumentInfo(**values, characters=row.length, pages=len(row.page_starts))
 
 
 def to_document(row: DocumentRow, text: str) -> Document:
     """Return a document of the catalog with its text."""
-    return Document(
-        doc_id=row.doc_id,
-        path=row.path,
-        text=text,
-        title=row.title,
-        kind=row.kind,
-        page_starts=row.page_starts,
-        meta=row.meta,
-        fingerprint=row.fingerprint,
-    )
+    places = (row.kind, row.page_starts, row.meta)
+    return Document(row.doc_id, row.path, text, row.title, *places, fingerprint=row.fingerprint)
