@@ -43,15 +43,19 @@ def test_each_recipe_finds_what_brute_force_finds(recipe, vectors, tmp_path):
 
 
 @pytest.mark.parametrize("recipe", FACTORIES, ids=lambda recipe: recipe.name)
-def test_rows_read_back_and_masked_rows_are_never_found(recipe, vectors, tmp_path):
+def test_rows_read_back_and_masked_rows_are_never_found(recipe, vectors, tmp_path, monkeypatch):
     segment = build(tmp_path / "s.faiss", lambda: [vectors], len(vectors), recipe)
     wanted = np.array([2_999, 0, 17, 1_500])
     assert ((segment.read(wanted) * vectors[wanted]).sum(1) > 0.99).all()
-    alive = np.zeros(len(vectors), bool)
-    alive[100:130] = True
-    _, rows = segment.search(vectors[:5], 50, alive)
-    assert set(rows[rows >= 0].tolist()) <= set(range(100, 130))
-    assert ((rows >= 0).sum(1) == 30).all(), "a narrow filter loses nothing, whatever the recipe"
+    for few in (0, 1_000):
+        monkeypatch.setattr(vectors_module, "_FEW", few)
+        alive = np.zeros(len(vectors), bool)
+        alive[100:130] = True
+        scores, rows = segment.search(vectors[:5], 50, alive)
+        assert set(rows[rows >= 0].tolist()) <= set(range(100, 130))
+        assert ((rows >= 0).sum(1) == 30).all(), "a narrow filter loses nothing, whatever the recipe"
+        exact = np.take_along_axis(vectors[:5] @ vectors.T, np.maximum(rows, 0), 1)
+        np.testing.assert_allclose(scores[rows >= 0], exact[rows >= 0], atol=0.02)
 
 
 @pytest.mark.parametrize("name", ["flat", "ivf-sq8"])
