@@ -36,9 +36,8 @@ from sklearn.linear_model import LogisticRegression
 
 from lmkrag import Answer, Engine, Span
 from lmkrag.readers.extractive import confidence_features
-from lmkrag.readers.short_answers import read_spans
 from lmkrag.readers.weights import ANSWERS
-from lmkrag.reranker.loading import load_landmark_reranker
+from lmkrag.reranker.loading import load_passage_reranker
 
 FOLDER = Path(__file__).with_name("asking")
 NONE = "none"
@@ -245,8 +244,8 @@ def ask_corpus(folder: Path, work: Path) -> Iterator[Outcome]:
 
 def weigh(question: str, spans: Sequence[Span]) -> tuple[float, ...]:
     """Return what the confidence is estimated from."""
-    shown = spans[: ANSWERS.max_passages]
-    return confidence_features(question, spans, read_spans(question, shown, load_landmark_reranker()))
+    texts = [span.text for span in spans[: ANSWERS.max_passages]]
+    return confidence_features(question, spans, load_passage_reranker().read_texts(question, texts))
 
 
 def print_corpora(outcomes: Sequence[Outcome]) -> None:

@@ -3,20 +3,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
-Vectors = NDArray[np.float32]
-"""Embeddings."""
-
-Scores = NDArray[np.float32]
-"""One number per sentence or document; higher is better."""
-
-Ids = NDArray[np.int64]
-"""Ids, rows, ordinals, offsets or positions."""
-
+Vectors = NDArray[np.float32]  # embeddings
+Scores = NDArray[np.float32]  # one number per sentence or document; higher is better
+Ids = NDArray[np.int64]  # ids, rows, ordinals, offsets or positions
 Mask = NDArray[np.bool_]
 
-Hashes = NDArray[np.uint64]
-"""64-bit hashes of words or windows."""
-
+Hashes = NDArray[np.uint64]  # 64-bit hashes of words or windows
 Bytes = NDArray[np.uint8]
 
 Floats = NDArray[np.float64]

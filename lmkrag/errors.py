@@ -20,9 +20,10 @@ LmkragError
 """
 
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 
-REPAIR = "run lmkrag index-tools repair"
-"""What to do about a damaged index, at the end of a message."""
+REPAIR = "run lmkrag index-tools repair"  # what to do about a damaged index, at the end of a message
 
 
 class LmkragError(Exception):
@@ -105,6 +106,15 @@ class MissingExtra(LmkragError, ImportError):
 
     def __init__(self, extra: str, package: str) -> None:
         super().__init__(f"{package} is not installed: pip install 'lmkrag[{extra}]'")
+
+
+@contextmanager
+def needs(extra: str, package: str = "") -> Iterator[None]:
+    """Raise :class:`MissingExtra` where an import inside fails; without a ``package`` for the one that is missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise MissingExtra(extra, package or error.name or "a package") from None
 
 
 def name_kind(kind: type[LmkragError]) -> str:

@@ -8,12 +8,8 @@ from itertools import islice
 from numbers import Integral, Real
 from typing import Any
 
-MAX_DEPTH = 32
-"""Levels of lists and mappings inside each other."""
-
-MAX_VALUES = 10_000
-"""Values inside one."""
-
+MAX_DEPTH = 32  # levels of lists and mappings inside each other
+MAX_VALUES = 10_000  # values inside one
 _MAX_INTEGER = 1 << 63
 _MAX_DECIMAL_BITS = 13_000  # Python refuses to write integers of more than 4,300 digits
 
@@ -22,9 +18,7 @@ def to_json_value(value: Any) -> Any:
     """Return a value as JSON's own kinds: text that UTF-8 can hold, finite numbers, lists, mappings with text as keys.
 
     Dates become ISO 8601, numbers that are not finite or longer than 64 bits their text, anything else ``str(value)``.
-
-    Raises:
-        ValueError: it is nested deeper than :data:`MAX_DEPTH`, or holds more than :data:`MAX_VALUES` values.
+    Raises ValueError: it is nested too deep, or holds too many values.
     """
     return _Conversion().convert(value, 0)
 
@@ -71,10 +65,7 @@ def replace_surrogates(text: str) -> str:
 
 
 def to_json(value: Any) -> Any:
-    """Return a dataclass as an object with its fields and the properties that it names in ``derived``, and so within.
-
-    A tuple is an array.
-    """
+    """Return a dataclass as an object with its fields and those in ``derived``, and so within; a tuple is an array."""
     if is_dataclass(value):
         names = [*(one.name for one in fields(value)), *getattr(value, "derived", ())]
         return {name: to_json(getattr(value, name)) for name in names}

@@ -5,9 +5,7 @@ import re
 LINED = frozenset({"text", "markdown", "rst", "code"})
 """Kinds of documents whose text is the file itself, so that its lines are the file's."""
 
-TABLES = frozenset({"csv", "ods", "xlsx"})
-"""Kinds of documents whose lines are rows of a table."""
-
+TABLES = frozenset({"csv", "ods", "xlsx"})  # kinds of documents whose lines are rows of a table
 UNITS = {**dict.fromkeys(TABLES, "row"), "json": "record", "rtf": "paragraph", "subtitles": "subtitle"}
 """What a line of a document is, by its kind; in documents of other kinds blank lines divide paragraphs."""
 
@@ -15,13 +13,7 @@ _RECORD = re.compile(r"(?:[^|:\n]{1,60}: [^|\n]*(?: \| |$))+")
 
 
 def number_paragraph(before: str, line: str, kind: str) -> int:
-    """Return the number of a paragraph under its heading, or of the row of a table, counted from 1.
-
-    Args:
-        before: the text between the heading and the paragraph.
-        line: a line of the paragraph; where it has the names of the table's columns, these were the first row.
-        kind: of the document.
-    """
+    """Return the number, from 1, of a paragraph or row after the text ``before``, a row of names not counted."""
     return 1 + count_paragraphs(before, kind) + (kind in TABLES and is_record(line))
 
 

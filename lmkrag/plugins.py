@@ -7,11 +7,8 @@ from typing import Any
 
 from lmkrag.errors import UsageError
 
-FORMATS = "lmkrag.formats"
-"""Entry points named after a suffix, without its dot: ``read(data: bytes, name: str) -> Loaded``."""
-
-READERS = "lmkrag.readers"
-"""Entry points named after a reader: called with the options that the user gave, returns a ``Reader``."""
+FORMATS = "lmkrag.formats"  # entry points named after a suffix: ``read(data: bytes, name: str) -> Loaded``
+READERS = "lmkrag.readers"  # entry points named after a reader: given the user's options, return a ``Reader``
 
 
 @cache
@@ -21,11 +18,7 @@ def list_plugins(group: str) -> Mapping[str, EntryPoint]:
 
 
 def load_plugin(group: str, name: str) -> Any:
-    """Return what an entry point names.
-
-    Raises:
-        UsageError: its module can't be imported.
-    """
+    """Return what an entry point names. Raises UsageError: its module can't be imported."""
     point = list_plugins(group)[name]
     try:
         return point.load()

@@ -1,27 +1,129 @@
 """Encode files on the machines of a Ray cluster, which all see the files and the index under the same paths.
 
 Ray Data hands batches of files to workers. A worker writes each batch beside the index, as a small index of its own;
-the process that was started adopts it, in one commit.
+the process that was started adopts it, in one commit. A batch is named by what went into it: the names, places, sizes
+and times of its files, their earlier versions in the index it is meant for, and the encoder. One that exists is not
+encoded again.
+
+    a1b2c3.../catalog.sqlite, segments/     an ordinary index
+    a1b2c3.../batch.json                    what became of its other files; written last
 """
 
 import contextlib
+import hashlib
+import json
 import logging
 import os
 import shutil
 import socket
-from collections.abc import Iterator, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import astuple, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from lmkrag.encoder.index_encoder import IndexEncoders
-from lmkrag.errors import IndexCorrupt, MissingExtra, StorageError, UsageError
+from lmkrag.errors import IndexCorrupt, StorageError, UsageError, needs
+from lmkrag.index import catalog
+from lmkrag.index.adopting import adopt_index
+from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.files import sync
+from lmkrag.index.pool import CATALOG
 from lmkrag.index.store import IndexStore
 from lmkrag.index.working import WorkingFolder
-from lmkrag.ingest.file_batches import FileBatch, adopt_batch, encode_batch, is_batch, plan_batches
+from lmkrag.ingest.ingest import GetEncoder, encode_files
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.walk import Found
+from lmkrag.system import FileStamp, printable
+from lmkrag.types import Skipped
+
+_RECORD = "batch.json"
+_TRIES = 3  # of a batch whose process dies
+
+
+@dataclass(frozen=True, slots=True)
+class FileBatch:
+    """Files that are encoded together, ``bytes`` in all, and the name of the folder that this gives."""
+
+    name: str
+    files: tuple[Found, ...]
+    bytes: int
+
+
+def plan_batches(
+    files: Sequence[Found], known: Mapping[str, DocumentRow], target: IndexStore, *, size: int
+) -> list[FileBatch]:
+    """Group files, in their order, into batches of at least ``size`` bytes; the last one may be smaller.
+
+    Where a group ends depends on its own files only: without the files of some batches, the others are the same.
+    ``known`` are the documents of ``target``, the index that the batches are meant for, by ``doc_id``.
+    """
+    batches: list[FileBatch] = []
+    group: list[Found] = []
+    grouped = 0  # bytes
+    for position, file in enumerate(files, 1):
+        group.append(file)
+        grouped += file.stamp.size
+        if grouped >= size or position == len(files):
+            batches.append(FileBatch(_name_batch(group, known, target), tuple(group), grouped))
+            group, grouped = [], 0
+    return batches
+
+
+def _name_batch(files: Sequence[Found], known: Mapping[str, DocumentRow], target: IndexStore) -> str:
+    rows = [known.get(file.doc_id) for file in files]
+    entries = [
+        (file.doc_id, printable(str(file.path)), *file.stamp, row and row.id)
+        for file, row in zip(files, rows, strict=True)
+    ]
+    described = json.dumps([catalog.FORMAT_VERSION, target.encoder.fingerprint, entries])
+    return hashlib.sha256(described.encode()).hexdigest()[:32]
+
+
+def is_batch(folder: Path) -> bool:
+    """Return whether a folder is a batch that is whole."""
+    return (folder / _RECORD).is_file()
+
+
+def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: IndexStore) -> None:
+    """Encode a batch into its folder in ``out``, unless it is there. Raises StorageError: several processes died."""
+    if is_batch(out / batch.name):
+        return
+    if len(list(out.glob(f".{batch.name}.*"))) == _TRIES:
+        raise StorageError(f"the process that read it died {_TRIES} times (is there enough memory?)")
+    partial = out / f".{batch.name}.{uuid.uuid4().hex}"
+    try:
+        with contextlib.closing(IndexStore.create(partial, encoder=target.encoder)) as store:
+            run = encode_files(store, encoder, batch.files, target=target)
+        with contextlib.closing(catalog.connect(partial / CATALOG)) as connection:
+            connection.execute("PRAGMA journal_mode = DELETE")  # one file, which can be read where nobody may write
+        skipped = [astuple(file) for file in run.skipped]
+        record = {"unchanged": run.unchanged, "skipped": skipped, "touched": run.touched, "removed": run.removed}
+        (partial / _RECORD).write_text(json.dumps(record), "utf-8")
+        sync(partial / _RECORD)
+        sync(partial)
+        partial.rename(out / batch.name)
+        sync(out)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def adopt_batch(store: IndexStore, folder: Path, run: Run) -> None:
+    """Put a batch into its index in one commit; count it in ``run``. Raises IndexCorrupt: damaged, none was taken."""
+    record = json.loads((folder / _RECORD).read_bytes())
+    adopted = adopt_index(store, folder)
+    run.added += adopted.added
+    run.updated += adopted.updated
+    run.removed_already += adopted.removed
+    run.sentences += adopted.sentences
+    run.characters += adopted.characters
+    run.unchanged += record["unchanged"]
+    run.skipped += [Skipped(*values) for values in record["skipped"]]
+    run.touched += [(key, FileStamp(*stamp)) for key, stamp in record["touched"]]
+    run.removed += record["removed"]
+
 
 _BATCH = 1 << 20  # bytes of files
 _CORES = 4  # of a worker without a GPU
@@ -31,23 +133,13 @@ _START = 60.0  # seconds for a worker to start
 
 
 def encode_on_ray(store: IndexStore, address: str, files: list[Found], run: Run) -> list[Found]:
-    """Encode changed files on a cluster and commit them, as :data:`lmkrag.ingest.sources.Encode`.
+    """Encode changed files on a cluster and commit them, as :data:`lmkrag.ingest.sources.Encode`; too few are returned.
 
     What is encoded can be searched while the rest is encoded. Batches lie beside the index, in a working folder, until
     they are adopted; those that an interrupted run has left there are adopted by the next.
 
-    Args:
-        store: to write to, inside its :meth:`~lmkrag.index.store.IndexStore.writing`.
-        address: of the cluster: see :func:`connected`.
-        files: to read.
-        run: of what is noted.
-
-    Returns:
-        The files, where they are too few for a cluster.
-
-    Raises:
-        MissingExtra: Ray is not installed. UsageError: no cluster answers, its cores are taken, or something else has
-            the working folder's name. StorageError: the cluster failed.
+    Raises MissingExtra: Ray is not installed. UsageError: no cluster answers, its cores are taken, or something else
+    has the working folder's name. StorageError: the cluster failed.
     """
     batches = plan_batches(files, run.known, store, size=_BATCH)
     if len(batches) < 2:
@@ -88,10 +180,7 @@ def encode_on_ray(store: IndexStore, address: str, files: list[Found], run: Run)
 
 
 def _run_workers(ray: Any, store: IndexStore, out: Path, batches: Sequence[FileBatch]) -> Iterator[tuple[str, str]]:
-    """Yield the names of batches as they are done, and why one can't be encoded or nothing.
-
-    Ray starts workers again that die, and gives them their batches again.
-    """
+    """Yield the names of batches as they are done, and why one can't be encoded. Workers that die start again."""
     from ray.data.exceptions import SystemException
 
     logging.getLogger("ray.data").setLevel(logging.ERROR)
@@ -115,11 +204,7 @@ def _run_workers(ray: Any, store: IndexStore, out: Path, batches: Sequence[FileB
 
 
 def _share_resources(ray: Any) -> tuple[int, dict[str, int]]:
-    """Return how many workers there is room for, and what Ray sets aside for each: a GPU, else some cores.
-
-    Raises:
-        UsageError: none can start now.
-    """
+    """Return how many workers there is room for, and what Ray sets aside for each: a GPU, else some cores."""
     machines = [machine["Resources"] for machine in ray.nodes() if machine["Alive"]]
     cards = sum(int(machine.get("GPU", 0)) for machine in machines)
     cores = [int(machine.get("CPU", 0)) for machine in machines]
@@ -156,21 +241,15 @@ class EncodeBatch:
 
 @contextlib.contextmanager
 def connected(address: str) -> Iterator[Any]:
-    """Give the module ``ray``, connected to a cluster.
+    """Give the module ``ray``, connected to the cluster at an address; a process that is connected already stays so.
 
-    Args:
-        address: ``HOST:PORT``, ``auto`` for the cluster that this machine belongs to, or ``local`` for one that is
-            started on this machine. A process that is connected already stays so.
-
-    Raises:
-        MissingExtra: Ray is not installed. UsageError: no cluster answers at the address.
+    ``HOST:PORT``, ``auto`` for the cluster that this machine belongs to, or ``local`` for one that is started here.
+    Raises MissingExtra: Ray is not installed. UsageError: no cluster answers.
     """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")  # it is written to standard error
-    try:
+    with needs("ray", "ray"):
         import ray.data
-    except ImportError:
-        raise MissingExtra("ray", "ray") from None
     if ray.is_initialized():
         yield ray
         return

@@ -338,10 +338,7 @@ class _AnswerEvents:
         self._answer: Answer | None = None
 
     def read(self, text: str) -> Iterator[str]:
-        """Take the next characters; yield the text that they bring.
-
-        Lines end with a line feed alone here: ``splitlines`` also breaks at U+2028, which JSON may hold.
-        """
+        """Take the next characters; yield the text that they bring. Lines end with a line feed, not at U+2028."""
         *lines, self._line = (self._line + text).split("\n")
         for line in lines:
             yield from self._read_line(line.rstrip("\r"))
@@ -370,10 +367,7 @@ class _AnswerEvents:
 
 
 def _to_search(reader: Reader, options: AskOptions) -> SearchOptions:
-    """The options of a search for a reader of this process, as an engine of this process has them.
-
-    The server counts tokens with the index's encoder.
-    """
+    """The options of a search for a reader of this process; the server counts tokens with the index's encoder."""
     search: dict[str, Any] = dict(options)
     context_tokens = search.pop("context_tokens", None)
     if isinstance(reader, LanguageModelReader) or context_tokens:

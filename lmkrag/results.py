@@ -16,15 +16,9 @@ from lmkrag.types import Explanation, Hit
 if TYPE_CHECKING:
     from lmkrag.rendering.tree import Node
 
-STRONG = 0.8
-"""The least confidence of a strong answer."""
-
-FOUND = 0.45
-"""Evidence that it takes to answer: similarity and words of the question; see ``benchmarks/LOG.md``."""
-
-COVERAGE = 0.3
-"""What a passage with all of the question's words adds to the evidence."""
-
+STRONG = 0.8  # the least confidence of a strong answer
+FOUND = 0.45  # evidence that it takes to answer: similarity and words of the question; see ``benchmarks/LOG.md``
+COVERAGE = 0.3  # what a passage with all of the question's words adds to the evidence
 _WEIGHED = 3  # spans whose words count as evidence
 _PAGES = {"odp": "slide", "pptx": "slide"}
 _LONGEST = 60  # characters of a heading, and of the words that a page is opened at

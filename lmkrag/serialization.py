@@ -27,11 +27,7 @@ class CitationRecord:
 
 
 def from_json(kind: type[Value], record: Any) -> Value:
-    """Return the dataclass that :func:`to_json` made an object of; fields that it does not know are left out.
-
-    Raises:
-        ValueError: a field is missing or of another type.
-    """
+    """Return the dataclass that :func:`to_json` made an object of, or raise ValueError; unknown fields are left out."""
     return cast(Value, _from_json(kind, record))
 
 
@@ -66,11 +62,7 @@ def answer_to_json(question: str, answer: Answer) -> dict[str, Any]:
 
 
 def answer_from_json(record: Mapping[str, Any]) -> Answer:
-    """Return the answer that JSON describes.
-
-    Raises:
-        ValueError: it describes none.
-    """
+    """Return the answer that JSON describes. Raises ValueError: it describes none."""
     answer = from_json(Answer, {**_check(dict, record), "citations": []})
     citations = [from_json(CitationRecord, citation) for citation in _check(list, record["citations"])]
     lists: tuple[Sequence[CitationRecord | ShortAnswer | Quote], ...] = (citations, answer.short, answer.quotes)

@@ -4,16 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-ENGLISH, CODE = "en", "code"
-"""Languages of documents, as ISO 639-1 names them, and that of source code."""
-
+ENGLISH, CODE = "en", "code"  # languages of documents, as ISO 639-1 names them, and that of source code
 SentenceKind = Literal["text", "heading", "item", "row", "code", "turn", "record", "metadata"]
 
 
 SENTENCE_KINDS: tuple[SentenceKind, ...] = ("text", "heading", "item", "row", "code", "turn", "record", "metadata")
 
-BLOCK_KINDS = frozenset({"heading", "row", "code", "record", "metadata"})
-"""Kinds of sentences that are blocks of their own and not part of a paragraph of prose."""
+BLOCK_KINDS = frozenset({"heading", "row", "code", "record", "metadata"})  # of sentences that are no part of prose
 
 
 class Text(Protocol):
@@ -26,10 +23,7 @@ class Text(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """Characters ``[start, end)`` of a document's text, white space behind it included.
-
-    ``context`` is what it is read with: the caption and columns of its table, or the definitions around source code.
-    """
+    """Characters ``[start, end)`` of a text with white space behind, and the ``context`` that it is read with."""
 
     start: int
     end: int
@@ -55,60 +49,44 @@ class Window:
 
 @dataclass(frozen=True, slots=True)
 class RepairReport:
-    """What a repair did: documents kept as they were, read from their files again, and gone, by name.
+    """What a repair did to documents."""
 
-    ``unknown`` counts documents whose very names are lost; ``damaged`` is where the index is kept as it was, empty when
-    there was nothing to repair.
-    """
-
-    kept: int
-    restored: int
-    lost: tuple[str, ...]
-    unknown: int
-    damaged: str
+    kept: int  # as they were
+    restored: int  # read from their files again
+    lost: tuple[str, ...]  # gone, by name
+    unknown: int  # documents whose very names are lost
+    damaged: str  # where the index is kept as it was, empty when there was nothing to repair
 
 
 @dataclass(frozen=True, slots=True)
 class EncoderSpec:
-    """How an encoder reads text; recorded in every index it makes.
-
-    ``window`` and ``overlap`` are in tokens and as a share of the window. ``pooling`` is what makes a sentence's
-    vector of its token states. ``landmark`` is the token inserted after each sentence, empty for none.
-    ``title_tokens``: how much of a document's title each of its windows begins with, 0 for none.
-    """
+    """How an encoder reads text; recorded in every index it makes."""
 
     name: str
     fingerprint: str
     dimensions: int
-    pooling: str = "mean"
-    window: int = 254
-    overlap: float = 0.5
-    landmark: str = ""
+    pooling: str = "mean"  # what makes a sentence's vector of its token states
+    window: int = 254  # tokens
+    overlap: float = 0.5  # a share of the window
+    landmark: str = ""  # the token inserted after each sentence, empty for none
     query_prefix: str = ""
-    title_tokens: int = 0
+    title_tokens: int = 0  # of a document's title, at the beginning of each of its windows
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How a segment stores its vectors.
-
-    ``factory`` is a FAISS index description, ``{lists}`` standing for a number of clusters that fits the size. A
-    segment of fewer than ``minimum`` sentences is stored exactly instead. ``train`` is how many vectors it learns
-    from (0: all), ``search`` its search parameters. With ``tiers``, (most sentences, recipe name) chooses by size.
-    """
+    """How a segment stores its vectors."""
 
     name: str
     description: str = ""
-    factory: str = ""
-    minimum: int = 0
-    train: int = 0
-    search: Mapping[str, float] = field(default_factory=dict)
-    tiers: tuple[tuple[int, str], ...] = ()
+    factory: str = ""  # a FAISS index description, ``{lists}`` standing for a number of clusters that fits the size
+    minimum: int = 0  # a segment of fewer sentences is stored exactly instead
+    train: int = 0  # how many vectors it learns from, 0 for all
+    search: Mapping[str, float] = field(default_factory=dict)  # its search parameters
+    tiers: tuple[tuple[int, str], ...] = ()  # (most sentences, recipe name), chosen by size
 
 
-BYTE_ORDER_MARK = "\ufeff"
-"""What some editors put before UTF-8; it stays in a text, so that offsets are those of the file."""
+BYTE_ORDER_MARK = "\ufeff"  # some editors put it before UTF-8; it stays, so that offsets are those of the file
 
 
-ATTACHED_TO = "attached_to"
-"""The key of an attachment's metadata that names the document of the file it is in."""
+ATTACHED_TO = "attached_to"  # the key of an attachment's metadata that names the document of the file it is in

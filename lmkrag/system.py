@@ -13,9 +13,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from lmkrag.errors import LmkragError
 
-PYTHON = (sys.executable, "-P")
-"""Starts Python without the working directory among its modules: that may be a folder of unknown origin."""
-
+PYTHON = (sys.executable, "-P")  # no modules from the working directory, which may be of unknown origin
 T = TypeVar("T")
 
 _FORK_WAITS = 3.0  # seconds
@@ -35,10 +33,7 @@ class FileStamp(NamedTuple):
 
 
 class computed_once(cached_property[T]):  # noqa: N801
-    """A ``cached_property`` without the lock that Python 3.11 holds while it computes.
-
-    A process that is forked meanwhile would never get the lock. Two threads that come at the same time both compute.
-    """
+    """A ``cached_property`` without the lock of Python 3.11, which a forked process would never get."""
 
     def __init__(self, compute: Callable[[Any], T]) -> None:
         super().__init__(compute)

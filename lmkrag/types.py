@@ -16,8 +16,7 @@ from lmkrag.json_values import replace_surrogates, to_json_value
 Mode = Literal["hybrid", "dense", "lexical"]
 Level = Literal["passage", "span", "sentence", "document"]
 
-MAX_DOC_ID = 2_000
-"""Characters of a document's name."""
+MAX_DOC_ID = 2_000  # characters of a document's name
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,10 +36,7 @@ class Document:
         """Check every value, so that what an index accepts it can also store, show and send.
 
         Lone surrogates in the text and title become U+FFFD, one for one; metadata become what JSON can hold: see
-        :func:`lmkrag.json_values.to_json_value`.
-
-        Raises:
-            UsageError: a value is of another type, or out of range.
+        :func:`lmkrag.json_values.to_json_value`. Raises UsageError: a value is of another type, or out of range.
         """
         if self.doc_id == "" and isinstance(self.text, str) and self.text.strip():
             digest = blake2b(self.text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
@@ -254,11 +250,7 @@ class IndexStatus:
 
 
 def check_doc_id(doc_id: object) -> str:
-    """Return a ``doc_id`` if it is a string.
-
-    Raises:
-        UsageError: it is not.
-    """
+    """Return a ``doc_id`` if it is a string. Raises UsageError: it is not."""
     if not isinstance(doc_id, str):
         raise UsageError(f"a doc_id is a string, not {doc_id!r}")
     return doc_id

@@ -19,9 +19,9 @@ from lmkrag import Document, Engine, ray_encoding
 from lmkrag.errors import StorageError, UsageError
 from lmkrag.index.store import IndexStore
 from lmkrag.index.working import WorkingFolder
-from lmkrag.ingest.file_batches import encode_batch, plan_batches
 from lmkrag.ingest.sources import read_known
 from lmkrag.ingest.walk import walk
+from lmkrag.ray_encoding import encode_batch, plan_batches
 
 pytestmark = pytest.mark.timeout(280)
 QUESTIONS = ["who approves leave?", "how far have the coping stones moved?", "VX-1007", "when does the ferry leave?"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lmkrag.cli import output
-from lmkrag.errors import LmkragError, MissingExtra, UsageError
+from lmkrag.errors import LmkragError, UsageError, needs
 from lmkrag.types import IndexReport
 
 if TYPE_CHECKING:
@@ -65,14 +65,11 @@ def index(
     index_path: str,
     recipe: str | None,
     encoder: str | None,
-    include: tuple[str, ...],
-    exclude: tuple[str, ...],
-    ray: str | None,
-    follow_links: bool,
     prune: bool,
     watch: bool,
     strict: bool,
     as_json: bool,
+    **adding: Any,
 ) -> None:
     """Add files and directories to an index.
 
@@ -87,7 +84,6 @@ def index(
             raise UsageError(f"{path}: not a directory; --watch follows directories")
     opening: dict[str, Any] = {"recipe": recipe, "encoder": encoder}
     is_new = not Path(index_path).exists()
-    adding: dict[str, Any] = {"include": include, "exclude": exclude, "ray": ray, "follow_links": follow_links}
     if watch:
         with Engine.open(index_path, create=True, **opening) as engine:
             _follow(engine, sources, {**adding, "prune": True}, as_json=as_json)
@@ -106,10 +102,8 @@ def index(
 
 def _follow(engine: "Engine", folders: Sequence[Path], options: dict[str, Any], *, as_json: bool) -> None:
     """Index directories, and again whenever something in them changes."""
-    try:
+    with needs("watch", "watchfiles"):
         import watchfiles
-    except ImportError:
-        raise MissingExtra("watch", "watchfiles") from None
     index = Path(engine.status().path).resolve()
     written = (str(index), str(index.with_name(f".{index.name}.")))  # and what jobs and uploads put beside it
 

@@ -4,16 +4,12 @@ import sys
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from lmkrag.cli.index import finish, following_progress, model_options
 from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, one_line, print_json
 from lmkrag.engine import Engine
-
-if TYPE_CHECKING:
-    from lmkrag.encoder.landmark import LandmarkEncoder
 
 
 @click.group(cls=ErrorHandlingGroup, epilog="Example: lmkrag index-tools compact --index indexes/handbook")
@@ -70,14 +66,11 @@ def repair(index_path: str, encoder: str | None, recipe: str | None, as_json: bo
 
     Undamaged documents are kept, the others are parsed from their files again.
     """
+    from lmkrag.encoder.index_encoder import load_new_encoder
     from lmkrag.ingest.repair import repair_index
 
-    def load_encoder() -> "LandmarkEncoder":
-        from lmkrag.encoder.index_encoder import load_new_encoder
-
-        return load_new_encoder(encoder)
-
-    report = repair_index(Path(index_path), encoder=load_encoder if encoder else None, recipe=recipe)
+    load = partial(load_new_encoder, encoder) if encoder else None
+    report = repair_index(Path(index_path), encoder=load, recipe=recipe)
     if as_json:
         print_json(asdict(report))
     elif not report.damaged:

@@ -16,9 +16,7 @@ from lmkrag.cli.output import index_option
 from lmkrag.errors import StorageError, UsageError
 from lmkrag.system import PYTHON
 
-NAME = "lmkrag"
-"""What the server is called in the settings of a client."""
-
+NAME = "lmkrag"  # what the server is called in the settings of a client
 SKILL = """---
 name: lmkrag
 description: Find exact passages in the user's documents and in code by meaning, and check quotations against them.
@@ -32,23 +30,14 @@ To find something in the user's documents or in this code by meaning, use lmkrag
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """A program that starts MCP servers.
-
-    Args:
-        title: its name for people.
-        add: its own command that adds a server, without the server; empty if it has none.
-        add_json: the command takes the server as one JSON argument, not as a command line.
-        settings: the file that an entry belongs into, if there is no command.
-        servers: the object of that file that holds the servers.
-        fields: what an entry has beside ``command`` and ``args``.
-    """
+    """A program that starts MCP servers, by its own command ``add``, or else by an entry in its file ``settings``."""
 
     title: str
     add: tuple[str, ...] = ()
-    add_json: bool = False
+    add_json: bool = False  # the command takes the server as one JSON argument
     settings: str = ""
-    servers: str = "mcpServers"
-    fields: tuple[tuple[str, str], ...] = ()
+    servers: str = "mcpServers"  # the object of the file that holds the servers
+    fields: tuple[tuple[str, str], ...] = ()  # what an entry has beside ``command`` and ``args``
 
     def command(self, server: Sequence[str]) -> list[str]:
         """Return the client's own command line that adds a server, which is started by ``server``."""

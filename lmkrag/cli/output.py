@@ -82,11 +82,7 @@ def server_option(command: Command) -> Command:
 def open_engine(
     index_path: str, server: str | None, *, rerank_model: str | None = None
 ) -> "Iterator[Engine | RemoteEngine]":
-    """Open the index of a command: the directory, or the one behind a server.
-
-    Raises:
-        UsageError: an option is only for an index on this machine.
-    """
+    """Open the index of a command: the directory, or the one behind a server."""
     from lmkrag.engine import Engine
 
     if server is None:
@@ -106,18 +102,6 @@ def json_option(command: Command) -> Command:
     return click.option("--json", "as_json", is_flag=True, help="Print JSON only.")(command)
 
 
-class Switch(click.ParamType):  # type: ignore[type-arg]  # generic only in newer versions
-    """``on`` or ``off``."""
-
-    name = "switch"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> bool:
-        """Return true or false."""
-        if value not in (True, False, "on", "off"):
-            self.fail(f"{value!r} is not on or off", param, ctx)
-        return value in (True, "on")
-
-
 def to_click(*names: str) -> Callable[[Command], Command]:
     """Add options of a search: see :class:`lmkrag.search.request.SearchRequest`."""
     types: dict[str, Any] = {"count": click.IntRange(min=1), "number": click.FloatRange(min=0, min_open=True)}
@@ -129,7 +113,7 @@ def to_click(*names: str) -> Callable[[Command], Command]:
             if option.kind == "choice":
                 kind = {"type": click.Choice(option.choices), "default": declared.default, "show_default": True}
             elif option.kind == "switch":
-                kind = {"type": Switch(), "metavar": "on|off"}
+                kind = {"type": click.BOOL, "metavar": "on|off"}
             elif option.kind == "flag":
                 kind = {"is_flag": True}
             flags = option.flags or (f"--{name.replace('_', '-')}",)
@@ -160,11 +144,7 @@ def join_words(words: tuple[str, ...]) -> str:
 
 
 def batches_of_questions(lines: Iterable[str], size: int) -> Iterator[list[tuple[Any, str]]]:
-    """Yield (query_id, query) of JSON lines, ``size`` at a time.
-
-    Raises:
-        UsageError: a line is something else.
-    """
+    """Yield (query_id, query) of JSON lines, ``size`` at a time. Raises UsageError: a line is something else."""
     numbered = enumerate(lines, 1)
     while batch := [_question(number, line) for number, line in islice(numbered, size)]:
         yield batch
@@ -198,7 +178,6 @@ class ErrorHandlingGroup(click.Group):
     """Prints our errors as one line: exit 2 for wrong usage, 1 for what failed. Its commands have ``--debug``."""
 
     def add_command(self, cmd: click.Command, name: str | None = None) -> None:
-        """Take a command."""
         logging_options(cmd)
         super().add_command(cmd, name)
 
@@ -213,7 +192,6 @@ class ErrorHandlingGroup(click.Group):
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        """Run the command."""
         try:
             return super().invoke(ctx)
         except LmkragError as error:
@@ -237,10 +215,7 @@ def print_json(value: Any) -> None:
 
 
 def find_lines_around(text: str, start: int, end: int, count: int) -> tuple[int, int]:
-    """Return where the ``count`` lines before characters ``[start, end)`` begin and those after end.
-
-    The rest of the lines they stand in comes with them.
-    """
+    """Return where the ``count`` lines before and after the lines of characters ``[start, end)`` begin and end."""
     before, after = text[:start].splitlines(keepends=True), text[end:].splitlines(keepends=True)
     return start - sum(map(len, before[-count - 1 :])), end + sum(map(len, after[: count + 1]))
 

@@ -130,10 +130,7 @@ def print_text(answer: Answer) -> None:
 
 
 def print_stream(pieces: Iterator[str]) -> None:
-    """Print on a terminal the Markdown that a language model writes.
-
-    Whole blocks are printed once; the one that is being written is drawn anew with each piece of it.
-    """
+    """Print on a terminal the Markdown that a language model writes; the open block is drawn anew with every piece."""
     from rich.console import Group
     from rich.live import Live
 

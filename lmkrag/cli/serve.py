@@ -13,8 +13,8 @@ import click
 from click.core import ParameterSource
 
 from lmkrag.cli.ask import reader_options, take_reader
-from lmkrag.cli.output import DEFAULT_INDEX, Switch, find_default_index, rerank_model_option
-from lmkrag.errors import MissingExtra, UsageError
+from lmkrag.cli.output import DEFAULT_INDEX, find_default_index, rerank_model_option
+from lmkrag.errors import UsageError, needs
 
 
 def _indexes_option(command: Any) -> Any:
@@ -58,7 +58,7 @@ def _indexes_option(command: Any) -> Any:
 )
 @click.option(
     "--rerank",
-    type=Switch(),
+    type=click.BOOL,
     metavar="on|off",
     default="on",
     show_default=True,
@@ -77,16 +77,10 @@ def _indexes_option(command: Any) -> Any:
 def serve(
     folders: tuple[Path, ...],
     indexes: tuple[str, ...],
-    host: str,
-    port: int,
-    writable: bool,
     no_open: bool,
     token_file: Path | None,
     no_auth: bool,
     allowed_hosts: tuple[str, ...],
-    rerank: bool,
-    rerank_timeout_ms: float,
-    rerank_model: str | None,
     **options: Any,
 ) -> None:
     """Serve a web page, an HTTP API and MCP.
@@ -100,27 +94,18 @@ def serve(
         )
     environment = dict(os.environ)
     _use_one_thread_each()
-    try:
+    with needs("serve"):
         import watchfiles  # noqa: F401  # what follows the folders needs it
 
         from lmkrag.server.following import FolderFollower
         from lmkrag.server.run import serve as run
         from lmkrag.server.settings import ServerSettings, name_indexes
-    except ImportError as error:
-        raise MissingExtra("serve", error.name or "a package") from None
     served = _open_cached_index(folders) if folders else name_indexes(indexes)
+    reader = take_reader(options)  # the others are the server's own
+    hosts = frozenset(name.lower() for name in allowed_hosts)
+    token = _read_token(token_file)
     settings = ServerSettings(
-        indexes=served,
-        host=host,
-        port=port,
-        writable=writable,
-        token=_read_token(token_file),
-        authenticated=not no_auth,
-        allowed_hosts=frozenset(name.lower() for name in allowed_hosts),
-        reader=take_reader(options),
-        rerank=rerank,
-        rerank_timeout_ms=rerank_timeout_ms,
-        rerank_model=rerank_model,
+        served, token=token, authenticated=not no_auth, allowed_hosts=hosts, reader=reader, **options
     )
 
     def announce(url: str) -> None:
@@ -167,19 +152,14 @@ def mcp(indexes: tuple[str, ...], writable: bool, **options: Any) -> None:
     It speaks the Model Context Protocol (MCP) on standard input and output.
     """
     _use_one_thread_each()
-    try:
+    with needs("serve"):
         from lmkrag.server.run import serve_stdio
         from lmkrag.server.settings import ServerLimits, name_indexes
-    except ImportError as error:
-        raise MissingExtra("serve", error.name or "a package") from None
     serve_stdio(name_indexes(indexes), reader=take_reader(options), writable=writable, limits=ServerLimits())
 
 
 def _use_one_thread_each() -> None:
-    """Keep models, NumPy and FAISS to one thread for each search: many searches at once are then many times faster.
-
-    It counts only before they are imported.
-    """
+    """Keep models, NumPy and FAISS, not yet imported, to one thread: many searches at once are far faster."""
     for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(name, "1")
 

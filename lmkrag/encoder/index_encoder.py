@@ -32,17 +32,10 @@ class _Waiting:
 
 
 class IndexEncoders:
-    """The encoder that made an index, and one for questions that needs no torch. May be shared by threads.
-
-    State: what is loaded so far.
-    """
+    """The encoder of an index, and one for questions without torch. State: what is loaded so far. Thread-safe."""
 
     def __init__(self, path: Path, spec: EncoderSpec, encoder: "LandmarkEncoder | None" = None) -> None:
-        """Take an index's record of its encoder, and the encoder if it is loaded already.
-
-        Raises:
-            IndexMismatch: it is another.
-        """
+        """Take an index's record of its encoder, and the encoder if it is loaded; another raises IndexMismatch."""
         self._path, self._spec = path, spec
         self._encoder = encoder
         self._light: LandmarkEncoder | None = None
@@ -66,7 +59,6 @@ class IndexEncoders:
 
     @property
     def name(self) -> str:
-        """The name of the encoder."""
         return self._spec.name
 
     @property
@@ -101,10 +93,7 @@ class IndexEncoders:
         return loaded
 
     def encode_questions(self, questions: Sequence[str]) -> "Vectors":
-        """Encode questions: ``[len(questions), dimensions]`` float32 of length one.
-
-        Questions that come from other threads while some are encoded are encoded together next.
-        """
+        """Encode questions: ``[n, dimensions]`` float32 of length one; those that come meanwhile together, next."""
         if len(questions) > _FEW_QUESTIONS:
             return self.encoder.encode_queries(questions)
         mine = _Waiting(questions)
@@ -154,10 +143,7 @@ class IndexEncoders:
 
 
 def load_new_encoder(encoder: "str | LandmarkEncoder | None") -> "LandmarkEncoder":
-    """Return the encoder of a new index.
-
-    Shipped ones read each token once, others as they were made for; loaded encoders are returned unchanged.
-    """
+    """Return the encoder of a new index: a shipped one reads each token once, a loaded one is as it is."""
     from lmkrag.encoder.spec import SHIPPED
 
     return load_encoder(encoder, overlap=NEW_OVERLAP if encoder is None or encoder in SHIPPED else None)

@@ -37,20 +37,16 @@ class EncoderInput(NamedTuple):
     title: str = ""
 
 
-Recall = Callable[[int, int, int], Vectors | None]
-"""Called with a document's key, a window's hash and how many vectors are wanted; returns them if they are known."""
+Recall = Callable[[int, int, int], Vectors | None]  # of a document's key and a window's hash, so many vectors if known
 
 
 class Encoded(NamedTuple):
-    """The next sentences of document ``key``, and their vectors ``[len(sentences), dimensions]``.
-
-    ``window_hash`` is made of all that the vectors were made from: the tokens of their window, its title among them.
-    """
+    """The next sentences of document ``key``, and their vectors ``[len(sentences), dimensions]``."""
 
     key: int
     sentences: list[Sentence]
     vectors: Vectors
-    window_hash: int
+    window_hash: int  # of all that they were made from: the tokens of their window, its title among them
 
 
 class _Job(NamedTuple):

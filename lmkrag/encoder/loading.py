@@ -31,24 +31,19 @@ from lmkrag.specs import EncoderSpec
 if TYPE_CHECKING:
     import torch
 
-Runtime = Literal["onnx", "torch"]
-"""What runs a model: ONNX Runtime, which comes with lmkrag, or torch, an extra."""
-
+Runtime = Literal["onnx", "torch"]  # what runs a model: ONNX Runtime, which comes with lmkrag, or torch, an extra
 _TORCH = ("torch", "transformers")
 _UNLIMITED = 1 << 30  # positions, as far as a tokenizer knows
 
 
 class _ModelFolder(NamedTuple):
-    """A model folder that was read: the size of a state, how many tokens fit beside the special ones, its tokenizer.
+    """A model folder that was read."""
 
-    ``build`` makes the model, which takes the tokenizer as an encoder uses it.
-    """
-
-    dimensions: int
-    free: int
+    dimensions: int  # of a state
+    free: int  # tokens that fit beside the special ones
     tokenizer: Tokenizer
     pad: int
-    build: Callable[[SentenceTokenizer], WindowModel]
+    build: Callable[[SentenceTokenizer], WindowModel]  # makes the model, by the tokenizer as an encoder uses it
 
 
 def load_parts(
@@ -106,10 +101,7 @@ def load_parts(
 
 
 def runs_without_torch(folder: Path, pooling: str) -> bool:
-    """Return whether ONNX Runtime can run a model folder: a BERT in one file, read by a pooling without weights.
-
-    Its graph is in the folder, or the package ``onnx`` is installed to build it.
-    """
+    """Return whether ONNX Runtime can run a model folder: a plain BERT in one file, its graph there or buildable."""
     weights = folder / "model.safetensors"
     if pooling not in POOLINGS or not weights.is_file() or not (folder / "tokenizer.json").is_file():
         return False
@@ -173,8 +165,7 @@ def _load_torch(
             raise MissingExtra("torch", package)
     import torch
 
-    from lmkrag.encoder.pooling import Pooling
-    from lmkrag.encoder.torch_model import TorchModel, load_network
+    from lmkrag.encoder.torch_model import Pooling, TorchModel, load_network
 
     where = devices.choose_device(device)
     dtype = dtype or (torch.float32 if precision == "float32" else devices.choose_dtype(where))

@@ -8,8 +8,7 @@ from lmkrag.arrays import Ids, Vectors
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.models.bert import Bert
 
-POOLINGS = ("mean", "lmk", "lmk+mean")
-"""How the states of a sentence's tokens become its vector: see :class:`lmkrag.encoder.pooling.Pooling`."""
+POOLINGS = ("mean", "lmk", "lmk+mean")  # of tokens' states: see :class:`lmkrag.encoder.torch_model.Pooling`
 
 
 class OnnxModel:
@@ -28,7 +27,6 @@ class OnnxModel:
     def read(
         self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False
     ) -> Vectors:
-        """Read windows: see :class:`lmkrag.encoder.windows.WindowModel`."""
         tokens = self._tokens
         ids: list[int] = []
         lengths, starts, ends = [], [], []

@@ -10,18 +10,10 @@ from typing import Any
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.models.files import hash_weights, make_readable, write_json
 
-DEFAULT_ENCODER = "landmark-mini"
-"""Of new indexes."""
-
-MULTILINGUAL_ENCODER = "landmark-multilingual"
-"""Of new indexes whose texts are in other languages than English."""
-
-SHIPPED = (DEFAULT_ENCODER, MULTILINGUAL_ENCODER)
-"""Our own, in this package."""
-
-BASE_ENCODER = "all-MiniLM-L6-v2"
-"""What ours was trained from and the baselines read, in a package of its own."""
-
+DEFAULT_ENCODER = "landmark-mini"  # of new indexes
+MULTILINGUAL_ENCODER = "landmark-multilingual"  # of new indexes whose texts are in other languages than English
+SHIPPED = (DEFAULT_ENCODER, MULTILINGUAL_ENCODER)  # our own, in this package
+BASE_ENCODER = "all-MiniLM-L6-v2"  # what ours was trained from and the baselines read, in a package of its own
 DEFAULT_WINDOW = 254
 DEFAULT_OVERLAP = 0.5
 FORMAT_VERSION = 1
@@ -33,13 +25,7 @@ _FINGERPRINTED = ("config.json", "landmark.json", "tokenizer.json")
 
 
 def find_model(name: str | None) -> Path:
-    """Return the folder of an encoder: one in this package, a folder, or a model in the hub's cache.
-
-    Raises:
-        UsageError: a path that does not exist.
-        EncoderError: a hub name that can't be had.
-        MissingExtra: :data:`BASE_ENCODER` is not installed.
-    """
+    """Return an encoder's folder: ours, given, or of the hub's cache. Raises UsageError, EncoderError, MissingExtra."""
     if name is None or name in SHIPPED:
         return Path(__file__).with_name("weights") / (name or DEFAULT_ENCODER)
     if name == BASE_ENCODER:
@@ -70,11 +56,7 @@ def _download(name: str) -> Path:
 
 
 def read_settings(folder: Path) -> dict[str, Any]:
-    """Return ``landmark.json`` of a model folder, empty when it has none.
-
-    Raises:
-        EncoderError: it is not JSON, or of a newer format.
-    """
+    """Return ``landmark.json`` of a model folder, empty when it has none. Raises EncoderError: it can't be read."""
     path = folder / "landmark.json"
     if not path.is_file():
         return {}
@@ -101,14 +83,7 @@ def fingerprint_model(folder: Path, reading: str) -> str:
 
 
 def write_encoder(folder: Path, *, model: Any, tokenizer: Any, settings: dict[str, Any]) -> None:
-    """Write an encoder folder, which lmkrag and sentence-transformers both load.
-
-    Args:
-        folder: made if it is not there.
-        model: a transformers model.
-        tokenizer: a transformers tokenizer.
-        settings: of ``landmark.json``; the hashes of the weights are added.
-    """
+    """Write an encoder folder of a transformers model and tokenizer, which lmkrag and sentence-transformers load."""
     folder.mkdir(parents=True, exist_ok=True)
     model.save_pretrained(folder)
     tokenizer.save_pretrained(folder)

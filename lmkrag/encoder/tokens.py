@@ -23,13 +23,8 @@ class Piece(NamedTuple):
 class SentenceTokenizer:
     """A tokenizer used sentence by sentence. ``prefix`` and ``suffix`` are the special tokens around a window.
 
-    Args:
-        tokenizer: the model's; its settings for padding and truncation are changed.
-        window: tokens a window, special tokens not counted; no piece is longer.
-        landmark: the token that ends each sentence, none if empty.
-        query_prefix: what comes before a question.
-        title_tokens: the most tokens of a title, its landmark not counted.
-        pad: the token that fills windows up; RoBERTa counts positions by it.
+    The tokenizer's settings for padding and truncation are changed. No piece has more than ``window`` tokens, its
+    ``landmark`` included. ``pad`` fills windows up; RoBERTa counts positions by it.
     """
 
     def __init__(
@@ -58,13 +53,7 @@ class SentenceTokenizer:
         return ids + self.landmark if ids else []
 
     def pieces(self, text: Text, sentences: Iterable[Sentence], *, taken: int = 0) -> Iterator[Piece]:
-        """Tokenize sentence by sentence, and split those that no window holds at white space.
-
-        Args:
-            text: the document.
-            sentences: of it.
-            taken: tokens of each window that are not for sentences.
-        """
+        """Tokenize sentence by sentence, and split at white space those that no window with ``taken`` tokens holds."""
         budget = self.window - taken - len(self.landmark)
         remaining = iter(sentences)
         while batch := list(islice(remaining, _BATCH)):
@@ -87,13 +76,6 @@ class SentenceTokenizer:
             start, part = start + cut, part[cut:]
             encoding = self._tokens.encode(part, add_special_tokens=False)
         yield Piece(Sentence(start, sentence.end, sentence.kind), encoding.ids + self.landmark)
-
-    def landmarks(self, text: str, sentences: Iterable[Sentence], *, interval: int = 0) -> list[list[int]]:
-        """Return a text's token ids, cut after each sentence or each ``interval`` tokens, landmarks there."""
-        if not interval:
-            return [piece.ids for piece in self.pieces(text, sentences)]
-        ids = self._tokens.encode(encodable(text), add_special_tokens=False).ids
-        return [ids[first : first + interval] + self.landmark for first in range(0, len(ids), interval)]
 
     def query(self, query: str) -> Piece:
         """Tokenize a question; what no window holds is cut off."""

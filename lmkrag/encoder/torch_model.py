@@ -2,18 +2,114 @@
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import torch
 from safetensors import SafetensorError
+from torch import Tensor, nn
 
 from lmkrag.arrays import Vectors
-from lmkrag.encoder.batches import pack_windows
-from lmkrag.encoder.pooling import Pooling, read_sentences
+from lmkrag.encoder.onnx_model import POOLINGS
 from lmkrag.encoder.tokens import SentenceTokenizer
 from lmkrag.errors import EncoderError
 from lmkrag.models.bert import is_packed, read_weights
+
+Value = TypeVar("Value", bound=Any)
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Windows side by side."""
+
+    input_ids: Tensor  # ``[windows, width]`` int64
+    attention_mask: Tensor  # the same
+    owner: Tensor  # the same: the sentence of each token, counted through the batch; ``count`` for none
+    is_landmark: Tensor  # ``[windows, width]`` bool
+    count: int  # of sentences
+
+    def to(self, device: torch.device) -> Self:
+        """Return the same on a device."""
+        return move_tensors(self, device)
+
+
+def move_tensors(value: Value, device: torch.device) -> Value:
+    """Return a dataclass with what it holds of tensors on a device."""
+    held = {field.name: getattr(value, field.name) for field in fields(value)}
+    return replace(value, **{name: part.to(device) for name, part in held.items() if hasattr(part, "to")})
+
+
+def pack_windows(
+    tokens: SentenceTokenizer, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]] = ()
+) -> Batch:
+    """Lay windows, each a list of sentences' token ids, side by side, after the ids of titles if there are any."""
+    titles = titles or [()] * len(windows)
+    rows = [
+        [*tokens.prefix, *title, *(token for ids in window for token in ids), *tokens.suffix]
+        for title, window in zip(titles, windows, strict=True)
+    ]
+    width = max(map(len, rows))
+    total = sum(map(len, windows))
+    input_ids = torch.full((len(rows), width), tokens.pad, dtype=torch.long)
+    owner = torch.full((len(rows), width), total, dtype=torch.long)
+    is_landmark = torch.zeros((len(rows), width), dtype=torch.bool)
+    sentence = 0
+    for row, (title, window, row_ids) in enumerate(zip(titles, windows, rows, strict=True)):
+        input_ids[row, : len(row_ids)] = torch.tensor(row_ids)
+        column = len(tokens.prefix) + len(title)
+        for ids in window:
+            end = column + len(ids)
+            owner[row, column:end] = sentence
+            if tokens.landmark:
+                is_landmark[row, end - 1] = True
+            column, sentence = end, sentence + 1
+    lengths = torch.tensor([len(row_ids) for row_ids in rows])
+    mask = (torch.arange(width)[None] < lengths[:, None]).long()
+    return Batch(input_ids, mask, owner, is_landmark, total)
+
+
+class Pooling(nn.Module):
+    """Pools the states of a batch of windows into sentence vectors, in a way of :data:`POOLINGS`, or raises ValueError.
+
+    ``mean`` is the mean of a sentence's tokens, its landmark left out; ``lmk`` the landmark's state (Luo et al., 2024);
+    ``lmk+mean`` the mean of the tokens and the landmark.
+    """
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        if name not in POOLINGS:
+            raise ValueError(f"unknown pooling {name!r}: one of {', '.join(POOLINGS)}")
+        self._name = name
+
+    def forward(self, states: Tensor, owner: Tensor, is_landmark: Tensor, count: int) -> Tensor:
+        """Return vectors ``[count, dimensions]`` float32 of length one, from the last states ``[tokens, dimensions]``.
+
+        ``owner`` ``[tokens]`` is the sentence each token belongs to, ``count`` for none (special tokens, padding);
+        ``is_landmark`` ``[tokens]`` bool is true at the landmark that ends a sentence.
+        """
+        if self._name != "lmk+mean":
+            owner = owner.masked_fill(is_landmark if self._name == "mean" else ~is_landmark, count)
+        sums = states.new_zeros(count + 1, states.shape[1], dtype=torch.float32).index_add_(0, owner, states.float())
+        sizes = torch.bincount(owner, minlength=count + 1).clamp(min=1)
+        return nn.functional.normalize((sums / sizes[:, None])[:count], dim=1)
+
+
+def read_sentences(model: Any, pooling: Pooling, batch: Batch) -> Tensor:
+    """Run a model over windows and pool their sentences: ``[batch.count, dimensions]`` float32 of length one."""
+    inputs = {"input_ids": batch.input_ids}
+    if not bool(batch.attention_mask.all()):
+        inputs["attention_mask"] = batch.attention_mask
+    states = model(**inputs).last_hidden_state.flatten(0, 1)
+    vectors: Tensor = pooling(states, batch.owner.flatten(), batch.is_landmark.flatten(), batch.count)
+    return vectors
+
+
+def mean_by_group(vectors: Tensor, group: Tensor, count: int) -> Tensor:
+    """Return means of ``[n, d]`` by group ``[n]``, of length one: ``[count, d]`` (Doshi et al., arXiv 2601.21525)."""
+    size = max(count, int(group.max()) + 1) if len(group) else count
+    sums = vectors.new_zeros(size, vectors.shape[1]).index_add_(0, group, vectors)
+    return torch.nn.functional.normalize(sums[:count], dim=1)
 
 
 class TorchModel:
@@ -35,7 +131,6 @@ class TorchModel:
     def read(
         self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False
     ) -> Vectors:
-        """Read windows: see :class:`lmkrag.encoder.windows.WindowModel`."""
         if os.getpid() != self._process:  # forked: torch would wait for ever for the parent's threads
             torch.set_num_threads(1)
         batch = pack_windows(self._tokens, windows, titles).to(torch.device(self.device))
@@ -44,11 +139,7 @@ class TorchModel:
 
 
 def load_network(folder: Path, dtype: torch.dtype) -> tuple[Any, Any, Any]:
-    """Load a folder of transformers: the network, its configuration and its tokenizer.
-
-    Raises:
-        EncoderError: it can't be loaded, or has no fast tokenizer.
-    """
+    """Load the network, configuration and fast tokenizer of a transformers folder, or raise EncoderError."""
     from transformers import AutoConfig, AutoTokenizer
     from transformers.utils import logging
 
@@ -68,15 +159,7 @@ def load_network(folder: Path, dtype: torch.dtype) -> tuple[Any, Any, Any]:
 
 
 def load_backbone(folder: Path, **options: Any) -> Any:
-    """Load the transformer of a folder, whose weights may be packed (:mod:`lmkrag.models.packing`).
-
-    Args:
-        folder: a folder of transformers; weights that are no safetensors, and code, are refused.
-        options: more arguments of ``AutoModel.from_pretrained``.
-
-    Raises:
-        EncoderError: some weights are missing. OSError, ValueError: it can't be loaded.
-    """
+    """Load a transformer, packed or not, with options of ``AutoModel``. Raises EncoderError, OSError, ValueError."""
     from transformers import AutoConfig, AutoModel
     from transformers.utils import logging
 

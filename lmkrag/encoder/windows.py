@@ -12,18 +12,10 @@ def plan_windows(token_counts: Iterable[int], *, budget: int, overlap: float = 0
     """Cover sentences with windows of whole sentences, and give each sentence to the window that sees it best.
 
     Consecutive windows share about ``overlap`` of their tokens. A sentence in two windows is owned by the one that
-    maximises the smaller of its left and right context, as BERT does for long answers (Devlin et al., 2019).
+    maximises the smaller of its left and right context, as BERT does for long answers (Devlin et al., 2019). The ranges
+    that windows own tile the sentences. Token counts include landmarks, and not special tokens.
 
-    Args:
-        token_counts: tokens of each sentence, its landmark included; none above ``budget``.
-        budget: the most tokens a window holds, special tokens not counted.
-        overlap: share of a window's tokens repeated in the next, in ``[0, 1)``.
-
-    Yields:
-        Windows in order. Their owned ranges tile the sentences: each sentence is owned exactly once.
-
-    Raises:
-        ValueError: a sentence is above the budget, or an argument is out of range.
+    Raises ValueError: a sentence is above the budget, or an argument is out of range.
 
     >>> [(w.first, w.stop, w.own_first, w.own_stop) for w in plan_windows([4, 4, 4, 4], budget=8, overlap=0.5)]
     [(0, 2, 0, 2), (1, 3, 2, 3), (2, 4, 3, 4)]
@@ -94,14 +86,8 @@ class WindowModel(Protocol):
     def read(
         self, windows: Sequence[Sequence[Sequence[int]]], titles: Sequence[Sequence[int]], *, exact: bool = False
     ) -> Vectors:
-        """Read windows, and return the vectors of their sentences one after the other.
+        """Return the vectors ``[sentences, dimensions]`` of the sentences in windows, given by their token ids.
 
-        Args:
-            windows: the token ids of the sentences of each.
-            titles: the token ids that each begins with, which are no sentence's.
-            exact: compute in float32 where documents are read in int8, as questions are.
-
-        Returns:
-            ``[sentences, dimensions]`` float32 of length one.
+        Titles are the ids that each window begins with. ``exact``: in float32 where documents are read in int8.
         """
         ...

@@ -13,7 +13,7 @@ import numpy as np
 from lmkrag.arrays import Vectors
 from lmkrag.encoder.landmark import LandmarkEncoder
 from lmkrag.encoder.spec import BASE_ENCODER, find_model
-from lmkrag.errors import MissingExtra, UsageError
+from lmkrag.errors import UsageError, needs
 from lmkrag.models.device import choose_device, choose_dtype
 from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
@@ -31,15 +31,12 @@ class Units:
 
 
 class Baseline:
-    """A chunk-based retriever by its name: ``recursive:N``, ``sentence:N`` or ``late:N``.
+    """A chunk-based retriever by its name: ``recursive:N``, ``sentence:N`` or ``late:N``; others raise UsageError.
 
     ``recursive:N``: LangChain's RecursiveCharacterTextSplitter, chunks of N tokens, no overlap, each embedded alone.
     ``sentence:N``: sentences embedded alone, returned with N neighbours on each side (LlamaIndex's sentence window).
     ``late:N``: chunks of about N tokens, mean-pooled from a context as long as the model reads (Günther et al., 2024).
     The first two with ``+title`` put the document's title before each text embedded (contextual chunk headers).
-
-    Raises:
-        UsageError: a name of another form. MissingExtra: LangChain's splitters are not installed.
     """
 
     def __init__(self, name: str, *, model: str = BASE_ENCODER, prefixes: tuple[str, str] = ("", "")) -> None:
@@ -110,10 +107,8 @@ class Baseline:
 
 
 def _load_model(model: str) -> Any:
-    try:
+    with needs("eval", "sentence-transformers"):
         from sentence_transformers import SentenceTransformer
-    except ImportError:
-        raise MissingExtra("eval", "sentence-transformers") from None
     device = choose_device()
     loaded = SentenceTransformer(
         str(find_model(model)), device=str(device), model_kwargs={"dtype": choose_dtype(device)}
@@ -123,10 +118,8 @@ def _load_model(model: str) -> Any:
 
 
 def _recursive_splitter(tokenizer: Any, tokens: int) -> Any:
-    try:
+    with needs("eval", "langchain-text-splitters"):
         from langchain_text_splitters import RecursiveCharacterTextSplitter
-    except ImportError:
-        raise MissingExtra("eval", "langchain-text-splitters") from None
     return RecursiveCharacterTextSplitter(
         chunk_size=tokens,
         chunk_overlap=0,

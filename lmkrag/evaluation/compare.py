@@ -21,9 +21,7 @@ from lmkrag.sentences.split import split_sentences
 from lmkrag.types import Level, Mode
 
 OURS = "lmkrag"
-RERANKED = "rerank"
-"""In ``against``, ``rerank:NAME`` is lmkrag with another re-ranker, and ``rerank:off`` without any."""
-
+RERANKED = "rerank"  # in ``against``, ``rerank:NAME`` is lmkrag with another re-ranker, ``rerank:off`` without any
 _TOP = 60
 
 
@@ -48,20 +46,15 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What to compare.
-
-    ``within``: sets whose questions are asked of their own document only. ``queries``: of each set at most, 0 for all.
-    ``level``: what a reader gets from us. ``encoder``: of the index, see :meth:`lmkrag.Engine.open`.
-    ``weights``: of the search.
-    """
+    """What to compare."""
 
     against: Sequence[str] = ()
-    within: Collection[str] = ()
-    queries: int = 0
-    encoder: str | None = None
+    within: Collection[str] = ()  # sets whose questions are asked of their own document only
+    queries: int = 0  # of each set at most, 0 for all
+    encoder: str | None = None  # of the index, see :meth:`lmkrag.Engine.open`
     mode: Mode = "hybrid"
-    level: Level = "span"
-    weights: Weights = WEIGHTS
+    level: Level = "span"  # what a reader gets from us
+    weights: Weights = WEIGHTS  # of the search
 
 
 class _Ranking(NamedTuple):
@@ -75,16 +68,10 @@ class _Ranking(NamedTuple):
 def compare(
     folders: Sequence[Path], out: Path, options: Options, progress: Callable[[str, str], None] = lambda *_: None
 ) -> Comparison:
-    """Measure lmkrag and the baselines on sets in the data format.
+    """Measure lmkrag and the baselines on sets in the data format; a second run uses what the first left in ``out``.
 
-    Args:
-        folders: the sets.
-        out: where indexes and baseline vectors are kept; a second run uses them again.
-        options: what to compare.
-        progress: called with the set and the system about to run.
-
-    Raises:
-        UsageError: a set can't be read, or no question of any set has evidence. MissingExtra: the ``eval`` extra.
+    ``progress`` is called with the set and the system about to run. Raises UsageError: a set can't be read, or no
+    question of any set has evidence. MissingExtra: the ``eval`` extra.
     """
     comparison = Comparison()
     for folder in folders:

@@ -50,11 +50,7 @@ def draw_sample(items: Sequence[Item], count: int) -> list[Item]:
 
 
 def load_dataset(folder: Path) -> Dataset:
-    """Read a folder in the data format.
-
-    Raises:
-        UsageError: a file is missing, a line is not of the format, or a span lies outside its document.
-    """
+    """Read a folder in the data format, or raise UsageError: a file is missing, or a line or a span is wrong."""
     documents = tuple(iter_documents(folder))
     lengths = {document.doc_id: len(document.text) for document in documents}
     queries = []
@@ -75,11 +71,7 @@ def load_dataset(folder: Path) -> Dataset:
 
 
 def iter_documents(folder: Path) -> Iterator[Document]:
-    """Yield the documents of a folder in the data format, read as they are needed.
-
-    Raises:
-        UsageError: the file is missing, or a line is not of the format.
-    """
+    """Yield the documents of a folder in the data format, read as they are needed, or raise UsageError."""
     for record in _records(folder / "docs.jsonl.gz", {"doc_id", "text"}):
         yield Document(
             doc_id=record["doc_id"],

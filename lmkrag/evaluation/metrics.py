@@ -6,39 +6,27 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from lmkrag.errors import MissingExtra
+from lmkrag.errors import needs
 
 BUDGETS = (500, 1_000, 2_000, 4_000)
 
-Piece = tuple[str, int, int]
-"""Document, start, end."""
+Piece = tuple[str, int, int]  # document, start, end
 
 
 class Overlap(NamedTuple):
-    """Shares of one query at one budget.
+    """Shares of one query at one budget."""
 
-    ``recall`` is found evidence over what the budget allows, min(evidence, budget); ``raw`` over all evidence.
-    ``whole`` is the share of the evidence's spans that are found from end to end.
-    """
-
-    recall: float
-    raw: float
+    recall: float  # found evidence over what the budget allows, min(evidence, budget)
+    raw: float  # found evidence over all evidence
     precision: float
     iou: float
-    whole: float
+    whole: float  # of the evidence's spans, those that are found from end to end
 
 
 def overlap_at(pieces: Iterable[Piece], gold: Sequence[Piece], budgets: Sequence[int] = BUDGETS) -> list[Overlap]:
-    """Score retrieved pieces against the evidence within the first characters retrieved.
+    """Score retrieved pieces, best first, against the evidence within the first characters, once for each budget.
 
-    Args:
-        pieces: best first; one that passes the budget is cut there. A character retrieved twice costs twice and
-            counts once.
-        gold: the evidence; pieces of it that overlap count once.
-        budgets: characters, increasing.
-
-    Returns:
-        One ``Overlap`` a budget.
+    A piece that passes the budget is cut there. A character retrieved twice costs twice and counts once.
 
     >>> overlap_at([("a", 0, 50), ("a", 90, 200)], [("a", 40, 100)], [100])
     [Overlap(recall=0.3333333333333333, raw=0.3333333333333333, precision=0.2, iou=0.14285714285714285, whole=0.0)]
@@ -76,15 +64,11 @@ def overlap_at(pieces: Iterable[Piece], gold: Sequence[Piece], budgets: Sequence
 
 
 class Ranks(NamedTuple):
-    """How well one query's units (sentences or chunks) are ranked.
+    """How well one query's units (sentences or chunks) are ranked."""
 
-    ``mrr``: one over the rank of the first unit of the evidence. ``ndcg``: nDCG at 10. ``ultimate``: 1 if the first
-    unit holds the end of a span of evidence.
-    """
-
-    mrr: float
-    ndcg: float
-    ultimate: float
+    mrr: float  # one over the rank of the first unit of the evidence
+    ndcg: float  # nDCG at 10
+    ultimate: float  # 1 if the first unit holds the end of a span of evidence
 
 
 def is_relevant(unit: Piece, gold: Sequence[Piece]) -> bool:
@@ -100,21 +84,10 @@ def is_relevant(unit: Piece, gold: Sequence[Piece]) -> bool:
 def rank_queries(
     found: Sequence[Sequence[Piece]], relevant: Sequence[Collection[Piece]], gold: Sequence[Sequence[Piece]]
 ) -> list[Ranks]:
-    """Score the ranking of each query, MRR and nDCG by ``ir_measures``.
-
-    Args:
-        found: of each query, units best first.
-        relevant: of each query, every unit of the system that :func:`is_relevant`.
-        gold: of each query, the evidence.
-
-    Raises:
-        MissingExtra: ``ir-measures`` is not installed.
-    """
-    try:
+    """Score each query's ranking, MRR and nDCG by ``ir_measures``; ``relevant`` are all that :func:`is_relevant`."""
+    with needs("eval", "ir-measures"):
         import ir_measures
         from ir_measures import RR, nDCG
-    except ImportError:
-        raise MissingExtra("eval", "ir-measures") from None
     qrels = {str(i): {str(unit): 1 for unit in units} for i, units in enumerate(relevant)}
     run = {str(i): {str(unit): float(-rank) for rank, unit in enumerate(units)} for i, units in enumerate(found)}
     table = {(row.query_id, row.measure): row.value for row in ir_measures.iter_calc([RR, nDCG @ 10], qrels, run)}
@@ -134,18 +107,9 @@ _RESAMPLES = 2_000
 
 
 def paired_interval(differences: NDArray[np.floating]) -> tuple[float, float, float]:
-    """Return the mean of per-query differences and its 95 % interval.
-
-    Args:
-        differences: ``[queries]``, one system's score minus the other's on the same query.
-
-    Raises:
-        MissingExtra: SciPy is not installed.
-    """
-    try:
+    """Return the mean of differences ``[queries]``, one system's scores minus the other's, and its 95 % interval."""
+    with needs("eval", "scipy"):
         from scipy.stats import bootstrap
-    except ImportError:
-        raise MissingExtra("eval", "scipy") from None
     mean = float(differences.mean())
     if len(differences) < 2 or float(np.ptp(differences)) == 0.0:
         return mean, mean, mean
@@ -157,11 +121,7 @@ def paired_interval(differences: NDArray[np.floating]) -> tuple[float, float, fl
 
 
 def macro_interval(differences: Sequence[NDArray[np.floating]]) -> tuple[float, float, float]:
-    """Return the mean of the sets' mean differences, every set weighing the same, and its 95 % interval.
-
-    Args:
-        differences: of each set, ``[queries]``; queries are resampled inside their set.
-    """
+    """Return the mean of the sets' mean differences and its 95 % interval; queries are resampled inside their set."""
     rng = np.random.default_rng(0)
     means = np.zeros(_RESAMPLES)
     for values in differences:

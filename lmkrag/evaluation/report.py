@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from lmkrag.arrays import Floats
-from lmkrag.errors import MissingExtra
+from lmkrag.errors import needs
 from lmkrag.evaluation.compare import OURS, Comparison
 from lmkrag.evaluation.metrics import macro_interval, paired_interval
 from lmkrag.version import __version__
@@ -126,15 +126,9 @@ def _percent(values: Floats) -> str:
 
 
 def write_report(comparison: Comparison, found: Sequence[Difference], out: Path) -> tuple[Path, Path]:
-    """Write ``report.json`` and ``report.html``, and return their paths.
-
-    Raises:
-        MissingExtra: the ``eval`` extra is not installed.
-    """
-    try:
+    """Write ``report.json`` and ``report.html``, and return their paths. Raises MissingExtra: the ``eval`` extra."""
+    with needs("eval", "jinja2"):
         from jinja2 import Environment
-    except ImportError:
-        raise MissingExtra("eval", "jinja2") from None
     out.mkdir(parents=True, exist_ok=True)
     values = to_json(comparison, found)
     (out / "report.json").write_text(json.dumps(values, indent=1) + "\n", "utf-8")
@@ -149,10 +143,8 @@ def write_report(comparison: Comparison, found: Sequence[Difference], out: Path)
 
 def _plot(comparison: Comparison, name: str | None) -> str:
     """Recall against budget as SVG: of a set, or the average without one."""
-    try:
+    with needs("eval", "matplotlib"):
         from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra("eval", "matplotlib") from None
     figure = Figure(figsize=(7, 4.2) if name is None else (3.6, 2.6), layout="constrained")
     axes = figure.add_subplot()
     for system, sets in comparison.scores.items():

@@ -10,8 +10,7 @@ from typing import IO, Any
 
 from lmkrag.errors import DocumentError
 
-MAX_UNPACKED = 1 << 30
-"""Bytes an archive may unpack to; one that says more is refused unopened."""
+MAX_UNPACKED = 1 << 30  # bytes an archive may unpack to; one that says more is refused unopened
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,25 +23,19 @@ class Attachment:
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A file's text, what the file says about itself, and the files in it.
-
-    ``page_starts`` are character offsets, ``scanned`` the numbers, from 1, of pages that are pictures, and ``left_out``
-    says what could not be read.
-    """
+    """A file's text, what the file says about itself, and the files in it."""
 
     text: str
     kind: str
     title: str = ""
-    page_starts: tuple[int, ...] = ()
+    page_starts: tuple[int, ...] = ()  # character offsets
     meta: Mapping[str, Any] = field(default_factory=dict)
     attachments: tuple[Attachment, ...] = ()
-    scanned: tuple[int, ...] = ()
-    left_out: str = ""
+    scanned: tuple[int, ...] = ()  # numbers, from 1, of pages that are pictures
+    left_out: str = ""  # what could not be read
 
 
-OLD_OFFICE = b"\xd0\xcf\x11\xe0"
-"""How a compound file begins: one of Office before 2007, or an encrypted one of today."""
-
+OLD_OFFICE = b"\xd0\xcf\x11\xe0"  # how a compound file begins: Office before 2007, or an encrypted one of today
 _ENCRYPTED = "EncryptedPackage".encode("utf-16-le")
 _VARIANT = re.compile(
     rb"application/vnd\.(?:ms-(word|powerpoint)\.\w+\.macroEnabled\w*|openxmlformats-officedocument\."
@@ -57,9 +50,7 @@ _STRICT = b"http://purl.oclc.org/ooxml/"
 _STRICT_NAMES = re.compile(re.escape(_STRICT) + rb"(\w+)/")
 _TRANSITIONAL = rb"http://schemas.openxmlformats.org/\1/2006/"
 
-SOFT_HYPHEN = "\u00ad"
-"""Where a word may be divided: not shown but at the end of a line."""
-
+SOFT_HYPHEN = "\u00ad"  # where a word may be divided: not shown but at the end of a line
 _GAP = "\n\n"
 _PAGE_COUNT = re.compile(  # Page 1 of 9
     r"(?:(?:page|seite|pagina|página|sida|side|strona|str|стр|p|s)\b\.?)?\s*[–—-]?\s*\d{0,4}\s*[–—-]?\s*"
@@ -68,20 +59,12 @@ _PAGE_COUNT = re.compile(  # Page 1 of 9
 )
 _EXPONENT = re.compile(r"[−–+-]?\d")
 _MATH = "{http://schemas.openxmlformats.org/officeDocument/2006/math}"
-MATH_TEXT = f"{_MATH}t"
-"""The element of Office that has the text of an equation."""
-
+MATH_TEXT = f"{_MATH}t"  # the element of Office that has the text of an equation
 _MATH_SIGNS = {f"{_MATH}sup": "^", f"{_MATH}sub": "_", f"{_MATH}den": "/"}
 
 
 def open_office_file(data: bytes, what: str, suffix: str) -> IO[bytes]:
-    """Open a file of Word, Excel or PowerPoint as the plain documents that the libraries know.
-
-    Files with macros, templates and slide shows have other types of content, and Strict Open XML has other namespaces.
-
-    Raises:
-        DocumentError: it is encrypted, or of an old version.
-    """
+    """Open a file of Office as plain documents, macros, templates and Strict XML rewritten. Raises DocumentError."""
     if data.startswith(OLD_OFFICE):
         if _ENCRYPTED in data:
             raise DocumentError(f"encrypted {what} file: save it without a password")
@@ -111,11 +94,7 @@ def mark_raised(before: str, text: str) -> str:
 
 
 def read_run(run: Any) -> str:
-    """Return the text of a run of Office: of an equation, with the signs of powers, indices and fractions.
-
-    Args:
-        run: an element that has text, such as ``w:r``, ``a:t`` or ``m:t``.
-    """
+    """Return the text of a run of Office (``w:r``, ``a:t``), of an equation with signs of powers and fractions."""
     if run.tag != MATH_TEXT:
         return str(run.text or "").replace(SOFT_HYPHEN, "")
     part = next(run.iterancestors(*_MATH_SIGNS), None)
@@ -155,11 +134,7 @@ def table_row(cells: Iterable[str]) -> str:
 
 
 def open_archive(data: bytes, what: str) -> zipfile.ZipFile:
-    """Open a zip archive that lives in memory.
-
-    Raises:
-        DocumentError: it would unpack to more than ``MAX_UNPACKED``.
-    """
+    """Open a zip archive that lives in memory. Raises DocumentError: it would unpack to more than ``MAX_UNPACKED``."""
     archive = zipfile.ZipFile(io.BytesIO(data))
     unpacked = sum(entry.file_size for entry in archive.infolist())
     if unpacked > MAX_UNPACKED:

@@ -13,14 +13,9 @@ _FEWEST_CELLS, _FEWEST_ROWS = 3, 2
 _SHORT, _ENDS = 60, (*"0123456789", ")", "%")
 _BETWEEN = 2  # lines between two rows of one table: labels of groups of rows
 
-Box = tuple[float, float, float, float]
-"""(left, bottom, right, top) on a page."""
-
-Source = int | Box
-"""The number of a character on its page, or where it stands if it is none of the page's."""
-
-Measure = Callable[[int], Box | None]
-"""Gives the box of a character, in points; None for one that has none."""
+Box = tuple[float, float, float, float]  # (left, bottom, right, top) on a page
+Source = int | Box  # the number of a character on its page, or where it stands if it is none of the page's
+Measure = Callable[[int], Box | None]  # gives the box of a character, in points; None for one that has none
 
 
 def mark_columns(text: str, sources: Sequence[Source], box: Measure) -> tuple[str, Sequence[Source]]:
@@ -29,11 +24,6 @@ def mark_columns(text: str, sources: Sequence[Source], box: Measure) -> tuple[st
     A table is made of lines with several amounts whose words stand far apart, two at least, and the line above them if
     it is divided like that. A tab takes the place of a space. It is added where the column of names is empty, and where
     PDFium has no space, which happens before a single character.
-
-    Args:
-        text: of a page.
-        sources: of its characters: numbers, or boxes; a tab that is added has that of the character after it.
-        box: measures characters of the text; called for lines that may be rows.
     """
     lines = list(_LINE.finditer(text))
     # Only the page shows what stands far apart: a row has several amounts, or is short and ends with one.

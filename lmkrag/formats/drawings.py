@@ -15,12 +15,7 @@ _MOST_POINTS = 10_000  # of a chart
 
 
 def read_drawings(element: Any, part: Any) -> Iterator[str]:
-    """Yield what the charts and the SmartArt below an element say: titles, tables of values, lists of words.
-
-    Args:
-        element: of a slide or a text.
-        part: of the package that has it.
-    """
+    """Yield what the charts and the SmartArt below an element say: titles, tables of values, lists of words."""
     for chart in element.iter(f"{_CHART}chart"):
         if key := chart.get(f"{_RELATIONSHIP}id"):
             yield from _read_chart(_open(part, key))

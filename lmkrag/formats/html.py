@@ -19,10 +19,7 @@ _PARSER = etree.XMLParser(resolve_entities=False, no_network=True, recover=True)
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an HTML page: its text with headings as ``#``, list items as ``-`` or numbered, cells between ``|``.
-
-    The address that a page saved from the web gives as its own becomes ``url`` in the metadata.
-    """
+    """Read an HTML page: headings as ``#``, items as ``-`` or numbered, cells between ``|``; its address as ``url``."""
     root = _parse(data)
     title = _SPACE.sub(" ", str(next(iter(root.xpath("//head/title/text()")), ""))).strip()
     url = _find_url(root)

@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import IO, Any, NamedTuple
 
 from lmkrag.errors import DocumentError, EmptyDocument
+from lmkrag.formats.columns import Box
 from lmkrag.formats.load import fingerprint as hash_bytes
 from lmkrag.formats.load import is_plain, load_document, load_with_attachments
 from lmkrag.formats.ocr import is_installed
@@ -32,18 +33,10 @@ from lmkrag.formats.scans import SCANNED, fill_scans, find_boxes, read_cached
 from lmkrag.system import end_with_parent
 from lmkrag.types import Document, Skipped
 
-SECONDS = 120.0
-"""Time one file may take, and what each megabyte of it adds."""
-
-SECONDS_PER_MEGABYTE = 5.0
-"""A workbook of a million rows (18 MB) takes 110 s."""
-
-OCR_SECONDS_PER_MEGABYTE = 1_000.0
-"""The same for OCR: a scanned page has 10 kB at least, and takes some 6 s."""
-
-MEMORY = 4 << 30
-"""Bytes of address space a file's reader may use."""
-
+SECONDS = 120.0  # time one file may take, and what each megabyte of it adds
+SECONDS_PER_MEGABYTE = 5.0  # a workbook of a million rows (18 MB) takes 110 s
+OCR_SECONDS_PER_MEGABYTE = 1_000.0  # the same for OCR: a scanned page has 10 kB at least, and takes some 6 s
+MEMORY = 4 << 30  # bytes of address space a file's reader may use
 _CHUNK = 1 << 20
 _GRACE = 5  # seconds after which a process ends itself that its parent has not ended
 _logger = logging.getLogger(__name__)
@@ -74,30 +67,17 @@ class IsolatedLoader:
     """
 
     def __init__(self, *, seconds: float | None = None, memory: int = MEMORY) -> None:
-        """Set the limits of one file.
-
-        Args:
-            seconds: it may take; defaults to ``SECONDS`` and ``SECONDS_PER_MEGABYTE`` of its size.
-            memory: bytes of address space its reader may use, where the system can limit that.
-        """
+        """Set the limits of one file: seconds, by default those of its size, and bytes of its reader's memory."""
         self._seconds, self._memory = seconds, memory
         self._process: subprocess.Popen[bytes] | None = None
         self._errors: IO[bytes] | None = None  # what parsers print
 
     def load(self, path: Path, doc_id: str) -> Document:
-        """Read one file, without its attachments.
-
-        Raises:
-            DocumentError: it can't be read, or reading it went past a limit.
-        """
+        """Read one file, without its attachments. Raises DocumentError: it can't be read within the limits."""
         return self.load_with_attachments(path, doc_id)[0]
 
     def load_with_attachments(self, path: Path, doc_id: str) -> tuple[Document, list[Document], list[Skipped]]:
-        """Read one file and what is attached to it: see :func:`lmkrag.formats.load.load_with_attachments`.
-
-        Raises:
-            DocumentError: it can't be read, or reading it went past a limit.
-        """
+        """Read one file and what is attached to it: see :func:`lmkrag.formats.load.load_with_attachments`."""
         if is_plain(path):
             return load_document(path, doc_id), [], []
         limit = _Limit(time.monotonic(), self._allowed_seconds(path, OCR_SECONDS_PER_MEGABYTE))
@@ -124,32 +104,16 @@ class IsolatedLoader:
             return fill_scans(document, partial(self._read_scan, Path(file.name), document.fingerprint, limit))
 
     def render_page(self, path: Path, fingerprint: str, number: int, scale: float) -> bytes:
-        """Draw a page, from 1, of the PDF file with a fingerprint, ``scale`` pixels to a point; return it as WebP.
-
-        Raises:
-            DocumentError: the file has changed, can't be read, or reading it went past a limit.
-        """
+        """Draw a page, from 1, of the PDF file with a fingerprint, ``scale`` pixels to a point; return it as WebP."""
         return base64.b64decode(self._call(path, "render_page", fingerprint=fingerprint, number=number, scale=scale))
 
-    def find_rectangles(
-        self, path: Path, fingerprint: str, number: int, start: int, end: int
-    ) -> list[tuple[float, float, float, float]]:
-        """Find where characters of a page stand: see :func:`lmkrag.formats.pdf.find_rectangles`.
-
-        Raises:
-            DocumentError: the file has changed, can't be read, or reading it went past a limit.
-        """
+    def find_rectangles(self, path: Path, fingerprint: str, number: int, start: int, end: int) -> list[Box]:
+        """Find where characters of a page stand: see :func:`lmkrag.formats.pdf.find_rectangles`."""
         place: dict[str, Any] = {"number": number, "start": start, "end": end}
         return [tuple(box) for box in self._call(path, "find_rectangles", fingerprint=fingerprint, **place)]
 
-    def find_scanned(
-        self, path: Path, fingerprint: str, number: int, start: int, end: int
-    ) -> list[tuple[float, float, float, float]]:
-        """Find where characters of a scanned page stand: see :func:`lmkrag.formats.scans.find_boxes`.
-
-        Raises:
-            DocumentError: the file has changed, can't be read, or reading it went past a limit.
-        """
+    def find_scanned(self, path: Path, fingerprint: str, number: int, start: int, end: int) -> list[Box]:
+        """Find where characters of a scanned page stand: see :func:`lmkrag.formats.scans.find_boxes`."""
         return find_boxes(self._read_scan(path, fingerprint, None, number), start, end)
 
     def _read_scan(self, path: Path, fingerprint: str, limit: _Limit | None, number: int) -> dict[str, Any]:
@@ -169,7 +133,6 @@ class IsolatedLoader:
         return reply["value"]
 
     def close(self) -> None:
-        """End the process."""
         if self._process is not None:
             self._process.kill()
             self._process.communicate()

@@ -19,10 +19,7 @@ _NAMES = ("columns", "fields", "header", "headers", "names")  # of the list that
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read JSON, with comments or not, or JSON Lines: a line for each object of a list, and for each other value.
-
-    Records that are broken are left out; a file without any other is text.
-    """
+    """Read JSON, with comments or not, or JSON Lines: a line a record or value; broken records are left out."""
     text = decode(data)
     values, left_out = _read_values(text)
     if not values and any(map(str.isalpha, text)) and not name.lower().endswith(("l", ".ndjson")):

@@ -67,15 +67,7 @@ _NOT_TEXT = frozenset(
 
 
 def load_document(path: Path, doc_id: str) -> Document:
-    """Read one file, without its attachments.
-
-    Args:
-        path: a regular file.
-        doc_id: what the document is called.
-
-    Raises:
-        DocumentError: it can't be read, with the reason in one line.
-    """
+    """Read one regular file, without its attachments. Raises DocumentError: it can't be read."""
     return load_bytes(_read(path), path.name, doc_id=doc_id, path=printable(str(path)))
 
 
@@ -90,11 +82,7 @@ def _read(path: Path) -> bytes:
 
 
 def check_file(path: Path) -> None:
-    """Look at a file's name and first bytes, before the whole of it is read.
-
-    Raises:
-        DocumentError: its format is not supported. OSError: it can't be opened.
-    """
+    """Look at a file's name and first bytes. Raises DocumentError: its format is not supported."""
     if path.stat().st_size == 0:
         raise EmptyDocument("empty file")
     with path.open("rb") as file:
@@ -118,36 +106,21 @@ def _check_suffix(suffix: str) -> None:
 
 
 def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:
-    """Read a file's bytes, without its attachments; ``name`` ends in the suffix that tells the format.
-
-    Raises:
-        DocumentError: empty, binary, broken, encrypted or of a format that is not read.
-    """
+    """Read a file's bytes, without its attachments; ``name`` ends in the suffix that tells the format."""
     return _document(_parse(data, name, path), data, name, doc_id, path)
 
 
 class LoadedFile(NamedTuple):
-    """What a file holds: its document, its attachments, and those that can't be read.
-
-    ``scans`` are the bytes of attachments with scanned pages, which OCR is to read, by their names.
-    """
+    """What a file holds: its document, its attachments, and those that can't be read."""
 
     document: Document
     attached: list[Document]
     skipped: list[Skipped]
-    scans: dict[str, bytes]
+    scans: dict[str, bytes]  # the bytes of attachments with scanned pages, which OCR is to read, by their names
 
 
 def load_with_attachments(path: Path, doc_id: str) -> LoadedFile:
-    """Read one file and the files attached to it, as mail has them.
-
-    Args:
-        path: a regular file.
-        doc_id: what the document is called; its attachments are ``doc_id/name``.
-
-    Raises:
-        DocumentError: the file can't be read.
-    """
+    """Read one file and the files attached to it, called ``doc_id/name``. Raises DocumentError: it can't be read."""
     data, file_path = _read(path), printable(str(path))
     loaded = _parse(data, path.name, file_path)
     attached: dict[str, Document] = {}

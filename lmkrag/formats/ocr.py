@@ -18,9 +18,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
 
-RESOLUTION = 200
-"""Pixels to an inch at which a page is read."""
-
+RESOLUTION = 200  # pixels to an inch at which a page is read
 _MIN_BATCH_SCORE = 0.9  # a line below this recognition score is recognized again, alone
 _MIN_SCORE = 0.5  # a line below this recognition score is left out
 _LARGEST = 2_600  # pixels of a side of a page; a larger one is scaled down
@@ -204,11 +202,7 @@ def read_picture(data: bytes, name: str) -> Loaded:
 
 
 def open_picture(data: bytes, number: int) -> "Image":
-    """Open a picture at a page, from 1.
-
-    Raises:
-        DocumentError: it is broken, too large, or has no such page.
-    """
+    """Open a picture at a page, from 1. Raises DocumentError: it is broken, too large, or has no such page."""
     from PIL import Image, UnidentifiedImageError
 
     try:

@@ -52,10 +52,7 @@ def read(data: bytes, name: str) -> Loaded:
 
 
 def blank_running_lines(pages: Sequence[str]) -> list[str]:
-    """Return the texts of pages with spaces for the headers and footers that most of them share, page numbers aside.
-
-    Characters keep their places, so that they are still found on the page.
-    """
+    """Return pages with spaces for headers and footers that most share, so that characters keep their places."""
     edges = [_find_edges(page) for page in pages]
     counts = Counter(key for found in edges for key in found)
     least = max(_FEWEST_RUNNING, _RUNNING_SHARE * len(pages))
@@ -69,10 +66,7 @@ def blank_running_lines(pages: Sequence[str]) -> list[str]:
 
 
 def _find_edges(page: str) -> dict[tuple[bool, str], tuple[int, int]]:
-    """Where the first and last lines of a page stand, by whether they are first ones and their words.
-
-    Of words, page numbers are left out: numbers at either end of a line.
-    """
+    """Where a page's first and last lines stand, by whether they are first ones and their words but page numbers."""
     lines = [match.span() for match in _LINE.finditer(page)]
     edge = min(_EDGE, len(lines) // 4)
     found = {}
@@ -84,11 +78,7 @@ def _find_edges(page: str) -> dict[tuple[bool, str], tuple[int, int]]:
 
 
 def render_page(data: bytes, number: int, scale: float) -> bytes:
-    """Draw a page, from 1, ``scale`` pixels to a point; return it as WebP. A picture is drawn as it is.
-
-    Raises:
-        DocumentError: there is no such page, or it can't be drawn.
-    """
+    """Draw a page as :func:`draw_page` does; return it as WebP."""
     image = draw_page(data, number, scale)
     packed = io.BytesIO()
     image.convert("RGB").save(packed, "WEBP", quality=80)
@@ -96,11 +86,7 @@ def render_page(data: bytes, number: int, scale: float) -> bytes:
 
 
 def draw_page(data: bytes, number: int, scale: float) -> Any:
-    """Return a page of a PDF or of a picture as a PIL image; ``scale`` counts for PDFs only.
-
-    Raises:
-        DocumentError: there is no such page, or it can't be drawn.
-    """
+    """Return a page of a PDF, ``scale`` pixels to a point, or a picture. Raises DocumentError: it can't be drawn."""
     if _MAGIC not in data[:1024]:
         from lmkrag.formats.ocr import open_picture
 
@@ -110,20 +96,7 @@ def draw_page(data: bytes, number: int, scale: float) -> Any:
 
 
 def find_rectangles(data: bytes, number: int, start: int, end: int) -> tuple[Box, ...]:
-    """Return where characters ``[start, end)`` of a page's text stand on it, a rectangle for each line.
-
-    Args:
-        data: of the file.
-        number: of the page, from 1.
-        start: character of the page's text.
-        end: after the last one.
-
-    Returns:
-        (left, top, right, bottom) as shares of the page's width and height, from the top left.
-
-    Raises:
-        DocumentError: there is no such page.
-    """
+    """Return (left, top, right, bottom) of lines with characters, as shares of the page. Raises DocumentError."""
     with _open_page(data, number) as page:
         found = PageText(page)
         wanted = (found.box(place) for place in range(start, end) if not found.text[place : place + 1].isspace())
@@ -164,11 +137,7 @@ def _is_scan(page: Any, content: PageText) -> bool:
 
 
 def merge_boxes(boxes: Iterable[Box]) -> list[Box]:
-    """Merge the boxes of characters into one for each line.
-
-    Args:
-        boxes: (left, top, right, bottom), in reading order.
-    """
+    """Merge the boxes of characters into one for each line. ``boxes``: (left, top, right, bottom), in reading order."""
     merged: list[Box] = []
     for box in boxes:
         if merged and _continues_line(merged[-1], box):

@@ -46,16 +46,11 @@ _TICKS = (raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON)
 _FIELDS = (raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX)
 _PASSWORD = 1 << 13  # a flag of fields
 
-_Edit = tuple[int, int, str, Box | None]
-"""Characters ``[start, stop)`` that a text takes the place of; its box, where it is not that of a character."""
+_Edit = tuple[int, int, str, Box | None]  # what takes the place of ``[start, stop)``; its box, if of no character
 
 
 class PageText:
-    """The text of a page, and the box of each of its characters.
-
-    Args:
-        page: of PDFium. Values of forms are read where its document's forms were initialized.
-    """
+    """The text of a page of PDFium, values of forms that were initialized included, and its characters' boxes."""
 
     def __init__(self, page: Any) -> None:
         self._page, self._textpage = page, page.get_textpage()
@@ -248,10 +243,7 @@ class PageText:
         return gap / height if gap > -_BACK * height else None
 
     def _mark_exponents(self, joined: Mapping[int, int]) -> Iterator[_Edit]:
-        """``^`` before digits that are smaller and higher than what they follow: exponents and numbers of notes.
-
-        ``joined`` has the ends of the line ends that are left out, and where these start.
-        """
+        """``^`` before exponents and numbers of notes: smaller and higher; ``joined`` line ends are left out."""
         for match in _DIGITS.finditer(self._raw):
             start, stop = match.span()
             if self._raw[start - 1] == "\n" and start not in joined:

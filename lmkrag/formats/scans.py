@@ -14,19 +14,12 @@ from lmkrag.errors import EmptyDocument
 from lmkrag.formats.base import join_pages, split_pages
 from lmkrag.types import Document
 
-SCANNED = "scanned_pages"
-"""The metadata that has the numbers of pages that only OCR can read: scans, and those with an unreadable text layer."""
-
-ReadPage = Callable[[int], dict[str, Any]]
-"""Reads a page, from 1, by OCR: its ``text``, ``places`` and ``confidence``."""
+SCANNED = "scanned_pages"  # the metadata with the numbers of pages that only OCR can read: no text, or unreadable
+ReadPage = Callable[[int], dict[str, Any]]  # reads a page, from 1, by OCR: ``text``, ``places``, ``confidence``
 
 
 def fill_scans(document: Document, read_page: ReadPage) -> Document:
-    """Return a document with the text of its scanned pages, and how surely they were read, ``ocr_confidence``.
-
-    Raises:
-        EmptyDocument: nothing stands on them, and it has no other text.
-    """
+    """Return a document with the text of its scanned pages and ``ocr_confidence``, or raise EmptyDocument."""
     pages = split_pages(document.text, document.page_starts)
     letters = sure = 0.0
     for number in document.meta[SCANNED]:

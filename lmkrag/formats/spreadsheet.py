@@ -33,10 +33,7 @@ _PARSER = etree.XMLParser(resolve_entities=False, no_network=True)
 
 
 def read(data: bytes, name: str) -> Loaded:
-    """Read an .xlsx file, one with macros, or a template: the values that were last computed, as they are shown.
-
-    Comments and the text of boxes follow the rows of their sheet.
-    """
+    """Read an Excel file: the values last computed, as they are shown; comments and boxes follow their sheet."""
     file = open_office_file(data, "Excel", ".xlsx")
     with warnings.catch_warnings(), zipfile.ZipFile(file) as archive:
         warnings.simplefilter("ignore")  # of styles and validations, which nobody reads here

@@ -130,9 +130,8 @@ def bar_lines(rows: Iterable[Sequence[str]]) -> list[str]:
 def split_table(rows: Sequence[Sequence[str]], names: Sequence[str] = ()) -> Table:
     """Split a table at its header. A header of several rows is joined, and one that is repeated is no record.
 
-    Args:
-        rows: their cells, without white space at their ends; a merged cell is in each row and column that it covers.
-        names: of the columns of the table above, which goes on unless these rows have a header and figures below it.
+    Cells have no white space at their ends; a merged cell is in each row and column that it covers. ``names`` are those
+    of the columns of the table above, which goes on unless these rows have a header and figures below it.
     """
     number = _find_header(rows, bool(names))
     if number is None:

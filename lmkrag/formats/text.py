@@ -29,9 +29,7 @@ CODE = frozenset(
     .dockerfile""".split()
 )
 
-SAMPLE = 1 << 18
-"""Bytes that are looked at to tell text from other files, and to guess an encoding."""
-
+SAMPLE = 1 << 18  # bytes that are looked at to tell text from other files, and to guess an encoding
 _MOST_FRONT_MATTER = 65_536
 _MOST_NESTED = 1_000  # lists and mappings in brackets: each more costs the parser all those around it
 _MOST_BEFORE_TITLE = 20_000
@@ -87,11 +85,7 @@ def describe(text: str, name: str) -> Loaded:
 
 
 def decode(data: bytes) -> str:
-    """Decode bytes by their byte order mark, as UTF-8, or by a guess; nothing is dropped, line ends stay.
-
-    Raises:
-        DocumentError: the bytes are not text.
-    """
+    """Decode bytes by their mark, as UTF-8, or by a guess; nothing is dropped. Raises DocumentError: no text."""
     sample = data[:SAMPLE]
     encoding = read_mark(sample)
     if encoding is None:
@@ -103,15 +97,7 @@ def decode(data: bytes) -> str:
 
 
 def decode_labelled(data: bytes, label: str | None) -> str:
-    """Decode bytes of the web or of a mail as browsers do; what is valid UTF-8 is UTF-8 whatever its label says.
-
-    Args:
-        data: the bytes; those that mean nothing are replaced.
-        label: of their encoding; without one, or one that is wrong, the encoding is guessed.
-
-    Raises:
-        DocumentError: the bytes are not text.
-    """
+    """Decode bytes as browsers do, UTF-8 whatever their label says, else a guess. Raises DocumentError: no text."""
     label = re.sub(r"^x-|-i$", "", (label or "utf-8").strip().lower())
     for name in (label, label.replace("windows-", "cp"), label.replace("-", "_")):
         try:
@@ -130,14 +116,7 @@ def decode_labelled(data: bytes, label: str | None) -> str:
 
 
 def read_mark(sample: bytes) -> str | None:
-    """Return the encoding that a byte order mark, or the zero bytes of UTF-16, tell; None without them.
-
-    Args:
-        sample: a file's first ``SAMPLE`` bytes.
-
-    Raises:
-        DocumentError: it is not text.
-    """
+    """Return the encoding that a byte order mark or UTF-16's zeros tell, else None. Raises DocumentError: not text."""
     for bom, encoding in _BOMS.items():
         if sample.startswith(bom):
             return encoding
@@ -150,12 +129,7 @@ def read_mark(sample: bytes) -> str | None:
 
 
 def guess_encoding(sample: bytes, decoded: Iterable[str]) -> str:
-    """Return the likely encoding of a text file that is not UTF-8 throughout.
-
-    Args:
-        sample: its first ``SAMPLE`` bytes.
-        decoded: the file as UTF-8 with what means nothing replaced, in pieces.
-    """
+    """Return the likely encoding of a file by its first bytes, and by it ``decoded`` as UTF-8, which it is not."""
     damaged = wide = 0
     for piece in decoded:
         damaged += piece.count("\ufffd")
@@ -172,10 +146,7 @@ def guess_encoding(sample: bytes, decoded: Iterable[str]) -> str:
 
 
 def read_front_matter(text: str) -> dict[str, Any]:
-    """Return the YAML front matter of a Markdown text, in values that JSON can hold.
-
-    Empty when there is none, it is no mapping, or it can't be parsed or stored: it is text like any other then.
-    """
+    """Return the YAML front matter of a Markdown text, in values that JSON can hold; empty for what is none."""
     match = _FRONT_MATTER.match(text, 0, _MOST_FRONT_MATTER)
     if not match or sum(map(match[1].count, "[{")) > _MOST_NESTED:
         return {}

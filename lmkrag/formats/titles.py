@@ -24,14 +24,7 @@ _WORD = re.compile(r"[^\W\d_]{3,}")
 def mark_titles(
     text: str, sources: Sequence[Source], box: Measure, look: Callable[[int], tuple[float, bool]]
 ) -> tuple[str, Sequence[Source]]:
-    """Return the text of a page with ``##`` before its headings, each on one line, and the sources of its characters.
-
-    Args:
-        text: of a page.
-        sources: of its characters; a mark has that of the character after it.
-        box: measures characters of the text.
-        look: gives the size of a character's font in points, and whether it is bold.
-    """
+    """Return a page with ``##`` before its headings, and its sources; ``look``: a character's font size, if bold."""
     lines = [match.span() for match in _LINE.finditer(text)]
     looks = [_look(text, *line, look) for line in lines]
     weights: Counter[float] = Counter()

@@ -29,10 +29,7 @@ class _List:
 
 
 class WordNumbers:
-    """Counts the numbered paragraphs of a document, which must be asked for in order.
-
-    State: where each list has got to.
-    """
+    """Counts the numbered paragraphs of a document, asked for in order. State: where each list has got to."""
 
     def __init__(self, numbering: Any | None, styles: Any) -> None:
         """Take the roots of the document's numbering, None without one, and of its styles."""
@@ -116,12 +113,7 @@ _ROMAN |= {10: "x", 9: "ix", 5: "v", 4: "iv", 1: "i"}
 
 
 def format_ordinal(count: int, kind: str) -> str:
-    """Return a number as a list shows it.
-
-    Args:
-        count: the number.
-        kind: Word's name of the format: ``lowerLetter``, ``upperLetter``, ``lowerRoman``, ``upperRoman``,
-            ``decimalZero`` or ``none``; all others are written in decimals.
+    """Return a number as a list shows it, in one of Word's formats; those that are not known are written in decimals.
 
     >>> [format_ordinal(4, kind) for kind in ("decimal", "lowerLetter", "upperRoman", "decimalZero")]
     ['4', 'd', 'IV', '04']

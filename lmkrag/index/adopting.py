@@ -23,16 +23,11 @@ def adopt_index(store: IndexStore, folder: Path) -> IndexReport:
     """Put the documents of another index into this one, inside :meth:`IndexStore.writing`; return their counts.
 
     A document replaces the one here of the same ``doc_id``; an attachment that the new version no longer has is
-    removed. Every file and value of the other index is compared with its checksum.
+    removed. Every file and value of the other index is compared with its checksum. Nothing was ever removed from
+    ``folder``, and it is on the same file system: the files of its segments are linked under fresh names.
 
-    Args:
-        store: to write to.
-        folder: the other index, from which nothing was ever removed. It is on the same file system: the files of its
-            segments are linked under fresh names.
-
-    Raises:
-        IndexNotFound: ``folder`` is no index. IndexMismatch: another encoder made it. IndexCorrupt: it is damaged;
-            nothing was taken.
+    Raises IndexNotFound: ``folder`` is no index. IndexMismatch: another encoder made it. IndexCorrupt: it is damaged;
+    nothing was taken.
     """
     other = IndexStore.open(folder)
     try:

@@ -40,10 +40,9 @@ def back_up_index(index: Path, copy: Path) -> Backup:
 
     Killed at any instant, the earlier copy is whole, and the next call uses the files that were copied.
 
-    Raises:
-        UsageError: ``copy`` holds something else, or one directory is inside the other. IndexNotFound: there is no
-            index. IndexLocked: another process makes this copy, or writes to it. IndexCorrupt: the index is damaged;
-            the earlier copy stays. StorageError: the copy can't be written.
+    Raises UsageError: ``copy`` holds something else, or one directory is inside the other. IndexNotFound: there is no
+    index. IndexLocked: another process makes this copy, or writes to it. IndexCorrupt: the index is damaged; the
+    earlier copy stays. StorageError: the copy can't be written.
     """
     work = WorkingFolder(copy, "backup")
     source = index.resolve()

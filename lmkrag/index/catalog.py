@@ -19,12 +19,8 @@ from lmkrag.specs import ATTACHED_TO
 from lmkrag.system import FileStamp
 
 FORMAT_VERSION = 6
-PAGE_SIZE = 8_192
-"""Bytes of a database page: a block of text fits one; in smaller pages the tree would be deep and half empty."""
-
-TEXT_PER_BLOCK = 4_096
-"""Characters of text in one row: a span is read without its whole document."""
-
+PAGE_SIZE = 8_192  # bytes of a database page: a block of text fits one; smaller ones make a deep, half empty tree
+TEXT_PER_BLOCK = 4_096  # characters of text in one row: a span is read without its whole document
 SENTENCES_PER_BLOCK = 512
 
 _NEARBY = 250  # names on each side of one that is not there, among which one like it is looked for
@@ -73,16 +69,7 @@ _COLUMNS = (
 
 
 def connect(path: Path, *, create: bool = False, immutable: bool = False) -> sqlite3.Connection:
-    """Open a catalog; every commit is durable when it returns.
-
-    Args:
-        path: of the database.
-        create: make it if it is not there.
-        immutable: nobody changes the file, so neither locks nor a shared write-ahead log are needed.
-
-    Raises:
-        sqlite3.OperationalError: it can't be opened, or may not be shared as SQLite needs to.
-    """
+    """Open a catalog whose commits are durable; ``immutable`` needs no locks. Raises sqlite3.OperationalError."""
     mode = "ro&immutable=1" if immutable else "rwc" if create else "rw"
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=30
@@ -115,11 +102,7 @@ def create_schema(connection: sqlite3.Connection, meta: dict[str, str]) -> None:
 
 
 def read_meta(connection: sqlite3.Connection) -> dict[str, str]:
-    """Return what is recorded of the index itself: format, generation, encoder, recipe.
-
-    Raises:
-        IndexCorrupt: one of those that never change is not what was written.
-    """
+    """Return what is recorded of the index itself, or raise IndexCorrupt: format, generation, encoder, recipe."""
     if connection.execute("SELECT type FROM sqlite_schema WHERE name = 'meta'").fetchone() != ("table",):
         raise IndexCorrupt("the catalog has no table of what the index is made with")
     meta = dict(connection.execute("SELECT key, value FROM meta"))
@@ -308,11 +291,7 @@ def read_block(connection: sqlite3.Connection, first: int, stop: int) -> Iterato
 
 
 def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, DocumentRow]:
-    """Return documents by their row ids.
-
-    Raises:
-        IndexCorrupt: one is not there.
-    """
+    """Return documents by their row ids. Raises IndexCorrupt: one is not there."""
     row_ids = list(keys)
     clause = "WHERE id IN (SELECT value FROM json_each(?))"
     rows = {row.id: row for row in _documents(connection, clause, (json.dumps(row_ids),))}

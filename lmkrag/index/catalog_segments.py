@@ -47,11 +47,7 @@ def delete_segment(connection: sqlite3.Connection, name: str) -> None:
 
 
 def read_segments(connection: sqlite3.Connection, key: int | None = None) -> list[tuple[SegmentFile, Ids]]:
-    """Return every segment, or the one with a row id, with its runs ``[n, 3]``; oldest first.
-
-    Raises:
-        IndexCorrupt: a row is damaged.
-    """
+    """Return every segment, or the one with a row id, with its runs ``[n, 3]``, oldest first, or raise IndexCorrupt."""
     segments = []
     query = "SELECT name, facts, runs, row_checksum FROM segment WHERE ? IN (id, 0) ORDER BY id"
     for name, text, packed, recorded in connection.execute(query, (key or 0,)):

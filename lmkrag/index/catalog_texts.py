@@ -15,11 +15,7 @@ from lmkrag.types import Document
 
 
 def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end: int) -> str:
-    """Return characters ``[start, end)`` of a document.
-
-    Raises:
-        IndexCorrupt: a block is damaged or missing.
-    """
+    """Return characters ``[start, end)`` of a document. Raises IndexCorrupt: a block is damaged or missing."""
     end = min(end, row.length)
     first = start - start % TEXT_PER_BLOCK
     blocks = connection.execute(
@@ -34,11 +30,7 @@ def read_text(connection: sqlite3.Connection, row: DocumentRow, start: int, end:
 
 
 def read_borders(connection: sqlite3.Connection, row: DocumentRow, first: int, stop: int) -> Ids:
-    """Return where the sentences of ordinals ``[first, stop)`` begin, and where the last ends: ``[stop - first + 1]``.
-
-    Raises:
-        IndexCorrupt: a block is damaged or missing.
-    """
+    """Return the borders ``[stop - first + 1]`` of sentences of ordinals ``[first, stop)``, or raise IndexCorrupt."""
     low = first - first % SENTENCES_PER_BLOCK
     blocks = connection.execute(
         "SELECT first, data FROM sentence_block WHERE document = ? AND first >= ? AND first < ? ORDER BY first",
@@ -54,11 +46,7 @@ def read_borders(connection: sqlite3.Connection, row: DocumentRow, first: int, s
 
 
 def read_sentences(connection: sqlite3.Connection, row: DocumentRow, first: int) -> tuple[Ids, Bytes]:
-    """Return the borders ``[n + 1]`` and kinds ``[n]`` of the block of sentences that begins with ordinal ``first``.
-
-    Raises:
-        IndexCorrupt: it is damaged or missing.
-    """
+    """Return borders ``[n + 1]`` and kinds ``[n]`` of the block that begins with an ordinal, or raise IndexCorrupt."""
     query = "SELECT data FROM sentence_block WHERE document = ? AND first = ?"
     block = connection.execute(query, (row.id, first)).fetchone()
     if block is None:
@@ -75,11 +63,7 @@ def read_windows(connection: sqlite3.Connection, row: DocumentRow) -> tuple[Hash
 
 
 def read_stored(connection: sqlite3.Connection, row: DocumentRow) -> Staged:
-    """Read a document with its text, sentences and windows out of a catalog.
-
-    Raises:
-        IndexCorrupt: a part of it is damaged or missing.
-    """
+    """Read a document with its text, sentences and windows, or raise IndexCorrupt."""
     text = read_text(connection, row, 0, row.length)
     borders = read_borders(connection, row, 0, row.sentences)
     kinds = [read_sentences(connection, row, first)[1] for first in range(0, row.sentences, SENTENCES_PER_BLOCK)]

@@ -20,11 +20,7 @@ def checksum(key: str, data: bytes) -> bytes:
 
 
 def pack(data: bytes, key: str) -> bytes:
-    """Return ``data`` compressed, after a checksum that also covers ``key``.
-
-    Raises:
-        UsageError: it is larger than what :func:`unpack` takes.
-    """
+    """Return ``data`` compressed, after a checksum that also covers ``key``. Raises UsageError: it can't be unpacked."""
     if len(data) > _MAX_UNPACKED:
         raise UsageError(f"{key}: {len(data):,} bytes are more than an index holds in one place ({_MAX_UNPACKED:,})")
     body = zlib.compress(data, 6)
@@ -32,11 +28,7 @@ def pack(data: bytes, key: str) -> bytes:
 
 
 def unpack(packed: bytes, key: str) -> bytes:
-    """Return what :func:`pack` was given.
-
-    Raises:
-        IndexCorrupt: it is damaged, or was packed for another key.
-    """
+    """Return what :func:`pack` was given. Raises IndexCorrupt: it is damaged, or was packed for another key."""
     body = packed[_CHECKSUM:]
     if packed[:_CHECKSUM] != checksum(key, body):
         raise IndexCorrupt(f"the catalog is damaged at {key} (checksum); {REPAIR}")
@@ -67,11 +59,7 @@ def pack_sentences(starts: Ids, ends: Ids, kinds: Bytes, document: int, first: i
 
 
 def unpack_sentences(packed: bytes, document: int, first: int) -> tuple[Ids, Bytes]:
-    """Return the borders ``[n + 1]`` and kinds ``[n]`` of a block of sentences.
-
-    Raises:
-        IndexCorrupt: it is damaged.
-    """
+    """Return the borders ``[n + 1]`` and kinds ``[n]`` of a block of sentences. Raises IndexCorrupt: it is damaged."""
     data = unpack(packed, f"sentences {document} {first}")
     count = (len(data) - 8) // 5
     start = np.frombuffer(data, "<i8", 1)

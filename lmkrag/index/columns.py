@@ -150,11 +150,7 @@ def count_documents(connection: Connection) -> dict[str, Any]:
 
 
 def read_ranges(connection: Connection, known: DocumentRanges = NO_DOCUMENTS, since: int = -1) -> DocumentRanges:
-    """Return the documents there are, by their sentences; of blocks unchanged ``since`` a generation what is ``known``.
-
-    Raises:
-        IndexCorrupt: they are not those that were committed.
-    """
+    """Return the documents there are, or raise IndexCorrupt; of blocks unchanged ``since`` a generation the ``known``."""
     changed = "SELECT block, data FROM document_column WHERE name = '' AND generation > ? ORDER BY block"
     columns, tables = dict(known.columns), []
     for block, packed in connection.execute(changed, (since,)):
@@ -173,11 +169,7 @@ def read_ranges(connection: Connection, known: DocumentRanges = NO_DOCUMENTS, si
 
 
 def match_field(connection: Connection, documents: DocumentRanges, key: str, test: Callable[[Any], bool]) -> Mask:
-    """Return which of the documents have a value of a field that passes a test; a document without any has None.
-
-    Raises:
-        IndexCorrupt: a column is damaged or missing.
-    """
+    """Return which documents have a value of a field that passes a test, None where there is none; or IndexCorrupt."""
     name, without = _column(key), test(None)
     passed, present = np.zeros(len(documents.keys), bool), np.zeros(len(documents.keys), bool)
     missing = {block for block, names in documents.columns.items() if name in names}

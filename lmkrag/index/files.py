@@ -20,9 +20,7 @@ from xxhash import xxh3_128_hexdigest
 from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, StorageError
 from lmkrag.system import computed_once
 
-Tables = dict[str, NDArray[Any]]
-"""Named arrays, the content of a safetensors file."""
-
+Tables = dict[str, NDArray[Any]]  # named arrays, the content of a safetensors file
 _DTYPES = {"U64": np.uint64, "I64": np.int64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8}
 
 
@@ -44,11 +42,7 @@ class MappedFile:
     """An immutable file, mapped into memory: it stays readable when it is removed, and nothing is read before use."""
 
     def __init__(self, path: Path, file: File) -> None:
-        """Map a file that the catalog records.
-
-        Raises:
-            IndexCorrupt: it is missing, or of another size.
-        """
+        """Map a file that the catalog records. Raises IndexCorrupt: it is missing, or of another size."""
         self.path, self.file = path, file
         try:
             self._data = _map(path)
@@ -108,11 +102,9 @@ class Scratch:
     """An array that grows in a file without a name, so that it takes no memory that can't be given back."""
 
     def __init__(self, folder: Path, dtype: type[np.generic]) -> None:
-        """Begin without values; ``folder`` is on the disk that the array may fill."""
         self._file, self._dtype, self._bytes = tempfile.TemporaryFile(dir=folder), dtype, 0  # noqa: SIM115
 
     def append(self, values: NDArray[Any]) -> None:
-        """Take the next values."""
         self._bytes += self._file.write(np.ascontiguousarray(values, self._dtype).reshape(-1).view(np.uint8).data)
 
     def read(self) -> NDArray[Any]:
@@ -122,11 +114,7 @@ class Scratch:
 
 
 def read_tables(file: MappedFile) -> Mapping[str, NDArray[Any]]:
-    """Return the arrays of a file that :func:`write_tables` wrote, as views of the mapped file.
-
-    Raises:
-        IndexCorrupt: the file differs from its checksum, or is not a safetensors file.
-    """
+    """Return the arrays that :func:`write_tables` wrote, as views of the mapped file, or raise IndexCorrupt."""
     data = file.data
     try:
         # eight bytes of length, a JSON header, the arrays
@@ -142,8 +130,7 @@ def read_tables(file: MappedFile) -> Mapping[str, NDArray[Any]]:
         raise IndexCorrupt(f"{file.path}: not a table file ({error})") from error
 
 
-LOCK = "write.lock"
-"""The file whose lock the writer of a directory holds."""
+LOCK = "write.lock"  # the file whose lock the writer of a directory holds
 
 
 def _has_locks(path: Path) -> bool:
@@ -158,11 +145,7 @@ def _has_locks(path: Path) -> bool:
 
 @contextlib.contextmanager
 def lock_index(path: Path) -> Iterator[None]:
-    """Hold the lock of an index directory's one writer.
-
-    Raises:
-        IndexLocked: somebody else holds it. StorageError: the directory can't be written to.
-    """
+    """Hold the lock of an index directory's one writer. Raises IndexLocked; StorageError: it can't be written to."""
     lock = FileLock(str(path / LOCK), timeout=0, is_singleton=False)  # a forked child needs one of its own
     try:
         lock.acquire()

@@ -12,13 +12,7 @@ class LiveSegment:
     """A segment in a snapshot: which of its rows are alive, and which sentences they are."""
 
     def __init__(self, segment: Segment, runs: Ids, documents: DocumentRanges) -> None:
-        """Take a segment, which sentences it was written with, and the documents there are now.
-
-        Args:
-            segment: opened.
-            runs: ``[n, 3]`` row, id of the first sentence, count; they tile the rows.
-            documents: sentences of other documents are dead.
-        """
+        """Take a segment, its runs ``[n, 3]`` (row, first sentence, count), and the documents that are alive."""
         self.segment = segment
         self.runs, _ = clip_runs(runs, *documents.living)
         self.alive = int(self.runs[:, 2].sum())
@@ -55,10 +49,7 @@ class LiveSegment:
 
 
 class Selection:
-    """Documents to search in: what a filter keeps. Each segment's rows are worked out once.
-
-    ``documents`` are all of the snapshot, ``kept`` the increasing positions of those that may be found.
-    """
+    """The documents that a filter keeps, by increasing positions in a snapshot's; a segment's rows are found once."""
 
     def __init__(self, documents: DocumentRanges, kept: Ids) -> None:
         self.documents, self.kept = documents, kept

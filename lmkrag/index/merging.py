@@ -42,11 +42,7 @@ def lay_runs(merged: Sequence[LiveSegment]) -> Ids:
 def lay_sentences(
     segments: Sequence[SegmentFile], ranges: Sequence[tuple[int, int]]
 ) -> Iterator[tuple[SegmentFile, Ids]]:
-    """Lay ranges of sentence ids (first, count), end to end, over the rows of segments: yield each segment's runs.
-
-    Raises:
-        ValueError: there are more or fewer sentences than rows.
-    """
+    """Lay ranges of sentence ids (first, count), end to end, over the rows of segments, or raise ValueError."""
     remaining = [(first, count) for first, count in ranges if count]
     remaining.reverse()
     for file in segments:

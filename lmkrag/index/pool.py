@@ -80,11 +80,7 @@ class IndexReader:
 
     @contextlib.contextmanager
     def snapshot(self, *, segments: bool = True) -> Iterator[Snapshot]:
-        """Hold one committed state, whatever a writer does meanwhile; without its segments unless ``segments``.
-
-        Raises:
-            IndexClosed: the reader is closed. StorageError: the catalog can't be used. IndexCorrupt: it is damaged.
-        """
+        """Hold one committed state, with or without ``segments``. Raises IndexClosed, StorageError, IndexCorrupt."""
         if self._process != os.getpid():  # a forked child
             _inherited.extend(self._idle)
             self._reset()
@@ -124,11 +120,7 @@ class IndexReader:
 
     @contextlib.contextmanager
     def connection(self) -> Iterator[sqlite3.Connection]:
-        """Borrow a connection to the catalog; at most 16 are lent at once, and further callers wait.
-
-        Raises:
-            IndexClosed: the reader is closed. StorageError, sqlite3.Error: the catalog can't be opened.
-        """
+        """Borrow a connection, one of 16; others wait. Raises IndexClosed, StorageError, sqlite3.Error."""
         with self._guard:
             while self._borrowed >= _MOST and not self._closed:
                 self._guard.wait()

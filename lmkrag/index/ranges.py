@@ -11,20 +11,15 @@ from lmkrag.system import computed_once
 
 @dataclass(frozen=True)
 class DocumentRanges:
-    """The documents of a snapshot by their sentences.
+    """The documents of a snapshot in order of their sentences, ``[n]`` each."""
 
-    Each is ``[n]``, in order of sentences: ``keys`` are the catalog's row ids, ``[first, stop)`` the sentence ids.
-    ``columns`` are the names of the columns that each block of the catalog has.
-    """
-
-    keys: Ids
-    first: Ids
+    keys: Ids  # the catalog's row ids
+    first: Ids  # ``[first, stop)`` are the sentence ids
     stop: Ids
     columns: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def sentences(self) -> int:
-        """How many sentences there are."""
         return int((self.stop - self.first).sum())
 
     @computed_once

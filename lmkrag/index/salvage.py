@@ -25,9 +25,7 @@ from lmkrag.index.vectors.vector_set import SUFFIX, VectorFile
 from lmkrag.index.working import WorkingFolder
 from lmkrag.specs import EncoderSpec, Recipe
 
-ReadTables = Callable[[Sequence[Staged]], tuple[Tables, Tables]]
-"""Called with documents; returns the tables of their postings file and of their structure file."""
-
+ReadTables = Callable[[Sequence[Staged]], tuple[Tables, Tables]]  # the postings and the structure of documents
 _BATCH = 65_536  # sentences copied at a time
 _PAGES_OFFSET, _CHANGES_OFFSET, _VALID_FOR_OFFSET = 28, 24, 92  # in the header of a SQLite database
 
@@ -49,20 +47,13 @@ def salvage_index(
     encoder: Callable[[], EncoderSpec] | None = None,
     recipe: str | None = None,
 ) -> Salvage:
-    """Copy every whole document of a damaged index into a new index in a working folder.
+    """Copy every whole document of a damaged index, which is locked, into a new index in a working folder.
 
     A document is whole when its row, text and sentences are what was written and a sound file has its vectors. Words
-    and structure are read from the text again, so that their files may be damaged.
+    and structure are read from the text again, so that their files may be damaged. ``encoder`` and ``recipe`` count
+    only where the index can't say what it was made with.
 
-    Args:
-        path: the damaged index, locked; it is not changed.
-        work: the folder of the repair; what a killed repair left there is removed.
-        read_tables: see :data:`ReadTables`.
-        encoder: gives the encoder that made the index; called only when the index can't say.
-        recipe: how to store vectors; used only when the index can't say.
-
-    Raises:
-        IndexCorrupt: not even what the index was made with can be read, and it was not given.
+    Raises IndexCorrupt: not even what the index was made with can be read, and it was not given.
     """
     work.remove()
     work.claim()

@@ -26,17 +26,13 @@ NOTHING_NEAR = Nearest(np.zeros(0, np.int64), np.zeros(0, np.float32))
 
 
 class Matches(NamedTuple):
-    """Sentences that the dense or the lexical search found.
+    """Sentences that the dense or the lexical search found."""
 
-    ``sentences`` ``[n]`` are increasing ids, ``dense`` and ``lexical`` their scores, 0 where no vector was given or no
-    word matches; ``terms`` is None when words do not count; ``nearest`` is what the dense search alone found.
-    """
-
-    sentences: Ids
-    dense: Scores
-    lexical: Scores
-    terms: Terms | None
-    nearest: Nearest
+    sentences: Ids  # ``[n]``, increasing ids
+    dense: Scores  # ``[n]``, 0 where no vector was given
+    lexical: Scores  # ``[n]``, 0 where no word matches
+    terms: Terms | None  # None when words do not count
+    nearest: Nearest  # what the dense search alone found
 
 
 def retry_expired(read: Callable[[], Result]) -> Result:
@@ -63,16 +59,11 @@ def spread_scores(scores: Scores, known: Ids, sentences: Ids) -> Scores:
 
 
 class Description(NamedTuple):
-    """What the index knows of some sentences, each ``[k]``.
+    """What the index knows of some sentences, each ``[k]``."""
 
-    ``dense`` are similarities to the question, ``paragraphs`` the ids of their paragraphs' first sentences, ``roles``
-    the bits of their structure. ``title_match`` is the share of the words of the document's title that the question
-    names, ``document_score`` the BM25 score of the document as one text; both None when words do not count.
-    """
-
-    dense: Scores
+    dense: Scores  # similarities to the question
     documents: Ids
-    paragraphs: Ids
-    roles: Bytes
-    title_match: Scores | None
-    document_score: Scores | None
+    paragraphs: Ids  # the ids of their paragraphs' first sentences
+    roles: Bytes  # the bits of their structure
+    title_match: Scores | None  # share of its title's words that the question names; None when words do not count
+    document_score: Scores | None  # BM25 of the document as one text; None when words do not count

@@ -44,7 +44,6 @@ class Structure:
     """
 
     def __init__(self, file: MappedFile) -> None:
-        """Read the file: see :func:`lmkrag.index.files.read_tables`."""
         tables = read_tables(file)
         try:
             self.positions: NDArray[np.uint16] = tables["positions"]
@@ -54,10 +53,9 @@ class Structure:
 
 
 class Segment:
-    """The files of a segment, opened for reading; each is compared with its checksum when it is first used."""
+    """The files of a segment, memory-mapped; each is compared with its checksum when it is first used."""
 
     def __init__(self, folder: Path, file: SegmentFile) -> None:
-        """Map the files: see :class:`lmkrag.index.files.MappedFile`."""
         self.file = file
         self._vectors, self._words, self._structure = (
             MappedFile(folder / name, part) for name, part in file.files.items()

@@ -42,16 +42,12 @@ class Snapshot:
         allowed: Selection | None = None,
         nearest: Nearest | None = None,
     ) -> Matches:
-        """Find the sentences nearest to a question, and those with its words.
+        """Find the sentences nearest to a question, and those with its words, ``top_k`` each at most.
 
-        Args:
-            vector: ``[dimensions]`` of the question, of length one. In lexical mode None will do; similarities are 0
-                then.
-            words: of the question, from :func:`lmkrag.index.words.terms.query_words`.
-            mode: which of the two searches are made.
-            top_k: how many sentences each of the two searches brings in, at most.
-            allowed: documents to search in; None for all. Words weigh the same either way.
-            nearest: what an earlier search for the same vector, mode, number and documents found, not to look twice.
+        ``vector`` ``[dimensions]`` has length one; in lexical mode None will do, and similarities are 0 then. ``words``
+        are from :func:`lmkrag.index.words.terms.query_words`. ``allowed`` are the documents to search in; words weigh
+        the same either way. ``nearest`` is what an earlier search for the same vector, mode, number and documents
+        found.
         """
         if nearest is None:
             nearest = NOTHING_NEAR
@@ -67,13 +63,10 @@ class Snapshot:
         return Matches(sentences, dense, spread_scores(bm25, matched, sentences), terms, nearest)
 
     def describe(self, sentences: Ids, owners: Ids, vector: Scores | None, matches: Matches) -> Description:
-        """Return all that ranking needs to know of some sentences.
+        """Return all that ranking needs to know of ``sentences`` ``[k]``, increasing, those of ``matches`` among them.
 
-        Args:
-            sentences: ``[k]`` increasing ids, those of ``matches`` among them.
-            owners: ``[k]`` positions of their documents in ``documents``.
-            vector: ``[dimensions]`` of the question; None to leave similarity out.
-            matches: what :meth:`search` found for the question.
+        ``owners`` ``[k]`` are the positions of their documents in ``documents``; without ``vector``, similarity is left
+        out.
         """
         paragraphs = sentences.copy()
         roles = np.zeros(len(sentences), np.uint8)
@@ -114,11 +107,7 @@ class Snapshot:
         return columns.match_field(self.connection, self.documents, key, test)
 
     def view_document(self, key: int) -> DocumentView:
-        """Return a document by its row id, to be read piece by piece.
-
-        Raises:
-            IndexCorrupt: there is none.
-        """
+        """Return a document by its row id, to be read piece by piece. Raises IndexCorrupt: there is none."""
         row = catalog.read_documents(self.connection, [key])[key]
         read_sentences = partial(catalog_texts.read_sentences, self.connection, row)
         return DocumentView(row, read_sentences, partial(self.read_text, row))
@@ -130,16 +119,10 @@ class Snapshot:
     # The parts of a search
 
     def search_dense(self, queries: Vectors, top_k: int, allowed: Selection | None = None) -> tuple[Vectors, Ids]:
-        """Find the sentences nearest to each query by inner product.
+        """Find the sentences nearest to each query ``[n, dimensions]`` of length one, by inner product.
 
-        Args:
-            queries: ``[n, dimensions]`` float32 of length one.
-            top_k: how many sentences per query.
-            allowed: documents to search in; None for all.
-
-        Returns:
-            Scores ``[n, k]`` and sentence ids ``[n, k]`` with ``k <= top_k``, best first, ties by id; id -1 where there
-            are no more.
+        Returns scores ``[n, k]`` and sentence ids ``[n, k]`` with ``k <= top_k``, best first, ties by id; id -1 where
+        there are no more.
         """
         scores = [np.zeros((len(queries), 0), np.float32)]
         ids = [np.zeros((len(queries), 0), np.int64)]
@@ -205,11 +188,7 @@ class Snapshot:
         return dense
 
     def read_vectors(self, sentences: Ids) -> Vectors:
-        """Return the stored vectors ``[len(sentences), dimensions]`` of some sentences.
-
-        Raises:
-            IndexCorrupt: there is none of one of them.
-        """
+        """Return the stored vectors ``[len(sentences), dimensions]``. Raises IndexCorrupt: one has none."""
         vectors = gather_vectors([(live.segment.vectors, live.by_sentence) for live in self.segments], sentences)
         if vectors is None:
             raise IndexCorrupt(f"no segment holds one of the sentences asked for; {REPAIR}")
@@ -217,15 +196,7 @@ class Snapshot:
 
 
 def gather_vectors(parts: Sequence[tuple[VectorFile, Ids]], sentences: Ids) -> Vectors | None:
-    """Read the vectors of some sentences.
-
-    Args:
-        parts: vector files with their runs ``[n, 3]`` by sentence.
-        sentences: ``[k]`` ids.
-
-    Returns:
-        ``[k, dimensions]`` float32, or None if one of them has none.
-    """
+    """Read vectors ``[k, dimensions]`` from files with their runs ``[n, 3]`` by sentence; None if one has none."""
     vectors: Vectors | None = None
     missing = np.ones(len(sentences), bool)
     for file, runs in parts:

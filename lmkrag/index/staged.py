@@ -28,7 +28,6 @@ class SentenceTable:
         return table
 
     def extend(self, sentences: Iterable[Sentence]) -> None:
-        """Take the next sentences."""
         for sentence in sentences:
             self._ends.append(sentence.end)
             self._kinds.append(SENTENCE_KINDS.index(sentence.kind))
@@ -59,7 +58,6 @@ class WindowTable:
         self._hashes, self._ordinals = array("Q", hashes), array("q", ordinals)
 
     def append(self, window_hash: int, ordinal: int) -> None:
-        """Take the next window."""
         self._hashes.append(window_hash)
         self._ordinals.append(ordinal)
 
@@ -68,27 +66,21 @@ class WindowTable:
 
     @property
     def hashes(self) -> Hashes:
-        """``[n]``, one per window."""
         return np.array(self._hashes, np.uint64)
 
     @property
     def ordinals(self) -> Ids:
-        """``[n]`` ordinals."""
         return np.array(self._ordinals, np.int64)
 
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A document ready to be committed.
-
-    ``text`` is the document's own, or on disk; ``stamp`` is that of its source; ``root`` is the directory that was
-    added, or ``""``; ``replaces`` are the attachments of its earlier version that it no longer has.
-    """
+    """A document ready to be committed."""
 
     document: Document
-    text: Text
+    text: Text  # the document's own, or on disk
     sentences: SentenceTable
-    root: str
-    stamp: FileStamp
+    root: str  # the directory that was added, or ``""``
+    stamp: FileStamp  # of its source
     windows: WindowTable = field(default_factory=WindowTable)
-    replaces: tuple[str, ...] = ()
+    replaces: tuple[str, ...] = ()  # attachments of its earlier version that it no longer has

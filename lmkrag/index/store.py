@@ -94,12 +94,7 @@ class IndexStore:
 
     @classmethod
     def open(cls, path: Path, *, recipe: Recipe | None = None) -> Self:
-        """Open an existing index, with another recipe than the one it has recorded if one is given.
-
-        Raises:
-            IndexNotFound: there is none. IndexMismatch: another version of lmkrag made it. IndexCorrupt: its catalog is
-                damaged.
-        """
+        """Open an index, by another recipe if given. Raises IndexNotFound, IndexCorrupt; IndexMismatch: its version."""
         if not cls.exists(path):
             raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
         if (path / _SHARDS).is_file():
@@ -138,11 +133,7 @@ class IndexStore:
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """Be the one writer; what a killed writer left behind is collected first.
-
-        Raises:
-            IndexLocked: another process, another thread, or this one already, is writing.
-        """
+        """Be the one writer, or raise IndexLocked; what a killed writer left behind is collected first."""
         with self.locked():
             try:
                 self.reader.check_encoder()
@@ -156,11 +147,7 @@ class IndexStore:
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
-        """Hold the writer's lock, which is not re-entrant.
-
-        Raises:
-            IndexLocked: somebody is writing.
-        """
+        """Hold the writer's lock, which is not re-entrant. Raises IndexLocked: somebody is writing."""
         if not self._writer.acquire(blocking=False):
             raise IndexLocked(f"{self.path}: this program is already writing to this index; wait until that is done")
         try:
@@ -177,13 +164,7 @@ class IndexStore:
             self.encoder = self.reader.encoder = encoder
 
     def stage_segment(self, vectors: Sequence[Vectors], words: Tables, structure: Tables) -> SegmentFile:
-        """Write vectors, words and structure to a durable segment; it exists once :meth:`commit` names it.
-
-        Args:
-            vectors: each ``[n, dimensions]``, end to end.
-            words: of the same sentences, from :class:`lmkrag.index.words.postings.PostingsBuilder`.
-            structure: of the same sentences: ``positions`` and ``roles``.
-        """
+        """Write vectors, words and structure of the same sentences; the segment exists once :meth:`commit` names it."""
         rows = sum(map(len, vectors))
         with self.reader.snapshot() as snapshot:
             recipe = choose_recipe(self.recipe, rows, of=snapshot.documents.sentences)
@@ -194,10 +175,8 @@ class IndexStore:
     ) -> None:
         """Make one batch exist, all or nothing: the commit point.
 
-        Args:
-            staged: new or changed documents; an old version of each is replaced.
-            segments: segment files, whose rows in order are the sentences of ``staged`` in order.
-            removed: ``doc_id`` of documents to remove, with what is attached to them.
+        The rows of ``segments`` in order are the sentences of ``staged`` in order. An old version of each document is
+        replaced, and documents ``removed`` by ``doc_id`` go with what is attached to them.
         """
         with self.transaction() as connection:
             for doc_id in removed:
@@ -231,13 +210,7 @@ class IndexStore:
         skipped: Iterable[SkippedFile] = (),
         forgotten: Iterable[str] = (),
     ) -> None:
-        """Record what was seen of files; nothing that a search finds changes.
-
-        Args:
-            touched: (document row id, new stamp) of unchanged files.
-            skipped: files that can't be indexed as they are.
-            forgotten: paths of files that are skipped no more.
-        """
+        """Record stamps of unchanged files by document row id, files skipped, and paths that are skipped no more."""
         with self.transaction() as connection:
             for key, stamp in touched:
                 catalog.touch_document(connection, key, stamp)
@@ -336,11 +309,7 @@ class IndexStore:
 
 
 def read_recorded(path: Path, meta: dict[str, str], recipe: Recipe | None = None) -> tuple[EncoderSpec, Recipe]:
-    """Return the encoder and recipe that an index was made with, as its catalog says, or another ``recipe``.
-
-    Raises:
-        IndexMismatch: another version of lmkrag made it.
-    """
+    """Return what an index was made with, or another ``recipe``. Raises IndexMismatch: by another version of lmkrag."""
     version = int(meta["format"])
     if version > catalog.FORMAT_VERSION:
         raise IndexMismatch(

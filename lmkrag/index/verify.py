@@ -19,13 +19,7 @@ _TRIES = 20  # beside a writer that never rests
 
 
 def find_problems(store: IndexStore) -> tuple[str, ...]:
-    """Check the catalog, each document against its checksum, each segment file, and that each sentence has a vector.
-
-    What a writer has changed meanwhile is checked again.
-
-    Returns:
-        One line per problem; empty when the index is whole.
-    """
+    """Check the catalog, documents, segment files and that each sentence has a vector; return one line a problem."""
     for _ in range(_TRIES):
         before = after = -1
         try:

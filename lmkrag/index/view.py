@@ -17,14 +17,7 @@ class DocumentView:
     def __init__(
         self, row: DocumentRow, read_sentences: Callable[[int], tuple[Ids, Bytes]], read_text: Callable[[int, int], str]
     ) -> None:
-        """Take the document's row and what reads it; good for as long as the snapshot is held.
-
-        Args:
-            row: of the document.
-            read_sentences: gives the borders and kinds of the block of sentences that begins with an ordinal: see
-                :func:`lmkrag.index.catalog_texts.read_sentences`.
-            read_text: gives characters ``[start, end)``, clipped to the length of the text.
-        """
+        """Take the row and what reads blocks of sentences and characters; good for as long as the snapshot is held."""
         self.row = row
         self._read_sentences, self._read_text = read_sentences, read_text
         self._sentences: dict[int, tuple[Ids, Bytes]] = {}
@@ -45,7 +38,6 @@ class DocumentView:
         return int(borders[position]), int(borders[position + 1])
 
     def kind(self, ordinal: int) -> SentenceKind:
-        """Return what a sentence is."""
         _, kinds = self._block(ordinal)
         return SENTENCE_KINDS[int(kinds[ordinal % SENTENCES_PER_BLOCK])]
 
@@ -75,10 +67,7 @@ class DocumentView:
         return "".join(self._texts[first] for first in blocks)[start - offset : end - offset]
 
     def count_lines(self, end: int) -> int:
-        """Return how many line ends there are before a character.
-
-        Blocks of the text are counted once, and not kept: a document may have gigabytes.
-        """
+        """Return how many line ends stand before a character; blocks of the text are counted once, and not kept."""
         number = end // TEXT_PER_BLOCK
         while len(self._lines) <= number:
             first = (len(self._lines) - 1) * TEXT_PER_BLOCK

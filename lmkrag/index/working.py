@@ -31,11 +31,7 @@ class WorkingFolder:
         self.new, self.old = self.path / "new", self.path / "old"
 
     def claim(self) -> None:
-        """Make the folder, or take the one that an interrupted job left.
-
-        Raises:
-            UsageError: a folder or file of this name is not ours. OSError: it can't be made.
-        """
+        """Make the folder, or take an interrupted job's. Raises UsageError: something else has its name."""
         marker = self.path / _MARKER
         empty = self.path.is_dir() and not any(self.path.iterdir())  # as a job leaves it that is killed right here
         if os.path.lexists(self.path) and not marker.is_file() and not empty:

@@ -37,13 +37,8 @@ def find_changes(
 
     A file is one document, whichever of the sources, links or folders leads to it. It keeps the ``doc_id`` it has in
     the index; a new one is called by its path below its source, which begins with the folder's name if there are
-    several; with the names of the folders above where another file is called so.
-
-    ``known`` are the documents of the index by ``doc_id``, ``remembered`` the files that were skipped before, by path;
-    the other options are those of :func:`lmkrag.ingest.walk.walk`.
-
-    Raises:
-        UsageError: a source does not exist, or a glob can't be parsed.
+    several; with the names of the folders above where another file is called so. ``known`` are the documents of the
+    index by ``doc_id``, ``remembered`` the files that were skipped before, by path.
     """
     changes = Changes()
     files: list[Found] = []
@@ -119,10 +114,7 @@ def _by_file(remembered: Mapping[str, SkippedFile]) -> dict[str, list[str]]:
 
 
 def find_gone(sources: Sequence[Path], known: Iterable[DocumentRow]) -> list[str]:
-    """Return the ``doc_id`` of documents below the directories in ``sources`` whose files are no longer there.
-
-    A file that exists but was not visited, or whose folder can't be read, is not gone.
-    """
+    """Return the ``doc_id`` of documents below ``sources`` whose files are gone, not only unreadable or unvisited."""
     folders = [source.resolve() for source in sources if source.is_dir()]
     rows = (row for row in known if row.root and any(find_path(row.path).is_relative_to(folder) for folder in folders))
     return [row.doc_id for row in rows if _is_gone(row.path)]

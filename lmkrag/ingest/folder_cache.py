@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 Opened = TypeVar("Opened")
 Result = TypeVar("Result")
 
-_FIRST = 30_000
-"""Bytes of files that are encoded before the first answer, about a second on two cores."""
-
+_FIRST = 30_000  # bytes of files that are encoded before the first answer, about a second on two cores
 _LOOKED_AT = 300_000  # bytes of a file in which words are counted
 _IN_NAME = 3.0  # what a word in a file's name counts, against one in its text
 _LEAST_SPACE = 1 << 20  # bytes without which a disk is full
@@ -54,16 +52,7 @@ def cached_index(folders: Sequence[Path]) -> Path:
 
 
 def use_cached(index: Path, prepare: Callable[[], Opened], use: Callable[[Opened], Result]) -> Result:
-    """Return what ``use`` makes of a cached index; one of another version, or a damaged one, is made again first.
-
-    Args:
-        index: of the cache.
-        prepare: opens the index; other processes that prepare the same index wait.
-        use: gets what ``prepare`` returns, and keeps nobody waiting.
-
-    Raises:
-        StorageError: the cache can't be written to.
-    """
+    """Return what ``use`` makes of a cached index that ``prepare`` opens, anew if damaged. Raises StorageError."""
     number = None
     try:
         with _lock_cache(index):
@@ -142,19 +131,12 @@ def _find_worktrees(folder: Path) -> list[Path]:
 class OpenFolder(contextlib.ExitStack):
     """The index of a folder, up to date as far as that is quick, and a temporary one of files that others index.
 
-    On exit, a process in the background begins to index the files that are left.
-
-    Attributes:
-        indexes: their stores, each with its encoder if that is loaded.
-        remaining: how many changed files are in neither.
+    On exit, a process in the background begins to index the files that are left. ``indexes`` are the stores, each with
+    its encoder if that is loaded, ``remaining`` counts the changed files that are in neither.
     """
 
     def __init__(self, index: Path, folder: Path, query: str, include: Sequence[str], exclude: Sequence[str]) -> None:
-        """Bring the cached index of a folder up to date; the files that have the words of a question come first.
-
-        Raises:
-            UsageError: a glob can't be parsed. StorageError: the index can't be written to.
-        """
+        """Bring the cached index up to date, files with a question's words first. Raises UsageError, StorageError."""
         super().__init__()
         self.remaining = 0
         if not IndexStore.exists(index):

@@ -17,18 +17,13 @@ from lmkrag.types import IndexReport
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
     from lmkrag.encoder.landmark import LandmarkEncoder
 
-GetEncoder = Callable[[], "LandmarkEncoder"]
-"""Gives the encoder; called only when there is something to encode."""
+GetEncoder = Callable[[], "LandmarkEncoder"]  # gives the encoder; called only when there is something to encode
 
 
 def ingest(
     store: IndexStore, encoder: GetEncoder, source: DocumentSource, *, progress: Progress | None = None
 ) -> IndexReport:
-    """Bring a store up to date with a source; a changed document is replaced once its new version is whole.
-
-    Raises:
-        IndexLocked: somebody writes. StorageError: the index can't be written to. UsageError: as the source says.
-    """
+    """Bring a store up to date with a source. Raises IndexLocked, StorageError; UsageError, as the source says."""
     with store.writing():
         run = Run(read_known(store), progress)
         try:
@@ -46,10 +41,7 @@ def ingest(
 def encode_files(
     store: IndexStore, encoder: GetEncoder, files: Sequence[Found], *, target: IndexStore | None = None
 ) -> Run:
-    """Encode files into an empty index, from which another one, ``target``, may adopt them.
-
-    What the target has of them is not encoded again; the ``known`` and ``touched`` of the run are its documents.
-    """
+    """Encode files into an empty index, which ``target``, whose windows are not encoded again, may adopt."""
     run = Run({} if target is None else read_known(target, [file.doc_id for file in files]))
     with store.writing(), IsolatedLoader() as loader:
         _encode(store, encoder, load_files(files, loader, run, None), run, target)

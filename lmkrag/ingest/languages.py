@@ -13,9 +13,7 @@ from lmkrag.sentences.languages import document_language
 from lmkrag.specs import CODE, ENGLISH
 from lmkrag.types import Document
 
-SAMPLED = 24
-"""The most documents that are looked at."""
-
+SAMPLED = 24  # the most documents that are looked at
 _MIN_FOREIGN = 0.2  # share of other languages than English that takes the multilingual encoder
 _PROSE = {".txt", ".md", ".rst", ".adoc", ".tex", ".org", ".html", ".htm", ".pdf"}
 _PROSE |= {".docx", ".odt", ".odp", ".rtf", ".pptx", ".epub", ".eml", ".srt", ".vtt"}
@@ -35,10 +33,7 @@ def sample_files(files: Sequence[Found]) -> Iterator[Document]:
 
 
 def choose_encoder(store: IndexStore, run: Run, sample: Iterable[Document]) -> None:
-    """Record the multilingual encoder in a new index whose first documents are not mostly English, and warn of it.
-
-    An index that has documents keeps its encoder, as does one that was opened with ``encoder=``.
-    """
+    """Record the multilingual encoder, unless one was chosen, in a new index that is not mostly English, and warn."""
     if run.known or not store.chooses_encoder:
         return
     counts = {True: 0, False: 0}

@@ -61,11 +61,7 @@ class TextOnDisk:
 
 
 def load_long_text(path: Path, doc_id: str) -> tuple[Document, TextOnDisk]:
-    """Read a plain file; the document's own ``text`` is left empty.
-
-    Raises:
-        DocumentError: it can't be read, or is not text.
-    """
+    """Read a plain file; the document's own ``text`` stays empty. Raises DocumentError: it can't be read."""
     try:
         encoding = _choose(path)
         digest = hashlib.sha256()

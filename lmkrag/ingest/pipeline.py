@@ -40,15 +40,11 @@ def encode_documents(
     *,
     recall_from: IndexStore | None = None,
 ) -> None:
-    """Encode documents and commit them in batches. An interruption commits those that are whole.
+    """Encode documents as they come, and commit them in batches, inside :meth:`~lmkrag.index.store.IndexStore.writing`.
 
-    Args:
-        store: to write to, inside its :meth:`~lmkrag.index.store.IndexStore.writing`.
-        encoder: that made the index.
-        documents: read as they are needed.
-        run: is told of progress. Windows that a changed document of ``run.known`` still has are not encoded again.
-            Neither are those of copies: the same words after the same title, in this run or in the index.
-        recall_from: the index that ``run.known`` is of, if it is another.
+    Windows that a changed document of ``run.known`` still has are not encoded again, nor those of copies: the same
+    words after the same title, in this run or in the index. ``recall_from`` is the index that ``run.known`` is of, if
+    it is another. An interruption commits the documents that are whole.
     """
     open_documents: dict[int, SourceDocument] = {}
 
@@ -89,8 +85,7 @@ def encode_documents(
     pending.commit()
 
 
-_Windows = dict[int, tuple[int, int]]
-"""The sentences of windows, first and stop, by their hashes."""
+_Windows = dict[int, tuple[int, int]]  # the sentences of windows, first and stop, by their hashes
 
 
 class _WindowMemory:
@@ -156,10 +151,7 @@ class _WindowMemory:
 
 
 class _PendingCommit:
-    """Documents and vectors that are committed together next; rows of what is still open come last.
-
-    Open is the document that is being encoded, and with it the attachments of the document that is to follow them.
-    """
+    """What is committed together next; rows of the open document, with attachments of the one to follow, come last."""
 
     def __init__(self, store: IndexStore, on_commit: Callable[[list[Staged]], None]) -> None:
         self._store, self._on_commit = store, on_commit

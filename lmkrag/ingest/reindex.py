@@ -27,11 +27,7 @@ _RECORD = "made-with.json"
 
 @dataclass(slots=True)
 class StoredTexts:
-    """The documents of another index as they are stored there; documents that it does not have are removed.
-
-    Raises:
-        IndexCorrupt: a document is damaged.
-    """
+    """The documents of another index as they are stored there; documents that it does not have are removed."""
 
     source: IndexStore
 
@@ -66,19 +62,12 @@ def reindex(
 ) -> IndexReport:
     """Encode the texts of an index again, by another encoder or under another recipe; no source file is read.
 
-    The new index is made beside the old one, which is searched meanwhile and goes when the new one has taken its
-    place. Killed at any instant, the old one or the new one is there; the next call goes on. Engines that are open on
-    the index have to be opened again.
+    The new index is made beside the old one, which is searched meanwhile and goes when the new one has taken its place.
+    Killed at any instant, the old one or the new one is there; the next call goes on. Engines that are open on the
+    index have to be opened again.
 
-    Args:
-        path: the index directory.
-        encoder: a model folder, hub name or loaded encoder; defaults to the index's own.
-        recipe: how vectors are stored; by default as before.
-        progress: called as documents are encoded.
-
-    Raises:
-        IndexNotFound: there is none. IndexMismatch: another format than this lmkrag's: its sources have to be indexed.
-        IndexLocked: somebody writes. IndexCorrupt: a text is damaged; the index is as it was.
+    Raises IndexNotFound: there is none. IndexMismatch: another format than this lmkrag's: its sources have to be
+    indexed. IndexLocked: somebody writes. IndexCorrupt: a text is damaged; the index is as it was.
     """
     work = WorkingFolder(path, "reindex")
     work.finish_interrupted()

@@ -31,16 +31,11 @@ def repair_index(
     """Rebuild a damaged index: what is whole is kept, the rest is read from its files again, if they are there.
 
     The damaged index is kept beside the new one, which takes its place. Searches of open engines go on. Nothing is done
-    to an index without problems. Only repair an index you made: the files it names are read.
+    to an index without problems. Only repair an index you made: the files it names are read. ``encoder`` and ``recipe``
+    are for an index that can't say what made it.
 
-    Args:
-        path: the index directory.
-        encoder: gives the encoder that made the index; without one, the index says which that is.
-        recipe: how to store vectors, where the index can't say; defaults to the default recipe.
-
-    Raises:
-        IndexCorrupt: not even the encoder can be read. StorageError: there is no room for a second copy, or somebody
-        writes.
+    Raises IndexCorrupt: not even the encoder can be read. StorageError: there is no room for a second copy, or somebody
+    writes.
     """
     work = WorkingFolder(path, "repair")
     work.finish_interrupted()

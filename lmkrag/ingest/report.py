@@ -17,9 +17,7 @@ from lmkrag.specs import CODE, ENGLISH, Text
 from lmkrag.system import FileStamp
 from lmkrag.types import Document, IndexReport, Skipped
 
-Progress = Callable[[str, int, int], None]
-"""Called with the name of the document that is being encoded, bytes done, and bytes in all, 0 if that is unknown."""
-
+Progress = Callable[[str, int, int], None]  # gets the document being encoded, bytes done, and bytes in all, or 0
 _QUIET = 1.0  # seconds that a run may take before a notebook shows a line of it
 
 _logger = logging.getLogger(__name__)
@@ -27,25 +25,20 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class SourceDocument:
-    """A document on its way through the encoder; ``text`` is its own, or on disk.
-
-    ``replaces`` are the attachments of its earlier version that it no longer has. ``is_attachment``: what it is
-    attached to comes after it, and both are committed together.
-    """
+    """A document on its way through the encoder."""
 
     document: Document
-    text: Text
+    text: Text  # its own, or on disk
     root: str
     stamp: FileStamp
     sentences: SentenceTable = field(default_factory=SentenceTable)
     windows: WindowTable = field(default_factory=WindowTable)
     paragraphs: ParagraphTracker = field(default_factory=ParagraphTracker)
-    replaces: tuple[str, ...] = ()
-    is_attachment: bool = False
+    replaces: tuple[str, ...] = ()  # attachments of its earlier version that it no longer has
+    is_attachment: bool = False  # what it is attached to comes after it, and both are committed together
     language: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Tell its language by a sample of its text."""
         self.language = document_language(self.text, self.document.kind)
 
     @property

@@ -1,11 +1,12 @@
 """Where documents come from: files and directories, or documents given as values."""
 
+import hashlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain, islice
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.formats.isolated import IsolatedLoader
@@ -14,7 +15,6 @@ from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import KEPT, find_changes, find_gone, find_named_changes
-from lmkrag.ingest.foreign_documents import from_foreign, is_foreign
 from lmkrag.ingest.languages import SAMPLED, choose_encoder, sample_files
 from lmkrag.ingest.long_text import load_long_text
 from lmkrag.ingest.report import Run, SourceDocument
@@ -23,6 +23,44 @@ from lmkrag.specs import BYTE_ORDER_MARK, Text
 from lmkrag.system import FileStamp, printable
 from lmkrag.types import Document, Skipped, check_doc_id
 from lmkrag.version import __version__
+
+_SOURCE_KEYS = ("source", "file_path", "url", "path", "file_name")
+
+
+def is_foreign(value: object) -> bool:
+    """True for a LangChain ``Document`` or a LlamaIndex ``Document`` or node, by its shape: neither is imported."""
+    return _text_of(value) is not None
+
+
+def from_foreign(value: Any) -> Document:
+    """Convert a document of another framework; what its metadata says can be filtered by.
+
+    It is named by the framework's own id, else by its source, page and a hash of its text, so that documents added in
+    several calls never take each other's place and the same one added again is unchanged.
+    """
+    text = _text_of(value) or ""
+    values = dict(getattr(value, "metadata", None) or {})
+    meta = {str(key): item for key, item in values.items() if isinstance(item, str | int | float | bool)}
+    source = next((str(meta[name]) for name in _SOURCE_KEYS if meta.get(name)), "")
+    own_id = getattr(value, "id_", None) or getattr(value, "id", None)
+    if own_id:
+        doc_id = str(own_id)
+    else:
+        page = meta.get("page_label", meta.get("page"))
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+        doc_id = "#".join(part for part in (source, "" if page is None else f"page={page}", digest) if part)
+    return Document(doc_id, source or doc_id, text, title=str(meta.get("title", "")), meta=meta)
+
+
+def _text_of(value: object) -> str | None:
+    if isinstance(value, Document) or not isinstance(getattr(value, "metadata", None), Mapping):
+        return None
+    for name in ("page_content", "text"):
+        text = getattr(value, name, None)
+        if isinstance(text, str):
+            return text
+    return None
+
 
 _ATTACHMENT = -1  # in the place of a size: what can't be read is no file, but in one
 _SOURCES = "add paths, or documents of lmkrag, LangChain or LlamaIndex"
@@ -40,33 +78,24 @@ class DocumentSource(Protocol):
         """Record what was seen, also after an error or an interruption."""
 
 
-Encode = Callable[[list[Found], Run], list[Found]]
-"""Encodes files in other processes and commits them; returns those that it leaves to this one."""
+Encode = Callable[[list[Found], Run], list[Found]]  # commits files that others encode; returns the rest
 
 
 @dataclass(slots=True)
 class Files:
-    """Files and directories, or files ``named`` by the ``doc_id`` that they get; unchanged files are only stat-ed.
-
-    ``encode`` encodes changed files in other processes; the other options are those of :meth:`lmkrag.Engine.add`.
-    """
+    """Files and directories, with options of :meth:`lmkrag.Engine.add`; unchanged files are only stat-ed."""
 
     sources: Sequence[Path] = ()
-    named: Mapping[str, Path] = field(default_factory=dict)
+    named: Mapping[str, Path] = field(default_factory=dict)  # files by the ``doc_id`` that they get
     include: Sequence[str] = ()
     exclude: Sequence[str] = ()
     prune: bool = False
     follow_links: bool = False
-    encode: Encode | None = None
+    encode: Encode | None = None  # encodes changed files in other processes
     _has_read: bool = False
     _forgotten: list[str] = field(default_factory=list)
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
-        """Yield the changed files.
-
-        Raises:
-            UsageError: a source does not exist, or a glob can't be parsed.
-        """
         skipped = read_skipped(store)
         if self.named:
             changes = find_named_changes(self.named, run.known, skipped)
@@ -82,7 +111,6 @@ class Files:
             yield from load_files(files, loader, run, store)
 
     def finish(self, store: IndexStore, run: Run) -> None:
-        """Record which files were touched and skipped, and find those that are gone."""
         if self.prune:
             gone = find_gone(self.sources, run.known.values())
             run.removed += [doc_id for doc_id in gone if doc_id not in run.removed]
@@ -100,7 +128,6 @@ class Documents:
         """Do nothing: there are no files."""
 
     def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
-        """Yield the documents that are new or changed."""
         documents = iter(self.documents)
         first = list(islice(documents, SAMPLED))
         choose_encoder(store, run, first)
@@ -124,21 +151,9 @@ class Documents:
                 yield SourceDocument(replace(document, fingerprint=digest), document.text, "", stamp)
 
 
-def make_source(
-    source: object,
-    *,
-    include: Sequence[str] = (),
-    exclude: Sequence[str] = (),
-    prune: bool = False,
-    follow_links: bool = False,
-    encode: Encode | None = None,
-) -> DocumentSource:
-    """Return what :meth:`lmkrag.engine.Engine.add` was given as a source; the options are those of :class:`Files`.
-
-    Raises:
-        UsageError: it is none, a URL, or options for files are given with something else.
-    """
-    for_files = bool(include or exclude or prune or follow_links or encode)
+def make_source(source: object, **options: Any) -> DocumentSource:
+    """Return what :meth:`lmkrag.Engine.add` got, with options of :class:`Files`. Raises UsageError: it is none."""
+    for_files = any(options.values())
     if isinstance(source, Mapping):
         if for_files:
             raise UsageError("include, exclude, prune, follow_links and ray are for directories")
@@ -155,7 +170,7 @@ def make_source(
             raise UsageError("include, exclude, prune and ray are for files: documents given as values have none")
         return Documents(map(_as_document, items))
     paths = [_as_path(item) for item in items]
-    return Files(paths, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode)
+    return Files(paths, **options)
 
 
 def _as_path(item: object) -> Path:
@@ -205,10 +220,7 @@ def find_lost_files(rows: Sequence[DocumentRow], run: Run) -> list[Found]:
 def load_files(
     files: Sequence[Found], loader: IsolatedLoader, run: Run, store: IndexStore | None
 ) -> Iterator[SourceDocument]:
-    """Read changed files one at a time; note those that only look changed, and those that can't be read.
-
-    ``store`` has their earlier versions, whose attachments may be gone; None for no such one.
-    """
+    """Read changed files one at a time; note what only looks changed or can't be read. ``store``: earlier versions."""
     for file in files:
         stamp = file.stamp
         if time.time_ns() - stamp.mtime_ns < _RACY_NS:  # else a change within the clock's tick would not be seen

@@ -27,43 +27,30 @@ _FETCH = {"http": _MIRROR, "https": _MIRROR, "git": _CLONE, "ssh": _CLONE, "s3":
 """What fetches the files of a URL, by its scheme."""
 
 
-Rule = tuple[str, str, GitIgnoreSpec]
-"""What is put before a file's name and what is cut off from it for a ``.gitignore`` elsewhere, and its patterns."""
+Rule = tuple[str, str, GitIgnoreSpec]  # before a file's name, cut off from it, and the patterns of a ``.gitignore``
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A regular file: its path, its name in the index, the directory it was found from, and its stamp.
-
-    ``real`` is its path without links.
-    """
+    """A regular file."""
 
     path: Path
-    doc_id: str
-    root: str
+    doc_id: str  # its name in the index
+    root: str  # the directory it was found from
     stamp: FileStamp
-    real: str
+    real: str  # its path without links
 
 
 def walk(
     source: Path, *, include: Sequence[str] = (), exclude: Sequence[str] = (), follow_links: bool = False
 ) -> Iterator[Found | Skipped]:
-    """Yield the files under ``source`` in order of their names, or ``source`` itself if it is one.
+    """Yield the files under ``source`` in order of their names, or ``source`` itself, and what can't be read.
 
     Hidden files, indexes and what ``.gitignore`` files name are left out, as version control does. Links to files below
-    ``source`` are followed, links to directories are not.
+    ``source``, with ``follow_links`` to any files, are followed, links to directories are not. ``include`` and
+    ``exclude`` are globs of ``.gitignore`` form.
 
-    Args:
-        source: a file or a directory.
-        include: globs (of ``.gitignore`` form); when given, only files that match one.
-        exclude: globs; files and directories that match one are left out.
-        follow_links: also follow links to files outside ``source``.
-
-    Yields:
-        ``Found`` for each file, ``Skipped`` for what can't be one.
-
-    Raises:
-        UsageError: ``source`` does not exist or is an archive, or a glob can't be parsed.
+    Raises UsageError: ``source`` does not exist or is an archive, or a glob can't be parsed.
     """
     included, excluded = _parse_globs("include", include), _parse_globs("exclude", exclude)
     check_source(source)
@@ -77,10 +64,7 @@ def walk(
 
 
 def _rules_above(root: Path) -> list[Rule]:
-    """The ``.gitignore`` files of the folders above, up to that of the repository: the outermost first.
-
-    One that names ``root`` itself does not count: the user named it, too.
-    """
+    """The ``.gitignore`` files from the repository's folder down, the outermost first, but those that name ``root``."""
     above = [root, *root.parents]
     repository = next((folder for folder in above if (folder / ".git").exists()), None)
     if repository is None or repository == root:
@@ -91,11 +75,7 @@ def _rules_above(root: Path) -> list[Rule]:
 
 
 def check_source(source: str | Path) -> Path:
-    """Return a file or directory to index as a path.
-
-    Raises:
-        UsageError: it does not exist, is a URL or is an archive; the message says what to run instead.
-    """
+    """Return a path to index, or raise UsageError, which says what to run instead: none, a URL or an archive."""
     path = local_path(source)
     if not path.exists():
         raise UsageError(f"{path}: no such file or directory")
@@ -107,11 +87,7 @@ def check_source(source: str | Path) -> Path:
 
 
 def local_path(source: str | Path) -> Path:
-    """Return a source as a path.
-
-    Raises:
-        UsageError: it is a URL; the message says what to run instead.
-    """
+    """Return a source as a path. Raises UsageError: it is a URL; the message says what to run instead."""
     if source == "":
         raise UsageError("an empty path names no file or directory; '.' is the working directory")
     url = _URL.match(str(source))

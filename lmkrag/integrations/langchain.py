@@ -4,20 +4,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from lmkrag.engine import Engine
-from lmkrag.errors import MissingExtra
+from lmkrag.errors import needs
 from lmkrag.integrations.metadata import describe_highlights, describe_span
 from lmkrag.remote import RemoteEngine
 from lmkrag.reranker.highlights import THRESHOLD, prune
 from lmkrag.results import Span
 from lmkrag.search.request import SearchOptions, refuse_unknown, to_pydantic
 
-try:
+with needs("langchain", "langchain-core"):
     from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun, Callbacks
     from langchain_core.documents import BaseDocumentCompressor, Document
     from langchain_core.retrievers import BaseRetriever
     from pydantic import ConfigDict, create_model, model_validator
-except ImportError:
-    raise MissingExtra("langchain", "langchain-core") from None
 
 
 _NAMES = set(SearchOptions.__annotations__) - {"top_k"}
@@ -97,9 +95,6 @@ class LandmarkCompressor(BaseDocumentCompressor):
 
 
 def to_document(span: Span) -> Document:
-    """Return a span as a LangChain document; its ``id`` is the same for the same place.
-
-    Its metadata holds the document's own (front matter, for example), then what lmkrag knows of it and of the span.
-    """
+    """Return a span as a LangChain document with its document's metadata; one place has one ``id``."""
     metadata = {**span.meta, **describe_span(span), "score": span.score}
     return Document(page_content=span.text, metadata=metadata, id=f"{span.doc_id}:{span.start}-{span.end}")

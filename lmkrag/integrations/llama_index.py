@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from lmkrag.engine import Engine
-from lmkrag.errors import MissingExtra, UsageError
+from lmkrag.errors import UsageError, needs
 from lmkrag.integrations.metadata import describe_highlights, describe_span
 from lmkrag.remote import RemoteEngine
 from lmkrag.reranker.highlights import THRESHOLD, Pruned, prune
@@ -12,7 +12,7 @@ from lmkrag.results import Span
 from lmkrag.search.request import SearchOptions, SearchRequest, show_options
 from lmkrag.types import IndexReport
 
-try:
+with needs("llamaindex", "llama-index-core"):
     from llama_index.core.callbacks.base import CallbackManager
     from llama_index.core.postprocessor.types import BaseNodePostprocessor
     from llama_index.core.retrievers import BaseRetriever
@@ -25,8 +25,6 @@ try:
         RelatedNodeInfo,
         TextNode,
     )
-except ImportError:
-    raise MissingExtra("llamaindex", "llama-index-core") from None
 
 
 class LandmarkRetriever(BaseRetriever):
@@ -45,7 +43,6 @@ class LandmarkRetriever(BaseRetriever):
         callback_manager: CallbackManager | None = None,
         **options: Unpack[SearchOptions],
     ) -> None:
-        """Take an open engine and how to search it: see :meth:`lmkrag.Engine.search`."""
         super().__init__(callback_manager=callback_manager)
         self.engine = engine
         self.options: SearchOptions = {"top_k": similarity_top_k, **options}
@@ -105,11 +102,10 @@ def _to_nodes(spans: Iterable[Span]) -> list[NodeWithScore]:
 
 
 def to_node(span: Span) -> TextNode:
-    """Return a span as a node; its id is the same for the same place.
+    """Return a span as a node, with its document's metadata; its id is the same for the same place.
 
-    Its metadata holds the document's own (front matter, for example), then what lmkrag knows of it and of the span: its
-    place stands there too, which query engines keep where they drop ``start_char_idx``. A language model is shown the
-    title, the section and the page, an embedder only the text.
+    Its place stands in the metadata, too, which query engines keep where they drop ``start_char_idx``. A language model
+    is shown the title, the section and the page, an embedder only the text.
     """
     metadata = {**span.meta, **describe_span(span)}
     return TextNode(

@@ -6,19 +6,15 @@ from typing import Any, Self, cast
 
 import torch
 
-from lmkrag.encoder.batches import Batch, pack_windows
 from lmkrag.encoder.landmark import LandmarkEncoder
-from lmkrag.encoder.pooling import mean_by_group, read_sentences
 from lmkrag.encoder.spec import read_settings, write_encoder
-from lmkrag.encoder.torch_model import TorchModel
-from lmkrag.errors import MissingExtra
+from lmkrag.encoder.torch_model import Batch, TorchModel, mean_by_group, pack_windows, read_sentences
+from lmkrag.errors import needs
 from lmkrag.sentences.split import split_sentences
 
-try:
+with needs("eval", "sentence-transformers"):
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.base.modules import InputModule
-except ImportError:
-    raise MissingExtra("eval", "sentence-transformers") from None
 
 
 class LandmarkDocument(InputModule):  # type: ignore[misc]
@@ -48,15 +44,13 @@ class LandmarkDocument(InputModule):  # type: ignore[misc]
         """None: a text may have any length."""
 
     def get_embedding_dimension(self) -> int:
-        """Return the vector's size."""
         return self._encoder.spec.dimensions
 
     def preprocess(self, inputs: Sequence[str], prompt: str | None = None, **_: Any) -> dict[str, Any]:
-        """Split texts into sentences and lay out their windows.
+        """Split texts into sentences and lay out their windows, as :class:`lmkrag.encoder.torch_model.Batch` has them.
 
-        Returns:
-            The fields of :class:`lmkrag.encoder.batches.Batch`, and ``text_of`` ``[sentences]`` int64, the text each
-            sentence stands for, ``len(inputs)`` for one that another window sees better.
+        ``text_of`` ``[sentences]`` is the text each stands for, ``len(inputs)`` for one that another window sees
+        better.
         """
         windows, text_of = [], []
         for number, text in enumerate(inputs):

@@ -13,9 +13,7 @@ from lmkrag.models.quantization import Ranges, check_ranges, quantize
 from lmkrag.models.session import Session
 from lmkrag.system import computed_once
 
-BEFORE, AFTER = "before", "after"
-"""Outputs of a graph: states before the first layer and after the last, ``[texts * length, dimensions]`` float32."""
-
+BEFORE, AFTER = "before", "after"  # outputs: states around the layers, ``[texts * length, dimensions]`` float32
 _PROJECTIONS = ("query", "key", "value")
 _RUN_TOKENS = 256  # of short texts that are read in one run; what they need in between then fits the cache
 _EMBEDDINGS = (
@@ -35,16 +33,10 @@ class Bert:
         ranges: Ranges | None = None,
         folder: Path | None = None,
     ) -> None:
-        """Take the model's configuration.
+        """Take weights by transformers' names, ``config.json``, and ranges to multiply in int8 what need not be exact.
 
-        Args:
-            weights: by the names that transformers gives them.
-            config: ``config.json`` of the model.
-            ranges: to multiply in int8 what need not be exact; without, all is float32.
-            folder: of the model; a graph that is not in it is built, which takes the package ``onnx``.
-
-        Raises:
-            EncoderError: the ranges are not this model's.
+        A graph that is not in the model's folder is built, which takes the package ``onnx``. Raises EncoderError: the
+        ranges are not this model's.
         """
         self._config, self._folder = config, folder
         self._fused = fuse_weights(weights, config["num_hidden_layers"])
@@ -58,13 +50,7 @@ class Bert:
         return "float32" if self._ranges is None else "int8"
 
     def read(self, ids: Sequence[int] | Ids, lengths: Sequence[int], *, exact: bool = True) -> Vectors:
-        """Return the states of the last layer ``[tokens, dimensions]`` of texts one after the other.
-
-        Args:
-            ids: ``[tokens]`` of all texts, special ones included.
-            lengths: tokens of each text, which attends to itself alone.
-            exact: in float32, not in int8.
-        """
+        """Return the last states ``[tokens, dimensions]`` of texts of ``lengths``, each alone; ``exact``: no int8."""
         tokens = np.asarray(ids, np.int64)
         groups = group_texts(lengths)
         states = np.empty((len(tokens), self._config["hidden_size"]), np.float32)
@@ -96,24 +82,12 @@ class Bert:
 
 
 def bert_inputs(ids: Ids, types: Ids | None = None) -> dict[str, Ids]:
-    """Return the inputs of BERT's graph.
-
-    Args:
-        ids: ``[texts, length]`` tokens, special ones included.
-        types: ``[texts, length]`` 0 or 1, which half of a pair each token is of; all 0 by default.
-    """
+    """Return the inputs of BERT's graph: tokens ``[texts, length]``, and which half of a pair each is of, 0 or 1."""
     return {"ids": ids, "types": np.zeros_like(ids) if types is None else types}
 
 
 def group_texts(lengths: Sequence[int]) -> list[Ids]:
-    """Divide texts into groups that are read in one run each: of one length, and few enough to fit the cache.
-
-    Args:
-        lengths: tokens of each text; the texts stand one after the other.
-
-    Returns:
-        The positions of the tokens of each group ``[texts, length]``.
-    """
+    """Divide texts into groups of one length that fit the cache: positions of their tokens ``[texts, length]``."""
     sizes = np.asarray(lengths, np.int64)
     starts = np.cumsum(sizes) - sizes
     groups = []
@@ -137,12 +111,8 @@ def is_plain_bert(config: dict[str, Any]) -> bool:
 def read_weights(path: Path, *, only: str = "", rows: bool = False) -> dict[str, Vectors]:
     """Return every tensor in float32, but the words' embeddings as they are: a text needs a few rows of them.
 
-    Checkpoints of BERT with a head on top name what is below it ``bert.*``.
-
-    Args:
-        path: of the file.
-        only: the one tensor to read.
-        rows: leave embeddings of words that are in 8 bits so, for a graph.
+    Checkpoints of BERT with a head on top name what is below it ``bert.*``. ``only`` names one tensor to read; with
+    ``rows``, embeddings of words in 8 bits stay so, for a graph.
     """
     with safe_open(path, "np") as file:
         names = list(file.keys())

@@ -47,10 +47,7 @@ def choose_device(device: str | None = None) -> "torch.device":
 
 
 def choose_dtype(device: "torch.device") -> "torch.dtype":
-    """Return bfloat16 where it is fast (CUDA, CPUs with AMX), else float32.
-
-    Recall on the development sets is the same within 0.5 points; vectors agree within a cosine of 0.999.
-    """
+    """Return bfloat16 where it is fast (CUDA, CPUs with AMX), else float32: recall is the same within 0.5 points."""
     import torch
 
     if device.type == "cuda":
@@ -58,21 +55,13 @@ def choose_dtype(device: "torch.device") -> "torch.dtype":
     return torch.bfloat16 if torch.cpu._is_amx_tile_supported() else torch.float32
 
 
-Precision = Literal["auto", "float32", "int8"]
-"""``auto`` is the fastest that suits the model and the machine."""
-
-PRECISION = "LMKRAG_PRECISION"
-"""The environment variable with the :data:`Precision` of models that are loaded without one."""
-
+Precision = Literal["auto", "float32", "int8"]  # ``auto`` is the fastest that suits the model and the machine
+PRECISION = "LMKRAG_PRECISION"  # the environment variable with the :data:`Precision` of models loaded without one
 _FLAGS = ("avx512_vnni", "avx_vnni", "amx_int8")
 
 
 def find_precision(name: str | None = None) -> Precision:
-    """Return a precision by its name, without one that of the environment, else ``auto``.
-
-    Raises:
-        UsageError: there is none of that name.
-    """
+    """Return a precision by its name, without one that of the environment, else ``auto``, or raise UsageError."""
     known: tuple[Precision, ...] = get_args(Precision)
     chosen = name or os.environ.get(PRECISION) or "auto"
     for precision in known:
@@ -87,12 +76,7 @@ def multiplies_int8() -> bool:
 
 
 def choose_ranges(folder: Path, precision: Precision) -> Ranges | None:
-    """Return the ranges to run a model in int8 with, None to run it in float32.
-
-    Raises:
-        UsageError: int8 is asked for, and the processor has no instructions for it. EncoderError: the model has no
-            ranges, or they are damaged.
-    """
+    """Return the ranges to run in int8 with, None for float32. Raises UsageError: no VNNI. EncoderError: no ranges."""
     if precision == "float32":
         return None
     able = multiplies_int8()

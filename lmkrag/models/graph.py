@@ -21,8 +21,7 @@ from lmkrag.models.quantization import SMOOTHED, has_outliers
 # The format is one that the oldest ONNX Runtime reads which lmkrag allows; the second domain is ONNX Runtime's own.
 _HEADER = '<ir_version: 9, opset_import: ["": 18, "com.microsoft": 1]>'
 
-BERT_INPUTS = "int64[texts, length] ids, int64[texts, length] types"
-"""Tokens of texts, and which half of a pair each is of: 0 or 1."""
+BERT_INPUTS = "int64[texts, length] ids, int64[texts, length] types"  # types: which half of a pair, 0 or 1
 
 
 def build_bert(config: dict[str, Any], weights: dict[str, Vectors], *, int8: bool) -> bytes:
@@ -31,14 +30,7 @@ def build_bert(config: dict[str, Any], weights: dict[str, Vectors], *, int8: boo
 
 
 def build_model(nodes: str, inputs: str, outputs: Sequence[str], weights: dict[str, Vectors]) -> bytes:
-    """Return a model in ONNX's format whose weights are named but left out.
-
-    Args:
-        nodes: what is computed, in order.
-        inputs: of the graph.
-        outputs: by their names, float32.
-        weights: only names, shapes and types are looked at.
-    """
+    """Return a model in ONNX's format, of nodes in order, inputs and outputs; its weights are named but left out."""
     model = parse_nodes(nodes, inputs, outputs)
     for name, values in weights.items():
         kind = helper.np_dtype_to_tensor_dtype(values.dtype)
@@ -56,13 +48,7 @@ def parse_nodes(nodes: str, inputs: str, outputs: Sequence[str]) -> ModelProto:
 
 
 def bert_nodes(config: dict[str, Any], weights: Mapping[str, Vectors], *, int8: bool = False) -> str:
-    """Return what computes :data:`BEFORE` and :data:`AFTER` from :data:`BERT_INPUTS`.
-
-    Args:
-        config: ``config.json`` of a BERT.
-        weights: only the names of the embeddings are looked at.
-        int8: the layers' weights are those of :func:`lmkrag.models.quantization.quantize`.
-    """
+    """Return what computes :data:`BEFORE` and :data:`AFTER` from :data:`BERT_INPUTS`, by ``config.json``."""
     name = "embeddings."
     return f"""{shape_nodes(config, "ids")}
         {_gather_rows() if ROWS in weights else _gather_words()}

@@ -12,17 +12,13 @@ import numpy as np
 
 from lmkrag.arrays import Vectors
 
-WORDS = "embeddings.word_embeddings.weight"
-"""The name of the embeddings of words."""
-
+WORDS = "embeddings.word_embeddings.weight"  # the name of the embeddings of words
 CODES, CODEWORDS, KEPT, KEPT_ROWS = (f"{WORDS}.{part}" for part in ("codes", "codewords", "kept", "kept_rows"))
 """``[words, parts]`` uint8, ``[parts, 256, size]`` float16, and the numbers and rows of the words kept as they are."""
 
 _INT8, _INT4, _SCALES = ".int8", ".int4", ".scales"
 
-ROWS, ROW_SCALES = WORDS + _INT8, WORDS + _SCALES
-"""``[words, dimensions]`` int8 and ``[words, 1]`` float32: embeddings of words that a graph reads as they are."""
-
+ROWS, ROW_SCALES = WORDS + _INT8, WORDS + _SCALES  # ``[words, dimensions]`` int8, ``[words, 1]`` float32, for a graph
 _BLOCK = 32  # weights of a row with one scale, in 4 bits
 _SHRINK = np.linspace(0.75, 1.1, 15)  # of a scale: less rounding for the many, clipping for the few
 
@@ -79,10 +75,7 @@ def pack_rows(name: str, weight: Vectors) -> dict[str, Any]:
 
 
 def pack_blocks(weights: Mapping[str, Vectors]) -> dict[str, Any]:
-    """Return weights with every matrix of a layer in 4 bits.
-
-    The scale of a block is the one, of some, that leaves the least squared error.
-    """
+    """Return weights with every matrix of a layer in 4 bits; a block's scale is that of the least squared error."""
     packed: dict[str, Any] = {}
     for name, weight in weights.items():
         if weight.ndim != 2 or not name.startswith("encoder."):

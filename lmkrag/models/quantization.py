@@ -16,12 +16,8 @@ from lmkrag.arrays import Vectors
 from lmkrag.errors import EncoderError
 from lmkrag.models.files import hash_weights
 
-RANGES = "ranges.npz"
-"""The file beside a model's weights: the least and greatest values of each channel that is multiplied."""
-
-Ranges = Mapping[str, Vectors]
-"""For each product, by the name of its weights without ``weight``: ``[2, channels]``, least and greatest values."""
-
+RANGES = "ranges.npz"  # beside a model's weights: least and greatest values of each channel that is multiplied
+Ranges = Mapping[str, Vectors]  # ``[2, channels]``, least and greatest, by the name of a product's weights
 _PRODUCTS = ("attention.self.", "attention.output.dense.", "intermediate.dense.", "output.dense.")
 SMOOTHED = ("attention.self.", "intermediate.dense.")  # they are given states, some of whose channels are far larger
 _SMOOTHING = 0.7  # alpha: how much of an input's magnitude goes over to the weights
@@ -41,11 +37,7 @@ def product_names(layers: int) -> list[str]:
 
 
 def read_ranges(folder: Path) -> Ranges | None:
-    """Return the ranges of a model folder, None where it has none.
-
-    Raises:
-        EncoderError: the file is damaged.
-    """
+    """Return the ranges of a model folder, None where it has none. Raises EncoderError: the file is damaged."""
     path = folder / RANGES
     if not path.is_file():
         return None
@@ -68,11 +60,7 @@ def write_ranges(folder: Path, ranges: Ranges) -> None:
 
 
 def check_ranges(ranges: Ranges, fused: Mapping[str, Vectors], layers: int) -> None:
-    """Look whether ranges are those of a model.
-
-    Raises:
-        EncoderError: they are not.
-    """
+    """Look whether ranges are those of a model. Raises EncoderError: they are not."""
     for name in product_names(layers):
         values = ranges.get(name)
         if values is None or values.shape != (2, len(fused[f"{name}weight"])) or not np.isfinite(values).all():
@@ -80,17 +68,11 @@ def check_ranges(ranges: Ranges, fused: Mapping[str, Vectors], layers: int) -> N
 
 
 def quantize(fused: Mapping[str, Vectors], ranges: Ranges, layers: int) -> dict[str, Any]:
-    """Return weights as :func:`lmkrag.models.graph.bert_nodes` multiplies by them in int8.
+    """Return fused weights as :func:`lmkrag.models.graph.bert_nodes` multiplies by them in int8, by checked ranges.
 
-    Args:
-        fused: what :func:`lmkrag.models.bert.fuse_weights` returns.
-        ranges: of the model, checked.
-        layers: of the model.
-
-    Returns:
-        The weights. In place of each ``weight`` of a product there are ``int8`` ``[channels, columns]`` and ``scales``
-        ``[columns]``, and ``scale`` and ``zero_point`` of its input. Some have ``smooth`` ``[channels]``, by which the
-        input is multiplied first, others ``outliers``, numbers of channels, and their ``outliers.weight``.
+    In place of each ``weight`` of a product there are ``int8`` ``[channels, columns]`` and ``scales`` ``[columns]``,
+    and ``scale`` and ``zero_point`` of its input. Some have ``smooth`` ``[channels]``, by which the input is multiplied
+    first, others ``outliers``, numbers of channels, and their ``outliers.weight``.
     """
     quantized: dict[str, Any] = dict(fused)
     for name in product_names(layers):

@@ -21,18 +21,13 @@ class Session:
     """
 
     def __init__(self, graph: bytes | Path, weights: dict[str, Vectors]) -> None:
-        """Take a graph or its file, in which weights are named but left out, and the weights by their names.
-
-        Raises:
-            OSError: the file can't be read. EncoderError: the graph is damaged, or that of other weights.
-        """
+        """Take a graph or its file, without weights, and these by name. Raises OSError; EncoderError: it is damaged."""
         self._source = graph
         self._graph = graph.read_bytes() if isinstance(graph, Path) else graph
         self._weights = weights
         self._start()
 
     def run(self, outputs: Sequence[str], inputs: dict[str, Any]) -> list[Vectors]:
-        """Return outputs by their names."""
         self._restart_if_forked()
         found: list[Vectors] = self._session.run(list(outputs), inputs)
         return found

@@ -13,8 +13,7 @@ from lmkrag.readers.citations import check_answer
 from lmkrag.readers.prompt import NOT_IN_DOCUMENTS, EchoGuard, Messages, Prompts
 from lmkrag.results import Answer, Span
 
-Exchange = tuple[str, str]
-"""A question of a conversation and what was answered."""
+Exchange = tuple[str, str]  # a question of a conversation and what was answered
 
 
 class AnswerStream(Iterator[str]):
@@ -110,10 +109,7 @@ class AsyncAnswerStream(AsyncIterator[str]):
 
 
 class Reader(Protocol):
-    """Answers a question from spans, and cites them.
-
-    A class that derives from it needs a ``name`` and :meth:`answer`; it then answers in one piece where it is streamed.
-    """
+    """Answers a question from spans, and cites them; what derives from it needs a ``name`` and :meth:`answer`."""
 
     @property
     def name(self) -> str:
@@ -174,11 +170,7 @@ class LanguageModelReader(ABC):
 
     @abstractmethod
     def generate(self, messages: Messages) -> Iterator[str]:
-        """Yield what the model says, piece by piece; ``citations.CUT`` at the end when a token limit stopped it.
-
-        Raises:
-            ReaderError: the model can't be reached, or failed.
-        """
+        """Yield what the model says, and ``citations.CUT`` after a token limit. Raises ReaderError: it failed."""
 
     def _generate(self, messages: Messages) -> Generator[str, None, None]:
         """The same, closed as a generator whatever :meth:`generate` returns: that stops the model."""
@@ -215,18 +207,11 @@ class LanguageModelReader(ABC):
         return None
 
     def answer(self, question: str, spans: Sequence[Span]) -> Answer:
-        """Answer ``question`` from ``spans``, best first.
-
-        Raises:
-            ReaderError: the model can't be reached, or failed.
-        """
+        """Answer ``question`` from ``spans``, best first. Raises ReaderError: the model can't be reached, or failed."""
         return self.stream(question, spans).answer()
 
     def answer_each(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> Iterator[Answer | ReaderError]:
-        """Answer several questions, each from its own spans: yield answers in order, as they come.
-
-        A question that the model fails at yields the error, and the others are answered.
-        """
+        """Answer several questions, each from its own spans, in order; where the model fails, yield the error."""
         for question, its_spans in zip(questions, spans, strict=True):
             yield answer_or_error(self.answer, question, its_spans)
 
@@ -239,21 +224,22 @@ class LanguageModelReader(ABC):
         """Yield the reply; one that repeats the prompt or says nothing is asked for again, in the plain layout."""
         if not spans:
             yield NOT_IN_DOCUMENTS
-            return
-        for prompts in self._attempts():
-            guard = EchoGuard()
-            with contextlib.closing(self._generate(prompts.answer(question, spans))) as pieces:
+        for messages, guard in self._attempts(question, spans):
+            with contextlib.closing(self._generate(messages)) as pieces:
                 for piece in pieces:
                     yield guard.feed(piece)
                     if guard.echoed:
                         break
             yield guard.rest()
+
+    def _attempts(self, question: str, spans: Sequence[Span]) -> Iterator[tuple[Messages, EchoGuard]]:
+        """Yield prompts about spans, each with what guards its reply, until a reply says something."""
+        plain = [] if self.prompts.layout == "plain" else [Prompts.load(layout="plain")]
+        for prompts in (self.prompts, *plain) if spans else ():
+            guard = EchoGuard()
+            yield prompts.answer(question, spans), guard
             if guard.said:
                 return
-
-    def _attempts(self) -> list[Prompts]:
-        plain = [] if self.prompts.layout == "plain" else [Prompts.load(layout="plain")]
-        return [self.prompts, *plain]
 
     async def aanswer(self, question: str, spans: Sequence[Span]) -> Answer:
         """Answer without blocking the event loop."""
@@ -268,17 +254,13 @@ class LanguageModelReader(ABC):
         """The same as :meth:`_say`."""
         if not spans:
             yield NOT_IN_DOCUMENTS
-            return
-        for prompts in self._attempts():
-            guard = EchoGuard()
-            async with contextlib.aclosing(self.agenerate(prompts.answer(question, spans))) as pieces:
+        for messages, guard in self._attempts(question, spans):
+            async with contextlib.aclosing(self.agenerate(messages)) as pieces:
                 async for piece in pieces:
                     yield guard.feed(piece)
                     if guard.echoed:
                         break
             yield guard.rest()
-            if guard.said:
-                return
 
     def rewrite(self, history: Sequence[Exchange], question: str) -> str:
         """Return a follow-up question as one that stands alone; as it is when the model says nothing useful."""

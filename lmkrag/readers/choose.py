@@ -19,32 +19,18 @@ def load_reader(
     temperature: float | None = None,
     prompts: Path | None = None,
 ) -> Reader:
-    """Return a reader.
+    """Return a reader by its name, one of :data:`lmkrag.readers.READERS` or of a plug-in, with its options.
 
-    Args:
-        name: one of :data:`lmkrag.readers.READERS`, or of a plug-in.
-        model: what the server calls it, or a folder or hub name; ``vllm`` and ``transformers`` need one.
-        base_url: of an OpenAI-compatible server.
-        timeout: seconds to wait for a server's next piece.
-        max_tokens: maximum number of tokens to generate; defaults to the reader's own limit.
-        temperature: of sampling; defaults to the reader's own.
-        prompts: a folder of templates that take the place of the packaged ones, or ``small`` for the packaged ones for
-            small models; defaults to those that fit the model's size.
-
-    Raises:
-        UsageError: no such reader, or options that do not fit it. MissingExtra: its package is not installed.
-        ReaderError: its model can't be loaded.
+    ``model`` is what the server calls it, or a folder or hub name, ``base_url`` an OpenAI-compatible server,
+    ``timeout`` seconds, ``prompts`` a folder of templates in place of the packaged ones, or ``small``. Raises
+    UsageError: no such reader, or options that do not fit it. MissingExtra: its package is not installed. ReaderError:
+    its model can't be loaded.
     """
+    options: dict[str, Any] = {"model": model, "base_url": base_url, "timeout": timeout, "max_tokens": max_tokens}
+    options |= {"temperature": temperature, "prompts": prompts}
+    given = {key: value for key, value in options.items() if value is not None}
     if name in plugins.list_plugins(plugins.READERS):
-        options = {
-            "model": model,
-            "base_url": base_url,
-            "timeout": timeout,
-            "max_tokens": max_tokens,
-            "temperature": temperature,
-            "prompts": prompts,
-        }
-        return _load_plugin(name, {key: value for key, value in options.items() if value is not None})
+        return _load_plugin(name, given)
     if name not in READERS:
         raise UsageError(f"reader {name!r}: use one of {', '.join([*READERS, *plugins.list_plugins(plugins.READERS)])}")
     if base_url and name != "openai":
@@ -56,27 +42,25 @@ def load_reader(
             raise UsageError("the extractive reader has no model: choose --reader openai, vllm or transformers")
         return ExtractiveReader()
 
-    from lmkrag.readers.prompt import Prompts
-
-    loaded = None
     if prompts is not None:
-        loaded = Prompts.load(layout="plain") if str(prompts) == "small" else Prompts.load(prompts)
-    given = {"max_tokens": max_tokens, "temperature": temperature}
-    limits: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
-    waits: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
+        from lmkrag.readers.prompt import Prompts
+
+        given["prompts"] = Prompts.load(layout="plain") if str(prompts) == "small" else Prompts.load(prompts)
     if name == "openai":
         from lmkrag.readers.openai import OpenAIReader
 
-        return OpenAIReader(model=model, base_url=base_url, prompts=loaded, **limits, **waits)
+        return OpenAIReader(**given)
     if not model:
         raise UsageError(f"reader {name!r}: choose a model with --model")
+    given.pop("base_url", None)
     if name == "vllm":
         from lmkrag.readers.vllm import VllmReader
 
-        return VllmReader(model, prompts=loaded, **limits)
+        given.pop("timeout", None)
+        return VllmReader(**given)
     from lmkrag.readers.transformers import TransformersReader
 
-    return TransformersReader(model, prompts=loaded, **limits, **waits)
+    return TransformersReader(**given)
 
 
 def _load_plugin(name: str, options: dict[str, Any]) -> Reader:

@@ -12,9 +12,7 @@ from lmkrag.sentences.split import split_sentences
 
 _MIN_SHARED = 0.5  # of the words of a claim, for a sentence to be cited that the model did not cite
 
-CUT = " […]"
-"""What a reader puts at the end of an answer that a token limit cut off."""
-
+CUT = " […]"  # what a reader puts at the end of an answer that a token limit cut off
 _YEARS = 1_000  # numbers from here on cite nothing
 _MARKS = re.compile(r"\s*\[\s*(\d{1,4}(?:\s*[,;–-]\s*\d{1,4})*)\s*\]")
 _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
@@ -220,10 +218,7 @@ def locate_quote(quote: str, text: str) -> tuple[int, int] | None:
 
 
 def _nearest_sentence(claim: str, span: Span) -> tuple[tuple[int, int], bool]:
-    """The sentence that shares most words with the claim, and whether it shares any but function words.
-
-    Without such a word it is the best hit's; else the whole span.
-    """
+    """The sentence with most words of the claim, else the best hit's, and whether it shares a content word."""
     wanted = {word.casefold() for word in _WORD.findall(claim)}
     content = hash_content(claim)
     best, bounds = (False, 0.0), None

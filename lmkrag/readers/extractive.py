@@ -1,16 +1,17 @@
 """The reader without a language model: it shows what the search found, and marks the sentences that answer."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from math import exp
 
 from lmkrag.index.words.exact import add_fiscal_years, asks_in_english, find_keys, holds
 from lmkrag.readers.base import Reader
-from lmkrag.readers.short_answers import ReadSentence, find_short_answer, read_hits, read_spans
+from lmkrag.readers.short_answers import find_short_answer
 from lmkrag.readers.tables import find_cell
 from lmkrag.readers.weights import ANSWERS
-from lmkrag.reranker.landmark import LandmarkReranker
-from lmkrag.reranker.loading import load_landmark_reranker
+from lmkrag.reranker.loading import load_passage_reranker
+from lmkrag.reranker.passages import PassageReranker, Reading
 from lmkrag.results import STRONG, Answer, Citation, Quote, ShortAnswer, Span, best_coverage, best_similarity
 from lmkrag.sentences.languages import detect_language
 from lmkrag.sentences.split import split_sentences
@@ -34,14 +35,11 @@ _ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
 
 
 class ExtractiveReader(Reader):
-    """Shows the first passages as they were found, and cites the sentence in each that answers best.
-
-    Our own re-ranker reads them together with the question (:mod:`lmkrag.reranker.landmark`).
-    """
+    """Shows the first passages, and cites the sentence in each that answers, as the re-ranker of passages reads it."""
 
     name = "extractive"
 
-    def __init__(self, *, reranker: LandmarkReranker | None = None) -> None:
+    def __init__(self, *, reranker: PassageReranker | None = None) -> None:
         """Take a re-ranker; our own by default."""
         self._reranker = reranker
 
@@ -52,11 +50,11 @@ class ExtractiveReader(Reader):
         question = add_fiscal_years(question)
         shown = spans[: ANSWERS.max_passages]
         foreign = is_foreign(question, spans)
-        if foreign or not spans:
-            read = read_hits(shown)
-        else:
-            read = read_spans(question, shown, self._reranker or load_landmark_reranker())
-        confidence = estimate_confidence(question, spans, read, foreign=foreign)
+        readings: list[Reading] = []
+        if shown and not foreign:
+            reranker = self._reranker or load_passage_reranker()
+            readings = reranker.read_texts(question, [span.text for span in shown])
+        confidence = estimate_confidence(question, spans, readings)
         # 1. A cell of a table whose row and column the question names.
         cell = find_cell(question, shown)
         if cell is not None:
@@ -65,19 +63,20 @@ class ExtractiveReader(Reader):
             return self._make(spans, cell.short.text, [cell.row], confidence, [cell.short], [quote])
         # 2. Mark the sentence of each passage that answers best.
         citations = []
-        for number, (span, sentences) in enumerate(zip(shown, read, strict=True), 1):
-            marked = filter(None, (cite_sentence(number, span, sentence) for sentence in sentences))
-            citations += [citation for citation in marked][:1]
+        for number, (span, reading) in enumerate(zip_longest(shown, readings), 1):
+            marked = (cite_sentence(number, span, *sentence) for sentence in find_sentences(span, reading))
+            citations += [citation for citation in marked if citation][:1]
         is_weak = confidence < ANSWERS.min_confidence
         if not citations or (is_weak and not best_coverage(spans)):
             return self._make(spans, NOT_FOUND, [], confidence)
-        # 3. Show the first passage, and others that score nearly as much.
+        # 3. Show the first passage, and others that score nearly as much or where it is not sure.
         if is_weak:
             return self._make(spans, WEAK_INTRODUCTION, citations[:1], confidence)
         is_strong = confidence >= STRONG
-        least = spans[0].score - (ANSWERS.strong_margin if is_strong else ANSWERS.fair_margin)
-        citations = [citation for citation in citations if citation.span.score >= least] or citations[:1]
-        short = None if foreign else find_short_answer(question, read[citations[0].number - 1], citations[0])
+        if is_strong:
+            least = spans[0].score - ANSWERS.strong_margin
+            citations = [citation for citation in citations if citation.span.score >= least] or citations[:1]
+        short = find_short_answer(question, readings[citations[0].number - 1], citations[0]) if readings else None
         if short is not None:
             return self._make(spans, " ".join(short.text.split()), citations, confidence, [short])
         return self._make(spans, "" if is_strong else FAIR_INTRODUCTION, citations, confidence)
@@ -116,7 +115,7 @@ def _quote_whole(citation: Citation) -> Quote:
 
 
 def is_foreign(question: str, spans: Sequence[Span]) -> bool:
-    """Return whether neither a question nor the best passages are in English, the language of ``landmark-reranker``."""
+    """Return whether neither a question nor the best passages are in English, the language of the re-ranker."""
     if asks_in_english(question) or not spans:
         return False
     passages = " ".join(span.text for span in spans[: ANSWERS.language_passages])[: ANSWERS.language_chars]
@@ -128,18 +127,25 @@ def is_greeting(text: str) -> bool:
     return _GREETING.fullmatch(text) is not None
 
 
-def cite_sentence(number: int, span: Span, sentence: ReadSentence) -> Citation | None:
+def find_sentences(span: Span, reading: Reading | None) -> Iterator[tuple[int, int]]:
+    """Yield (start, end) in the document of the sentence with the words that answer, then of those that led here."""
+    places = [max(0, hit.start - span.start) for hit in sorted(span.hits, key=lambda hit: -hit.score)]
+    if reading is not None and reading.strength > ANSWERS.min_strength:
+        places.insert(0, reading.start)
+    sentences = list(split_sentences(span.text))
+    for place in places:
+        for sentence in sentences:
+            if sentence.start <= place < sentence.end:
+                yield span.start + sentence.start, span.start + sentence.end
+
+
+def cite_sentence(number: int, span: Span, start: int, end: int) -> Citation | None:
     """Quote a sentence of a passage; one that ends with a colon or asks a question with what follows.
 
     In a dialogue a question and its reply are quoted together; elsewhere a question is no part of its answer. None for
     a table of contents, and for a question that nothing follows.
-
-    Args:
-        number: of the passage, from 1.
-        span: the passage.
-        sentence: of it.
     """
-    start, end = sentence.start - span.start, sentence.end - span.start
+    start, end = start - span.start, end - span.start
     if is_navigation(span.text[start:end]):
         return None
     if is_lead_in(span.text[start:end]):
@@ -172,10 +178,7 @@ def _follow(text: str, start: int) -> int:
 
 
 def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
-    """Return the lines of quotes, each with its number at the end.
-
-    Lines of prose that were wrapped are joined; code and tables keep their lines.
-    """
+    """Return the lines of quotes, each with its number at the end; lines of prose that were wrapped are joined."""
     lines: list[str] = []
     for quote in quotes:
         span = spans[quote.number - 1]
@@ -213,30 +216,26 @@ def find_missing(question: str, spans: Sequence[Span]) -> tuple[str, ...]:
     return tuple(word for word in find_keys(question) if not any(holds(text, word) for text in texts))
 
 
-def estimate_confidence(
-    question: str, spans: Sequence[Span], read: Sequence[Sequence[ReadSentence]], *, foreign: bool = False
-) -> float:
-    """Return the probability that the passages shown answer a question: see :func:`confidence_features`."""
-    if not read:
+def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence[Reading]) -> float:
+    """Return the probability that the passages shown answer a question: see :func:`confidence_features`.
+
+    Passages in other languages have no readings.
+    """
+    if not spans:
         return 0.0
-    features = confidence_features(question, spans, read)
-    bias, weights = (ANSWERS.foreign_bias, ANSWERS.foreign_features) if foreign else (ANSWERS.bias, ANSWERS.features)
+    features = confidence_features(question, spans, readings)
+    bias, weights = (ANSWERS.bias, ANSWERS.features) if readings else (ANSWERS.foreign_bias, ANSWERS.foreign_features)
     return 1 / (1 + exp(-bias - sum(weight * value for weight, value in zip(weights, features, strict=True))))
 
 
 def confidence_features(
-    question: str, spans: Sequence[Span], read: Sequence[Sequence[ReadSentence]]
+    question: str, spans: Sequence[Span], readings: Sequence[Reading]
 ) -> tuple[float, float, float, float]:
-    """Return what speaks for an answer.
+    """Return what speaks for an answer, of spans and of how the first of them were read, best first.
 
-    The best similarity of the search, the log-odds that the best sentence of the first passages answers, the similarity
-    times what the first passage scores more than the first that is not shown, and the share of the question's exact
-    words that the first passage does not have, counted half where another one does.
-
-    Args:
-        question: in words.
-        spans: that were found, best first.
-        read: the sentences of the first passages, best first.
+    The best similarity of the search, the log-odds that one of the first passages answers, the similarity times what
+    the first passage scores more than the first that is not shown, and the share of the question's exact words that the
+    first passage does not have, counted half where another one does.
     """
     keys = find_keys(question)
     missing = len(find_missing(question, spans)) + len(find_missing(question, spans[:1]))
@@ -245,7 +244,7 @@ def confidence_features(
     lead = min(ANSWERS.max_lead, spans[0].score - spans[: ANSWERS.max_passages + 1][-1].score)
     return (
         similarity,
-        min(high, max(low, *(sentence.answers for sentences in read for sentence in sentences))),
+        min(high, max(low, *(reading.score for reading in readings))) if readings else 0.0,
         similarity * lead,
         missing / (2 * len(keys)) if keys else 0.0,
     )

@@ -5,9 +5,7 @@ from typing import NamedTuple
 
 from lmkrag.errors import UsageError
 
-_PORTS = (11434, 1234, 8080, 8000)
-"""The default ports of Ollama, LM Studio, llama.cpp and vLLM."""
-
+_PORTS = (11434, 1234, 8080, 8000)  # the default ports of Ollama, LM Studio, llama.cpp and vLLM
 _SECONDS = 0.5  # that one of them may take to list its models
 
 
@@ -19,16 +17,10 @@ class LocalServer(NamedTuple):
 
 
 def find_local_server(ports: Sequence[int] = _PORTS) -> LocalServer:
-    """Return the first server of a language model that listens on this machine.
+    """Return the first server of a language model that listens on this machine, or raise UsageError.
 
     Each port is asked once for its models, over the loopback interface alone. Models of embeddings are passed over, and
     so are servers of lmkrag, which speak the same API.
-
-    Args:
-        ports: in this order.
-
-    Raises:
-        UsageError: there is none.
     """
     import httpx
 

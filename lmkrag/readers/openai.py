@@ -10,7 +10,7 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
-from lmkrag.errors import LmkragError, MissingExtra, ReaderError, UsageError
+from lmkrag.errors import LmkragError, ReaderError, UsageError, needs
 from lmkrag.readers.base import LanguageModelReader, answer_or_error
 from lmkrag.readers.citations import CUT
 from lmkrag.readers.prompt import Messages, Prompts, is_small_model
@@ -23,11 +23,7 @@ _TOGETHER = 8  # questions of a batch asked at the same time
 
 
 class OpenAIReader(LanguageModelReader):
-    """Asks a chat model over HTTP.
-
-    Refused connections, time-outs, 429 and 5xx answers are tried again by the client, each time later (``retries``
-    times); an answer that has begun is not.
-    """
+    """Asks a chat model over HTTP; the client tries failed requests again ``retries`` times, each time later."""
 
     name = "openai"
 
@@ -44,22 +40,12 @@ class OpenAIReader(LanguageModelReader):
     ) -> None:
         """Say which server and model; the key comes from ``OPENAI_API_KEY`` only.
 
-        Args:
-            model: its name there; without one, the only model the server lists.
-            base_url: such as ``http://localhost:8000/v1``; else ``OPENAI_BASE_URL``, else the hosted service.
-            timeout: seconds that an answer may take as a whole, retries included.
-            retries: how often a request that failed is sent again.
-            max_tokens: maximum number of tokens to generate; not sent without one.
-            temperature: of sampling; not sent without one.
-            prompts: defaults to the packaged ones that fit the size in the model's name.
-
-        Raises:
-            UsageError: neither a server nor a key. MissingExtra: the ``openai`` extra is not installed.
+        Without a ``model``, the server must list only one; without ``base_url`` it is ``OPENAI_BASE_URL``, else the
+        hosted service. ``timeout`` holds for an answer as a whole, ``retries`` of failed requests included. Raises
+        UsageError: neither a server nor a key. MissingExtra: the ``openai`` extra is not installed.
         """
-        try:
+        with needs("openai", "openai"):
             import openai
-        except ImportError:
-            raise MissingExtra("openai", "openai") from None
         super().__init__(prompts)
         url = base_url or os.environ.get(URL_VARIABLE)
         key = os.environ.get(KEY_VARIABLE)
@@ -78,11 +64,8 @@ class OpenAIReader(LanguageModelReader):
         self._options = options
         self._timeout = timeout
         self._model: str | None = model
-        self._settings: dict[str, Any] = {}
-        if max_tokens is not None:
-            self._settings["max_tokens"] = max_tokens
-        if temperature is not None:
-            self._settings["temperature"] = temperature
+        settings = {"max_tokens": max_tokens, "temperature": temperature}
+        self._settings: dict[str, Any] = {name: value for name, value in settings.items() if value is not None}
 
     @property
     def is_small(self) -> bool:
@@ -91,7 +74,6 @@ class OpenAIReader(LanguageModelReader):
             return is_small_model(self._choose_model())
 
     def generate(self, messages: Messages) -> Iterator[str]:
-        """Yield what the model says."""
         loop = asyncio.new_event_loop()
         thread = threading.Thread(target=loop.run_forever, name="lmkrag-openai", daemon=True)
         thread.start()
@@ -134,7 +116,7 @@ class OpenAIReader(LanguageModelReader):
             async with openai.AsyncOpenAI(**self._options) as client:
                 while True:
                     try:
-                        request = self._request(messages, model)
+                        request = {"model": model, "messages": messages, "stream": True, **self._settings}
                         stream: Any = await in_time(client.chat.completions.create(**request))
                         break
                     except openai.BadRequestError as error:
@@ -144,16 +126,15 @@ class OpenAIReader(LanguageModelReader):
                     piece, finished = _read(chunk, finished)
                     if piece:
                         yield piece
-            for piece in self._end(finished):
-                yield piece
+            if finished is None:
+                raise ReaderError(f"{self._where}: broke off in the middle of an answer")
+            if finished == "length":
+                yield CUT
 
     def answer_each(self, questions: Sequence[str], spans: Sequence[Sequence[Span]]) -> Iterator[Answer | ReaderError]:
         """Answer several questions, some of them at the same time."""
         with ThreadPoolExecutor(_TOGETHER) as pool:
             yield from pool.map(partial(answer_or_error, self.answer), questions, spans)
-
-    def _request(self, messages: Messages, model: str) -> dict[str, Any]:
-        return {"model": model, "messages": messages, "stream": True, **self._settings}
 
     def _drop_refused(self, error: Any) -> None:
         """Leave out, from now on, a setting that the server refuses, as reasoning models do; else raise the error."""
@@ -178,46 +159,41 @@ class OpenAIReader(LanguageModelReader):
         self._model = names[0]
         return names[0]
 
-    def _end(self, finished: str | None) -> Iterator[str]:
-        if finished is None:
-            raise ReaderError(f"{self._where}: broke off in the middle of an answer")
-        if finished == "length":
-            yield CUT
-
     @contextmanager
     def _explained(self) -> Iterator[None]:
         """Turn what the client and the connection raise into one line."""
-        import openai
-
-        where = self._where
         try:
             yield
-        except openai.APITimeoutError as error:
-            raise ReaderError(f"{where}: nothing came in time; raise --timeout or look at the server") from error
-        except TimeoutError as error:
-            message = f"{where}: took longer than {self._timeout:g} seconds; raise --timeout or look at the server"
-            raise ReaderError(message) from error
-        except openai.AuthenticationError as error:
-            raise ReaderError(f"{where}: refused the key; set {KEY_VARIABLE}") from error
-        except openai.NotFoundError as error:
-            raise ReaderError(
-                f"{where}: no such model or path ({_short(error)}); see --model and --base-url"
-            ) from error
-        except openai.RateLimitError as error:
-            raise ReaderError(f"{where}: too many requests, also after waiting ({_short(error)})") from error
-        except openai.APIStatusError as error:
-            raise ReaderError(f"{where}: answered {error.status_code} ({_short(error)})") from error
-        except openai.APIConnectionError as error:
-            raise ReaderError(f"{where}: can't be reached; is the server running?") from error
-        except openai.OpenAIError as error:
-            raise ReaderError(f"{where}: {_short(error)}") from error
         except LmkragError:
             raise
-        except (ValueError, AttributeError, TypeError, LookupError) as error:
-            raise ReaderError(f"{where}: sent what is no chat completion ({_short(error)})") from error
-        except Exception as error:  # of the client's transport, httpx or httpx2 by its version
-            event = "went silent" if "Timeout" in type(error).__name__ else "broke off"
-            raise ReaderError(f"{where}: {event} in the middle of an answer ({_short(error)})") from error
+        except Exception as error:
+            raise ReaderError(f"{self._where}: {self._explain(error)}") from error
+
+    def _explain(self, error: Exception) -> str:
+        import openai
+
+        said = " ".join(str(error).split())[:200] or type(error).__name__
+        match error:
+            case openai.APITimeoutError():
+                return "nothing came in time; raise --timeout or look at the server"
+            case TimeoutError():
+                return f"took longer than {self._timeout:g} seconds; raise --timeout or look at the server"
+            case openai.AuthenticationError():
+                return f"refused the key; set {KEY_VARIABLE}"
+            case openai.NotFoundError():
+                return f"no such model or path ({said}); see --model and --base-url"
+            case openai.RateLimitError():
+                return f"too many requests, also after waiting ({said})"
+            case openai.APIStatusError():
+                return f"answered {error.status_code} ({said})"
+            case openai.APIConnectionError():
+                return "can't be reached; is the server running?"
+            case openai.OpenAIError():
+                return said
+            case ValueError() | AttributeError() | TypeError() | LookupError():
+                return f"sent what is no chat completion ({said})"
+        event = "went silent" if "Timeout" in type(error).__name__ else "broke off"  # of httpx or httpx2
+        return f"{event} in the middle of an answer ({said})"
 
 
 def _read(chunk: Any, finished: str | None) -> tuple[str, str | None]:
@@ -226,7 +202,3 @@ def _read(chunk: Any, finished: str | None) -> tuple[str, str | None]:
         return "", finished  # usage, at the end
     choice = chunk.choices[0]
     return choice.delta.content or "", choice.finish_reason or finished
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:200] or type(error).__name__

@@ -12,12 +12,8 @@ from typing import Literal, Self
 from lmkrag.errors import UsageError
 from lmkrag.results import Context, Span
 
-Messages = list[dict[str, str]]
-"""A conversation as chat models take it: ``{"role": ..., "content": ...}``."""
-
-NOT_IN_DOCUMENTS = "NOT IN THESE DOCUMENTS"
-"""What the model is to say when the spans do not answer."""
-
+Messages = list[dict[str, str]]  # a conversation as chat models take it: ``{"role": ..., "content": ...}``
+NOT_IN_DOCUMENTS = "NOT IN THESE DOCUMENTS"  # what the model is to say when the spans do not answer
 Layout = Literal["fenced", "plain"]
 """How passages stand in a prompt.
 
@@ -25,9 +21,7 @@ No document can forge its borders. ``fenced``: between lines with a key. ``plain
 line of the text behind a ``>``, for small models, which repeat keys instead of answering.
 """
 
-MAX_SMALL_MODEL = 1.5e9
-"""Parameters of a model, at most, for it to count as small: it gets the plain layout and a few passages."""
-
+MAX_SMALL_MODEL = 1.5e9  # parameters of a small model, at most: it gets the plain layout and a few passages
 _SMALL_PASSAGES = 3
 _SIZE = re.compile(r"(?<![\d.])(\d+(?:\.\d+)?)([mb])(?![a-z])", re.IGNORECASE)
 _BORDER = re.compile(r"(?:<<<)?\bSPAN \d+ [0-9a-f]{12}\b")
@@ -52,10 +46,7 @@ def is_small_model(name: str) -> bool:
 
 
 class EchoGuard:
-    """Ends a reply where it repeats a border of the prompt: what follows is an echo, not an answer.
-
-    State: whether a border came (``echoed``), whether anything else did (``said``), and what is held back.
-    """
+    """Ends a reply that repeats a border of the prompt. State: ``echoed``; ``said`` anything; what is held back."""
 
     def __init__(self) -> None:
         self.echoed = self.said = False
@@ -88,11 +79,7 @@ class Prompts:
 
     @classmethod
     def load(cls, folder: Path | None = None, *, layout: Layout = "fenced") -> Self:
-        """Read the packaged templates of a layout, those of ``folder`` taking their place by name.
-
-        Raises:
-            UsageError: no such folder, or a template that lacks or misspells a placeholder.
-        """
+        """Read the packaged templates of a layout, those of ``folder`` in their place, or raise UsageError."""
         if folder is not None and not folder.is_dir():
             raise UsageError(f"{folder}: no such folder of prompts; 'small' names the prompts for small models")
         packaged = Path(__file__).with_name("prompts")
@@ -149,11 +136,7 @@ def build_context(
     count_tokens: Callable[[str], int],
     layout: Layout = "fenced",
 ) -> Context:
-    """Return spans as :meth:`Prompts.answer` shows them to a model, the last left out while all are above the budget.
-
-    Raises:
-        UsageError: there are spans, and the budget holds none of them.
-    """
+    """Return spans as a model sees them, the last left out while above the budget. Raises UsageError: none fits."""
     kept = list(spans)
     while True:
         text = lay_out_plainly(kept) if layout == "plain" else lay_out(kept, _key(question, kept))
@@ -219,10 +202,7 @@ def frame_span(number: int, span: Span, key: str) -> str:
 
 
 def border_key(texts: Sequence[str]) -> str:
-    """Return a word that stands in none of the texts, the same for the same ones.
-
-    A document that forges a border must know its key, which depends on the question and on every other span.
-    """
+    """Return a word that stands in none of the texts, which no document can know: it depends on all of them."""
     together = "\0".join(texts)
     key = hashlib.sha256(together.encode("utf-8", "surrogatepass")).hexdigest()[:12]
     while key in together:

@@ -1,26 +1,22 @@
-"""Read spans together with a question: which sentences answer it, and with which words."""
+"""Short answers: the words of a passage that answer a question, where that is likely enough."""
 
-import math
 import re
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
-from lmkrag.index.words.exact import find_keys, holds
 from lmkrag.index.words.quantities import find_days
 from lmkrag.index.words.terms import drop_stop_words, hash_words, split_words
 from lmkrag.places import is_record
 from lmkrag.readers.weights import ANSWERS
-from lmkrag.reranker.base import PassageScores, RerankPassage
-from lmkrag.reranker.highlights import split_passages
-from lmkrag.reranker.landmark import LandmarkReranker
+from lmkrag.reranker.passages import Reading
 from lmkrag.results import Citation, ShortAnswer, Span
 from lmkrag.sentences.table_rows import is_row
-from lmkrag.specs import Sentence
 
 _ASKS_NUMBER = re.compile(
-    r"\bhow (?:many|much|long|old|far|often|tall|high|deep|wide|large|heavy|fast)\b|\bwhat (?:percent|share)"
+    r"\bhow (?:many|much|long|old|far|often|tall|high|deep|wide|large|heavy|fast)\b"
+    r"|\b(?:what|which)(?: is| was|'s)? (?:the )?(?:\w+ ){0,2}(?:percent(?:age)?|share|rate|number|price|salary|age)\b"
 )
-_ASKS_TIME = re.compile(r"\bwhat time\b|\bwhen\b|\bwhat (?:year|date|day|month)\b")
+_ASKS_TIME = re.compile(
+    r"\bwhat time\b|\bwhen\b|\b(?:what|which)(?: is| was|'s)? (?:the )?(?:\w+ ){0,2}(?:year|date|day|month|deadline)\b"
+)
 _NUMERALS = (
     r"\b(?:one|two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|dozen|twenty|thirty|forty|fifty|hundred"
     r"|thousand|million|half|once|twice|daily|weekly|monthly|yearly|every|never|always|none|no)\b"
@@ -44,6 +40,15 @@ _ASKS_FOR_SEVERAL = re.compile(
 _WHOLE_NUMBER = re.compile(
     r"(?<![\w.,])(?:[-−+±] ?)?[€$£]?(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d+)(?:[.,:/’'–-]\d+)*(?!\d)"
 )
+_ASKS_WHETHER = re.compile(
+    r"\W*(?:(?:if|when|in|on|at|for)\b[^,]*, )?(?:is|are|was|were|do|does|did|can|could|may|might|must|should|will"
+    r"|would|has|have|had)\b",
+    re.IGNORECASE,
+)
+_ASKS_TWICE = re.compile(
+    r"\band (?:\w+ )?(?:how|what|which|who|whom|whose|when|where|why)\b|\bdifference\b|\bbetween\b", re.IGNORECASE
+)
+
 _VALUE = re.compile(
     rf"(?:{_WHOLE_NUMBER.pattern}|(?!one\b){_NUMERALS})"
     r"(?:[ \u00a0]?[%‰]|[ \u00a0](?:million|billion|thousand|[ap]m)\b)?",
@@ -52,25 +57,7 @@ _VALUE = re.compile(
 _CLAUSE = re.compile(r"(?:[,;]\s+|\b(?=and\b|but\b|or\b|while\b|whereas\b))(?:(?:and|but|or|while|whereas)\s+)?")
 _NEXT_WORD = re.compile(r"[ \u00a0]([^\W\d_]+)")
 
-
-class ReadSentence(NamedTuple):
-    """A sentence of a passage, read together with the question.
-
-    ``start`` and ``end`` are characters of the document. ``score`` is what the sentence ranks by, ``answers`` the
-    log-odds that it answers, ``short`` the characters of its words that do, and ``strength`` the logarithm of their
-    probability.
-    """
-
-    start: int
-    end: int
-    score: float
-    answers: float
-    short: tuple[int, int] = (0, 0)
-    strength: float = -20.0
-
-
-LIGHT = "much many have get give last need use current exact tell show please"
-"""Words that ask for nothing."""
+LIGHT = "much many have get give last need use current exact tell show please"  # words that ask for nothing
 
 
 def hash_singles(text: str) -> set[int]:
@@ -87,74 +74,26 @@ def has_short_answer(question: str) -> bool:
     return _HAS_SHORT_ANSWER.match(question) is not None and not _ASKS_FOR_SEVERAL.search(question)
 
 
-def read_spans(question: str, spans: Sequence[Span], reranker: LandmarkReranker) -> list[list[ReadSentence]]:
-    """Read the best part of each span; return its sentences, best first."""
-    parts = []
-    for span in spans:
-        passages = list(split_passages(span.text))
-        parts.append(max(passages, key=lambda passage: max(_similarity(span, sentence) for sentence in passage)))
-    texts = [
-        RerankPassage(span.title, tuple(span.text[one.start : one.end] for one in part))
-        for span, part in zip(spans, parts, strict=True)
-    ]
-    read = []
-    for span, part, scores in zip(spans, parts, reranker.read(question, texts), strict=True):
-        read.append(sorted(_describe(span, part, scores), key=lambda sentence: -sentence.score))
-    return read
-
-
-def read_hits(spans: Sequence[Span]) -> list[list[ReadSentence]]:
-    """Return the sentences that led to each span, for languages that ``landmark-reranker`` does not read."""
-    return [[ReadSentence(hit.start, hit.end, hit.score, 0.0) for hit in span.hits] for span in spans]
-
-
-def _describe(span: Span, sentences: Sequence[Sentence], scores: PassageScores) -> Iterator[ReadSentence]:
-    for number, sentence in enumerate(sentences):
-        first, stop = scores.short[number].tolist()
-        start = span.start + sentence.start
-        yield ReadSentence(
-            start,
-            span.start + sentence.end,
-            _similarity(span, sentence) + ANSWERS.rank * float(scores.rank[number]),
-            float(scores.answers[number]),
-            (start + first, start + stop),
-            float(scores.strength[number]),
-        )
-
-
-def _cut(span: Span, sentence: ReadSentence) -> str:
-    return span.text[sentence.start - span.start : sentence.end - span.start]
-
-
-def _similarity(span: Span, sentence: Sentence) -> float:
-    """What a search scored a sentence with: the best of the hits in it."""
-    start, end = span.start + sentence.start, span.start + sentence.end
-    inside = [hit.score for hit in span.hits if start <= hit.start < end or hit.start <= start < hit.end]
-    return max(inside, default=ANSWERS.beside_hit * max((hit.score for hit in span.hits), default=0.0))
-
-
-def find_short_answer(question: str, read: Sequence[ReadSentence], citation: Citation) -> ShortAnswer | None:
-    """Return the words that answer, where that is likely enough.
-
-    Args:
-        question: in words.
-        read: the sentences of the first passage, best first.
-        citation: what is quoted of it.
-    """
-    sentence, span = read[0], citation.span
-    start, end = sentence.short
-    if not has_short_answer(question) or not citation.start <= start < end <= citation.end:
+def find_short_answer(question: str, reading: Reading, citation: Citation) -> ShortAnswer | None:
+    """Return the words of a citation's passage, as it was read, that answer, if they are of the type asked for."""
+    span = citation.span
+    text, start, end = span.text, reading.start, reading.end
+    if not has_short_answer(question) or _ASKS_WHETHER.match(question) or _ASKS_TWICE.search(question):
         return None
-    if end - start > ANSWERS.max_short_share * (sentence.end - sentence.start):
+    if reading.strength < ANSWERS.min_strength or reading.lead < ANSWERS.min_lead:
         return None
-    text = _cut(span, sentence)
-    if estimate_short(question, sentence, span) < ANSWERS.min_short_confidence or is_row(text) or is_record(text):
+    sentence = text[citation.start - span.start : citation.end - span.start]
+    first = citation.start - span.start
+    row = text[text.rfind("\n", 0, start) + 1 :].split("\n", 1)[0]
+    if not first <= start < end <= first + len(sentence) or is_row(row) or is_record(row):
         return None  # find_cell answers from rows
-    chosen = _choose_value(question, span, text, start - sentence.start, end - sentence.start)
+    chosen = _choose_value(question, span, sentence, start - first, end - first)
     if chosen is None:
         return None
     start, end = chosen
-    return ShortAnswer(citation.number, text[start:end], sentence.start + start, sentence.start + end)
+    if fit_type(question, sentence[start:end]) <= 0 or end - start > ANSWERS.max_short_share * len(sentence):
+        return None
+    return ShortAnswer(citation.number, sentence[start:end], citation.start + start, citation.start + end)
 
 
 def _choose_value(question: str, span: Span, text: str, start: int, end: int) -> tuple[int, int] | None:
@@ -199,32 +138,8 @@ def _choose_value(question: str, span: Span, text: str, start: int, end: int) ->
     return start, unit.end() if unit and is_unit else end
 
 
-def estimate_short(question: str, sentence: ReadSentence, span: Span) -> float:
-    """Return the probability that the short answer of a sentence is right: see :func:`short_features`."""
-    features = short_features(question, sentence, span)
-    logit = ANSWERS.short_bias + sum(w * value for w, value in zip(ANSWERS.short_features, features, strict=True))
-    return 1 / (1 + math.exp(-logit))
-
-
-def short_features(question: str, sentence: ReadSentence, span: Span) -> tuple[float, float, float, float]:
-    """Return what speaks for the short answer of a sentence.
-
-    The logarithm of its probability, the log-odds that its sentence answers (at most 10), the share of the question's
-    exact words that the sentence, the header of its table or a heading has, and whether it is of the type asked for
-    (1), of another (-1), or none is asked for (0).
-    """
-    keys = find_keys(question)
-    near = "\n".join([_cut(span, sentence), span.header, *span.headings, span.title])
-    share = sum(holds(near, key) for key in keys) / len(keys) if keys else 1.0
-    short = span.text[sentence.short[0] - span.start : sentence.short[1] - span.start]
-    return max(sentence.strength, -10.0), min(sentence.answers, 10.0), share, fit_type(question, short)
-
-
 def fit_type(question: str, answer: str) -> float:
-    """Return 1 for an answer of the type that a question in English asks for, -1 for another, 0 if it asks for none.
-
-    A bare number does not tell how much.
-    """
+    """Return 1 for an answer of the type that a question in English asks for, -1 for another, 0 if unknown."""
     lowered, answer = question.lower(), answer.lower()
     is_number = bool(re.fullmatch(r"[\d\s.,]+", answer))
     if re.search(r"\bhow much\b|\bcosts?\b", lowered):

@@ -69,12 +69,7 @@ class _Row(NamedTuple):
 
 
 def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
-    """Return the cell that answers a question, if a single row has its exact words and a single column is asked for.
-
-    Args:
-        question: in words.
-        spans: best first.
-    """
+    """Return the cell that answers a question, if a single row has its exact words and a single column is asked for."""
     if not has_short_answer(question):
         return None
     asked = _read_question(question)

@@ -6,7 +6,7 @@ from queue import Empty
 from threading import Event, Thread
 from typing import Any
 
-from lmkrag.errors import MissingExtra, ReaderError, UsageError
+from lmkrag.errors import ReaderError, UsageError, needs
 from lmkrag.readers.base import LanguageModelReader
 from lmkrag.readers.citations import CUT
 from lmkrag.readers.prompt import MAX_SMALL_MODEL, Messages, Prompts
@@ -27,25 +27,15 @@ class TransformersReader(LanguageModelReader):
         timeout: float = 600.0,
         prompts: Prompts | None = None,
     ) -> None:
-        """Load the model.
+        """Load a model: a folder, a GGUF file (needs the package ``gguf``) or a hub name; its code is never run.
 
-        Args:
-            model: a folder, a GGUF file (needs the package ``gguf``) or a hub name; its code is never run.
-            device: a torch device; CUDA when there is a card, else the CPU.
-            max_tokens: maximum number of tokens to generate.
-            temperature: of sampling; 0 always takes the likeliest token.
-            timeout: seconds to wait for the next piece.
-            prompts: defaults to the packaged ones that fit the model's size.
-
-        Raises:
-            UsageError: no such folder. ReaderError: it can't be loaded as a causal model.
-            MissingExtra: torch or transformers is not installed.
+        ``timeout`` is for the next piece; ``temperature`` 0 always takes the likeliest token. Raises UsageError: no
+        such folder. ReaderError: it can't be loaded as a causal model. MissingExtra: torch or transformers is not
+        installed.
         """
-        try:
+        with needs("torch"):
             import torch
             from transformers import AutoModelForCausalLM, AutoTokenizer
-        except ImportError as error:
-            raise MissingExtra("torch", error.name or "torch") from None
 
         super().__init__(prompts)
         file = {"gguf_file": Path(model).name} if Path(model).suffix == ".gguf" and Path(model).is_file() else {}
@@ -75,7 +65,6 @@ class TransformersReader(LanguageModelReader):
         return len(self._tokenizer(text, add_special_tokens=False)["input_ids"])
 
     def generate(self, messages: Messages) -> Iterator[str]:
-        """Yield what the model says."""
         from transformers import TextIteratorStreamer
 
         inputs = self._encode(messages)

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lmkrag.errors import MissingExtra, ReaderError
+from lmkrag.errors import ReaderError, needs
 from lmkrag.readers.base import LanguageModelReader
 from lmkrag.readers.citations import CUT, check_answer
 from lmkrag.readers.prompt import Messages, Prompts, is_small_model
@@ -11,10 +11,7 @@ from lmkrag.results import Answer, Span
 
 
 class VllmReader(LanguageModelReader):
-    """Answers batches with ``vllm.LLM``, prefixes cached. Its offline interface does not stream: one piece an answer.
-
-    To serve people, run ``vllm serve`` and use the ``openai`` reader.
-    """
+    """Answers batches with ``vllm.LLM``, which does not stream; to serve people run ``vllm serve``, use ``openai``."""
 
     name = "vllm"
 
@@ -27,22 +24,9 @@ class VllmReader(LanguageModelReader):
         prompts: Prompts | None = None,
         **engine: Any,
     ) -> None:
-        """Load the model.
-
-        Args:
-            model: a folder or hub name.
-            max_tokens: maximum number of tokens to generate.
-            temperature: of sampling; 0 always takes the likeliest token.
-            prompts: defaults to the packaged ones that fit the size in the model's name.
-            engine: further arguments of ``vllm.LLM``, such as ``tensor_parallel_size``.
-
-        Raises:
-            MissingExtra: vLLM is not installed. ReaderError: it can't load the model here.
-        """
-        try:
+        """Load a model by folder or hub name; ``engine`` is for ``vllm.LLM``. Raises MissingExtra, ReaderError."""
+        with needs("vllm", "vllm"):
             import vllm
-        except ImportError:
-            raise MissingExtra("vllm", "vllm") from None
         super().__init__(prompts)
         self._model = model
         try:

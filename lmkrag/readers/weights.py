@@ -12,55 +12,27 @@ class AnswerWeights:
     """The weights of an answer. Probabilities are those that the documents answer the question."""
 
     # Whether there is an answer
-    min_confidence: float = 0.16
-    """The least probability with which an answer is not called doubtful."""
-    cell_confidence: float = 0.9
-    """The probability of a table's value whose row and column the question names."""
-    bias: float = -3.27
-    """Constant of the logistic regression of :func:`lmkrag.readers.extractive.confidence_features`."""
-    features: tuple[float, ...] = (5.65, 0.091, 6.15, -1.16)
-    """Its coefficients."""
-    foreign_bias: float = -5.4
-    """The constant for other languages than English."""
-    foreign_features: tuple[float, ...] = (12.5, 0.0, 0.0, -2.9)
-    """The coefficients for other languages than English."""
-    log_odds: tuple[float, float] = (-6.0, 2.0)
-    """Least and greatest log-odds of a sentence that count."""
-    max_lead: float = 0.5
-    """What the first passage scores more than the first that is not shown, at most, as far as it counts."""
-    language_passages: int = 3
-    """Passages that the language of the documents is detected from."""
-    language_chars: int = 1_500
-    """Characters of each of them."""
+    min_confidence: float = 0.14  # the least probability with which an answer is not called doubtful
+    cell_confidence: float = 0.9  # the probability of a table's value whose row and column the question names
+    bias: float = -1.77  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
+    features: tuple[float, ...] = (1.72, 0.254, 7.68, -0.98)  # its coefficients
+    foreign_bias: float = -5.4  # the constant for other languages than English
+    foreign_features: tuple[float, ...] = (12.5, 0.0, 0.0, -2.9)  # the coefficients for other languages than English
+    log_odds: tuple[float, float] = (-6.0, 3.0)  # least and greatest log-odds of a passage that count
+    max_lead: float = 0.5  # what the first passage scores more than the first not shown, as far as it counts
+    language_passages: int = 3  # passages that the language of the documents is detected from
+    language_chars: int = 1_500  # characters of each of them
 
     # What is shown
-    max_passages: int = 3
-    """Passages that are shown, at most."""
-    strong_margin: float = 0.15
-    """What a passage of a strong answer may score less than the first to be shown."""
-    fair_margin: float = 0.4
-    """The same for a fair answer."""
-    max_items: int = 12
-    """Items of a list that is quoted with the sentence that announces it."""
+    max_passages: int = 3  # passages that are shown, at most
+    strong_margin: float = 0.4  # what a passage of a strong answer may score less than the first to be shown
+    max_items: int = 12  # items of a list that is quoted with the sentence that announces it
 
-    # Reading with the question
-    rank: float = 0.03
-    """Weight of the re-ranker's ranks beside similarities."""
-    beside_hit: float = 0.9
-    """Share of the best hit's score that a sentence of a span has which no search scored."""
-
-    # Short answers
-    min_short_confidence: float = 0.63
-    """The least probability of being right with which a short answer is shown."""
-    short_bias: float = -1.2
-    """Constant of the logistic regression of :func:`lmkrag.readers.short_answers.estimate_short`."""
-    short_features: tuple[float, ...] = (0.5, 0.25, 1.0, 1.2)
-    """Its coefficients."""
-    max_short_share: float = 0.75
-    """Share of their sentence from which on words are the sentence."""
-    max_cell_chars: int = 200
-    """Characters of a table's value, at most, for it to be an answer."""
+    # Marks and short answers; log-odds are those of lmkrag.reranker.passages.Reading
+    min_strength: float = 0.0  # the least strength of words whose sentence is marked, and of a short answer
+    min_lead: float = 1.0  # the least lead of a short answer
+    max_short_share: float = 0.75  # share of their sentence from which on words are the sentence
+    max_cell_chars: int = 200  # characters of a table's value, at most, for it to be an answer
 
 
-ANSWERS = AnswerWeights()
-"""The weights of an answer."""
+ANSWERS = AnswerWeights()  # the weights of an answer

@@ -15,14 +15,7 @@ _CITED = re.compile(r"\[(\d{1,4})\]")
 
 
 def parse_blocks(text: str, *, kind: str, start: int = 0, header: str = "") -> list[Node]:
-    """Return what is shown of a text: paragraphs, lists, tables, code.
-
-    Args:
-        text: a document or a passage of it.
-        kind: of the document, such as ``"markdown"``, ``"rst"``, ``"code"`` or ``"csv"``.
-        start: where the text begins in its document, in characters.
-        header: the first row of the table that the text begins in the midst of.
-    """
+    """Return what is shown of a text from character ``start``; ``header`` is the first row of a table cut off there."""
     if kind == "code":
         return [element("pre", element("code", text_node(text, start)))]
     lines = split_lines(text, start)

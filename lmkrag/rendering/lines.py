@@ -40,12 +40,7 @@ def split_lines(text: str, start: int) -> list[Line]:
 
 
 def add_rules(lines: Iterable[Line], header: str) -> Iterator[Line]:
-    """Put a header and a rule before rows that have none, since rows without a rule are no table in Markdown.
-
-    Args:
-        lines: of a passage.
-        header: the first row of the table that the passage begins in the midst of; empty if it does not.
-    """
+    """Put a header and a rule before rows that have none, since rows without a rule are no table in Markdown."""
     lines = list(lines)
     begins, fenced = True, False
     for number, line in enumerate(lines):

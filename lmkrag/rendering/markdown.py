@@ -27,12 +27,10 @@ _ROLES_OF_PROSE = ("ref", "doc", "term", "any", "abbr", "dfn", "guilabel", "menu
 
 
 def parse_lines(lines: Sequence[Line], *, dialect: str) -> list[Node]:
-    """Return the blocks of a text.
+    """Return the blocks of lines of Markdown, with their sources.
 
-    Args:
-        lines: as Markdown, with their sources.
-        dialect: ``"markdown"`` (CommonMark with tables, strikethrough and attribute lists), ``"rst"`` (its roles
-            instead of links), or ``"plain"``, in which only blocks have a form and words stand as they are.
+    The dialect is ``"markdown"`` (CommonMark with tables, strikethrough and attribute lists), ``"rst"`` (its roles
+    instead of links), or ``"plain"``, in which only blocks have a form and words stand as they are.
     """
     return _Blocks(lines, dialect).build(_parser(dialect).parse("\n".join(line.shown for line in lines)))
 

@@ -16,13 +16,7 @@ _HEADINGS = ("h1", "h2", "h3", "h4", "h5", "h6")
 def to_terminal(
     nodes: Sequence[Node], marks: Mapping[str, str], clean: Callable[[str], str]
 ) -> "Iterator[RenderableType]":
-    """Yield paragraphs that wrap, code with its lines, and tables; an empty line after each but headings.
-
-    Args:
-        nodes: of a passage or an answer.
-        marks: rich's styles by kinds of marks.
-        clean: makes the text of a line safe to print.
-    """
+    """Yield paragraphs, code and tables in rich's styles, empty lines between; ``clean`` makes a line safe."""
     printer = _Printer(marks, clean)
     for before, node in zip([None, *nodes], nodes, strict=False):
         if before is not None and before.get("tag") not in _HEADINGS:

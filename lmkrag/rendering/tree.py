@@ -4,12 +4,8 @@ from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
-Node = dict[str, Any]
-"""``{"tag", "attributes", "children"}`` of an element, ``{"text", "start"}`` of text; ``start`` is -1 where unknown."""
-
-Marks = Sequence[tuple[int, int, str]]
-"""Characters ``[start, end)`` of the document, and what they are, such as ``"quoted"``."""
-
+Node = dict[str, Any]  # ``{"tag", "attributes", "children"}``, or text: ``{"text", "start"}``, -1 where unknown
+Marks = Sequence[tuple[int, int, str]]  # ``[start, end)`` of the document, and what is there, such as ``"quoted"``
 _INSIDE_PARAGRAPHS = ("p", "li", "h1", "h2", "h3", "h4", "h5", "h6")
 
 

@@ -7,20 +7,11 @@ import numpy as np
 
 from lmkrag.arrays import Ids, Scores
 
-DEFAULT_RERANKER = "landmark-reranker"
-"""Our own, which reads English."""
-
-MULTILINGUAL_RERANKER = "landmark-reranker-multilingual"
-"""Our own for the other languages of ``landmark-multilingual``."""
-
-PASSAGE_RERANKER = "landmark-reranker-l12"
-"""The one that reads passages as they are shown, in English."""
-
-SHIPPED = (DEFAULT_RERANKER, MULTILINGUAL_RERANKER)
-"""The re-rankers of sentences in this package."""
-
-PASSAGE_CHARS = 520
-"""Characters of a passage, if its sentences are not longer."""
+DEFAULT_RERANKER = "landmark-reranker"  # our own, which reads English
+MULTILINGUAL_RERANKER = "landmark-reranker-multilingual"  # our own for other languages than English
+PASSAGE_RERANKER = "landmark-reranker-l12"  # the one that reads passages as they are shown, in English
+SHIPPED = (DEFAULT_RERANKER, MULTILINGUAL_RERANKER)  # the re-rankers of sentences in this package
+PASSAGE_CHARS = 520  # characters of a passage, if its sentences are not longer
 
 
 class RerankPassage(NamedTuple):
@@ -49,15 +40,13 @@ class Reranker(Protocol):
 class PassageScores(NamedTuple):
     """What a re-ranker of ours says of the sentences of a passage.
 
-    ``rank`` ``[sentences]`` is how each ranks, ``answers`` the log-odds that it answers. ``short`` ``[sentences, 2]``
-    are the characters of each that would be the short answer, ``strength`` the logarithm of the probability that these,
-    of all in the passage, are it. Sentences that did not fit rank as the lowest of the others and have no short answer.
+    Sentences that did not fit rank as the lowest of the others and have no short answer.
     """
 
-    rank: Scores
-    answers: Scores
-    short: Ids
-    strength: Scores
+    rank: Scores  # ``[sentences]``
+    answers: Scores  # ``[sentences]``, the log-odds that each answers
+    short: Ids  # ``[sentences, 2]``, the characters of each that would be the short answer
+    strength: Scores  # ``[sentences]``, the log-probability that these, of all in the passage, are it
 
 
 _NEVER = -20  # log-odds of what was not read
@@ -74,20 +63,15 @@ def unread_scores(sentences: int) -> PassageScores:
 
 
 class ScoredSentences(NamedTuple):
-    """Sentences that were read for a question, by increasing id; ``[n]`` each.
+    """Sentences that were read for a question, by increasing id; ``[n]`` each, what is scored float32."""
 
-    ``sentences`` and ``documents`` are ids, ``passages`` number the passage that each was read in, from 0, best first,
-    ``lengths`` are characters. ``score`` and ``similarity`` are the search's, ``rank``, ``answers`` and ``strength``
-    the re-ranker's (:class:`PassageScores`), float32.
-    """
-
-    sentences: Ids
-    documents: Ids
-    passages: Ids
-    lengths: Ids
-    score: Scores
+    sentences: Ids  # ids
+    documents: Ids  # ids
+    passages: Ids  # the passage that each was read in, from 0, best first
+    lengths: Ids  # in characters
+    score: Scores  # the search's, as is the similarity
     similarity: Scores
-    rank: Scores
+    rank: Scores  # the re-ranker's, as are the following: see :class:`PassageScores`
     answers: Scores
     strength: Scores
 

@@ -11,9 +11,7 @@ from lmkrag.reranker.loading import load_landmark_reranker
 from lmkrag.sentences.split import split_sentences
 from lmkrag.specs import Sentence
 
-THRESHOLD = 0.2
-"""The least probability with which a sentence is kept when a text is pruned."""
-
+THRESHOLD = 0.2  # the least probability with which a sentence is kept when a text is pruned
 _AT_A_TIME = 32  # passages read in one pass
 
 
@@ -33,12 +31,7 @@ class Pruned(NamedTuple):
 
 
 def highlight(question: str, text: str, *, title: str = "") -> list[Highlight]:
-    """Return every sentence of a text, in order, with the probability that it answers a question.
-
-    Args:
-        question: in words.
-        text: of any length; it is read piece by piece.
-        title: of the document that the text is from, which is read with it.
+    """Return every sentence of a text of any length, in order, with the probability that it answers a question.
 
     >>> text = "Pears ripen in October. Apples are picked in May."
     >>> best = max(highlight("When are apples picked?", text), key=lambda found: found.score)
@@ -60,16 +53,7 @@ def highlight(question: str, text: str, *, title: str = "") -> list[Highlight]:
 def prune(
     question: str, texts: Sequence[str], *, titles: Sequence[str] = (), threshold: float = THRESHOLD
 ) -> list[Pruned]:
-    """Return the texts that answer a question, best first, each cut down to the sentences that do.
-
-    Where no sentence of any text reaches the threshold, the best one is kept.
-
-    Args:
-        question: in words.
-        texts: such as what another retriever found.
-        titles: of the documents that they are from; none without.
-        threshold: the least probability that a sentence answers.
-    """
+    """Return the texts that answer a question, best first, cut down to the sentences that do, the best one at least."""
     titles = titles or [""] * len(texts)
     read = [highlight(question, text, title=title) for text, title in zip(texts, titles, strict=True)]
     best = max((found.score for highlights in read for found in highlights), default=0.0)

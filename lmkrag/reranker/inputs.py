@@ -11,23 +11,17 @@ from lmkrag.models.files import encodable
 from lmkrag.reranker.base import RerankPassage
 
 _QUESTION, _TITLE, _SENTENCE = 64, 16, 120  # tokens of each that are read, at most
-PASSAGE_TOKENS = 240
-"""Tokens of a passage that are read, unless a re-ranker says otherwise."""
-
+PASSAGE_TOKENS = 240  # tokens of a passage that are read, unless a re-ranker says otherwise
 _LONGEST = 2_000  # characters of a question, title or sentence that are looked at
 
 
 class PairTokens(NamedTuple):
-    """A question and a passage as tokens.
+    """A question and a passage as tokens."""
 
-    ``ids`` ``[tokens]``; ``question`` counts the question's, which follow the first token; ``owners`` ``[tokens]`` are
-    the sentences that tokens are of, -1 for none; ``offsets`` ``[tokens, 2]`` where they stand in their sentences.
-    """
-
-    ids: Ids
-    question: int
-    owners: Ids
-    offsets: Ids
+    ids: Ids  # ``[tokens]``
+    question: int  # tokens of the question, which follow the first one
+    owners: Ids  # ``[tokens]``, the sentence that each is of, -1 for none
+    offsets: Ids  # ``[tokens, 2]``, where they stand in their sentences
 
     @property
     def types(self) -> Ids:

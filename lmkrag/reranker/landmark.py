@@ -37,9 +37,7 @@ from lmkrag.reranker.base import (
 from lmkrag.reranker.inputs import PASSAGE_TOKENS, PairTokenizer, PairTokens
 from lmkrag.reranker.listwise import LOGITS, SHARE, ListwiseModel
 
-FORMAT = 1
-"""Of ``reranker.json``."""
-
+FORMAT = 1  # of ``reranker.json``
 WEIGHTS, ANSWER_BOUNDS = "weights", "bounds"
 TOKEN_SIMILARITY = {AFTER: "similarity.after", BEFORE: "similarity.before"}
 OUTPUTS = [LOGITS, WEIGHTS, ANSWER_BOUNDS, *TOKEN_SIMILARITY.values()]
@@ -70,20 +68,13 @@ class LandmarkReranker:
         *,
         weight: float,
     ) -> None:
-        """Take the parts; :meth:`load` builds them.
-
-        ``match`` ``[2, 2]`` weighs the two late interactions; without ``listwise``, each passage stands by itself.
-        """
+        """Take the parts; ``match`` ``[2, 2]`` weighs late interactions. Without ``listwise``, passages stand alone."""
         self.name, self.weight = name, weight
         self._session, self._match, self._tokens, self._listwise = session, match, tokens, listwise
 
     @classmethod
     def load(cls, name: str | None = None) -> Self:
-        """Load the model of this package, or one from a folder.
-
-        Raises:
-            UsageError: no such folder. EncoderError: what is in it can't be loaded.
-        """
+        """Load the model of this package, or one from a folder. Raises UsageError: no such folder. EncoderError."""
         folder = find_reranker(name)
         try:
             settings, tokenizer, graph, weights = read_folder(folder)
@@ -135,11 +126,7 @@ class LandmarkReranker:
 
 
 def find_reranker(name: str | None) -> Path:
-    """Return the folder of a re-ranker of ours.
-
-    Raises:
-        UsageError: there is none.
-    """
+    """Return the folder of a re-ranker of ours. Raises UsageError: there is none."""
     if name is None or name in (*SHIPPED, PASSAGE_RERANKER):
         return Path(__file__).with_name("weights") / (name or DEFAULT_RERANKER)
     folder = Path(name).expanduser()
@@ -149,11 +136,7 @@ def find_reranker(name: str | None) -> Path:
 
 
 def read_folder(folder: Path) -> tuple[dict[str, Any], Tokenizer, Path, dict[str, Vectors]]:
-    """Return ``reranker.json`` of a re-ranker, its tokenizer, the file of its graph and the weights of its BERT.
-
-    Raises:
-        EncoderError: a newer lmkrag made it, or weights are missing.
-    """
+    """Return a re-ranker's settings, tokenizer, file of the graph and BERT's weights, or raise EncoderError."""
     settings = json.loads((folder / "reranker.json").read_text("utf-8"))
     if int(settings["format"]) > FORMAT:
         raise EncoderError(f"{folder}: made by a newer lmkrag: upgrade")
@@ -168,16 +151,7 @@ def read_folder(folder: Path) -> tuple[dict[str, Any], Tokenizer, Path, dict[str
 
 
 def read_body(folder: Path, base: Path, layers: int) -> tuple[dict[str, Any], dict[str, Vectors]]:
-    """Return the configuration of a re-ranker's BERT, and its weights as the graph multiplies by them.
-
-    Args:
-        folder: of the re-ranker.
-        base: of the encoder that it was trained from, whose embeddings of words it shares if it has none.
-        layers: that it has.
-
-    Raises:
-        EncoderError: weights are missing.
-    """
+    """Return a re-ranker's configuration and BERT, with the words of ``base`` if it has none. Raises EncoderError."""
     config = {**read_config(base), "num_hidden_layers": layers}
     weights = read_weights(folder / "model.safetensors", rows=True)
     if WORDS not in unpacked_names(weights):

@@ -20,21 +20,13 @@ from lmkrag.models.bert import fuse_layers
 from lmkrag.models.session import Session
 from lmkrag.reranker.base import ScoredSentences
 
-WEIGHTS = "listwise.safetensors"
-"""The file in a re-ranker's folder; a re-ranker without it adds its ranks to the search's scores."""
-
-GRAPH = "listwise.onnx"
-"""The file with the graph of its members."""
-
-FEATURES, LOGITS = "features", "logits"
-"""The input of the graph, ``[lists, sentences, features]``, and its output, ``[lists * sentences, 1]``."""
-
+WEIGHTS = "listwise.safetensors"  # a file beside a re-ranker's; without it, ranks are added to the search's scores
+GRAPH = "listwise.onnx"  # the file with the graph of its members
+FEATURES, LOGITS = "features", "logits"  # ``[lists, sentences, features]`` in, ``[lists * sentences, 1]`` out
 CONFIG = ("hidden_size", "num_hidden_layers", "num_attention_heads", "layer_norm_eps")
 """What the file says of the model, by the names that transformers gives it."""
 
-SHARE = 5.0
-"""The weight of a sentence's log-odds beside its rank; see ``benchmarks/LOG.md``."""
-
+SHARE = 5.0  # the weight of a sentence's log-odds beside its rank; see ``benchmarks/LOG.md``
 _BESIDE_RANKS = (20.0, 60.0)  # what the search's scores are multiplied by in a softmax together with ranks
 _ALONE = 100.0  # and without them
 _BESIDE = (-2, -1, 1, 2)
@@ -106,11 +98,7 @@ class ListwiseModel:
 
     @classmethod
     def load(cls, folder: Path) -> Self | None:
-        """Load the model of a re-ranker's folder; None where there is none.
-
-        Raises:
-            OSError, SafetensorError, KeyError, ValueError: it can't be loaded.
-        """
+        """Load the model of a re-ranker's folder; None where there is none."""
         if not (folder / WEIGHTS).is_file():
             return None
         _, members, mean, deviation = read_members(folder)

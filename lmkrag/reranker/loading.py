@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 import numpy as np
 
 from lmkrag.arrays import Scores
-from lmkrag.errors import EncoderError, MissingExtra, UsageError
+from lmkrag.errors import EncoderError, UsageError, needs
 from lmkrag.reranker.base import DEFAULT_RERANKER, PASSAGE_RERANKER, SHIPPED, Reranker, RerankPassage
 
 if TYPE_CHECKING:  # the graph's library takes time to import, and not every search reads
@@ -19,15 +19,7 @@ if TYPE_CHECKING:  # the graph's library takes time to import, and not every sea
 
 
 def load_reranker(reranker: Reranker | str | None = None) -> Reranker:
-    """Return a re-ranker: one of ours by its name, one in a folder, or a cross-encoder of sentence-transformers.
-
-    Args:
-        reranker: a name, folder or hub name; our own for English without one. One that is loaded already is returned
-            as it is.
-
-    Raises:
-        UsageError: no such folder. EncoderError: it can't be loaded. MissingExtra: sentence-transformers is missing.
-    """
+    """Return a re-ranker by name, folder, hub name, or a loaded one. Raises UsageError, EncoderError, MissingExtra."""
     if reranker is None or isinstance(reranker, str):
         return _load(reranker or DEFAULT_RERANKER)
     return reranker
@@ -44,11 +36,7 @@ def load_landmark_reranker() -> "LandmarkReranker":
 
 @lru_cache(maxsize=1)
 def load_passage_reranker() -> "PassageReranker":
-    """Return our re-ranker of passages; it is loaded once.
-
-    Raises:
-        EncoderError: it can't be loaded.
-    """
+    """Return our re-ranker of passages; it is loaded once. Raises EncoderError: it can't be loaded."""
     from lmkrag.reranker.passages import PassageReranker
 
     return PassageReranker.load(PASSAGE_RERANKER)
@@ -82,16 +70,9 @@ class CrossEncoderReranker:
 
     @classmethod
     def load(cls, name: str) -> Self:
-        """Load a model by its folder or hub name.
-
-        Raises:
-            MissingExtra: sentence-transformers is not installed. EncoderError: the model can't be loaded, or does not
-                give one score.
-        """
-        try:
+        """Load a model by its folder or hub name. Raises MissingExtra; EncoderError: it gives not one score."""
+        with needs("rerank", "sentence-transformers"):
             from sentence_transformers import CrossEncoder
-        except ImportError:
-            raise MissingExtra("rerank", "sentence-transformers") from None
         try:
             model = CrossEncoder(name)
         except Exception as error:  # each kind of model fails in its own way

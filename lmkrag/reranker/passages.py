@@ -1,12 +1,12 @@
-"""Cross-encoders of passages: BERT reads a question and a text together, and gives one score for both."""
+"""Cross-encoders of passages: BERT reads a question and a text together, and scores both and the ends of an answer."""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from safetensors import SafetensorError, safe_open
-from tokenizers import Tokenizer
+from tokenizers import Encoding, Tokenizer
 
 from lmkrag.arrays import Scores, Vectors
 from lmkrag.errors import EncoderError
@@ -15,14 +15,20 @@ from lmkrag.models.files import encodable
 from lmkrag.models.session import Session
 from lmkrag.reranker.landmark import find_reranker, read_folder
 
-SCORE = "score"
-"""The output of the graph, ``[1, 1]`` float32, of one question and text."""
-
-HEAD = ("pooler.dense.weight", "pooler.dense.bias", "classifier.weight", "classifier.bias")
+SCORE, ENDS = OUTPUTS = (
+    "score",
+    "ends",
+)  # of the graph: ``[1, 1]`` and ``[tokens, 2]`` float32, of one question and text
+HEAD = (
+    *("pooler.dense.weight", "pooler.dense.bias", "classifier.weight", "classifier.bias"),
+    *("ends.weight", "ends.bias"),
+)
 """The layers above BERT, by the names that transformers gives them; their weights are ``[out, in]``."""
 
 _QUESTION_CHARS, _TEXT_CHARS = 1_000, 4_000  # that are looked at
 _TOKENS = 400  # of a question and a text that are read, at most
+_ANSWER_TOKENS = 24  # of the words that answer, at most
+_UNREAD = 40.0  # below every sum of scores
 
 
 class PassageReranker:
@@ -43,11 +49,7 @@ class PassageReranker:
 
     @classmethod
     def load(cls, name: str) -> Self:
-        """Load a model of this package, or one from a folder.
-
-        Raises:
-            UsageError: no such folder. EncoderError: what is in it can't be loaded.
-        """
+        """Load a model of this package or a folder. Raises UsageError: no such folder. EncoderError: it is broken."""
         folder = find_reranker(name)
         try:
             _, tokenizer, graph, weights = read_folder(folder)
@@ -58,12 +60,51 @@ class PassageReranker:
     def score_texts(self, question: str, texts: Sequence[str]) -> Scores:
         """Return how well each text answers a question, ``[texts]`` float32 log-odds."""
         asked = encodable(question[:_QUESTION_CHARS])
-        runs = [self._inputs(asked, encodable(text[:_TEXT_CHARS])) for text in texts]
+        runs = [_inputs(self._tokenizer.encode(asked, encodable(text[:_TEXT_CHARS]))) for text in texts]
         return np.array([found[0, 0] for (found,) in self._session.run_each([SCORE], runs)], np.float32)
 
-    def _inputs(self, question: str, text: str) -> dict[str, Any]:
-        encoding = self._tokenizer.encode(question, text)
-        return bert_inputs(np.array([encoding.ids]), np.array([encoding.type_ids]))
+    def read_texts(self, question: str, texts: Sequence[str]) -> list["Reading"]:
+        """Return how well each text answers a question, and the words that do (Devlin et al., 2019, section 4.3)."""
+        asked = encodable(question[:_QUESTION_CHARS])
+        encodings = [self._tokenizer.encode(asked, encodable(text[:_TEXT_CHARS])) for text in texts]
+        outputs = self._session.run_each(list(OUTPUTS), [_inputs(encoding) for encoding in encodings])
+        return [
+            _read(encoding, float(score[0, 0]), ends)
+            for encoding, (score, ends) in zip(encodings, outputs, strict=True)
+        ]
+
+
+class Reading(NamedTuple):
+    """A text as it is read with a question.
+
+    ``score``: the log-odds that it answers. ``start``, ``end``: characters of the words that do. ``strength``: their
+    log-odds against no answer in few words. ``lead``: the same against the best other words.
+    """
+
+    score: float
+    start: int
+    end: int
+    strength: float
+    lead: float
+
+
+def _inputs(encoding: Encoding) -> dict[str, Any]:
+    return bert_inputs(np.array([encoding.ids]), np.array([encoding.type_ids]))
+
+
+def _read(encoding: Encoding, score: float, ends: Vectors) -> Reading:
+    """The words whose first and last token have the greatest sum, among those of at most some tokens."""
+    inside = np.flatnonzero(np.array(encoding.type_ids) == 1)[:-1]  # without the border
+    size = len(inside)
+    if not size:
+        return Reading(score, 0, 0, -_UNREAD, 0.0)
+    is_answer = np.tri(size, size, _ANSWER_TOKENS - 1, dtype=bool) & ~np.tri(size, size, -1, dtype=bool)
+    sums = np.where(is_answer, ends[inside, :1] + ends[inside, 1], -_UNREAD)
+    first, last = np.unravel_index(int(sums.argmax()), sums.shape)
+    best = float(sums[first, last])
+    sums[: last + 1, first:] = -_UNREAD  # words that share some with these
+    start, end = encoding.offsets[inside[first]][0], encoding.offsets[inside[last]][1]
+    return Reading(score, start, end, best - float(ends[0].sum()), best - float(sums.max()))
 
 
 def read_head(folder: Path) -> dict[str, Vectors]:

@@ -21,25 +21,19 @@ from lmkrag.types import Mode
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Sentences near anything a query found, by increasing id, each ``[n]``.
-
-    ``has_content`` is false where a sentence says nothing by itself, ``lead_in`` true where the next belongs to it,
-    ``record`` where nothing around it does.
-    ``words`` maps the hashes of each word of the question to what it weighs; ``fused`` has what the scores are made of;
-    ``weights`` are those of the search.
-    """
+    """Sentences near anything a query found, by increasing id, each ``[n]``."""
 
     sentences: Ids
     documents: Ids
     score: Scores
     dense: Scores
     lexical: Scores
-    has_content: Mask
-    lead_in: Mask
-    record: Mask
-    words: dict[tuple[int, ...], float]
-    fused: Fused
-    weights: Weights
+    has_content: Mask  # false where a sentence says nothing by itself
+    lead_in: Mask  # the next sentence belongs to it
+    record: Mask  # nothing around it belongs to it
+    words: dict[tuple[int, ...], float]  # what each word of the question weighs, by its hashes
+    fused: Fused  # what the scores are made of
+    weights: Weights  # of the search
 
     def times(self, name: str, factor: Scores) -> "Candidates":
         """Return the candidates with their scores multiplied by one more factor ``[n]``."""
@@ -65,22 +59,16 @@ class Candidates:
 
 
 class SearchQuery(NamedTuple):
-    """What is searched for: ``vector`` ``[dimensions]`` of length one, hashes of the question's ``words``, how.
+    """What is searched for, and how."""
 
-    ``variants`` are the hashes of each word by the rules of several languages; empty where each word has one.
-
-    ``vector`` may be None in lexical mode, where similarities are 0 then. ``phrases`` are the words of quoted phrases:
-    sentences that have most of them are gathered, too. ``allowed`` are the documents to search, None for all.
-    """
-
-    vector: Scores | None
-    words: Hashes
+    vector: Scores | None  # ``[dimensions]`` of length one; None in lexical mode, where similarities are 0 then
+    words: Hashes  # hashes of the question's words
     mode: Mode = "hybrid"
     top_k: int = 8
-    phrases: Hashes | None = None
-    allowed: Selection | None = None
+    phrases: Hashes | None = None  # words of quoted phrases: sentences that have most of them are gathered, too
+    allowed: Selection | None = None  # the documents to search, None for all
     weights: Weights = WEIGHTS
-    variants: Sequence[tuple[int, ...]] = ()
+    variants: Sequence[tuple[int, ...]] = ()  # hashes of each word by several languages; empty where each has one
 
     def match(
         self,
@@ -107,14 +95,11 @@ def gather_matches(snapshot: Snapshot, query: SearchQuery) -> Matches:
 
 
 class Preferred(NamedTuple):
-    """Matches, the weights of the question's ``words`` by their hashes, and ``factors`` of scores.
-
-    ``factors`` gives those of documents by their positions; None where no document is preferred.
-    """
+    """Matches, and how documents are preferred."""
 
     matches: Matches
-    words: dict[tuple[int, ...], float]
-    factors: Callable[[Ids], Scores] | None = None
+    words: dict[tuple[int, ...], float]  # weights of the question's words, by their hashes
+    factors: Callable[[Ids], Scores] | None = None  # of scores, by positions of documents; None where none is preferred
 
 
 def prefer_named_document(snapshot: Snapshot, query: SearchQuery, matches: Matches) -> Preferred:

@@ -26,12 +26,8 @@ from lmkrag.types import Document
 
 State = Literal["same", "moved", "reworded", "gone"]
 
-MIN_SIMILARITY = 0.6
-"""The least share of words in common with which a quotation is reworded and not gone."""
-
-Source = Answer | Span | Iterable[Span] | Mapping[str, Any] | str
-"""What cites: an answer, spans, the JSON of ``search`` or ``ask``, or a text with quotations."""
-
+MIN_SIMILARITY = 0.6  # the least share of words in common with which a quotation is reworded and not gone
+Source = Answer | Span | Iterable[Span] | Mapping[str, Any] | str  # or their JSON, or a text with quotations
 _ASKED = 300  # characters of a quotation that documents are searched for
 _LOOKED_AT = 5  # documents beside its own that a quotation is looked for in
 _FEWEST_WORDS = 3  # of a quotation in a text
@@ -96,11 +92,7 @@ def check_citations(engine: Readable, source: Source) -> list[CitationCheck]:
 
 
 def read_quotations(source: Source) -> list[Quotation]:
-    """Return what is cited: of an answer, spans, the JSON of ``search`` or ``ask``, or quotations in any text.
-
-    Raises:
-        UsageError: it is none of these.
-    """
+    """Return what is cited: of an answer, spans, their JSON, or quotations in any text, or raise UsageError."""
     if isinstance(source, Answer):
         return [Quotation(one.quote, one.span.doc_id, one.start, one.end) for one in source.citations]
     if isinstance(source, Span):
@@ -128,13 +120,7 @@ def read_quotations(source: Source) -> list[Quotation]:
 def check_quotation(
     cited: Quotation, read: Callable[[str], Document | None], find: Callable[[str], Sequence[str]]
 ) -> CitationCheck:
-    """Look for a quotation in its document, and in others if it is not there.
-
-    Args:
-        cited: the quotation.
-        read: returns a document, None if there is none.
-        find: returns the ids of documents that may have some words, the likeliest first.
-    """
+    """Look for a quotation in its document, and if it is not there in others that ``find`` says may have its words."""
     near: tuple[float, int, int, Document | None] = (0.0, -1, -1, None)
     for doc_id in _candidates(cited, find):
         document = read(doc_id)

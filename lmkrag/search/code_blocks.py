@@ -13,18 +13,14 @@ if TYPE_CHECKING:
     from lmkrag.search.results import Views
 
 
-_ABOVE = re.compile(r"\*|//|/\*|#|--|@")
-"""How a line begins that belongs to what is below it: a comment or a decorator."""
+_ABOVE = re.compile(r"\*|//|/\*|#|--|@")  # how a line begins that belongs to what is below it
 
 
 def enclosing_block(view: DocumentView, start: int, end: int, most: int) -> tuple[int, int]:
-    """Return the largest block of at most ``most`` characters around characters ``[start, end)``.
+    """Return the largest block of at most ``most`` characters around characters ``[start, end)``, else these.
 
     A block is a line with what is indented below it and the lines right above it (decorators, comments). Blocks of the
     outermost level come first; where one is too long, that of the next level inside it is tried.
-
-    Returns:
-        (start, end) in characters, whole lines; what was given where no block is short enough.
     """
     low = max(0, start - most)
     text = view.text(low, end + most)
@@ -129,10 +125,7 @@ def is_secondary(doc_id: str) -> bool:
 
 
 def rank_code(candidates: Candidates, views: "Views", identifiers: tuple[str, ...], *, about_tests: bool) -> Candidates:
-    """Return candidates with definitions of a question's names raised, and secondary files of source code lowered.
-
-    Where the question is ``about_tests``, secondary files keep their scores.
-    """
+    """Return candidates with definitions of a question's names raised, secondary files lowered but ``about_tests``."""
     weights = candidates.weights
     secondary, defined = (np.ones(len(candidates.sentences), np.float32) for _ in range(2))
     for position in range(len(candidates.sentences)):

@@ -19,31 +19,23 @@ _TITLED = 1_000  # documents whose titles are looked at
 
 
 class DocumentMatch(NamedTuple):
-    """The document that a question names.
+    """The document that a question names."""
 
-    ``document`` is its position in the snapshot, ``margin`` by how much it is ahead of all others; ``shares`` ``[n]``
-    are the parts of the question's words, by weight, that the openings of ``documents`` ``[n]`` hold, other documents
-    none; ``words`` are those of the question that do not name it.
-    """
-
-    document: int
-    documents: Ids
-    shares: Floats
-    margin: float
-    words: Hashes
+    document: int  # its position in the snapshot
+    documents: Ids  # ``[n]``, positions of those whose openings hold words of the question, and of others
+    shares: Floats  # ``[n]``, parts of the question's words, by weight, that these openings hold
+    margin: float  # by how much it is ahead of all others
+    words: Hashes  # those of the question that do not name it
 
 
 def match_document(
     snapshot: Snapshot, terms: Terms, among: Ids | None = None, weights: Weights = WEIGHTS
 ) -> DocumentMatch | None:
-    """Find the document that a question names by words of its opening or title.
+    """Find the document that a question names by words of its opening or title; None for none, or several alike.
 
-    Each word weighs as much as it tells documents apart (its inverse document frequency). The document must be ahead
-    of all others, and no other may hold as many of the words anywhere. ``among`` are the increasing positions of those
-    that may be meant; None for all.
-
-    Returns:
-        None when the question names no document, or several alike.
+    Each word weighs as much as it tells documents apart (its inverse document frequency). The document must be ahead of
+    all others, and no other may hold as many of the words anywhere. ``among`` are the positions of those that may be
+    meant, increasing.
     """
     count = len(snapshot.documents.keys if among is None else among)
     if count < 2:

@@ -42,8 +42,7 @@ _MAX_DEPTH = 50
 _LISTED = 20  # keys of front matter that are named
 _MAX_PATTERN = 1_000  # characters of a value with wildcards
 
-Filter = str | Mapping[str, Any]
-"""An expression, or the values of some keys."""
+Filter = str | Mapping[str, Any]  # an expression, or the values of some keys
 
 
 class PredicateFilter(str):
@@ -78,10 +77,7 @@ def filter_files(*, include: Sequence[str] = (), exclude: Sequence[str] = (), pa
 
 
 def parse_filter(expression: str) -> Predicate:
-    """Compile an expression.
-
-    Raises:
-        UsageError: it can't be parsed; the message says where. Or it is not a string.
+    """Compile an expression, or raise UsageError, which says where it is wrong.
 
     >>> fields = {"kind": "pdf", "year": 2021}
     >>> parse_filter("kind=pdf and year>=2020")(lambda key, test: test(fields.get(key)))
@@ -97,8 +93,7 @@ def parse_filter(expression: str) -> Predicate:
 def to_expression(given: Filter | None) -> str | None:
     """Return a filter as an expression. A mapping keeps documents with all of its values, a list of them with any.
 
-    Raises:
-        UsageError: a key or value can't stand in a filter, or the filter can't be parsed.
+    Raises UsageError: a key or value can't stand in a filter, or the filter can't be parsed.
 
     >>> to_expression({"kind": "pdf", "year": [2023, 2024]})
     'kind="pdf" and year in ("2023", "2024")'

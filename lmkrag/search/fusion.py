@@ -10,10 +10,7 @@ from lmkrag.search.weights import WEIGHTS, Weights
 
 
 class Fused(NamedTuple):
-    """Fused scores ``[n]`` and what they are made of.
-
-    The score is the sum of the ``parts``' values ``[n]``, each times its weight, times all ``factors`` ``[n]``.
-    """
+    """Fused scores ``[n]``: the sum of the ``parts``' values ``[n]`` by weight, times all ``factors`` ``[n]``."""
 
     score: Scores
     parts: tuple[tuple[str, Scores, float], ...]
@@ -47,15 +44,9 @@ def fuse(
     often than an equally good sentence far from any. A document that the query names counts more, and one whose words
     all together fit it less than the best document's counts less: by a factor, so that spans grow as in any other.
 
-    Args:
-        dense: ``[n]`` inner products, or None to leave them out.
-        lexical: ``[n]`` BM25 scores, 0 where no word matches, or None to leave them out.
-        sentences: ``[n]`` ids in increasing order; consecutive ids of one document are neighbours.
-        documents: ``[n]`` the document each sentence is of.
-        paragraphs: ``[n]`` the paragraph each sentence is of.
-        title_match: ``[n]`` share of the words of the document's title that the query names; None to leave it out.
-        document_score: ``[n]`` BM25 score of each sentence's document as one text; None to leave it out.
-        weights: of the parts.
+    All arrays are ``[n]``, ids of sentences increasing; None leaves a part out. ``lexical`` are BM25 scores,
+    ``title_match`` shares of the words of the document's title that the query names, ``document_score`` BM25 scores of
+    documents as one text.
     """
     own = np.zeros(len(sentences), np.float32) if dense is None else dense.astype(np.float32)
     parts = [] if dense is None else [("similarity", own, 1.0)]

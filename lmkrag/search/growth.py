@@ -7,8 +7,7 @@ import numpy as np
 from lmkrag.arrays import Floats, Ids, Mask, Scores
 from lmkrag.search.weights import WEIGHTS, Weights
 
-Grown = tuple[int, int, int]
-"""A span: positions of its first candidate, of the one after its last, and of the hit that it grew from."""
+Grown = tuple[int, int, int]  # a span: positions of its first candidate, after its last, of the hit it grew from
 
 
 def grow_spans(
@@ -23,22 +22,14 @@ def grow_spans(
 ) -> Iterator[Grown]:
     """Grow from the best sentence down; what one span took, no other takes.
 
-    On each side, the segment with the greatest sum of ``score - keep * hit`` (maximum-sum
-    subarray, as in dsRAG's relevant segment extraction) joins. With ``weights.sentences_before=k``, a span is the hit
-    and the k sentences before it (Luo et al., 2024, section 3.3).
+    On each side, the segment with the greatest sum of ``score - keep * hit`` (maximum-sum subarray, as in dsRAG's
+    relevant segment extraction) joins. With ``weights.sentences_before=k``, a span is the hit and the k sentences
+    before it (Luo et al., 2024, section 3.3).
 
-    Args:
-        scores: ``[n]`` of sentences.
-        sentences: ``[n]`` their ids, increasing.
-        documents: ``[n]`` the document each is of.
-        has_content: ``[n]`` which sentences spans may grow from, and end with; None for all.
-        lead_in: ``[n]`` sentences that a span does not end with either: it takes the next one, too. None for none.
-        record: ``[n]`` sentences that are spans in themselves; None for none.
-        weights: ``keep``, ``reach`` and ``sentences_before`` count.
-
-    Yields:
-        (first, stop, hit): positions in the arrays, ``first <= hit < stop``, best hit first. Spans never overlap and
-        stay in one document; spans that touch are left for the caller to merge.
+    All arrays are ``[n]``, ids of sentences increasing. Spans grow from and end with sentences that have content, never
+    end with a ``lead_in``, which takes the next one, too, and a ``record`` is a span in itself. Yields positions
+    (first, stop, hit), best hit first. Spans never overlap and stay in one document; spans that touch are left for the
+    caller to merge.
 
     >>> scores = np.array([0.1, 0.59, 0.6, 0.2], np.float32)
     >>> next(grow_spans(scores, np.arange(4), np.zeros(4, int)))

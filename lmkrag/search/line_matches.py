@@ -16,17 +16,14 @@ _MOST_LINES = 3  # of a result
 
 @dataclass(frozen=True, slots=True)
 class LineMatch:
-    """Lines of a file, numbered from 1, and the line that names the function or class around them, if any.
+    """Lines of a file, numbered from 1."""
 
-    ``path`` is the shorter of the absolute path and that from the working directory; ``lines`` are all of the file's.
-    """
-
-    path: str
-    lines: list[str]
+    path: str  # absolute, or from the working directory if that is shorter
+    lines: list[str]  # all of the file's
     first: int
     last: int
     span: Span
-    definition: int | None = None
+    definition: int | None = None  # the line that names the function or class around them
 
 
 def find_lines(spans: Sequence[Span], query: str, pattern: re.Pattern[str] | None = None) -> Iterator[LineMatch]:

@@ -15,18 +15,13 @@ from lmkrag.search.passages import complete_span
 from lmkrag.search.results import Results, strip
 from lmkrag.search.weights import WEIGHTS, Weights
 
-Run = tuple[int, int, tuple[int, ...]]
-"""Positions of the first candidate, of the one after the last, and of the hits, best first."""
+Run = tuple[int, int, tuple[int, ...]]  # positions of the first candidate, after the last, and of the hits, best first
 
 
 def best_sentences(
     results: Results, candidates: Candidates, score: Scores, *, top_k: int, per_document: int | None = None
 ) -> list[Span]:
-    """Return the best sentences with content as spans, best first.
-
-    ``results`` makes the spans, ``score`` ``[n]`` is that of the candidates; there are at most ``top_k`` spans, and
-    ``per_document`` of one document.
-    """
+    """Return the best sentences with content as spans, best first: ``top_k`` at most, ``per_document`` of one."""
     positions = np.flatnonzero(candidates.has_content)
     order = positions[np.argsort(-score[positions], kind="stable")].tolist()
     runs = ((hit, hit + 1, (hit,)) for hit in order)
@@ -146,10 +141,7 @@ def merge_passages(
 
 
 def _merge(made: list[_Passage], passage: _Passage, hit: tuple[int, int], *, touching: bool, weights: Weights) -> bool:
-    """Merge a passage with a better one that it meets; return whether it is.
-
-    One that overlaps a better one and is not merged keeps the side on which its hit (start, end) stands.
-    """
+    """Merge a passage with a better one that it meets, or cut it where they overlap; return whether it is merged."""
     for better in made:
         if better.view is not passage.view:
             continue

@@ -22,18 +22,14 @@ _EXCLUDED = re.compile(r"""(?<=\S)\s+-(?:"([^"]+)"|([^\W\d_][\w.-]*\w))$""")
 
 
 class Operators(NamedTuple):
-    """What a query demands besides its words. Phrases are in the form of :func:`_normalize`.
-
-    ``exact`` are its codes, versions and identifiers; ``alone``: the query is nothing but phrases. ``identifiers`` are
-    its names as source code has them, ``about_tests`` whether it is about tests, or generated or foreign code.
-    """
+    """What a query demands besides its words. Phrases are in the form of :func:`_normalize`."""
 
     phrases: tuple[str, ...] = ()
-    exact: tuple[str, ...] = ()
+    exact: tuple[str, ...] = ()  # its codes, versions and identifiers
     excluded: tuple[str, ...] = ()
-    alone: bool = False
-    identifiers: tuple[str, ...] = ()
-    about_tests: bool = False
+    alone: bool = False  # the query is nothing but phrases
+    identifiers: tuple[str, ...] = ()  # its names as source code has them
+    about_tests: bool = False  # or about generated or foreign code
 
     def excludes(self, text: str) -> bool:
         """Return whether a text holds what is to be left out."""
@@ -79,10 +75,7 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
 
 
 def apply_operators(operators: Operators, candidates: Candidates, read: Callable[[int], str]) -> Candidates:
-    """Return candidates with those ahead that hold phrases and exact words, and without those that are excluded.
-
-    ``read`` gives the text of a candidate by its position.
-    """
+    """Return candidates, those with phrases and exact words ahead, none excluded; ``read`` gives their texts."""
     weights = candidates.weights
     if operators.exact:
         # Rows alone: prose is often about a code that only its heading or its document names.

@@ -7,9 +7,7 @@ from typing import NamedTuple
 from lmkrag.places import count_paragraphs
 from lmkrag.results import Span
 
-Cost = Callable[[int, Span], int]
-"""Called with the number a span would get, from 1, and the span; returns its tokens, and those of what frames it."""
-
+Cost = Callable[[int, Span], int]  # tokens of a span, which would get a number from 1, and of its frame
 _FIRST_LOOK = 8  # spans looked at, at least, before it is known how many fit
 _TOKENS_PER_SPAN = 40
 _MOST_LOOKS = 8  # times as many, at most: of a text that repeats itself, spans with the same words are left out
@@ -23,11 +21,7 @@ class Packed(NamedTuple):
 
 
 def fill_budget(search: Callable[[int], list[Span]], *, limit: int | None, budget: int, cost: Cost) -> list[Span]:
-    """Search for as many spans as fit a budget in tokens.
-
-    ``search`` returns the best spans, at most as many as it is called with; ``limit`` is None when only the budget
-    limits them.
-    """
+    """Search for as many spans as fit a budget in tokens; ``limit`` is None when only the budget limits them."""
     first = limit or max(_FIRST_LOOK, budget // _TOKENS_PER_SPAN)
     count = first
     while True:

@@ -33,17 +33,7 @@ _REFERS_BACK = re.compile(
 
 
 def complete_span(view: DocumentView, first: int, stop: int, weights: Weights = WEIGHTS) -> tuple[int, int]:
-    """Return the passage of a span.
-
-    Args:
-        view: its document.
-        first: ordinal of its first sentence.
-        stop: ordinal after its last.
-        weights: those of passages, in characters, count.
-
-    Returns:
-        (start, end) in characters, white space around it included; ``[first, stop)`` lies inside.
-    """
+    """Return the passage of sentences ``[first, stop)`` as characters ``[start, end)``, white space around included."""
     if view.row.kind == "code":
         return enclosing_block(view, view.bounds(first)[0], view.bounds(stop - 1)[1], weights.block_chars)
     first, stop = _whole_paragraph(view, first, stop, weights.paragraph_chars)

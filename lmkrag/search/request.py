@@ -28,8 +28,7 @@ _SYNONYMS = (
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-DEFAULT_CONTEXT = 2_000
-"""Tokens of context that a reader gets."""
+DEFAULT_CONTEXT = 2_000  # tokens of context that a reader gets
 
 
 class _CommonOptions(TypedDict, total=False):
@@ -60,18 +59,17 @@ class Option(NamedTuple):
     """What a surface needs to know of an option, beside its name and default.
 
     ``kind`` is ``count`` (a whole number from 1 to ``most``), ``number`` (above 0 and up to ``most``), ``flag``,
-    ``switch`` (true, false or None), ``filter`` or ``choice``, one of ``choices``. ``flags`` are those of the command
-    line, ``metavar`` its placeholder and ``variable`` its environment variable. ``agents``: assistants get it, too.
+    ``switch`` (true, false or None), ``filter`` or ``choice``, one of ``choices``.
     """
 
     kind: Literal["count", "number", "flag", "switch", "filter", "choice"]
     help: str
     most: int = 0
     choices: tuple[str, ...] = ()
-    flags: tuple[str, ...] = ()
-    metavar: str | None = None
-    variable: str | None = None
-    agents: bool = False
+    flags: tuple[str, ...] = ()  # of the command line
+    metavar: str | None = None  # its placeholder there
+    variable: str | None = None  # its environment variable
+    agents: bool = False  # assistants get it, too
 
 
 def _option(default: Any, *details: Any, **more: Any) -> Any:
@@ -189,11 +187,7 @@ def option_of(declared: "Field[Any]") -> Option:
 
 
 def show_options(names: type) -> Callable[[Function], Function]:
-    """Return a decorator that has the signature of a function show options of a search in place of ``**options``.
-
-    Args:
-        names: :class:`SearchOptions` or :class:`AskOptions`.
-    """
+    """Return a decorator that has a signature show :class:`SearchOptions` or :class:`AskOptions` for ``**options``."""
 
     def decorate(function: Function) -> Function:
         shown = signature(function)
@@ -236,11 +230,7 @@ def to_pydantic(names: Iterable[str]) -> dict[str, Any]:
 
 
 def check_query(query: object) -> str:
-    """Return a question if it is one; lone surrogates become U+FFFD.
-
-    Raises:
-        UsageError: it is not a string, or blank.
-    """
+    """Return a question, lone surrogates as U+FFFD. Raises UsageError: it is not a string, or blank."""
     if not isinstance(query, str):
         raise UsageError(f"a question must be a string, not {type(query).__name__}")
     if not query.strip():
@@ -249,11 +239,7 @@ def check_query(query: object) -> str:
 
 
 def check_queries(queries: object) -> list[str]:
-    """Return several questions, if they are.
-
-    Raises:
-        UsageError: it is a single string or no sequence, or one of them is not a question.
-    """
+    """Return several questions. Raises UsageError: they are a single string or no list, or one is no question."""
     if isinstance(queries, str | bytes | Mapping) or not isinstance(queries, Iterable):
         raise UsageError(f"several questions must be a list of strings, not {type(queries).__name__}")
     return [check_query(query) for query in queries]

@@ -23,11 +23,8 @@ from lmkrag.search.growth import Grown
 from lmkrag.search.results import Views
 from lmkrag.search.weights import WEIGHTS, Weights
 
-_AT_A_TIME = 2
-"""Passages that are read at once while time is limited: our own re-ranker reads each on a processor of its own."""
-
-_Key = tuple[int, int, int]
-"""A passage: the id of its document, its first sentence, and the one after its last."""
+_AT_A_TIME = 2  # passages that are read at once while time is limited: ours reads each on a processor
+_Key = tuple[int, int, int]  # a passage: the id of its document, its first sentence, and the one after its last
 
 
 class _Passage(NamedTuple):
@@ -44,13 +41,10 @@ class _Passage(NamedTuple):
 
 
 class Reranked(NamedTuple):
-    """Scores ``[n]`` of candidates after re-ranking, and which of them were read ``[n]``.
+    """Scores of candidates after re-ranking."""
 
-    The others keep their scores, or are lowered so that none is above the best sentence of any passage that was read.
-    """
-
-    score: Scores
-    read: Mask
+    score: Scores  # ``[n]``; of those not read lowered so that none is above the best sentence of any passage that was
+    read: Mask  # ``[n]``, which were read
 
     def order(self, grown: Iterable[Grown]) -> list[Grown]:
         """Return spans by their best sentence, those that were read first; the others keep their order."""
@@ -80,15 +74,7 @@ class Reranking:
         timeout_ms: float | None = None,
         weights: Weights = WEIGHTS,
     ) -> None:
-        """Take the question and how to re-rank.
-
-        Args:
-            question: in words.
-            load: gives what reads the question with passages; called when there is something to read.
-            prose_only: leave results in their order that are mostly source code: ours has learnt from prose alone.
-            timeout_ms: milliseconds it may take; None for no limit.
-            weights: of the search.
-        """
+        """Take the question and what gives the reader of passages; ``prose_only`` leaves source code in its order."""
         self._question, self._load, self._weights = question, load, weights
         self._prose_only = prose_only
         self._seconds = None if timeout_ms is None else timeout_ms / 1_000
@@ -162,10 +148,7 @@ class Reranking:
         ]
 
     def _gather(self, chosen: Sequence[_Passage], candidates: Candidates) -> tuple[Ids, ScoredSentences] | None:
-        """Positions of the candidates that were read, and what is known of each; None if none was read.
-
-        A sentence of two passages is taken from the first.
-        """
+        """Positions of the candidates that were read, and what is known of each by its first passage; None for none."""
         parts: list[tuple[Ids | Scores, ...]] = []
         read = np.zeros(len(candidates.sentences), bool)
         for number, passage in enumerate(chosen):
@@ -203,10 +186,7 @@ class Reranking:
 
 
 def find_passage(view: DocumentView, low: int, high: int, hit: int) -> tuple[int, int]:
-    """Return the sentences to read around a hit: of its span ``[low, high)``, then before and after it by turns.
-
-    A hit that is longer than a passage is read alone.
-    """
+    """Return the sentences to read around a hit: of its span ``[low, high)``, then before and after it by turns."""
     first, stop = _extend(view, hit, hit + 1, low, high)
     return _extend(view, first, stop, 0, view.row.sentences)
 

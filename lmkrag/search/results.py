@@ -72,10 +72,7 @@ class Results:
         self._candidates, self._score, self._grown = candidates, score, grown
 
     def make_span(self, start: int, end: int, hits: Sequence[int]) -> Span:
-        """Return characters ``[start, end)`` of the document that ``hits`` (candidates, best first) are of.
-
-        White space at the ends is left out.
-        """
+        """Return characters of the document of ``hits`` (candidates, best first), without white space at the ends."""
         view = self.view(hits[0])
         row = view.row
         start, end = strip(view, start, end)
@@ -132,10 +129,7 @@ class Results:
 
 
 def strip(view: DocumentView, start: int, end: int) -> tuple[int, int]:
-    """Return a range of characters without the white space at its ends, nor a byte order mark.
-
-    The tab of an empty first column stays.
-    """
+    """Return a range without white space or a byte order mark at its ends; the tab of an empty first column stays."""
     text = view.text(start, end)
     shown = text.lstrip().removeprefix(BYTE_ORDER_MARK).lstrip()
     first = len(text) - len(shown)
@@ -163,16 +157,7 @@ def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:
 
 
 def find_paragraph(view: DocumentView, ordinal: int, start: int) -> int | None:
-    """Return the number of a paragraph under the heading of a sentence, or the row of a table, counted from 1.
-
-    Args:
-        view: of the document.
-        ordinal: of the sentence.
-        start: where the paragraph begins, in characters.
-
-    Returns:
-        1 for what begins before the heading; None where there is too much to count.
-    """
+    """Return the number of a paragraph under its heading, or of a row, from 1; None where too much is to be counted."""
     above = next(view.headings_before(ordinal), None)
     begin = 0 if above is None else view.bounds(above)[1]
     if start - begin > _COUNTED:
@@ -183,10 +168,7 @@ def find_paragraph(view: DocumentView, ordinal: int, start: int) -> int | None:
 
 
 def find_header(view: DocumentView, ordinal: int) -> str:
-    """Return the row that names the columns of a row's table, empty for that row itself and for what is no row.
-
-    It is the first row; in a table with tabs, the nearest one above that has no numbers but years.
-    """
+    """Return the first row of a row's table, with tabs the nearest without numbers but years; else empty."""
     if view.kind(ordinal) != "row":
         return ""
     if is_tabbed(view.sentence(ordinal)):

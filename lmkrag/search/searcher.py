@@ -64,16 +64,10 @@ class Searcher:
     def search(
         self, queries: Sequence[str], request: SearchRequest, *, cost: Cost | None = None, similarity: bool = False
     ) -> list[list[Span]]:
-        """Search for each query, all in one snapshot.
+        """Search for each query, all in one snapshot. Raises UsageError: a query is not a string.
 
-        Args:
-            queries: questions or words.
-            request: how to search.
-            cost: of a span, where the request limits tokens; the tokens of its text without one.
-            similarity: encode the queries in lexical mode, too, so that hits have a similarity.
-
-        Raises:
-            UsageError: a query is not a string.
+        ``cost`` counts a span's tokens, where the request limits them. With ``similarity``, queries are encoded in
+        lexical mode, too.
         """
         # 1. Parse: what is excluded, and which phrases are quoted.
         parsed = [parse_operators(check_query(query), exclusions=request.operators) for query in queries]
@@ -158,12 +152,7 @@ class Searcher:
         return DEFAULT_RERANKER if is_english or detect_language(question) == ENGLISH else MULTILINGUAL_RERANKER
 
     def score_sentences(self, query: str, find: "Callable[[Snapshot], DocumentRow]") -> list[SentenceScore]:
-        """Return how well each sentence of a document fits a question: see :func:`score_document`.
-
-        Args:
-            query: the question.
-            find: gives the row of the document in a snapshot.
-        """
+        """Return how well each sentence of a document, whose row ``find`` gives, fits a question."""
         (vector,) = self._encoders.encode_questions([check_query(query)])
 
         def score() -> list[SentenceScore]:
@@ -174,11 +163,7 @@ class Searcher:
         return retry_expired(score)
 
     def search_for(self, reader: Reader, questions: Sequence[str], request: SearchRequest) -> list[list[Span]]:
-        """Return the spans that a reader gets for each question; a language model as many as fit its context.
-
-        Raises:
-            UsageError: a question is not a string, or no span fits.
-        """
+        """Return the spans that a reader gets for each question, a language model as many as fit its context."""
         if not isinstance(reader, LanguageModelReader):
             return self.search(questions, request, similarity=True)  # which tells whether anything answers
 
@@ -196,17 +181,7 @@ class Searcher:
         *,
         layout: Layout = "fenced",
     ) -> list[Context]:
-        """Return what a language model is shown for each question, within its tokens of context, frames counted.
-
-        Args:
-            questions: in words.
-            request: how to search.
-            count_tokens: of a text; by the tokenizer of the index's encoder without one.
-            layout: how the spans stand in the text.
-
-        Raises:
-            UsageError: no span fits.
-        """
+        """Return what a language model sees for each question, within its tokens. Raises UsageError: no span fits."""
         count_tokens = count_tokens or self._encoders.count_tokens
         budget = request.context_tokens or DEFAULT_CONTEXT
         request = replace(request, context_tokens=budget)

@@ -33,11 +33,7 @@ class FilterCache:
         self._guard = threading.Lock()
 
     def select(self, snapshot: Snapshot, expression: str) -> Selection:
-        """Return the documents of a snapshot that a filter keeps.
-
-        Raises:
-            UsageError: the filter can't be parsed.
-        """
+        """Return the documents of a snapshot that a filter keeps. Raises UsageError: the filter can't be parsed."""
         with self._guard:
             known = self._selections.get(expression)
         if known is not None and known.documents is snapshot.documents:  # the same state of the same index
@@ -55,11 +51,7 @@ class FilterCache:
 def list_documents(
     snapshot: Snapshot, wanted: Filter | None, after: str = "", limit: int | None = None
 ) -> list[DocumentInfo]:
-    """Return the documents that a filter keeps, or all, by ``doc_id``: at most ``limit`` after one.
-
-    Raises:
-        UsageError: the filter can't be parsed, or ``limit`` is no whole number.
-    """
+    """Return the documents that a filter keeps, or all, by ``doc_id``: at most ``limit`` after one."""
     if limit is not None and (type(limit) is not int or limit < 0):
         raise UsageError(f"limit must be a whole number of at least 0, not {limit!r}")
     expression = to_expression(wanted)
@@ -71,11 +63,7 @@ def list_documents(
 
 
 def find_document(snapshot: Snapshot, doc_id: str, index: Path) -> DocumentRow:
-    """Return the row of a document.
-
-    Raises:
-        DocumentNotFound: it is not in the index; the message names one with a similar id.
-    """
+    """Return the row of a document. Raises DocumentNotFound: there is none; the message names one with a similar id."""
     row = snapshot.find_document(replace_surrogates(check_doc_id(doc_id)))
     if row is None:
         near = get_close_matches(doc_id[:MAX_DOC_ID], snapshot.nearby_ids(doc_id), 1)

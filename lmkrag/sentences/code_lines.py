@@ -44,12 +44,7 @@ def measure_indentation(line: str) -> int:
 
 
 def add_definitions(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence]:
-    """Yield groups of lines, each with the first lines of the functions and classes around it as its context.
-
-    Args:
-        text: all of it.
-        sentences: groups of whole lines, in order.
-    """
+    """Yield groups of whole lines, each with the first lines of the functions and classes around it as its context."""
     open_definitions: list[tuple[int, str]] = []  # their indentation, and their first lines
     for sentence in sentences:
         context: str | None = None

@@ -46,18 +46,14 @@ _CUT = re.compile(  # a line that goes on
 
 
 class _Line(NamedTuple):
-    """A line: ``body`` is its text without white space around it, nor Markdown's emphasis, which ``bold`` tells of.
-
-    ``single`` if it is one line, and not a sentence over several; ``gap`` and ``line_ends`` count the line ends before
-    and after it.
-    """
+    """A line of a text."""
 
     sentences: tuple[Sentence, ...]
-    body: str
-    bold: bool
-    single: bool
-    gap: int
-    line_ends: int
+    body: str  # without white space around it, nor Markdown's emphasis
+    bold: bool  # whether it is emphasized
+    single: bool  # one line, and not a sentence over several
+    gap: int  # line ends before it
+    line_ends: int  # line ends after it
 
     @property
     def kind(self) -> str:
@@ -74,11 +70,7 @@ def mark_headings(sentences: Iterable[tuple[Sentence, str]], kind: str = "text")
     A heading is a line that the layout sets apart: alone between blank lines, in capitals, numbered, or called chapter,
     part, section or article. What comes before it is complete, and what follows is text. Where headings are marked, as
     in Markdown and Word, a plain line is none for being alone or numbered: it is a short paragraph or an item. A line
-    too many would be read with all that follows it.
-
-    Args:
-        sentences: in order, each with its text and the white space after it.
-        kind: of the document.
+    too many would be read with all that follows it. Each sentence comes with its text and the white space after it.
 
     >>> texts = ["HONEY\n", "Bees make it.\n\n", "How long it keeps\n\n", "For years."]
     >>> [s.kind for s in mark_headings((Sentence(0, 0), text) for text in texts)]

@@ -25,12 +25,7 @@ def detect_language(text: str) -> str:
 
 
 def document_language(text: Text, kind: str = "text") -> str:
-    """Return the language of a document by a sample of its text: ``code`` for source code, English without any prose.
-
-    Args:
-        text: of the document.
-        kind: of the document, such as ``"markdown"``; tables have no language, unless they hold prose.
-    """
+    """Return the language of a document by a sample of its text: ``code``, or English where there is no prose."""
     if kind == "code":
         return CODE
     middle = max(0, len(text) // 2 - _CHARACTERS // 2)

@@ -21,12 +21,8 @@ from lmkrag.specs import BLOCK_KINDS, BYTE_ORDER_MARK, Sentence, SentenceKind, T
 if TYPE_CHECKING:
     from nltk.tokenize.punkt import PunktSentenceTokenizer
 
-RECORDS = frozenset({"csv", "json", "ods", "xlsx", "subtitles"})
-"""Kinds of documents whose lines are records."""
-
-MAX_CHARS = 1_000
-"""A longer sentence is cut at the best white space: no encoder window would hold it."""
-
+RECORDS = frozenset({"csv", "json", "ods", "xlsx", "subtitles"})  # kinds of documents whose lines are records
+MAX_CHARS = 1_000  # a longer sentence is cut at the best white space: no encoder window would hold it
 _SECTION = 1 << 20  # characters read at a time
 _LONGEST_LINE = _PROSE_BLOCK = 50_000  # NLTK runs each regular expression under a time limit: feed it piece by piece
 _LONGEST_BLOCK = 200_000  # a log of a gigabyte has no blank line
@@ -84,20 +80,13 @@ _THAI_LAO = "\u0e01-\u0e4e\u0e81-\u0ece"
 _THAI_LAO_SPACE = re.compile(rf"(?<=[{_THAI_LAO}])[ \xa0]+(?=[\"“(]?[{_THAI_LAO}])")
 _THAI_LAO_SENTENCE = 80  # characters: a space ends a clause or a sentence, and shorter pieces say little
 
-Part = tuple[int, str, SentenceKind]
-"""Where a piece of the text starts, and the piece."""
+Part = tuple[int, str, SentenceKind]  # where a piece of the text starts, and the piece
 
 
 def split_sentences(text: str, *, kind: str = "text") -> list[Sentence]:
-    r"""Split ``text`` into sentences that tile it.
+    r"""Split ``text`` into sentences that tile it, white space with the sentence before it; none for an empty text.
 
-    Args:
-        text: any text; may be empty.
-        kind: ``"code"`` groups lines instead of looking for sentences; of the kinds in ``RECORDS`` each line is one.
-
-    Returns:
-        Sentences in order; the first starts at 0, each starts where the one before it ends, the last ends at
-        ``len(text)``. Empty for an empty text. White space belongs to the sentence before it.
+    The kind ``"code"`` groups lines instead of looking for sentences; of the kinds in ``RECORDS`` each line is one.
 
     >>> text = "# Leave\nDr. Hale approves it. Ask early!"
     >>> [text[s.start : s.end] for s in split_sentences(text)]
@@ -124,13 +113,7 @@ def iter_sentences(text: Text, *, kind: str = "text") -> Iterator[Sentence]:
 
 
 def with_contexts(text: Text, sentences: Iterable[Sentence], kind: str) -> Iterator[Sentence]:
-    """Yield sentences with what they are read with: rows of tables, and lines of source code.
-
-    Args:
-        text: all of it.
-        sentences: of it, in order.
-        kind: of the document, as in :func:`split_sentences`.
-    """
+    """Yield sentences of a text, in order, with what rows of tables and lines of source code are read with."""
     if kind == "code":
         return add_definitions(text, sentences)
     return iter(sentences) if kind in RECORDS else add_contexts(text, sentences)
@@ -156,10 +139,7 @@ def _join_blanks(parts: Iterable[Part]) -> Iterator[tuple[Sentence, str]]:
 
 
 def _lines(text: Text) -> Iterator[str]:
-    """The lines of a text with their ends, read section by section; a very long one is cut at white space.
-
-    A byte order mark is given as a space, so that what follows it is recognised as the beginning of a line.
-    """
+    """The lines of a text with their ends, read by sections, very long ones cut; a byte order mark is a space."""
     held = ""
     for start in range(0, len(text), _SECTION):
         held += text[start : start + _SECTION]
@@ -340,10 +320,7 @@ def _code_blocks(start: int, lines: Iterable[str], most: int = _SAMPLE_GROUP) ->
 
 @cache
 def _load_punkt() -> "PunktSentenceTokenizer":
-    """NLTK's Punkt with abbreviations set by hand.
-
-    Kiss and Strunk, "Unsupervised Multilingual Sentence Boundary Detection" (Computational Linguistics 32(4), 2006).
-    """
+    """NLTK's Punkt (Kiss and Strunk, Computational Linguistics 32(4), 2006) with abbreviations set by hand."""
     from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer  # takes half a second
 
     parameters = PunktParameters()

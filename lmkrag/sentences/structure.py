@@ -79,13 +79,7 @@ class ParagraphTracker:
         return self._in_contents or (not heading and is_navigation(sentence))
 
     def position(self, sentence: str, *, heading: bool = False, record: bool = False) -> int:
-        """Return how many sentences of its paragraph stand before the next sentence of the document.
-
-        Args:
-            sentence: its text, with the white space after it.
-            heading: it is a heading.
-            record: it is a paragraph in itself.
-        """
+        """Return how many sentences of its paragraph stand before the next sentence, given with the space after it."""
         if (heading or record) and not self._after_heading:
             self._position = 0
         position, self._after_heading = self._position, heading
@@ -133,12 +127,7 @@ class StructureTable:
             self._positions.append(position)
 
     def take(self, rows: int) -> dict[str, NDArray[Any]]:
-        """Return the first rows as arrays, and keep the others.
-
-        Returns:
-            ``positions`` ``[rows]`` uint16, how many sentences stand before each in its paragraph; ``roles`` ``[rows]``
-            uint8, the bits of roles.
-        """
+        """Return the first rows as ``positions`` uint16 in paragraphs and ``roles`` uint8, and keep the others."""
         positions, self._positions = self._positions[:rows], self._positions[rows:]
         roles, self._roles = self._roles[:rows], self._roles[rows:]
         self._headings = [row - rows for row in self._headings if row >= rows]

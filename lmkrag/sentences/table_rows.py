@@ -82,10 +82,6 @@ def add_contexts(text: Text, sentences: Iterable[Sentence]) -> Iterator[Sentence
     go on over pages and blank lines, any row that has no numbers but years. A short line between two rows is a label of
     those below it, and short lines above a table with tabs are its heading.
 
-    Args:
-        text: all of it.
-        sentences: of it, in order.
-
     >>> text = "Cash flows\nIn millions\t2022\t2021\nDividends\t40\t35\n"
     >>> rows = [Sentence(0, 11), Sentence(11, 33, "row"), Sentence(33, len(text), "row")]
     >>> [(sentence.kind, sentence.context) for sentence in add_contexts(text, rows)]

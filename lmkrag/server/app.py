@@ -32,16 +32,11 @@ from lmkrag.version import __version__
 _logger = logging.getLogger(__name__)
 _TRY_AGAIN = 2.0  # seconds until an index that could not be searched is tried again
 _DOCUMENTS = b"/api/documents/"
-_STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
-"""Kinds of the files of the page."""
+_STATIC = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}  # kinds of the files of the page
 
 
 def create_app(settings: ServerSettings) -> ASGIApp:
-    """Open the indexes and return the application.
-
-    Raises:
-        IndexNotFound: an index is not there. StorageError: one can't be used.
-    """
+    """Open the indexes and return the application. Raises IndexNotFound, StorageError: one can't be used."""
     workers = Workers(settings.limits)
     reranking: dict[str, Any] = {"reranker": settings.rerank_model, "rerank": settings.rerank}
     reranking["rerank_timeout_ms"] = settings.rerank_timeout_ms
@@ -102,10 +97,7 @@ def _describe_errors(media_type: str) -> dict[int | str, dict[str, Any]]:
 
 
 async def _warm_up(service: Service) -> None:
-    """Search once in every index, so that the first question does not wait for weights and files.
-
-    One that can't be searched is tried again until it can.
-    """
+    """Search every index until that works, so that the first question does not wait for weights and files."""
     cold = list(service.indexes.by_name.values())
     while cold:
         for index in cold.copy():

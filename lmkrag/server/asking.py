@@ -14,11 +14,8 @@ from lmkrag.search.request import SearchRequest
 from lmkrag.serialization import answer_to_json, to_json
 from lmkrag.server.indexes import ServedIndex
 
-GRACE = 25.0
-"""Seconds that streams may take to end when the server stops."""
-
-Event = tuple[str, Any]
-"""The name of an event, empty for none, and its data; a string without a name is sent as it is."""
+GRACE = 25.0  # seconds that streams may take to end when the server stops
+Event = tuple[str, Any]  # the name of an event, or empty, and its data; a string without a name is sent as it is
 
 
 class Evidence(NamedTuple):
@@ -32,11 +29,7 @@ class Evidence(NamedTuple):
 async def find_evidence(
     index: ServedIndex, reader: Reader, question: str, options: dict[str, Any], *, history: Sequence[Exchange] = ()
 ) -> Evidence:
-    """Search for a question; a follow-up is made one that stands alone, and searched with the same options.
-
-    Raises:
-        Problem: the search or the reader failed, or the server is busy.
-    """
+    """Search for a question, a follow-up as one that stands alone. Raises Problem: it failed, or the server is busy."""
     from lmkrag.conversation import make_standalone
 
     def search(engine: Engine) -> Evidence:
@@ -48,11 +41,7 @@ async def find_evidence(
 
 
 async def answer(index: ServedIndex, evidence: Evidence) -> Answer:
-    """Return the answer that a reader gives from the spans that were found.
-
-    Raises:
-        Problem: the reader failed.
-    """
+    """Return the answer that a reader gives from the spans that were found. Raises Problem: the reader failed."""
     try:
         return await evidence.reader.aanswer(evidence.question, evidence.spans)
     except LmkragError as error:
@@ -60,10 +49,7 @@ async def answer(index: ServedIndex, evidence: Evidence) -> Answer:
 
 
 async def answer_events(index: ServedIndex, asked: str, evidence: Evidence, *, blocks: bool) -> AsyncIterator[Event]:
-    """Yield an answer as events: ``spans``, ``text`` piece by piece, and ``answer``, or ``error``.
-
-    ``asked`` is the question of the client. With ``blocks``, spans and the answer come with what is shown of them.
-    """
+    """Yield an answer to what was ``asked`` as events: ``spans``, ``text`` piece by piece, ``answer`` or ``error``."""
     question, reader, spans = evidence
     shown = {"blocks": [span.to_blocks() for span in spans]} if blocks else {}
     yield "spans", {"spans": to_json(spans), **shown}

@@ -7,7 +7,6 @@ import threading
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from lmkrag.server.settings import FollowerState, IndexingProgress
@@ -83,13 +82,9 @@ class FolderFollower:
         self._state = FollowerState(None, since)
 
     def __enter__(self) -> Self:
-        """Return the follower."""
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End the process."""
+    def __exit__(self, *_: object) -> None:
         with self._guard:
             self._stopping.set()
             if self._process is not None:

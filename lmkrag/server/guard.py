@@ -21,12 +21,8 @@ from lmkrag.server.settings import ServerLimits, ServerSettings, is_loopback
 
 COOKIE = "lmkrag_session"
 
-_PUBLIC = frozenset({"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"})
-"""Paths that need no token: none of them tells anything of the documents."""
-
-_HEALTH = frozenset({"/healthz", "/readyz"})
-"""Paths that are answered however much else there is to do."""
-
+_PUBLIC = frozenset({"/", "/healthz", "/readyz", "/api/login", "/favicon.ico"})  # need no token, and tell nothing
+_HEALTH = frozenset({"/healthz", "/readyz"})  # paths that are answered however much else there is to do
 _LEAST_RATE = 10_000  # bytes per second of a body, once it takes longer than one of any size may
 _UPLOAD = re.compile(r"/api/documents/.+")
 _PORT = re.compile(r":\d+$")
@@ -216,8 +212,7 @@ class _Watched:
             self.status = message["status"]
             headers = MutableHeaders(scope=message)
             for name, value in _HEADERS.items():
-                if name not in headers:
-                    headers[name] = value
+                headers.setdefault(name, value)
         try:
             async with asyncio.timeout(self._seconds):
                 await self._send(message)

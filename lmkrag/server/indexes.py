@@ -27,11 +27,7 @@ class Workers:
         self.pending = 0  # calls that run or wait
 
     async def run(self, call: Callable[[], Result]) -> Result:
-        """Run a call on a thread and return its result.
-
-        Raises:
-            Problem: too many wait already (429), or it took too long (504).
-        """
+        """Run a call on a thread. Raises Problem: too many wait already (429), or it took too long (504)."""
         if self.pending >= self._limits.threads + self._limits.waiting:
             raise busy("too many searches are waiting; try again in a few seconds")
         self.pending += 1
@@ -63,11 +59,6 @@ class ServedIndex:
     """One index and the name it is served under. State: ``engine``, which is open."""
 
     def __init__(self, name: str, path: Path, workers: Workers, open_engine: Callable[[str], Engine]) -> None:
-        """Open the index, with what opens one by its name.
-
-        Raises:
-            IndexNotFound: there is none. StorageError: it can't be used.
-        """
         self.name, self.path = name, path
         self._workers = workers
         self._guard = threading.Lock()
@@ -75,19 +66,11 @@ class ServedIndex:
         self.engine = self._open()
 
     async def run(self, call: Callable[[Engine], Result]) -> Result:
-        """Run a call on a thread and return its result.
-
-        Raises:
-            Problem: it failed, or the server is busy.
-        """
+        """Run a call on a thread and return its result. Raises Problem: it failed, or the server is busy."""
         return await self._workers.run(lambda: self.call(call))
 
     def call(self, call: Callable[[Engine], Result]) -> Result:
-        """Call with the engine; once more with a fresh one where another index has taken this one's place.
-
-        Raises:
-            Problem: it failed.
-        """
+        """Call with the engine, once more where another index has taken this one's place. Raises Problem: it failed."""
         engine = self.engine
         try:
             try:
@@ -110,7 +93,6 @@ class ServedIndex:
             return self.engine
 
     def close(self) -> None:
-        """Close the engine."""
         self.engine.close()
 
 
@@ -120,11 +102,7 @@ class ServedIndexes:
     def __init__(
         self, paths: Mapping[str, Path], workers: Workers, open_engine: Callable[[str], Engine] | None = None
     ) -> None:
-        """Open directories by their names, by ``open_engine`` if it is given.
-
-        Raises:
-            IndexNotFound: one is not there. StorageError: one can't be used.
-        """
+        """Open directories by their names. Raises IndexNotFound: one is not there. StorageError: it can't be used."""
         self.by_name: dict[str, ServedIndex] = {}
         paths = {name: path.resolve() for name, path in paths.items()}
         opening = (lambda name: Engine.open(paths[name])) if open_engine is None else open_engine
@@ -136,11 +114,7 @@ class ServedIndexes:
             raise
 
     def find(self, name: str | None) -> ServedIndex:
-        """Return an index by name; without one, the only index.
-
-        Raises:
-            Problem: there is no such index, or there are several and none was named.
-        """
+        """Return an index by name, without one the only one. Raises Problem: there is none, or several and no name."""
         names = ", ".join(self.by_name)
         if not name:
             if len(self.by_name) > 1:
@@ -151,14 +125,9 @@ class ServedIndexes:
         return self.by_name[name]
 
     async def run(self, name: str | None, call: Callable[[Engine], Result]) -> Result:
-        """Run a call on the index of a name.
-
-        Raises:
-            Problem: there is none, or the call failed.
-        """
+        """Run a call on the index of a name. Raises Problem: there is none, or the call failed."""
         return await self.find(name).run(call)
 
     def close(self) -> None:
-        """Close them all."""
         for index in self.by_name.values():
             index.close()

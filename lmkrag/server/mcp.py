@@ -122,11 +122,7 @@ def _tool(server: MCPServer[Any], title: str, annotations: ToolAnnotations = _RE
 
 
 async def _check_filter(index: ServedIndex, filter: str | None, results: Sequence[Any]) -> None:
-    """Say what a filter could be, where there are no results since no document matches it.
-
-    Raises:
-        UsageError: no document does.
-    """
+    """Say what a filter could be, where no document matches it. Raises UsageError: none does."""
     if filter and not results and (why := await index.run(lambda engine: explain_filter(engine.documents, filter))):
         raise UsageError(why)
 

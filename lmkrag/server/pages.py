@@ -5,6 +5,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from lmkrag.errors import DocumentError, UsageError
+from lmkrag.formats.columns import Box
 from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.formats.scans import SCANNED
 from lmkrag.specs import ATTACHED_TO
@@ -12,8 +13,7 @@ from lmkrag.types import DocumentInfo
 
 _SECONDS = 20.0
 _MOST_PAGES = 20  # in one call; a passage is on one or two
-SCALES = (0.25, 4.0)
-"""Pixels to a point (1/72 inch), at least and at most."""
+SCALES = (0.25, 4.0)  # pixels to a point (1/72 inch), at least and at most
 
 
 class Pages:
@@ -24,26 +24,16 @@ class Pages:
         self._loader = IsolatedLoader(seconds=_SECONDS)
 
     def render(self, info: DocumentInfo, number: int, scale: float) -> bytes:
-        """Return a page, from 1, as WebP.
-
-        Raises:
-            UsageError: the document has no such page. DocumentError: its file has changed or can't be read.
-        """
+        """Return a page, from 1, as WebP. Raises UsageError: there is none. DocumentError: its file has changed."""
         _check(info, number)
         with self._guard:
             return self._loader.render_page(Path(info.path), info.fingerprint, number, scale)
 
-    def find_places(
-        self, info: DocumentInfo, start: int, end: int
-    ) -> list[tuple[int, list[tuple[float, float, float, float]]]]:
-        """Return (page, rectangles) of characters ``[start, end)``, for the first pages that have some of them.
-
-        Raises:
-            UsageError: the document has no pages. DocumentError: its file has changed or can't be read.
-        """
+    def find_places(self, info: DocumentInfo, start: int, end: int) -> list[tuple[int, list[Box]]]:
+        """Return (page, rectangles) of characters, on the first pages with some. Raises UsageError, DocumentError."""
         _check(info, 1)
         borders = [*info.page_starts, info.characters]
-        places: list[tuple[int, list[tuple[float, float, float, float]]]] = []
+        places: list[tuple[int, list[Box]]] = []
         for number, (first, stop) in enumerate(pairwise(borders), 1):
             low, high = max(start, first), min(end, stop)
             if low < high and len(places) < _MOST_PAGES:
@@ -55,7 +45,6 @@ class Pages:
         return places
 
     def close(self) -> None:
-        """End the process."""
         with self._guard:
             self._loader.close()
 

@@ -55,10 +55,7 @@ class Problem(Exception):
 
 
 class RequestAborted(HTTPException):
-    """A request that is given up while it is read: it is too large or too slow.
-
-    FastAPI lets no other exception through while it reads a body.
-    """
+    """A request that is given up while it is read; FastAPI lets no other exception through while it reads a body."""
 
     def __init__(self, problem: Problem) -> None:
         super().__init__(problem.status, str(problem))
@@ -72,13 +69,7 @@ def busy(detail: str) -> Problem:
 
 
 def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:
-    """Return the problem that one of our errors is. Messages name the index by its name, never by its directory.
-
-    Args:
-        error: what was raised.
-        index: the name of the index.
-        path: its directory, absolute: a relative one such as "." is part of other words.
-    """
+    """Return the problem that one of our errors is; messages name the index, never its absolute ``path``."""
     name = errors.name_kind(type(error))
     status, title = next((status, title) for kind, status, title in _STATUSES if isinstance(error, kind))
     if isinstance(error, errors.DocumentNotFound):

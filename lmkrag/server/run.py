@@ -20,15 +20,7 @@ _STOP = 30  # seconds that requests in flight have when the server stops
 
 
 def serve(settings: ServerSettings, *, announce: Callable[[str], None] = lambda url: None) -> None:
-    """Serve until SIGINT or SIGTERM; requests in flight are answered first.
-
-    Args:
-        settings: how to serve.
-        announce: called with the server's URL once it listens.
-
-    Raises:
-        UsageError: the address can't be listened on. IndexNotFound, StorageError: an index can't be used.
-    """
+    """Serve until SIGINT or SIGTERM; ``announce`` gets the URL. Raises UsageError, IndexNotFound, StorageError."""
     listening = _listen(settings.host, settings.port)
     with listening:
         app = create_app(settings)
@@ -72,11 +64,7 @@ class _Server(uvicorn.Server):
 
 
 def serve_stdio(paths: Mapping[str, Path], *, reader: Reader, writable: bool, limits: ServerLimits) -> None:
-    """Serve until standard input ends. The indexes are open before the first word is read.
-
-    Raises:
-        IndexNotFound: one is not there. StorageError: one can't be used.
-    """
+    """Serve until standard input ends. Raises IndexNotFound, StorageError, before the first word is read."""
     workers = Workers(limits)
     indexes = ServedIndexes(paths, workers)
     uploads = Uploads(indexes, limits) if writable else None

@@ -12,18 +12,10 @@ from lmkrag.search.request import AskOptions, SearchOptions, refuse_unknown, to_
 from lmkrag.serialization import CitationRecord
 from lmkrag.types import MAX_DOC_ID, DocumentInfo, SentenceScore
 
-MAX_QUERY = 10_000
-"""Characters of a question."""
-
-MAX_HISTORY = 20
-"""Exchanges before a question."""
-
-MAX_CITATIONS = 200
-"""Citations that a request may hold."""
-
-MAX_BATCH = 64
-"""Questions of one request."""
-
+MAX_QUERY = 10_000  # characters of a question
+MAX_HISTORY = 20  # exchanges before a question
+MAX_CITATIONS = 200  # citations that a request may hold
+MAX_BATCH = 64  # questions of one request
 Question = Annotated[str, Field(min_length=1, max_length=MAX_QUERY, examples=["how is leave accrued?"])]
 IndexName = Annotated[
     str | None, Field(max_length=200, description="Name of the index; may be left out when there is one.")
@@ -90,8 +82,7 @@ class AskBody(AskFields):  # type: ignore[misc]
     blocks: WithBlocks = False
 
 
-Blocks = list[dict[str, Any]]
-"""What is shown of a text: ``{"tag", "attributes", "children"}`` of an element, ``{"text", "start"}`` of text."""
+Blocks = list[dict[str, Any]]  # what is shown of a text: see :data:`lmkrag.rendering.tree.Node`
 
 _SPAN_FIELDS: dict[str, Any] = {
     **{
@@ -165,11 +156,7 @@ class Excerpt(TextReply):
 
     @classmethod
     def read(cls, engine: Engine, doc_id: str, start: int, end: int | None, *, most: int) -> Self:
-        """Read characters ``[start, end)`` of a document, at most ``most`` of them.
-
-        Raises:
-            DocumentNotFound: it is not in the index.
-        """
+        """Read at most ``most`` of characters ``[start, end)``. Raises DocumentNotFound: it is not in the index."""
         (info,) = engine.documents(doc_ids=[doc_id])
         first = min(start, info.characters)
         stop = min(info.characters if end is None else max(end, first), info.characters, first + most)

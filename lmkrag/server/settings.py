@@ -16,35 +16,20 @@ _NAME = re.compile(r"[\w.-]+")
 
 @dataclass(frozen=True, slots=True)
 class ServerLimits:
-    """How much a server takes on.
+    """How much a server takes on; further requests get status 429."""
 
-    Args:
-        threads: searches at once.
-        waiting: searches that wait for one of them; further requests get status 429.
-        requests: in flight at once, streams included; further requests get status 429.
-        public_requests: the same for the paths that need no token, such as that of the login.
-        seconds: a search may take, waiting included.
-        arrival: seconds that the body of a request may take, and one more for each 10,000 bytes of it.
-        stall: seconds without a byte from or to a client, after which it is given up.
-        body: bytes of a request.
-        upload: bytes of a document that is added.
-        pending: bytes of all documents that are received or wait to be indexed; further ones get status 429.
-        waiting_uploads: documents that wait to be indexed; further ones get status 429.
-        connections: at once; further ones get status 503.
-    """
-
-    threads: int = field(default_factory=lambda: max(2, os.cpu_count() or 1))
-    waiting: int = 256
-    requests: int = 512
-    public_requests: int = 128
-    seconds: float = 30.0
-    arrival: float = 30.0
-    stall: float = 20.0
-    body: int = 1 << 20
-    upload: int = 100 << 20
-    pending: int = 1 << 30
-    waiting_uploads: int = 1_000
-    connections: int = 2_000
+    threads: int = field(default_factory=lambda: max(2, os.cpu_count() or 1))  # searches at once
+    waiting: int = 256  # searches that wait for one of them
+    requests: int = 512  # in flight at once, streams included
+    public_requests: int = 128  # the same for the paths that need no token, such as that of the login
+    seconds: float = 30.0  # a search may take, waiting included
+    arrival: float = 30.0  # seconds that the body of a request may take, and one more for each 10,000 bytes of it
+    stall: float = 20.0  # seconds without a byte from or to a client, after which it is given up
+    body: int = 1 << 20  # bytes of a request
+    upload: int = 100 << 20  # bytes of a document that is added
+    pending: int = 1 << 30  # bytes of all documents that are received or wait to be indexed
+    waiting_uploads: int = 1_000  # documents that wait to be indexed
+    connections: int = 2_000  # at once; further ones get status 503
 
 
 class IndexingProgress(NamedTuple):
@@ -55,52 +40,29 @@ class IndexingProgress(NamedTuple):
 
 
 class FollowerState(NamedTuple):
-    """What becomes of the folder that is served: ``indexing`` is None while nothing is indexed.
+    """What becomes of the folder that is served."""
 
-    ``not_followed_since`` is the time (ISO 8601) from which changes may be missing in the index; None if none are.
-    """
-
-    indexing: IndexingProgress | None = None
-    not_followed_since: str | None = None
+    indexing: IndexingProgress | None = None  # None while nothing is indexed
+    not_followed_since: str | None = None  # ISO 8601; changes may be missing from then on
 
 
 @dataclass(frozen=True, slots=True)
 class ServerSettings:
-    """How to serve.
+    """How to serve; raises UsageError where there is no index, or no token where there must be one."""
 
-    Args:
-        indexes: directories by the names that they are served under.
-        host: address to listen on.
-        port: to listen on; 0 for any that is free.
-        writable: whether documents may be added and removed.
-        token: that every request must carry; None for no token.
-        authenticated: false to listen on other addresses than the loopback without a token.
-        allowed_hosts: further names that requests may call the server by.
-        reader: what answers questions; without one the passages themselves are quoted.
-        rerank: the default of ``rerank`` in searches: see :meth:`lmkrag.Engine.search`.
-        rerank_timeout_ms: the default of ``rerank_timeout_ms`` in searches: the more is asked at the same time, the
-            fewer passages are re-ranked.
-        rerank_model: the re-ranker: a folder or hub name; our own by default.
-        limits: how much to take on.
-        follower_state: returns what becomes of the folder that is served; None where only indexes are served.
-
-    Raises:
-        UsageError: there is no index, or no token where there must be one.
-    """
-
-    indexes: Mapping[str, Path]
+    indexes: Mapping[str, Path]  # directories by the names that they are served under
     host: str = "127.0.0.1"
     port: int = 8700
     writable: bool = False
-    token: str | None = None
-    authenticated: bool = True
-    allowed_hosts: frozenset[str] = frozenset()
-    reader: Reader | None = None
-    rerank: bool = True
+    token: str | None = None  # what every request must carry
+    authenticated: bool = True  # else other addresses than the loopback need no token, either
+    allowed_hosts: frozenset[str] = frozenset()  # further names of the server
+    reader: Reader | None = None  # what answers, by default the passages themselves
+    rerank: bool = True  # the default of searches, as is the following
     rerank_timeout_ms: float | None = 300.0
-    rerank_model: str | None = None
+    rerank_model: str | None = None  # a folder or hub name
     limits: ServerLimits = field(default_factory=ServerLimits)
-    follower_state: Callable[[], FollowerState] | None = None
+    follower_state: Callable[[], FollowerState] | None = None  # returns what becomes of the folder that is served
 
     def __post_init__(self) -> None:
         if not self.indexes:
@@ -128,11 +90,7 @@ def is_loopback(host: str) -> bool:
 
 
 def name_indexes(values: tuple[str, ...]) -> dict[str, Path]:
-    """Return index directories by name, from ``NAME=DIR`` or ``DIR``, which is called as the directory.
-
-    Raises:
-        UsageError: two have one name.
-    """
+    """Return index directories by name, from ``NAME=DIR`` or ``DIR``. Raises UsageError: two have one name."""
     named: dict[str, Path] = {}
     for value in values:
         name, separator, folder = value.partition("=")

@@ -1,5 +1,9 @@
 """Uploads: files that clients send are stored in a folder beside the index, which is indexed, also at start.
 
+INDEX.uploads/notes/today.md
+INDEX.uploads/memo.lmkrag.json     the document "memo", which was sent as JSON
+INDEX.uploads/.incoming/           what is being received
+
 An upload is accepted once its file was renamed into the folder. What a crash left unindexed is indexed when the next
 server starts, and so are files that people put there.
 """
@@ -8,23 +12,23 @@ import asyncio
 import contextlib
 import json
 import logging
-import queue
 import shutil
 import threading
 import time
 import uuid
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from lmkrag.errors import DocumentNotFound, IndexLocked, LmkragError, StorageError, UsageError
 from lmkrag.index.files import sync
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.problems import Problem, busy
 from lmkrag.server.settings import ServerLimits
-from lmkrag.server.upload_folder import list_uploads, upload_files, uploads_folder
-from lmkrag.types import Document, IndexReport
+from lmkrag.types import MAX_DOC_ID, Document, IndexReport
 
+_JSON = ".lmkrag.json"
+_LONGEST_NAME, _DEEPEST = 200, 32  # bytes of a file's or folder's name, folders
 _REMEMBERED = 200  # jobs that have ended
 _PAUSE = 0.5  # seconds until a batch is tried again that another writer or a removal got in the way of
 _PATIENCE = 20.0  # seconds that a removal waits for the batch that is being indexed
@@ -49,7 +53,6 @@ class UploadJob:
 
     @property
     def ended(self) -> bool:
-        """Whether nothing more will happen."""
         return self.state in ("done", "failed")
 
     def end(self, *, error: str | None = None, report: IndexReport | None = None) -> None:
@@ -63,14 +66,14 @@ class Uploads:
 
     def __init__(self, indexes: ServedIndexes, limits: ServerLimits) -> None:
         self._limits = limits
-        self._guard = threading.Lock()  # of jobs and folders
         self._jobs: dict[str, UploadJob] = {}
+        self._waiting: list[tuple[ServedIndex, UploadJob]] = []
+        self._changed = threading.Condition()  # guards jobs and folders
         self._writing = threading.Lock()
-        self._interrupt, self._stopping = threading.Event(), threading.Event()
-        self._waiting: queue.SimpleQueue[tuple[ServedIndex, UploadJob] | None] = queue.SimpleQueue()
+        self._stopping = self._interrupted = False
         served = list(indexes.by_name.values())
         for index in served:
-            shutil.rmtree(uploads_folder(index.path) / ".incoming", ignore_errors=True)
+            shutil.rmtree(_folder(index) / ".incoming", ignore_errors=True)
         self._thread = threading.Thread(target=self._work, args=(served,), name="lmkrag-add")
         self._thread.start()
 
@@ -85,16 +88,25 @@ class Uploads:
     async def receive(
         self, index: ServedIndex, doc_id: str, body: AsyncIterator[bytes], *, is_json: bool = False
     ) -> UploadJob:
-        """Accept a file, which is written to disk as it comes; the end of ``doc_id`` tells its format.
-
-        Raises:
-            UsageError: its id can't be used. StorageError: it can't be stored. Problem: too much is waiting.
-        """
-        upload_files(index.path, doc_id)
+        """Accept a file, whose name tells its format. Raises UsageError: its id. StorageError. Problem: no room."""
+        _find_files(index, doc_id)
         job = UploadJob(doc_id)
-        with self._guard:
+        with self._changed:
             self._jobs[job.job_id] = job
-        received = uploads_folder(index.path) / ".incoming" / job.job_id
+        received = _folder(index) / ".incoming" / job.job_id
+
+        def store() -> None:
+            sync(received)
+            with self._changed:
+                file, document = _find_files(index, doc_id)
+                target, other = (document, file) if is_json else (file, document)
+                target.parent.mkdir(parents=True, exist_ok=True)
+                other.unlink(missing_ok=True)  # first: of one id there are never both
+                received.replace(target)
+                sync(target.parent)
+                self._waiting.append((index, job))
+                self._changed.notify()
+
         try:
             self._check_room()
             with _storing():
@@ -104,68 +116,48 @@ class Uploads:
                         file.write(piece)
                         job.total += len(piece)
                         self._check_room()
-                await asyncio.to_thread(self._store, index, doc_id, received, is_json=is_json)
+                await asyncio.to_thread(store)
         except BaseException:
             received.unlink(missing_ok=True)
-            with self._guard:
+            with self._changed:
                 del self._jobs[job.job_id]
             raise
-        self._waiting.put((index, job))
         return job
-
-    def _store(self, index: ServedIndex, doc_id: str, received: Path, *, is_json: bool) -> None:
-        """Move a received file to its place; it replaces an earlier upload of the same id."""
-        sync(received)
-        with self._guard:
-            file, document = upload_files(index.path, doc_id)
-            target, other = (document, file) if is_json else (file, document)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            other.unlink(missing_ok=True)  # first: of one id there are never both
-            received.replace(target)
-            sync(target.parent)
 
     def _check_room(self) -> None:
         """Refuse what is more than may wait, and forget old jobs."""
-        with self._guard:
+        with self._changed:
             for job_id in [job.job_id for job in self._jobs.values() if job.ended][:-_REMEMBERED]:
                 del self._jobs[job_id]
             waiting = [job.total for job in self._jobs.values() if not job.ended]
-            if len(waiting) > self._limits.waiting_uploads or sum(waiting) > self._limits.pending:
-                raise busy("too many uploads are waiting to be indexed; try again in a few seconds")
+        if len(waiting) > self._limits.waiting_uploads or sum(waiting) > self._limits.pending:
+            raise busy("too many uploads are waiting to be indexed; try again in a few seconds")
 
     def find(self, job_id: str) -> UploadJob:
-        """Return a job.
-
-        Raises:
-            Problem: there is none.
-        """
-        with self._guard:
-            job = self._jobs.get(job_id)
-        if job is None:
-            raise Problem(404, "unknown-job", "No such job", f"no job {job_id!r}")
-        return job
+        """Return a job. Raises Problem: there is none."""
+        with self._changed:
+            if job_id in self._jobs:
+                return self._jobs[job_id]
+        raise Problem(404, "unknown-job", "No such job", f"no job {job_id!r}")
 
     def remove(self, index: ServedIndex, doc_id: str) -> int:
         """Remove a document from the index, with its upload if it has one; return how many there were: 1.
 
-        An upload that waits is given up, and so is one that is being indexed.
-
-        Raises:
-            DocumentNotFound: there is neither. Problem: what is being indexed does not end. StorageError: somebody
-                else writes.
+        An upload that waits is given up, and so is one that is being indexed. Raises DocumentNotFound: there is
+        neither. Problem: what is being indexed does not end. StorageError: somebody else writes.
         """
         deadline = time.monotonic() + _PATIENCE
         while not self._writing.acquire(timeout=_PAUSE / 10):
-            self._interrupt.set()
+            self._interrupted = True
             if time.monotonic() > deadline:
                 raise busy("documents are being indexed; try again in a few seconds")
         try:
             try:
                 index.engine.documents(doc_ids=[doc_id])
             except DocumentNotFound:
-                if not self._remove_file(index, doc_id):
-                    raise
-                return 1
+                if self._remove_file(index, doc_id):
+                    return 1
+                raise
             count = index.engine.remove(doc_id)
             self._remove_file(index, doc_id)
             return count
@@ -174,45 +166,44 @@ class Uploads:
 
     def _remove_file(self, index: ServedIndex, doc_id: str) -> bool:
         """Remove an upload, and folders that are empty then; return whether there was one."""
-        folder = uploads_folder(index.path)
-        with _storing(), self._guard:
+        with _storing(), self._changed:
             try:
-                uploads = [file for file in upload_files(index.path, doc_id) if file.is_file()]
+                uploads = [file for file in _find_files(index, doc_id) if file.is_file()]
             except UsageError:  # a document that was not uploaded may have any id
                 return False
             for file in uploads:
                 file.unlink()
                 with contextlib.suppress(OSError):  # until a folder is not empty
-                    for parent in file.relative_to(folder).parents[:-1]:
-                        (folder / parent).rmdir()
+                    for parent in file.relative_to(_folder(index)).parents[:-1]:
+                        (_folder(index) / parent).rmdir()
         return bool(uploads)
 
     def _work(self, indexes: list[ServedIndex]) -> None:
         """Index the folders, then all uploads that wait, again and again."""
-        jobs = [(index, UploadJob(doc_id)) for index in indexes for doc_id in list_uploads(index.path)]
-        while not self._stopping.is_set():
-            with contextlib.suppress(queue.Empty):
-                items = [self._waiting.get(timeout=_PAUSE if jobs else None)]
-                while True:
-                    jobs += [item for item in items if item is not None]
-                    items = [self._waiting.get_nowait()]
+        jobs = [(index, UploadJob(doc_id)) for index in indexes for doc_id in _list_uploads(index)]
+        while True:
+            with self._changed:
+                self._changed.wait_for(lambda: self._waiting or self._stopping, _PAUSE if jobs else None)
+                if self._stopping:
+                    return
+                jobs, self._waiting = jobs + self._waiting, []
             for index in dict.fromkeys(index for index, _ in jobs):
-                batch = [job for served, job in jobs if served is index]
+                batch, reason = [job for served, job in jobs if served is index], ""
                 try:
                     with self._writing:
-                        self._interrupt.clear()
+                        self._interrupted = False
                         self._add(index, batch)
                 except (_Interrupted, IndexLocked):
-                    for job in batch:
-                        job.state = job.state if job.ended else "waiting"
-                except Exception as error:  # the thread must not end: later uploads would never be indexed
+                    pass  # the next turn tries again
+                except LmkragError as error:
+                    reason = str(index.to_problem(error))
+                except Exception:  # the thread must not end: later uploads would never be indexed
                     reason = "this is a bug; the server's log says more"
-                    if isinstance(error, LmkragError):
-                        reason = str(index.to_problem(error))
-                    else:
-                        _logger.error("%s: uploads could not be indexed", index.name, exc_info=error)
-                    for job in batch:
-                        if not job.ended:
+                    _logger.exception("%s: uploads could not be indexed", index.name)
+                for job in batch:
+                    if not job.ended:
+                        job.state = "waiting"
+                        if reason:
                             job.end(error=reason)
             jobs = [(index, job) for index, job in jobs if not job.ended]
 
@@ -222,18 +213,16 @@ class Uploads:
         documents: dict[str, Path] = {}
         for job in jobs:
             job.state = "running"
-            file, document = upload_files(index.path, job.doc_id)
-            if file.is_file():
-                files[job.doc_id] = file
-            elif document.is_file():
-                documents[job.doc_id] = document
-            else:
+            path = next(filter(Path.is_file, _find_files(index, job.doc_id)), None)
+            if path is None:
                 job.end(error="removed before it was indexed")
+            else:
+                (documents if path.name.endswith(_JSON) else files)[job.doc_id] = path
         latest = {job.doc_id: job for job in jobs}
         offsets: dict[str, int] = {}
 
         def progress(name: str, done: int, _: int) -> None:
-            if self._stopping.is_set() or self._interrupt.is_set():
+            if self._stopping or self._interrupted:
                 raise _Interrupted
             if (job := latest.get(name)) is not None:
                 job.done = min(done - offsets.setdefault(name, done), job.total)
@@ -249,8 +238,9 @@ class Uploads:
 
     def close(self) -> None:
         """Stop after the document that is being encoded; the next server goes on with what is not whole."""
-        self._stopping.set()
-        self._waiting.put(None)
+        with self._changed:
+            self._stopping = True
+            self._changed.notify()
         self._thread.join()
 
 
@@ -260,3 +250,42 @@ def _storing() -> Iterator[None]:
         yield
     except OSError as error:
         raise StorageError(f"the upload can't be stored ({error.strerror or error})") from error
+
+
+def check_doc_id(doc_id: str) -> PurePosixPath:
+    """Return the path of a document's file below the uploads. Raises UsageError: it would lead elsewhere."""
+    parts = doc_id.split("/")
+    sizes = [len(part.encode("utf-8", "surrogatepass")) for part in parts]
+    too_long = max(sizes) > _LONGEST_NAME or len(parts) > _DEEPEST or sum(sizes) + len(parts) > MAX_DOC_ID
+    hidden = any(not part or part.startswith(".") for part in parts) or doc_id.endswith(_JSON)
+    if too_long or hidden or not doc_id.strip() or not doc_id.isprintable() or "\\" in doc_id:
+        raise UsageError(f"{doc_id[:100]!r} can't be the id of an upload: use a relative path such as notes/today.md")
+    return PurePosixPath(doc_id)
+
+
+def _folder(index: ServedIndex) -> Path:
+    path = index.path.resolve()  # "." has no name
+    return path.with_name(path.name + ".uploads")
+
+
+def _find_files(index: ServedIndex, doc_id: str) -> tuple[Path, Path]:
+    """Where an upload's file is, and where it is if sent as JSON: at most one is. Raises UsageError: no such id."""
+    folder, path = _folder(index), check_doc_id(doc_id)
+    file = folder / path
+    if not file.parent.resolve().is_relative_to(folder.resolve()):
+        raise UsageError(f"{doc_id!r} leads out of the uploads")
+    if file.is_dir():
+        raise UsageError(f"{doc_id!r} is a folder of uploads")
+    for parent in path.parents[:-1]:
+        if (folder / parent).is_file():
+            raise UsageError(f"{str(parent)!r} is an upload, and no folder of uploads")
+    return file, file.with_name(file.name + _JSON)
+
+
+def _list_uploads(index: ServedIndex) -> Iterator[str]:
+    """The ids of all uploads of an index; links and hidden files are none."""
+    for path in _folder(index).rglob("*"):
+        doc_id = path.relative_to(_folder(index)).as_posix().removesuffix(_JSON)
+        with contextlib.suppress(UsageError):
+            if not path.is_symlink() and path in _find_files(index, doc_id):
+                yield doc_id

@@ -37,15 +37,7 @@ def sample_texts(sets: Iterable[Path]) -> Iterator[str]:
 
 
 def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
-    """Measure the ranges of an encoder folder, and write them and its graphs into it.
-
-    Args:
-        folder: an encoder that ONNX Runtime can run.
-        texts: of many kinds, a hundred thousand characters or more; larger values are clipped later.
-
-    Raises:
-        EncoderError: it can't be loaded, or ONNX Runtime can't run it.
-    """
+    """Measure an encoder's ranges by 100,000 characters or more; write them and its graphs. Raises EncoderError."""
     encoder = LandmarkEncoder.load(str(folder), runtime="onnx", precision="float32")
     model = _MeteredBert(read_weights(folder / "model.safetensors"), read_config(folder))
     encoder.model = OnnxModel(model, encoder.spec.pooling, encoder.tokens)
@@ -58,10 +50,7 @@ def calibrate_encoder(folder: Path, texts: Iterable[str]) -> None:
 def calibrate_reranker(
     folder: Path, base: str, layers: int, tokens: PairTokenizer, mined: Iterable[Sequence[MinedQuestion]]
 ) -> None:
-    """Measure the ranges of a re-ranker folder, and write them and its graphs into it.
-
-    ``base`` is the encoder that it was trained from; the first of the questions ``mined`` from each set are read.
-    """
+    """Measure the ranges of a re-ranker, trained from ``base``, on ``mined`` questions; write them and its graphs."""
     config, fused = read_body(folder, find_model(base), layers)
     meter = RangeMeter(fused, config)
     for questions in mined:
@@ -77,7 +66,6 @@ class RangeMeter:
     """Runs a BERT and notes the least and greatest values of what it multiplies. State: ``ranges``."""
 
     def __init__(self, fused: dict[str, Vectors], config: dict[str, Any]) -> None:
-        """Take the weights, as :func:`lmkrag.models.bert.fuse_weights` returns them, and the configuration."""
         self.ranges: dict[str, Vectors] = {}
         nodes = bert_nodes(config, fused)
         parsed = parse_nodes(nodes, BERT_INPUTS, [AFTER]).graph.node

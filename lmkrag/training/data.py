@@ -34,18 +34,12 @@ class Question(NamedTuple):
 
 
 class TrainingSet:
-    """A folder in the data format, tokenized as it is needed.
-
-    ``titles`` are the token ids that windows of its documents may begin with.
-
-    Raises:
-        UsageError: as :func:`lmkrag.evaluation.dataset.load_dataset`, or no question has evidence.
-    """
+    """A folder in the data format, tokenized as needed; raises UsageError. ``titles``: ids that windows begin with."""
 
     def __init__(self, folder: Path, tokens: SentenceTokenizer) -> None:
         dataset = load_dataset(folder)
         self._tokens = tokens
-        self._texts = [document.text for document in dataset.documents]
+        self.texts = [document.text for document in dataset.documents]
         self._kinds = [document.kind for document in dataset.documents]
         self.titles = [tokens.title(document.title) for document in dataset.documents]
         number = {document.doc_id: index for index, document in enumerate(dataset.documents)}
@@ -65,7 +59,7 @@ class TrainingSet:
         self.evidence = lru_cache(maxsize=8_192)(self._locate)
 
     def _read(self, number: int) -> TokenDocument:
-        text = self._texts[number]
+        text = self.texts[number]
         pieces = list(self._tokens.pieces(text, split_sentences(text, kind=self._kinds[number])))
         bounds = np.array([(piece.sentence.start, piece.sentence.end) for piece in pieces]).reshape(-1, 2)
         words = [hash(" ".join(text[p.sentence.start : p.sentence.end].lower().split())) for p in pieces]
@@ -83,16 +77,9 @@ class TrainingSet:
                 runs.append((first, stop))
         return runs
 
-    def pieces(self, index: int, interval: int = 0) -> list[list[int]]:
-        """Return the tokens of a question's first span, a landmark after each sentence or each ``interval`` tokens."""
-        question = self.questions[index]
-        start, end = question.spans[0]
-        text = self._texts[question.document][start:end]
-        return self._tokens.landmarks(text, split_sentences(text), interval=interval)
-
     def passage(self, index: int) -> list[int]:
         """Return the tokens of a question's first span as one piece, its landmark at the end, cut to a window."""
         question = self.questions[index]
         start, end = question.spans[0]
-        piece = next(self._tokens.pieces(self._texts[question.document], [Sentence(start, end)]))
+        piece = next(self._tokens.pieces(self.texts[question.document], [Sentence(start, end)]))
         return piece.ids

@@ -37,7 +37,7 @@ def write_reranker_graphs(folder: Path) -> None:
 
 def write_passage_graphs(folder: Path) -> None:
     """Write the graph of the folder of a re-ranker of passages, and where it has ranges that for int8."""
-    _write_graphs(folder, passages.read_head(folder), _passage_nodes(), BERT_INPUTS, [passages.SCORE])
+    _write_graphs(folder, passages.read_head(folder), _passage_nodes(), BERT_INPUTS, passages.OUTPUTS)
 
 
 def _write_graphs(folder: Path, head: dict[str, Vectors], nodes: str, inputs: str, outputs: Sequence[str]) -> None:
@@ -60,15 +60,16 @@ def write_listwise_graph(folder: Path) -> None:
 
 
 def _passage_nodes() -> str:
-    """What computes :data:`lmkrag.reranker.passages.SCORE` from the state of the first token."""
-    pooler, pooler_bias, classifier, classifier_bias = passages.HEAD
+    """What computes :data:`lmkrag.reranker.passages.OUTPUTS`: a score from the first token's state, ends from each."""
+    pooler, pooler_bias, classifier, classifier_bias, ends, ends_bias = passages.HEAD
     return f"""
         first = Constant <value_ints = [0]> ()
         second = Constant <value_ints = [1]> ()
         state = Slice({AFTER}, first, second)
         pooled = Gemm <transB = 1> (state, "{pooler}", "{pooler_bias}")
         bent = Tanh(pooled)
-        {passages.SCORE} = Gemm <transB = 1> (bent, "{classifier}", "{classifier_bias}")"""
+        {passages.SCORE} = Gemm <transB = 1> (bent, "{classifier}", "{classifier_bias}")
+        {passages.ENDS} = Gemm <transB = 1> ({AFTER}, "{ends}", "{ends_bias}")"""
 
 
 def _head_nodes() -> str:

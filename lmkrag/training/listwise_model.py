@@ -1,21 +1,105 @@
 """The listwise model in training: what :mod:`lmkrag.reranker.listwise` runs, and its losses."""
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.data import Dataset
 from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertEncoder
 
-from lmkrag.arrays import Vectors
+from lmkrag.arrays import Ids, Vectors
 from lmkrag.models.files import make_readable
-from lmkrag.reranker.listwise import CONFIG, WEIGHTS
+from lmkrag.reranker.base import ScoredSentences
+from lmkrag.reranker.listwise import CONFIG, WEIGHTS, describe_sentences, normalize_features
 from lmkrag.training.graphs import write_listwise_graph
-from lmkrag.training.listwise_steps import ListwiseStep
 from lmkrag.training.mining import ANSWERS, UNKNOWN
+from lmkrag.training.reranker_settings import ListwiseSettings, share_sets
 from lmkrag.training.weights import save_half
+
+_POWER = 0.4  # a set's share of the questions grows with its size to this power
+_WHOLE = 0.5  # of the questions are given with all that was read
+_FEWEST = 4  # passages of the others
+
+
+class LabelledList(NamedTuple):
+    """What was read for a question, and what is known of each sentence, ``labels`` ``[n]``."""
+
+    read: ScoredSentences
+    labels: Ids
+
+
+@dataclass(frozen=True, slots=True)
+class ListwiseStep:
+    """``q`` questions of ``n`` sentences, padded."""
+
+    features: Tensor  # ``[q, n, features]``, as deviations from their means
+    labels: Tensor  # ``[q, n]``, padding is unknown
+    real: Tensor  # ``[q, n]``, false for padding
+
+    def to(self, device: torch.device) -> "ListwiseStep":
+        """Return the same on a device."""
+        return ListwiseStep(self.features.to(device), self.labels.to(device), self.real.to(device))
+
+
+class ListwiseData(Dataset[ListwiseStep]):
+    """The steps of a run. Step ``i`` is a function of the seed and ``i``, so a resumed run sees the same ones."""
+
+    def __init__(
+        self,
+        settings: ListwiseSettings,
+        sets: Sequence[Sequence[LabelledList]],
+        mean: Vectors,
+        deviation: Vectors,
+        processes: int,
+    ) -> None:
+        """Take the questions of each set in the order of the settings; ``processes`` share the steps."""
+        self._settings, self._sets, self._mean, self._deviation = settings, sets, mean, deviation
+        self._processes = processes
+        self._shares = share_sets(settings.sets, sets, _POWER)
+
+    def __len__(self) -> int:
+        return self._settings.steps * self._processes
+
+    def __getitem__(self, index: int) -> ListwiseStep:
+        rng = np.random.default_rng((self._settings.seed, index))
+        chosen = []
+        for number in rng.choice(len(self._sets), self._settings.questions, p=self._shares):
+            one = self._sets[number][int(rng.integers(len(self._sets[number])))]
+            passages = int(one.read.passages.max()) + 1
+            if rng.random() >= _WHOLE and passages > _FEWEST:
+                one = keep_passages(one, int(rng.integers(_FEWEST, passages)))
+            chosen.append(one)
+        features = [normalize_features(describe_sentences(one.read), self._mean, self._deviation) for one in chosen]
+        longest = max(len(values) for values in features)
+        labels = np.full((len(chosen), longest), UNKNOWN, np.int64)
+        padded = np.zeros((len(chosen), longest, len(self._mean)), np.float32)
+        real = np.zeros((len(chosen), longest), bool)
+        for row, (values, one) in enumerate(zip(features, chosen, strict=True)):
+            padded[row, : len(values)], labels[row, : len(values)], real[row, : len(values)] = values, one.labels, True
+        return ListwiseStep(torch.from_numpy(padded), torch.from_numpy(labels), torch.from_numpy(real))
+
+
+def keep_passages(one: LabelledList, count: int) -> LabelledList:
+    """Return what a search that re-ranks only the first passages would have read."""
+    kept = one.read.passages < count
+    arrays = {name: values[kept] for name, values in one.read._asdict().items()}
+    return LabelledList(one.read._replace(**arrays), one.labels[kept])
+
+
+def measure_features(sets: Sequence[Sequence[LabelledList]]) -> tuple[Vectors, Vectors]:
+    """Return the mean and the deviation of each feature, ``[features]`` each, every set weighing the same."""
+    found = [np.concatenate([describe_sentences(one.read) for one in questions]) for questions in sets]
+    mean = np.mean([values.mean(0) for values in found], 0)
+    square = np.mean([((values - mean) ** 2).mean(0) for values in found], 0)
+    return mean.astype(np.float32), np.sqrt(square + 1e-6).astype(np.float32)
+
 
 _HEADS = 4
 _LIST_SHARE = 0.3  # of each of the two losses over a question's sentences, beside that of each sentence alone
@@ -45,16 +129,7 @@ class ListwiseTrainee(nn.Module):
     def __init__(
         self, mean: Vectors, deviation: Vectors, *, size: int, layers: int, members: int, dropout: float
     ) -> None:
-        """Make an untrained one.
-
-        Args:
-            mean: ``[features]`` over the training sentences.
-            deviation: ``[features]`` the same.
-            size: dimensions of a member's states.
-            layers: of a member, that compare sentences.
-            members: trained side by side, each from a start of its own; see :mod:`lmkrag.reranker.listwise`.
-            dropout: share of the states left out.
-        """
+        """Make untrained ``members`` of ``layers`` layers of ``size``; ``mean`` and ``deviation`` ``[features]``."""
         super().__init__()
         self._mean, self._deviation = mean, deviation
         self._config = BertConfig(
@@ -70,26 +145,17 @@ class ListwiseTrainee(nn.Module):
         self.members = nn.ModuleList(Member(self._config, len(mean)) for _ in range(members))
 
     def read(self, features: Tensor, known: Tensor) -> Tensor:
-        """Return the log-odds ``[members, q, n]`` that each member gives to sentences.
-
-        Args:
-            features: ``[q, n, features]`` of the sentences.
-            known: ``[q, n]`` bool, what is no padding.
-        """
+        """Return log-odds ``[members, q, n]`` of features ``[q, n, features]``; what is not ``known`` is padding."""
         mask = torch.zeros(known.shape, dtype=features.dtype, device=features.device).masked_fill(~known, _MASKED)
         return torch.stack([member(features, mask[:, None, None]) for member in self.members])
 
     def forward(self, step: ListwiseStep) -> dict[str, Tensor]:
-        """Return ``{"loss": scalar}``, the sum of the members' means over questions.
-
-        Of a question: whether each sentence is evidence; that some evidence comes before all else; and that all of it
-        comes before what is none.
-        """
+        """Return ``{"loss": scalar}``, the sum of the members' means over questions: see :meth:`_member_loss`."""
         losses = [self._member_loss(logits, step) for logits in self.read(step.features, step.real)]
         return {"loss": torch.stack(losses).sum()}
 
     def _member_loss(self, logits: Tensor, step: ListwiseStep) -> Tensor:
-        """The loss of one member, from its log-odds ``[q, n]``: see :meth:`forward`."""
+        """The loss of log-odds ``[q, n]``: of each sentence, of some evidence before all else, of all before others."""
         known, good = step.labels != UNKNOWN, step.labels == ANSWERS
         each = functional.binary_cross_entropy_with_logits(logits, good.to(logits.dtype), reduction="none")
         each = (each * known).sum(1) / known.sum(1).clamp(min=1)
@@ -101,11 +167,7 @@ class ListwiseTrainee(nn.Module):
         return (each + _LIST_SHARE * (some + every)).mean()
 
     def save(self, folder: Path) -> None:
-        """Write the model beside a re-ranker's weights, in float16.
-
-        Raises:
-            EncoderError: a weight is not finite.
-        """
+        """Write the model beside a re-ranker's weights, in float16. Raises EncoderError: a weight is not finite."""
         exact = {"mean": torch.from_numpy(self._mean), "deviation": torch.from_numpy(self._deviation)}
         config = json.dumps({name: getattr(self._config, name) for name in CONFIG})
         save_half(self.state_dict(), folder / WEIGHTS, exact=exact, config=config)

@@ -26,9 +26,7 @@ from lmkrag.training.reranker_settings import MiningSettings, RerankerSet
 
 log = logging.getLogger(__name__)
 
-ANSWERS, NO_ANSWER, UNKNOWN = 1, 0, -1
-"""What is known of a sentence."""
-
+ANSWERS, NO_ANSWER, UNKNOWN = 1, 0, -1  # what is known of a sentence
 _AT_A_TIME = 32  # questions encoded together
 _RESULTS = 40
 _HALF = 0.5  # of a sentence or of the evidence lies in the other: the sentence answers
@@ -36,22 +34,17 @@ _BESIDE = 2  # sentences beside a short answer's are no negatives
 
 
 class MinedPassage(NamedTuple):
-    """A passage that a search would let the model read: its sentences, how they scored, and what is known of each.
-
-    ``scored`` is false for sentences that the search brought in no score of: theirs are the lowest of the passage.
-    ``answers`` are short answers: number of the sentence, start and end in it. ``document`` and ``first`` are the ids
-    of the document and of the first sentence in the index that was searched.
-    """
+    """A passage that a search would let the model read: its sentences, how they scored, and what is known of each."""
 
     title: str
     sentences: tuple[str, ...]
     scores: tuple[float, ...]
     similarities: tuple[float, ...]
     labels: tuple[int, ...]
-    scored: tuple[bool, ...]
-    answers: tuple[tuple[int, int, int], ...]
-    document: int
-    first: int
+    scored: tuple[bool, ...]  # false where the search brought in no score: theirs are the lowest of the passage
+    answers: tuple[tuple[int, int, int], ...]  # short answers: number of the sentence, start and end in it
+    document: int  # its id in the index that was searched
+    first: int  # the id of the first sentence there
 
 
 class MinedQuestion(NamedTuple):
@@ -62,11 +55,7 @@ class MinedQuestion(NamedTuple):
 
 
 def mine_passages(settings: MiningSettings, chosen: RerankerSet) -> list[MinedQuestion]:
-    """Return the mined questions of a set; they are kept in the run's folder for the next time.
-
-    Raises:
-        UsageError: the set can't be read.
-    """
+    """Return the mined questions of a set, which are kept in the run's folder."""
     folder = settings.resolve(settings.out) / "mined"
     path = folder / f"{chosen.path.replace('/', '_')}.jsonl.gz"
     if not path.is_file():
@@ -89,7 +78,7 @@ def _read_passage(record: list[Any]) -> MinedPassage:
 def _mine(settings: MiningSettings, chosen: RerankerSet) -> Iterator[MinedQuestion]:
     dataset = load_dataset(settings.resolve(settings.data) / chosen.path)
     rng = np.random.default_rng(settings.seed)
-    labelled = {query.doc_id for query in dataset.queries if query.spans}
+    labelled = {query.doc_id for query in dataset.queries if bool(query.spans) != chosen.absent}
     documents, characters, skipped = [], 0, 0
     for number in rng.permutation(len(dataset.documents)):
         document = dataset.documents[number]
@@ -105,7 +94,7 @@ def _mine(settings: MiningSettings, chosen: RerankerSet) -> Iterator[MinedQuesti
     with Engine.open(index, create=True, encoder=LandmarkEncoder.load(settings.base, overlap=0.0)) as engine:
         engine.add(documents, progress=False)
     known = {document.doc_id for document in documents}
-    queries = [query for query in dataset.queries if query.spans and query.doc_id in known]
+    queries = [query for query in dataset.queries if bool(query.spans) != chosen.absent and query.doc_id in known]
     queries = [queries[number] for number in rng.permutation(len(queries))[: chosen.questions]]
     store = IndexStore.open(index)
     encoders = IndexEncoders(index, store.encoder)
@@ -135,7 +124,7 @@ def _mine_question(snapshot: Snapshot, query: Query, vector: np.ndarray, chosen:
     views = Views(snapshot, candidates)
     labels = _label(candidates, snapshot.view_document(row.id), query.spans, chosen.strings)
     good = np.flatnonzero(labels == ANSWERS)
-    if not len(good):
+    if not len(good) and not chosen.absent:
         return None
     read, spans = np.zeros(len(labels), bool), query.spans if chosen.strings else ()
     passages: list[MinedPassage] = []
@@ -144,7 +133,7 @@ def _mine_question(snapshot: Snapshot, query: Query, vector: np.ndarray, chosen:
             break
         if not read[hit]:
             passages.append(_passage(candidates, views.view(hit), (first, stop, hit), labels, read, spans))
-    if not any(ANSWERS in passage.labels for passage in passages):
+    if not chosen.absent and not any(ANSWERS in passage.labels for passage in passages):
         hit = int(good[np.argmax(candidates.score[good])])
         passages.append(_passage(candidates, views.view(hit), (hit, hit + 1, hit), labels, read, spans))
     return MinedQuestion(query.query, tuple(passages))

@@ -46,17 +46,11 @@ class Head(nn.Module):
     def forward(
         self, after: Tensor, before: Tensor, question_mask: Tensor, owners: Tensor, count: int
     ) -> tuple[Tensor, Tensor]:
-        """Score the sentences and the tokens of passages.
+        """Return how sentences rank and the log-odds that they answer ``[p, k, 2]``, and starts and ends ``[p, t, 2]``.
 
-        Args:
-            after: ``[p, t, d]`` states of the last layer.
-            before: ``[p, t, d]`` states before the first.
-            question_mask: ``[p, t]`` bool, tokens of the question.
-            owners: ``[p, t]`` the sentence each token is of, -1 for none.
-            count: of sentences, ``k``.
-
-        Returns:
-            ``[p, k, 2]`` how sentences rank and the log-odds that they answer, ``[p, t, 2]`` starts and ends.
+        ``after`` and ``before`` ``[p, t, d]`` are states of the last layer and before the first, ``question_mask``
+        ``[p, t]`` the question's tokens, ``owners`` ``[p, t]`` the sentence each token is of, -1 for none, of
+        ``count``.
         """
         group = torch.where(owners >= 0, owners, count)
         shape = (len(after), count + 1, after.shape[2])
@@ -83,11 +77,7 @@ class RerankerModel(nn.Module):
     """The model and its loss, in the form that transformers' Trainer trains."""
 
     def __init__(self, settings: RerankerSettings) -> None:
-        """Make the model from the base's first layers, or from the re-ranker to go on from.
-
-        Raises:
-            UsageError: the base has no landmark, or too few layers. EncoderError: it can't be loaded.
-        """
+        """Make the model from the base's first layers, or one to go on from. Raises UsageError, EncoderError."""
         from transformers import AutoConfig
 
         super().__init__()
@@ -172,11 +162,7 @@ def _short_losses(batch: PlaceBatch, ends: Tensor, answerable: Tensor) -> Tensor
 
 
 def save_reranker(model: RerankerModel, settings: RerankerSettings, folder: Path) -> None:
-    """Write the folder of a re-ranker: float16 weights without the word embeddings, which are the base's.
-
-    Raises:
-        EncoderError: a weight is not finite.
-    """
+    """Write the folder of a re-ranker, float16 without the words' embeddings, or raise EncoderError: not finite."""
     folder.mkdir(parents=True, exist_ok=True)
     weights: dict[str, Any] = {
         name: value for name, value in model.bert.state_dict().items() if "word_embeddings" not in name

@@ -16,20 +16,16 @@ from lmkrag.training.settings import PRECISIONS, build_settings, read_toml
 
 @dataclass(frozen=True, slots=True)
 class RerankerSet:
-    """A training set: its folder, its share of the questions, and what its spans mean.
-
-    ``within``: its questions make sense only inside their document. ``strings``: its spans are short answers, which the
-    model learns to mark; what stands around them in their paragraph is no negative. ``characters``: of documents that
-    are searched; ``questions``: of them that are mined, at most.
-    """
+    """A training set: its folder, its share of the questions, and what its spans mean."""
 
     path: str
     weight: float = 1.0
-    within: bool = False
-    strings: bool = False
-    characters: int = 300_000
-    questions: int = 2_500
-    skip: int = 0
+    within: bool = False  # its questions make sense only inside their document
+    strings: bool = False  # spans are short answers, which are learnt; the rest of their paragraph is no negative
+    absent: bool = False  # its questions that nothing answers are mined
+    characters: int = 300_000  # of documents that are searched
+    questions: int = 2_500  # that are mined, at most
+    skip: int = 0  # characters of documents that are left out first
 
 
 def share_sets(sets: Sequence[RerankerSet], mined: Sequence[Sequence[Any]], power: float) -> Floats:
@@ -41,16 +37,13 @@ def share_sets(sets: Sequence[RerankerSet], mined: Sequence[Sequence[Any]], powe
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiningSettings:
-    """What is mined, and where a run is kept: its part that every kind of training for re-rankers has.
-
-    ``base``: the encoder that searches.
-    """
+    """What is mined, and where a run is kept: its part that every kind of training for re-rankers has."""
 
     out: str
     data: str
     sets: list[RerankerSet]
     steps: int
-    base: str = "landmark-mini"
+    base: str = "landmark-mini"  # the encoder that searches
     learning_rate: float = 1e-4
     warmup: float = 0.02
     seed: int = 0
@@ -66,61 +59,40 @@ class MiningSettings:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RerankerSettings(MiningSettings):
-    """The training of what reads passages: ``lmkrag train`` reads it from the table ``[reranker]``.
+    """The training of what reads passages: ``lmkrag train`` reads it from the table ``[reranker]``."""
 
-    ``base``: also the encoder whose first ``layers`` layers and word embeddings the model starts from. ``start``: the
-    folder of a re-ranker to go on from, empty for a new one. A step reads ``passages`` for each of ``questions``
-    questions. ``unanswerable``: the share of the questions of sets with short answers that are changed so that nothing
-    answers them. ``titles``: the share of passages that are read with their documents' titles. ``weight``: of the
-    scores beside similarities, see :class:`lmkrag.reranker.base.Reranker`. ``passage_tokens``: the most of a passage
-    that are read.
-    """
-
-    start: str = ""
-    layers: int = 3
-    questions: int = 8
-    passages: int = 4
-    unanswerable: float = 0.2
-    titles: float = 0.5
-    weight: float = 0.03
-    passage_tokens: int = PASSAGE_TOKENS
+    start: str = ""  # the folder of a re-ranker to go on from, empty for a new one
+    layers: int = 3  # of the base, from which the model starts with its word embeddings
+    questions: int = 8  # of a step
+    passages: int = 4  # of each question
+    unanswerable: float = 0.2  # share of questions of sets with ``strings`` that are changed so that nothing answers
+    titles: float = 0.5  # share of passages that are read with their documents' titles
+    weight: float = 0.03  # of the scores beside similarities, see :class:`lmkrag.reranker.base.Reranker`
+    passage_tokens: int = PASSAGE_TOKENS  # of a passage that are read, at most
     precision: str = "auto"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListwiseSettings(MiningSettings):
-    """The training of what compares all that was read: ``lmkrag train`` reads it from the table ``[listwise]``.
+    """The training of what compares all that was read: ``lmkrag train`` reads it from the table ``[listwise]``."""
 
-    ``reranker``: what reads, by default our own; a folder is relative to the configuration. A step looks at all that
-    was read for each of ``questions`` questions. The model has ``members`` of ``layers`` layers of ``size`` dimensions
-    each; ``dropout`` is the share of them left out.
-    """
-
-    reranker: str = DEFAULT_RERANKER
-    questions: int = 32
-    layers: int = 2
-    size: int = 64
-    members: int = 4
-    dropout: float = 0.1
+    reranker: str = DEFAULT_RERANKER  # what reads, by default our own; a folder is relative to the configuration
+    questions: int = 32  # of a step, which looks at all that was read for each
+    layers: int = 2  # of each member
+    size: int = 64  # dimensions of each layer
+    members: int = 4  # of the model
+    dropout: float = 0.1  # share of the dimensions that are left out
     learning_rate: float = 1e-3
 
 
 def find_kind(path: Path) -> str:
-    """Return what a configuration trains: ``reranker`` or ``listwise`` by its table of that name, else ``encoder``.
-
-    Raises:
-        UsageError: no such file, or not TOML.
-    """
+    """Return what a configuration trains: ``reranker`` or ``listwise`` by its table of that name, else ``encoder``."""
     tables = read_toml(path)
     return next((kind for kind in ("reranker", "listwise") if kind in tables), "encoder")
 
 
 def load_reranker_settings(path: Path) -> RerankerSettings:
-    """Read and check the table ``[reranker]`` of a configuration.
-
-    Raises:
-        UsageError: a key, a type or a value that makes no sense, a set that does not exist.
-    """
+    """Read and check the table ``[reranker]``. Raises UsageError: a key, a type or a value that makes no sense."""
     settings: RerankerSettings = _load(path, "reranker", RerankerSettings)
     checks = {
         "passages must be above 1": settings.passages > 1,

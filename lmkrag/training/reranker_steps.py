@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from lmkrag.encoder.batches import move_tensors
+from lmkrag.encoder.torch_model import move_tensors
 from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.inputs import PairTokenizer, PairTokens
 from lmkrag.training.mining import ANSWERS, UNKNOWN, MinedPassage, MinedQuestion
@@ -23,24 +23,18 @@ _GOOD_PASSAGES = 2  # that answer, of one question, at most
 
 @dataclass(frozen=True, slots=True)
 class PlaceBatch:
-    """``p`` passages of about the same length: ``t`` tokens with ``k`` sentences, padded.
+    """``p`` passages of about the same length: ``t`` tokens with ``k`` sentences, padded."""
 
-    Of tokens, each ``[p, t]``: ``ids`` and ``types``; ``mask``, what is no padding; ``question_mask``, the question's;
-    ``owners``, the sentence each is of, -1 for none; ``starts`` and ``ends``, where a short answer may start and end.
-    Of sentences, each ``[p, k]``: ``scores``, and ``labels``, padding is unknown. ``question`` ``[p]``: that each
-    passage is read with.
-    """
-
-    ids: Tensor
-    types: Tensor
-    mask: Tensor
-    question_mask: Tensor
-    owners: Tensor
-    starts: Tensor
-    ends: Tensor
-    scores: Tensor
-    labels: Tensor
-    question: Tensor
+    ids: Tensor  # ``[p, t]``
+    types: Tensor  # ``[p, t]``
+    mask: Tensor  # ``[p, t]``, what is no padding
+    question_mask: Tensor  # ``[p, t]``, the question's tokens
+    owners: Tensor  # ``[p, t]``, the sentence each is of, -1 for none
+    starts: Tensor  # ``[p, t]``, where a short answer may start
+    ends: Tensor  # ``[p, t]``, where it may end
+    scores: Tensor  # ``[p, k]``
+    labels: Tensor  # ``[p, k]``, padding is unknown
+    question: Tensor  # ``[p]``, that each passage is read with
 
 
 class PlaceStep(NamedTuple):
@@ -69,14 +63,11 @@ class RerankerData(Dataset[PlaceStep]):
         self._shares = share_sets(settings.sets, mined, _POWER)
 
     def __len__(self) -> int:
-        """Return how many steps there are, those of all processes."""
         return self._settings.steps * self._processes
 
     def __getitem__(self, index: int) -> PlaceStep:
         rng = np.random.default_rng((self._settings.seed, index))
-        pairs: list[PairTokens] = []
-        passages: list[MinedPassage] = []
-        question: list[int] = []
+        rows: list[tuple[PairTokens, MinedPassage, int]] = []
         answerable = []
         for number in range(self._settings.questions):
             chosen = int(rng.choice(len(self._mined), p=self._shares))
@@ -89,19 +80,11 @@ class RerankerData(Dataset[PlaceStep]):
             answerable.append(changed is None)
             for passage in picked:
                 title = passage.title if rng.random() < self._settings.titles else ""
-                pairs.append(self._tokens.pair(changed or text, RerankPassage(title, passage.sentences)))
-                passages.append(passage)
-                question.append(number)
-        order = np.argsort([len(pair.ids) for pair in pairs], kind="stable")
-        batches = [
-            _pack(
-                [pairs[number] for number in part],
-                [passages[number] for number in part],
-                [question[number] for number in part],
-            )
-            for part in np.array_split(order, _BATCHES)
-            if len(part)
-        ]
+                pair = self._tokens.pair(changed or text, RerankPassage(title, passage.sentences))
+                rows.append((pair, passage, number))
+        rows.sort(key=lambda row: len(row[0].ids))
+        parts = np.array_split(np.arange(len(rows)), _BATCHES)
+        batches = (_pack([rows[number] for number in part]) for part in parts if len(part))
         return PlaceStep(tuple(batches), torch.tensor(answerable))
 
     def _pick(self, mined: MinedQuestion, rng: np.random.Generator) -> list[MinedPassage]:
@@ -112,7 +95,9 @@ class RerankerData(Dataset[PlaceStep]):
         return good + [others[number] for number in rng.permutation(len(others))[:room]]
 
 
-def _pack(pairs: Sequence[PairTokens], passages: Sequence[MinedPassage], question: Sequence[int]) -> PlaceBatch:
+def _pack(rows: Sequence[tuple[PairTokens, MinedPassage, int]]) -> PlaceBatch:
+    """Lay passages side by side, each with its tokens and the number of the question that it is read with."""
+    pairs, passages, question = zip(*rows, strict=True)
     shape = len(pairs), max(len(pair.ids) for pair in pairs)
     sentences = len(pairs), max(len(passage.sentences) for passage in passages)
     arrays: dict[str, Any] = {name: np.zeros(shape, np.int64) for name in ("ids", "types")}
@@ -133,9 +118,8 @@ def _pack(pairs: Sequence[PairTokens], passages: Sequence[MinedPassage], questio
             inside = np.flatnonzero((pair.owners == number) & (pair.offsets[:, 1] > start) & (pair.offsets[:, 0] < end))
             if len(inside):
                 arrays["starts"][row, inside[0]] = arrays["ends"][row, inside[-1]] = True
-    return PlaceBatch(
-        **{name: torch.from_numpy(array) for name, array in arrays.items()}, question=torch.tensor(question)
-    )
+    tensors = {name: torch.from_numpy(array) for name, array in arrays.items()}
+    return PlaceBatch(**tensors, question=torch.tensor(question))
 
 
 _NAMES = re.compile(r"(?<!^)\b[A-Z][\w'-]+(?: (?:of |the )?[A-Z][\w'-]+)*|\b\d[\d,.]*\d\b|\b\d\b")

@@ -17,7 +17,7 @@ from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 from lmkrag.reranker.listwise import WEIGHTS
 from lmkrag.search.weights import WEIGHTS as SEARCH_WEIGHTS
 from lmkrag.training.calibration import calibrate_reranker
-from lmkrag.training.listwise_steps import LabelledList, ListwiseData, measure_features
+from lmkrag.training.listwise_model import LabelledList, ListwiseData, measure_features
 from lmkrag.training.mining import ANSWERS, MinedQuestion, mine_passages
 from lmkrag.training.passage_reader import RerankerModel, save_reranker
 from lmkrag.training.reranker_settings import ListwiseSettings, RerankerSettings
@@ -105,10 +105,7 @@ def train_listwise(settings: ListwiseSettings, *, report_to: str = "none") -> Pa
 
 
 def read_list(question: MinedQuestion, reranker: LandmarkReranker) -> LabelledList:
-    """Let a re-ranker read the passages of a question that a search reads, in its order.
-
-    A sentence of two passages is taken from the first; what the search did not score is left out, as in a search.
-    """
+    """Let a re-ranker read a question's passages as a search does; a sentence of two is taken from the first."""
     passages = question.passages[: SEARCH_WEIGHTS.reranked]
     readings = reranker.read(
         question.question, [RerankPassage(passage.title, passage.sentences) for passage in passages]

@@ -17,83 +17,66 @@ except ImportError:
 from lmkrag.encoder.onnx_model import POOLINGS
 from lmkrag.models.device import has_bfloat16
 
-TASKS = ("pairs", "passages", "shuffled", "documents")
+TASKS = ("pairs", "shuffled", "documents")
 TEACHERS = ("base", "latest")
-PRECISIONS = ("auto", "float32", "bfloat16")
-"""``auto``: bfloat16 where the machine multiplies it fast."""
+PRECISIONS = ("auto", "float32", "bfloat16")  # ``auto``: bfloat16 where the machine multiplies it fast
 
 
 @dataclass(frozen=True, slots=True)
 class ModelSettings:
-    """The encoder to train.
+    """The encoder to train."""
 
-    ``base``: an encoder's name, a folder (beside the configuration if its path begins with a dot), or empty for the
-    packaged all-MiniLM-L6-v2. ``lora``: rank of low-rank adapters, 0 to train every weight. ``title_tokens``: how much
-    of its title each window of a document begins with. ``layers``: of the base to keep, counted from 0, all if empty;
-    the base is then the teacher that the others are anchored to.
-    """
-
-    base: str = ""
-    layers: list[int] = field(default_factory=list)
+    base: str = ""  # a name, a folder (beside the configuration if it begins with a dot), or empty for all-MiniLM-L6-v2
+    layers: list[int] = field(default_factory=list)  # of the base to keep, from 0; the base teaches them; all if empty
     pooling: str = "lmk+mean"
     landmark: str = "<LMK>"
     query_prefix: str = ""
-    title_tokens: int = 24
+    title_tokens: int = 24  # of its title, at the beginning of each window of a document
     window: int = 254
     overlap: float = 0.5
-    lora: int = 0
+    lora: int = 0  # rank of low-rank adapters, 0 to train every weight
+
+    @property
+    def reading(self) -> dict[str, Any]:
+        """How the encoder reads, by the names of ``landmark.json`` and :class:`lmkrag.specs.EncoderSpec`."""
+        names = ("pooling", "landmark", "window", "overlap", "query_prefix", "title_tokens")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True)
 class SetSettings:
-    """A training set: its folder, see :meth:`TrainSettings.find_set`, its share of the steps of its task, and the task.
+    """A training set."""
 
-    ``within``: its questions make sense only inside their document, so other documents are no negatives.
-    ``documents``: how many share a step; fewer means more negatives from the same one. ``intervals``: of the task
-    ``passages``, tokens between landmarks, drawn anew for each passage; without, a landmark ends each sentence.
-    ``taught``: learn the teacher's vectors and order of its sentences, if the stage has a teacher.
-    """
-
-    path: str
+    path: str  # its folder, see :meth:`TrainSettings.find_set`
     task: str
-    weight: float = 1.0
-    within: bool = False
-    documents: int = 4
-    intervals: list[int] = field(default_factory=list)
-    taught: bool = True
+    weight: float = 1.0  # its share of the steps of its task
+    within: bool = False  # its questions make sense only inside their document, so other documents are no negatives
+    documents: int = 4  # how many share a step; fewer means more negatives from the same one
+    taught: bool = True  # learn the teacher's vectors and order of its sentences, if the stage has a teacher
 
 
 @dataclass(frozen=True, slots=True)
 class StageSettings:
-    """One stage. A step holds ``tokens`` tokens of text in windows of one of ``windows`` lengths.
-
-    ``alpha``: of the position weights exp(-alpha (n - i)). ``mixing``: share of the softmax inside the document.
-    ``teacher``: ``base``, or ``latest``, the encoder that the stage begins with. ``anchor``: weight of the distance to
-    the teacher's vectors. ``imitation``: weight of the divergence from its order of the sentences for each question.
-    ``duplicate``: cosine, by the teacher, above which a sentence counts as a near duplicate of the evidence and is no
-    negative. ``titles``: share of the documents that are read with their titles. ``thorough``: the teacher is the
-    latest, and reads each window whole, in halves and in quarters; the student reads halves. ``freeze_words``: leave
-    the embeddings of words as they are, so that models that read them from this one still can.
-    """
+    """One stage."""
 
     name: str
     sets: list[SetSettings]
     steps: int
     learning_rate: float = 3e-5
-    tokens: int = 4_096
-    windows: list[int] = field(default_factory=lambda: [254])
+    tokens: int = 4_096  # of text in a step
+    windows: list[int] = field(default_factory=lambda: [254])  # lengths, one of which a step has
     queries_per_window: int = 4
     accumulate: int = 1
-    alpha: float = 0.08
-    mixing: float = 0.5
+    alpha: float = 0.08  # of the position weights exp(-alpha (n - i))
+    mixing: float = 0.5  # share of the softmax inside the document
     temperature: float = 0.05
-    teacher: str = "base"
-    anchor: float = 0.0
-    imitation: float = 0.0
-    thorough: bool = False
-    duplicate: float = 0.95
-    titles: float = 0.5
-    freeze_words: bool = False
+    teacher: str = "base"  # ``base``, or ``latest``, the encoder that the stage begins with
+    anchor: float = 0.0  # weight of the distance to the teacher's vectors
+    imitation: float = 0.0  # weight of the divergence from the teacher's order of the sentences for each question
+    thorough: bool = False  # the latest teaches, reading windows whole, as halves and quarters; the student as halves
+    duplicate: float = 0.95  # cosine, by the teacher, above which a near duplicate of the evidence is no negative
+    titles: float = 0.5  # share of the documents that are read with their titles
+    freeze_words: bool = False  # leave the embeddings of words, so that models that read them from this one still can
     warmup: float = 0.05
     evaluate_every: int = 0
     patience: int = 0
@@ -111,18 +94,14 @@ class EvaluationSettings:
 
 @dataclass(frozen=True, slots=True)
 class TrainSettings:
-    """A whole run: ``lmkrag train`` reads it from TOML.
-
-    ``keep_base``: the share of the base's weights in the final ones (Wortsman et al., "Robust fine-tuning of zero-shot
-    models", CVPR 2022). ``data``: the folder of the sets, relative to the configuration.
-    """
+    """A whole run: ``lmkrag train`` reads it from TOML."""
 
     out: str
-    data: str
+    data: str  # the folder of the sets, relative to the configuration
     stages: list[StageSettings]
     model: ModelSettings = field(default_factory=ModelSettings)
     evaluation: EvaluationSettings = field(default_factory=EvaluationSettings)
-    keep_base: float = 0.0
+    keep_base: float = 0.0  # the base's share in the final weights (Wortsman et al., "Robust fine-tuning", CVPR 2022)
     precision: str = "auto"
     seed: int = 0
     threads: int = 0
@@ -150,11 +129,7 @@ def use_bfloat16(precision: str) -> bool:
 
 
 def prepare_training(threads: int) -> None:
-    """Limit the number of torch's threads; 0 for no limit.
-
-    Raises:
-        MissingExtra: the ``train`` extra is not installed.
-    """
+    """Limit torch's threads, 0 for no limit. Raises MissingExtra: the ``train`` extra is not installed."""
     if importlib.util.find_spec("accelerate") is None:
         raise MissingExtra("train", "accelerate")
     if threads:
@@ -163,11 +138,7 @@ def prepare_training(threads: int) -> None:
 
 
 def load_settings(path: Path) -> TrainSettings:
-    """Read and check a configuration.
-
-    Raises:
-        UsageError: no such file, not TOML, a key, a type or a value that makes no sense, a set that does not exist.
-    """
+    """Read and check a configuration, or raise UsageError: a file, key, type, value or set that makes no sense."""
     settings: TrainSettings = build_settings(TrainSettings, {**read_toml(path), "folder": path.parent}, str(path))
     if settings.model.base.startswith("."):
         settings = replace(settings, model=replace(settings.model, base=str(settings.resolve(settings.model.base))))
@@ -176,11 +147,7 @@ def load_settings(path: Path) -> TrainSettings:
 
 
 def read_toml(path: Path) -> dict[str, Any]:
-    """Return what a TOML file holds.
-
-    Raises:
-        UsageError: no such file, or not TOML.
-    """
+    """Return what a TOML file holds. Raises UsageError: no such file, or not TOML."""
     if not path.is_file():
         raise UsageError(f"{path}: no such file")
     try:
@@ -190,11 +157,7 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def build_settings(kind: Any, values: Any, where: str) -> Any:
-    """Return a settings class of what a table holds.
-
-    Raises:
-        UsageError: a key is missing or unknown, or a value of another type.
-    """
+    """Return a settings class of what a table holds, or raise UsageError where a key or a type is wrong."""
     if not isinstance(values, dict):
         raise UsageError(f"{where}: must be a table")
     hints = get_type_hints(kind)

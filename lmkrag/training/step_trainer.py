@@ -19,14 +19,7 @@ log = logging.getLogger(__name__)
 
 
 def step_arguments(folder: Path, *, steps: int, warmup: float, **more: Any) -> TrainingArguments:
-    """Return Trainer's arguments for a model that is trained on whole steps, its learning rate a cosine.
-
-    Args:
-        folder: of the checkpoints.
-        steps: of the optimiser.
-        warmup: share of the steps in which the learning rate grows to its greatest.
-        more: of its arguments.
-    """
+    """Return Trainer's arguments for a model trained on whole steps: a cosine, of which the share ``warmup`` grows."""
     workers = min(8, os.cpu_count() or 1) if torch.cuda.is_available() else 0  # so that a card does not wait
     arguments = TrainingArguments(
         output_dir=str(folder),
@@ -49,7 +42,7 @@ def step_arguments(folder: Path, *, steps: int, warmup: float, **more: Any) -> T
 
 
 def mining_arguments(settings: MiningSettings, report_to: str, **more: Any) -> TrainingArguments:
-    """Return Trainer's arguments for a run that learns from mined questions: see :func:`step_arguments`."""
+    """Return Trainer's arguments for a run that learns from mined questions."""
     return step_arguments(
         settings.resolve(settings.out) / "checkpoints",
         steps=settings.steps,
@@ -64,13 +57,7 @@ def mining_arguments(settings: MiningSettings, report_to: str, **more: Any) -> T
 
 
 def train_steps(name: str, model: Module, data: Dataset[Any], groups: Any, arguments: TrainingArguments) -> bool:
-    """Train a model, from its last checkpoint if there is one; return whether this process is the one that saves it.
-
-    ``name`` is what the run is called in the log, ``groups`` are the parameters as AdamW takes them.
-
-    Raises:
-        TrainingError: the loss is not finite any more.
-    """
+    """Train from the last checkpoint; return whether this process saves. Raises TrainingError: loss not finite."""
     optimizer = torch.optim.AdamW(groups, arguments.learning_rate, weight_decay=0.01)
     trainer = StepTrainer(name=name, model=model, args=arguments, train_dataset=data, optimizers=(optimizer, None))
     checkpoints = arguments.output_dir
@@ -85,19 +72,14 @@ class LogCallback(TrainerCallback):  # type: ignore[misc]
         self._name = name
 
     def on_log(self, _: Any, state: Any, __: Any, logs: dict[str, Any], **___: Any) -> None:
-        """Log one line."""
         values = ", ".join(f"{name} {value:.4g}" for name, value in logs.items() if isinstance(value, float | int))
         log.info("%s: step %d of %d: %s", self._name, state.global_step, state.max_steps, values)
 
 
 class StepTrainer(Trainer):  # type: ignore[misc]
-    """Trains a model that is called with ``step=`` and returns its loss; an item of its data is a step.
-
-    ``name`` is what the run is called, other arguments are Trainer's.
-    """
+    """Trains a model that is called with ``step=`` and returns its loss; an item of its data is a step."""
 
     def __init__(self, *, name: str, **arguments: Any) -> None:
-        """Make one that logs as :class:`LogCallback` and prints nothing."""
         super().__init__(data_collator=lambda steps: {"step": steps[0]}, **arguments)
         self._name = name
         self.remove_callback(PrinterCallback)
@@ -107,11 +89,7 @@ class StepTrainer(Trainer):  # type: ignore[misc]
         return {"step": inputs["step"].to(self.args.device)}
 
     def compute_loss(self, model: Any, inputs: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-        """Return the loss.
-
-        Raises:
-            TrainingError: it is not finite.
-        """
+        """Return the loss. Raises TrainingError: it is not finite."""
         loss = super().compute_loss(model, inputs, *args, **kwargs)
         if not bool(torch.isfinite(loss)):
             raise TrainingError(

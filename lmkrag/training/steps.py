@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from lmkrag.encoder.batches import Batch, move_tensors, pack_windows
 from lmkrag.encoder.tokens import SentenceTokenizer
+from lmkrag.encoder.torch_model import Batch, move_tensors, pack_windows
 from lmkrag.encoder.windows import plan_windows
 from lmkrag.training.data import TokenDocument, TrainingSet
 from lmkrag.training.settings import SetSettings, StageSettings
@@ -15,33 +15,21 @@ from lmkrag.training.settings import SetSettings, StageSettings
 _LEAST = 1e-6  # position weight of any evidence
 _SPARE = 24  # tokens, so that a window falls into two halves, and not into two and a rest
 
-Row = list[list[int]]
-"""A window: its sentences' token ids."""
+Row = list[list[int]]  # a window: its sentences' token ids
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One forward pass. ``q`` questions, ``n`` sentences.
-
-    ``weights``: ``[q, n]`` float32, each row the position weights of the question's evidence, with sum one.
-    ``candidate``: ``[q, n]`` bool, the sentences that may be negatives of a question.
-    ``same``: ``[q, n]`` bool, the sentence is of the question's document.
-    ``mixing``: the share of the softmax inside the document.
-    ``passage``: ``[sentences]`` int64, the passage each sentence of the windows is of, when whole passages are compared
-    (the ``n`` above), by the mean of their landmarks; else None.
-    ``taught``: what a thorough teacher reads, each batch the same sentences in windows of another length.
-    ``is_taught``: the teacher's vectors and order are learnt, if the stage has a teacher.
-    """
+    """One forward pass. ``q`` questions, ``n`` sentences."""
 
     windows: Batch
     questions: Batch
-    weights: Tensor
-    candidate: Tensor
-    same: Tensor
-    mixing: float
-    passage: Tensor | None = None
-    taught: tuple[Batch, ...] = ()
-    is_taught: bool = True
+    weights: Tensor  # ``[q, n]`` float32, each row the position weights of the question's evidence, with sum one
+    candidate: Tensor  # ``[q, n]`` bool, the sentences that may be negatives of a question
+    same: Tensor  # ``[q, n]`` bool, the sentence is of the question's document
+    mixing: float  # the share of the softmax inside the document
+    taught: tuple[Batch, ...] = ()  # what a thorough teacher reads: the same sentences in windows of other lengths
+    is_taught: bool = True  # the teacher's vectors and order are learnt, if the stage has a teacher
 
     def to(self, device: torch.device) -> "Step":
         """Return the same on a device."""
@@ -60,24 +48,20 @@ class StepBuilder:
         self._ordinal: list[int] = []
         self._words: list[int] = []
         self._asked: list[int] = []
-        self._passage_of: list[int] = []  # of each sentence, when passages are compared
 
     def build(self) -> bool:
         """Fill the step; False when the set gave nothing to ask."""
-        {"pairs": self._pairs, "passages": self._passages, "shuffled": self._shuffled, "documents": self._documents}[
-            self._chosen.task
-        ]()
+        {"pairs": self._pairs, "shuffled": self._shuffled, "documents": self._documents}[self._chosen.task]()
         return len(self._asked) > 0 and len(self._ordinal) > 1
 
     def step(self, tokens: SentenceTokenizer) -> Step:
-        """Return the step."""
         documents, ordinals, words = map(np.array, (self._document, self._ordinal, self._words))
         shape = (len(self._asked), len(ordinals))
         weights, candidate, same = np.zeros(shape, np.float32), np.ones(shape, bool), np.zeros(shape, bool)
         for row, index in enumerate(self._asked):
             question = self._data.questions[index]
             same[row] = documents == question.document
-            if self._chosen.task in ("pairs", "passages"):
+            if self._chosen.task == "pairs":
                 weights[row] = ordinals == index
             else:
                 weights[row] = self._position_weights(index, documents, ordinals)
@@ -104,7 +88,6 @@ class StepBuilder:
             torch.from_numpy(candidate),
             torch.from_numpy(same),
             1.0 if self._chosen.within or self._chosen.task != "documents" else self._stage.mixing,
-            torch.tensor(self._passage_of) if self._chosen.task == "passages" else None,
             taught,
             self._chosen.taught,
         )
@@ -132,38 +115,15 @@ class StepBuilder:
 
     def _pairs(self) -> None:
         """Distant supervision: a passage has one landmark, at its end."""
-        for index in self._draw_questions():
+        available = len(self._data.questions)
+        count = min(max(2, self._stage.tokens // self._window), available)
+        for index in self._rng.choice(available, count, replace=False).tolist():
             ids = self._data.passage(index)
             self._rows.append([ids[-self._window :]])
-            self._one_unit(index, ids)
-
-    def _passages(self) -> None:
-        """Whole passages against each other, each the mean of its landmarks (Doshi et al., arXiv 2601.21525)."""
-        for number, index in enumerate(self._draw_questions()):
-            interval = int(self._rng.choice(self._chosen.intervals)) if self._chosen.intervals else 0
-            row: Row = []
-            room = self._window
-            for ids in self._data.pieces(index, interval):
-                if len(ids) > room:
-                    break
-                row.append(ids)
-                room -= len(ids)
-            row = row or [self._data.passage(index)[-self._window :]]
-            self._rows.append(row)
-            self._passage_of += [number] * len(row)
-            self._one_unit(index, [token for ids in row for token in ids])
-
-    def _draw_questions(self) -> list[int]:
-        count = max(2, self._stage.tokens // self._window)
-        available = len(self._data.questions)
-        return [int(i) for i in self._rng.choice(available, min(count, available), replace=False)]
-
-    def _one_unit(self, index: int, ids: list[int]) -> None:
-        """Note a question and its passage, compared as one."""
-        self._document.append(self._data.questions[index].document)
-        self._ordinal.append(index)
-        self._words.append(hash(tuple(ids)))
-        self._asked.append(index)
+            self._document.append(self._data.questions[index].document)
+            self._ordinal.append(index)
+            self._words.append(hash(tuple(ids)))
+            self._asked.append(index)
 
     def _shuffled(self) -> None:
         """Noisy long contexts: evidence of questions of several documents, in one window after the other."""

@@ -3,7 +3,6 @@
 import json
 import shutil
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -11,15 +10,58 @@ import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from lmkrag.encoder.pooling import Pooling, mean_by_group, read_sentences
 from lmkrag.encoder.spec import BASE_ENCODER, FORMAT_VERSION, find_model, read_settings, write_encoder
 from lmkrag.encoder.tokens import SentenceTokenizer
-from lmkrag.encoder.torch_model import load_backbone
-from lmkrag.errors import EncoderError, MissingExtra, UsageError
+from lmkrag.encoder.torch_model import Pooling, load_backbone, read_sentences
+from lmkrag.errors import EncoderError, UsageError, needs
 from lmkrag.models.files import hash_weights, make_readable, write_json
-from lmkrag.training.losses import anchor_loss, imitation_loss, landmark_loss, mask_near_duplicates
 from lmkrag.training.settings import ModelSettings, StageSettings
 from lmkrag.training.steps import Step
+
+
+def landmark_loss(
+    scores: Tensor, weights: Tensor, candidate: Tensor, same: Tensor, *, mixing: float, temperature: float
+) -> Tensor:
+    """Return the loss of questions against the sentences of a step, from their cosines ``scores`` ``[q, n]``.
+
+    Each sentence of the evidence is compared with the negatives, in a softmax over those of its own document (its share
+    is ``mixing``) and in another over those of other documents (Conti et al., "Context is Gold to find the Gold
+    Passage", arXiv 2505.24782), and the log-likelihoods are averaged by position weight (Luo et al., arXiv 2402.11573;
+    there the weight stands inside the logarithm, where it has no gradient).
+
+    ``weights`` have rows of sum one, above zero at the evidence; ``candidate`` may be negatives, ``same`` are of the
+    question's document.
+    """
+    logits = scores / temperature
+    parts = []
+    for share, negatives in ((mixing, candidate & same), (1 - mixing, candidate & ~same)):
+        if share > 0:
+            # -log p of each piece of evidence among the negatives and itself, averaged by weight
+            crowd = torch.logsumexp(logits.masked_fill(~negatives, -1e4), dim=1, keepdim=True)
+            parts.append(share * (weights * (torch.logaddexp(logits, crowd) - logits)).sum(1))
+    return torch.stack(parts).sum(0).mean()
+
+
+def imitation_loss(scores: Tensor, taught: Tensor, *, temperature: float) -> Tensor:
+    """Return the divergence of softmaxes of scores ``[q, n]`` from a teacher's, mean of questions (Hinton, 2015)."""
+    student, teacher = (torch.log_softmax(values / temperature, dim=1) for values in (scores, taught))
+    return (teacher.exp() * (teacher - student)).sum(1).mean()
+
+
+def anchor_loss(vectors: Tensor, anchors: Tensor) -> Tensor:
+    """Return the mean cosine distance of ``[n, d]`` vectors of length one to those of the base model."""
+    return (1 - (vectors * anchors).sum(1)).mean()
+
+
+def mask_near_duplicates(candidate: Tensor, weights: Tensor, teacher: Tensor, threshold: float) -> Tensor:
+    """Drop candidates ``[q, n]`` that a teacher's vectors ``[n, d]`` hold for near duplicates of the evidence.
+
+    Negatives are all sentences of the sampled windows, not the ones a model ranks first: mined negatives are biased to
+    what the miner's pooling confuses and hold the most unlabelled answers; tried, they gained nothing.
+    """
+    alike = (teacher @ teacher.T > threshold).to(weights.dtype)
+    near = ((weights > 0).to(weights.dtype) @ alike) > 0
+    return candidate & ~near
 
 
 class Student(NamedTuple):
@@ -31,12 +73,7 @@ class Student(NamedTuple):
 
 
 def create_student(model: ModelSettings, folder: Path) -> None:
-    """Write the encoder folder that training starts from: the base, its landmark token and ``landmark.json``.
-
-    Raises:
-        UsageError: the base has no landmark token of that name and can't get one, or a window is too long for it.
-        EncoderError: the base can't be loaded.
-    """
+    """Write the encoder folder that training starts from: base, landmark, settings. Raises UsageError, EncoderError."""
     from transformers import AutoConfig, AutoTokenizer
 
     source = find_model(model.base or BASE_ENCODER)
@@ -64,25 +101,12 @@ def create_student(model: ModelSettings, folder: Path) -> None:
         with torch.no_grad():
             table[tokenizer.convert_tokens_to_ids(model.landmark)] = table[border]
     pooling = Pooling(model.pooling)
-    settings = {
-        "format": FORMAT_VERSION,
-        "pooling": model.pooling,
-        "landmark": model.landmark,
-        "window": model.window,
-        "overlap": model.overlap,
-        "query_prefix": model.query_prefix,
-        "title_tokens": model.title_tokens,
-        "dimensions": config.hidden_size,
-    }
+    settings = {"format": FORMAT_VERSION, **model.reading, "dimensions": config.hidden_size}
     save_student(Student(backbone, pooling, tokenizer), settings, folder)
 
 
 def _keep_layers(backbone: Any, kept: Sequence[int]) -> None:
-    """Leave out all layers but some (Sanh et al., "DistilBERT", arXiv 1910.01108).
-
-    Raises:
-        UsageError: the base has no such layers.
-    """
+    """Leave out all layers but some (Sanh et al., "DistilBERT", arXiv 1910.01108)."""
     layers = getattr(getattr(backbone, "encoder", None), "layer", ())
     if not all(0 <= number < len(layers) for number in kept):
         raise UsageError(f"layers {list(kept)}: the base has {len(layers)}, counted from 0")
@@ -112,10 +136,8 @@ def load_student(folder: Path, *, lora: int = 0) -> Student:
 
 
 def _adapt(backbone: Any, landmark: int, rank: int) -> Any:
-    try:
+    with needs("train", "peft"):
         from peft import LoraConfig, TaskType, get_peft_model
-    except ImportError:
-        raise MissingExtra("train", "peft") from None
     adapters = LoraConfig(
         task_type=TaskType.FEATURE_EXTRACTION,
         r=rank,
@@ -135,17 +157,10 @@ def save_student(student: Student, settings: dict[str, Any], folder: Path) -> No
 
 
 def average_encoders(folders: Sequence[Path], shares: Sequence[float], out: Path) -> None:
-    """Write the encoder whose weights are the weighted mean of several of one architecture, as float16.
+    """Write the encoder whose weights are the mean of several of one architecture by ``shares``, as float16.
 
-    Wortsman et al., "Robust fine-tuning of zero-shot models" (CVPR 2022) and "Model soups" (ICML 2022).
-
-    Args:
-        folders: encoder folders; everything but the weights is copied from the last.
-        shares: what each weighs; their sum is one.
-        out: the folder to write.
-
-    Raises:
-        EncoderError: the weights do not fit together, or are not finite.
+    Wortsman et al., "Robust fine-tuning of zero-shot models" (CVPR 2022) and "Model soups" (ICML 2022). All but the
+    weights is copied from the last. Raises EncoderError: the weights do not fit together, or are not finite.
     """
     out.mkdir(parents=True, exist_ok=True)
     for path in folders[-1].iterdir():
@@ -173,7 +188,6 @@ class LandmarkObjective(nn.Module):
     """The student and its loss, in the form that transformers' Trainer trains."""
 
     def __init__(self, student: Student, stage: StageSettings, teacher: Student | None) -> None:
-        """Take the parts; the teacher is read and never trained."""
         super().__init__()
         self.backbone = student.backbone
         self.pooling = student.pooling
@@ -183,15 +197,16 @@ class LandmarkObjective(nn.Module):
             teacher.backbone.eval().requires_grad_(False)
 
     def forward(self, step: Step) -> dict[str, Tensor]:
-        """Return ``{"loss": scalar}``."""
-        sentences = self._read(self.backbone, self.pooling, step)
+        sentences = read_sentences(self.backbone, self.pooling, step.windows)
         questions = read_sentences(self.backbone, self.pooling, step.questions)
         candidate = step.candidate
         distillation = sentences.new_zeros(())
         if self._teacher:
             teacher = self._teacher[0]
             with torch.no_grad():
-                taught = self._taught(teacher, step)
+                readings = step.taught or (step.windows,)  # whose mean is learnt
+                vectors = [read_sentences(teacher.backbone, teacher.pooling, windows) for windows in readings]
+                taught = nn.functional.normalize(torch.stack(vectors).sum(0), dim=1)
                 taught_questions = read_sentences(teacher.backbone, teacher.pooling, step.questions)
             candidate = mask_near_duplicates(candidate, step.weights, taught, self._stage.duplicate)
             if step.is_taught:
@@ -209,19 +224,6 @@ class LandmarkObjective(nn.Module):
             scores, targets = questions @ sentences.T, taught_questions @ taught.T
             loss = loss + self._stage.imitation * imitation_loss(scores, targets, temperature=self._stage.temperature)
         return loss
-
-    @classmethod
-    def _taught(cls, teacher: Student, step: Step) -> Tensor:
-        """The teacher's vectors, of length one: the mean of its readings."""
-        readings = [replace(step, windows=windows) for windows in step.taught or (step.windows,)]
-        vectors = [cls._read(teacher.backbone, teacher.pooling, reading) for reading in readings]
-        return torch.nn.functional.normalize(torch.stack(vectors).sum(0), dim=1)
-
-    @staticmethod
-    def _read(backbone: Any, pooling: Pooling, step: Step) -> Tensor:
-        """The vectors that questions are compared with: of sentences, or of passages."""
-        sentences = read_sentences(backbone, pooling, step.windows)
-        return sentences if step.passage is None else mean_by_group(sentences, step.passage, step.weights.shape[1])
 
 
 def tokenizer_of(student: Student, model: ModelSettings, window: int) -> SentenceTokenizer:

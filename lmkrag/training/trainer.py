@@ -33,8 +33,7 @@ from lmkrag.training.student import (
 from lmkrag.training.validation import RecallWatch
 from lmkrag.training.weights import pack_encoder
 
-_TRIES = 100
-"""A set may draw questions that fit no window; this many in a row mean that none does."""
+_TRIES = 100  # a set may draw questions that fit no window; this many in a row mean that none does
 
 
 class StageData(Dataset[Step]):
@@ -56,15 +55,9 @@ class StageData(Dataset[Step]):
         self._shares = weights / weights.sum()
 
     def __len__(self) -> int:
-        """Return how many forward passes the stage has, those of all processes."""
         return self._stage.steps * self._stage.accumulate * self._processes
 
     def __getitem__(self, index: int) -> Step:
-        """Build one.
-
-        Raises:
-            TrainingError: the sets hold nothing to ask.
-        """
         rng = np.random.default_rng((self._seed, index))
         for _ in range(_TRIES):
             chosen = int(rng.choice(len(self._sets), p=self._shares))
@@ -81,19 +74,13 @@ log = logging.getLogger(__name__)
 
 
 def train(settings: TrainSettings, *, report_to: str = "none") -> Path:
-    """Train an encoder, and return its folder.
+    """Train an encoder, and return its folder; ``report_to`` is ``none``, ``tensorboard`` or ``wandb``.
 
-    A stage that is done is not run again, one that was interrupted goes on from its last checkpoint. Under
-    ``torchrun`` every process takes steps of its own, whose gradients are averaged.
+    A stage that is done is not run again, one that was interrupted goes on from its last checkpoint. Under ``torchrun``
+    every process takes steps of its own, whose gradients are averaged.
 
-    Args:
-        settings: the run.
-        report_to: ``none``, ``tensorboard`` or ``wandb``.
-
-    Raises:
-        UsageError: the settings make no sense, or ``out`` holds a run of other settings.
-        TrainingError: the loss is not finite any more.
-        MissingExtra: the ``train`` extra is not installed.
+    Raises UsageError: the settings make no sense, or ``out`` holds a run of other settings. TrainingError: the loss is
+    not finite any more. MissingExtra: the ``train`` extra is not installed.
     """
     prepare_training(settings.threads)
     from accelerate import PartialState
@@ -155,10 +142,7 @@ def _run_stage(
     if stage.freeze_words:
         student.backbone.get_input_embeddings().requires_grad_(False)
     tokens = tokenizer_of(student, settings.model, max(stage.windows))
-    known: dict[str, TrainingSet] = {}
-    for chosen in stage.sets:
-        if chosen.path not in known:
-            known[chosen.path] = TrainingSet(settings.find_set(chosen.path), tokens)
+    known = {path: TrainingSet(settings.find_set(path), tokens) for path in {chosen.path for chosen in stage.sets}}
     watch = RecallWatch(settings, student) if settings.evaluation.sets and stage.evaluate_every else None
     arguments = step_arguments(
         folder,
@@ -181,13 +165,8 @@ def _run_stage(
     if teacher:  # Trainer moves the student only
         teacher.backbone.to(arguments.device)
         teacher.pooling.to(arguments.device)
-    data = StageData(
-        stage,
-        [known[chosen.path] for chosen in stage.sets],
-        tokens,
-        seed=settings.seed * 1_000 + number,
-        processes=arguments.world_size,
-    )
+    sets, seed = [known[chosen.path] for chosen in stage.sets], settings.seed * 1_000 + number
+    data = StageData(stage, sets, tokens, seed=seed, processes=arguments.world_size)
 
     class WatchedTrainer(StepTrainer):
         """Watched by recall instead of a loss."""

@@ -34,7 +34,6 @@ class RecallWatch:
     """Recall of the dense landmarks alone, best sentences first, on a sample of the evaluation sets."""
 
     def __init__(self, settings: TrainSettings, student: Student) -> None:
-        """Read the sets and choose the documents and questions."""
         self._settings = settings
         self._student = student
         chosen = settings.evaluation
@@ -46,17 +45,7 @@ class RecallWatch:
         """Return recall (%) at 500, 1,000 and 2,000 characters, their mean ``recall``, and that of each set."""
         model = self._settings.model
         backbone = self._student.backbone
-        spec = EncoderSpec(
-            name="student",
-            fingerprint="",
-            dimensions=backbone.config.hidden_size,
-            pooling=model.pooling,
-            window=model.window,
-            overlap=model.overlap,
-            landmark=model.landmark,
-            query_prefix=model.query_prefix,
-            title_tokens=model.title_tokens,
-        )
+        spec = EncoderSpec("student", "", backbone.config.hidden_size, **model.reading)
         device = next(backbone.parameters()).device
         tokens = tokenizer_of(self._student, model, model.window)
         kind = _HalfModel if self._settings.half else TorchModel
@@ -116,10 +105,7 @@ def _read_landmarks(encoder: LandmarkEncoder, dataset: Dataset) -> tuple[Ids, Id
 
 
 def rank_sentences(encoder: LandmarkEncoder, dataset: Dataset, *, within: bool) -> list[list[Piece]]:
-    """Return the best sentences for each question, by their landmarks alone, fused with what stands around them.
-
-    With ``within``, they are those of the question's own document.
-    """
+    """Return the best sentences for each question, of all or ``within`` its document, by landmarks fused with more."""
     keys, paragraphs, bounds, vectors = _read_landmarks(encoder, dataset)
     number = {document.doc_id: key for key, document in enumerate(dataset.documents)}
     questions = encoder.encode_queries([query.query for query in dataset.queries])

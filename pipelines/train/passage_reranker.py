@@ -7,9 +7,10 @@ r"""Make landmark-reranker-l12: the cross-encoder ms-marco-MiniLM-L-12-v2 in 4 b
 
 The package carries the model (Apache-2.0) in int8; `unpack` makes floats of it, by the names that transformers gives
 them, from which training can go on. With `--trained`, what `train_passages.py` trained replaces the weights of the same
-names. `pack` writes a folder that lmkrag loads: layers in 4 bits, embeddings of words by product quantization
-(:mod:`lmkrag.models.packing`), the graphs, and the ranges for int8, measured on mined passages of each set (`lmkrag
-train pipelines/train/landmark-reranker.toml` leaves them in its folder).
+names; with a folder instead of floats, its embeddings stay as they are. `pack` writes a folder that lmkrag loads:
+layers in 4 bits, the last four in 8, embeddings of words by product quantization (:mod:`lmkrag.models.packing`), the
+graphs, and the ranges for int8, measured on mined passages of each set (`lmkrag train
+pipelines/train/landmark-reranker.toml` leaves them in its folder).
 """
 
 import argparse
@@ -28,7 +29,7 @@ from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
 from lmkrag.models.bert import bert_inputs
 from lmkrag.models.files import make_readable, write_json
-from lmkrag.models.packing import WORDS, pack_blocks
+from lmkrag.models.packing import WORDS, pack_blocks, pack_matrices
 from lmkrag.models.quantization import write_ranges
 from lmkrag.reranker.landmark import FORMAT, read_body
 from lmkrag.training.calibration import RangeMeter
@@ -36,18 +37,25 @@ from lmkrag.training.graphs import write_passage_graphs
 
 BASE = "landmark-mini"  # whose tokenizer is the same
 SPECIALS = [0, 100, 101, 102, 103]
+EXACT_LAYERS = 4  # the last, in 8 bits: in 4 the ends of answers are lost
 QUESTIONS, PASSAGES = 6, 3  # of each set, that ranges are measured on
 
 
 def pack(floats: Path, out: Path, mined: Path, trained: Path | None) -> None:
     """Write the folder of a re-ranker of passages."""
-    tensors = load_file(floats) | ({} if trained is None else load_file(trained))
+    packed = {}
+    if floats.is_dir():
+        stored = load_file(floats / "model.safetensors")
+        packed = {name: values for name, values in stored.items() if name.startswith("embeddings.")}
+    tensors = ({} if packed else load_file(floats)) | ({} if trained is None else load_file(trained))
     weights = {name.removeprefix("bert."): values.astype(np.float32) for name, values in tensors.items()}
     weights = {name: values for name, values in weights.items() if not name.startswith("sentence.")}
     layers = 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer."))
-    words = np.ascontiguousarray(weights.pop(WORDS))
+    if not packed:
+        packed = pack_words(np.ascontiguousarray(weights.pop(WORDS)), SPECIALS)
     out.mkdir(parents=True, exist_ok=True)
-    save_file(pack_blocks(weights) | pack_words(words, SPECIALS), out / "model.safetensors", {"format": "pt"})
+    upper = {name: weights.pop(name) for name in list(weights) if _layer(name) >= layers - EXACT_LAYERS}
+    save_file(pack_blocks(weights) | pack_matrices(upper) | packed, out / "model.safetensors", {"format": "pt"})
     write_json(out / "reranker.json", {"format": FORMAT, "base": BASE, "layers": layers})
     config = {**read_config(find_model(BASE)), "num_hidden_layers": layers}
     _, fused = read_body(out, find_model(BASE), layers)
@@ -60,6 +68,10 @@ def pack(floats: Path, out: Path, mined: Path, trained: Path | None) -> None:
     write_ranges(out, meter.ranges)
     write_passage_graphs(out)
     make_readable(out)
+
+
+def _layer(name: str) -> int:
+    return int(name.split(".")[2]) if name.startswith("encoder.layer.") else -1
 
 
 def sample_pairs(mined: Path) -> list[tuple[str, str]]:

@@ -6,7 +6,8 @@
 A question's passages are read with it, `[CLS] question [SEP] title sentences [SEP]`; one score for each passage comes
 from the first token, one for each sentence from the mean of its tokens. Both learn from the labels, passages also from
 a teacher: the untrained model itself, so that what it knows of paraphrases stays, or with `--teacher` the mean of other
-runs. A logistic loss keeps the scores of different questions comparable: they tell how sure an answer is.
+runs. A logistic loss keeps the scores of different questions comparable: they tell how sure an answer is. With `--ends`
+the model also learns where short answers begin and end (Devlin et al., 2019): at the first token where there is none.
 With fewer `--layers` than `--start` has, every n-th layer is taken. Run it again to go on from the last checkpoint.
 OUT gets `log.txt`, `last.pt` and in the end `part-NN`, at most 16 MB each: `cat part-* > model.safetensors` gives what
 was trained, which is all but the embeddings.
@@ -15,6 +16,7 @@ was trained, which is all but the embeddings.
 import argparse
 import copy
 import os
+import sys
 import time
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,8 +35,16 @@ HALF = 0.5  # of the passages are read with their titles
 HEADINGS = {"aws_headings", "peps", "rfcs", "eips", "rustbook", "faq_headings", "medquad"}  # weigh half
 
 
-Row = tuple[list[int], list[int], int, list[int]]
-"""Tokens, the sentence each is of, where the passage begins, labels of the sentences."""
+class Row(NamedTuple):
+    """A question and a passage: tokens, the sentence each is of, where the passage begins, labels of the sentences, and
+    the first and last token of a short answer: 0 and 0 for none, -1 where it is not known.
+    """
+
+    tokens: list[int]
+    owners: list[int]
+    begin: int
+    labels: list[int]
+    ends: tuple[int, int]
 
 
 class Data:
@@ -51,6 +61,7 @@ class Data:
         sizes = np.bincount(sets, minlength=len(self.arrays["names"])).astype(float)
         share = sizes**0.6 / np.maximum(sizes, 1)
         share[[name in HEADINGS for name in self.arrays["names"]]] *= HALF
+        self._answers = {int(row[0]): row[1:].tolist() for row in self.arrays["answer"][::-1]}
         weights = share[sets] * np.where(little, 3.0, 1.0)
         self._cumulative, self._seed = np.cumsum(weights / weights.sum()), seed
 
@@ -70,15 +81,17 @@ class Data:
             asked = self._text(self.arrays["question"][chosen]).tolist()
             rows += [self._row(asked, int(one), rng) for one in self._pick(np.arange(low, high), passages, rng)]
             question_of += [place] * (len(rows) - len(question_of))
-        length, most = max(len(row[0]) for row in rows), max(len(row[3]) for row in rows)
+        length, most = max(len(row.tokens) for row in rows), max(len(row.labels) for row in rows)
         ids, types, owners = (np.zeros((len(rows), length), np.int64) for _ in range(3))
         owners -= 1
         labels = np.full((len(rows), most), -1, np.int64)
         mask = np.zeros((len(rows), length), bool)
-        for i, (tokens, owned, asked, known) in enumerate(rows):
+        for i, (tokens, owned, asked, known, _) in enumerate(rows):
             ids[i, : len(tokens)], owners[i, : len(tokens)], mask[i, : len(tokens)] = tokens, owned, True
             types[i, asked : len(tokens)], labels[i, : len(known)] = 1, known
-        return Step(*(torch.from_numpy(array) for array in (ids, types, mask, owners, labels, np.array(question_of))))
+        ends = np.array([row.ends for row in rows])
+        arrays = (ids, types, mask, owners, labels, np.array(question_of), ends)
+        return Step(*(torch.from_numpy(array) for array in arrays))
 
     def _pick(self, numbers: np.ndarray, passages: int, rng: np.random.Generator) -> list[int]:
         """Two passages that answer at most, and others of which nothing is unknown, the search's first more often."""
@@ -96,28 +109,32 @@ class Data:
         found: np.ndarray = self.arrays["label"][low:high]
         return found
 
-    def _row(
-        self, asked: list[int], number: int, rng: np.random.Generator
-    ) -> tuple[list[int], list[int], int, list[int]]:
+    def _row(self, asked: list[int], number: int, rng: np.random.Generator) -> Row:
         tokens = [FIRST, *asked, LAST]
         begin = len(tokens)
         if rng.random() < HALF:
             tokens += self._text(self.arrays["passage_title"][number]).tolist()
         owners = [-1] * len(tokens)
         low, high = self._starts["sentence_of"][number : number + 2]
+        labels = self.arrays["label"][low:high].tolist()
+        place_of, first, last = self._answers.get(number, (-1, 0, 0))
+        ends = (-1, -1) if any(label != NO_ANSWER for label in labels) else (0, 0)
         for place, sentence in enumerate(self.arrays["sentence"][low:high]):
             text = self._text(sentence).tolist()
             if len(tokens) + len(text) > begin + 240:
                 break
+            if place == place_of:
+                ends = (len(tokens) + first, len(tokens) + last)
             tokens += text
             owners += [place] * len(text)
-        return [*tokens, LAST], [*owners, -1], begin, self.arrays["label"][low:high].tolist()
+        return Row([*tokens, LAST], [*owners, -1], begin, labels, ends)
 
 
 class Step(NamedTuple):
     """``p`` passages of ``t`` tokens and ``k`` sentences.
 
-    ``ids``, ``types``, ``mask`` and ``owners`` ``[p, t]``, ``labels`` ``[p, k]``, ``question`` ``[p]``.
+    ``ids``, ``types``, ``mask`` and ``owners`` ``[p, t]``, ``labels`` ``[p, k]``, ``question`` ``[p]``, ``ends`` ``[p,
+    2]``.
     """
 
     ids: Tensor
@@ -126,10 +143,11 @@ class Step(NamedTuple):
     owners: Tensor
     labels: Tensor
     question: Tensor
+    ends: Tensor
 
 
 class Reader(nn.Module):
-    """BERT with a score for a passage and one for each of its sentences."""
+    """BERT with a score for a passage, one for each of its sentences, and for the ends of a short answer."""
 
     def __init__(self, weights: dict[str, Tensor], layers: int) -> None:
         super().__init__()
@@ -149,6 +167,7 @@ class Reader(nn.Module):
         self.bert = BertModel(config)
         self.classifier = nn.Linear(config.hidden_size, 1)
         self.sentence = nn.Linear(config.hidden_size, 1)
+        self.ends = nn.Linear(config.hidden_size, 2)
         nn.init.zeros_(self.sentence.weight)
         renamed = {}
         for name, value in weights.items():
@@ -159,10 +178,10 @@ class Reader(nn.Module):
                 parts[3] = str((int(parts[3]) + 1) // (stored // layers) - 1)
             renamed[".".join(parts)] = value
         missing, unknown = self.load_state_dict(renamed, strict=False)
-        assert not unknown and not [name for name in missing if not name.startswith("sentence")], (missing, unknown)
+        assert not unknown and all(name.startswith(("sentence", "ends")) for name in missing), (missing, unknown)
 
-    def forward(self, step: Step) -> tuple[Tensor, Tensor]:
-        """Return scores of the passages ``[p]`` and of their sentences ``[p, k]``."""
+    def forward(self, step: Step) -> tuple[Tensor, Tensor, Tensor]:
+        """Return scores of passages ``[p]``, of their sentences ``[p, k]``, of first and last tokens ``[p, t, 2]``."""
         states = self.bert(step.ids, attention_mask=step.mask.long(), token_type_ids=step.types)
         last = states.last_hidden_state.float()
         count = step.labels.shape[1]
@@ -171,11 +190,16 @@ class Reader(nn.Module):
         sums.scatter_add_(1, group[..., None].expand_as(last), last)
         sizes = last.new_zeros(sums.shape[:2]).scatter_add_(1, group, torch.ones_like(group, dtype=last.dtype))
         means = (sums / sizes.clamp(min=1)[..., None])[:, :count]
-        return self.classifier(states.pooler_output.float())[:, 0], self.sentence(means)[..., 0]
+        place = torch.arange(last.shape[1], device=last.device)
+        readable = step.mask & (step.types.bool() | (place == 0))  # no answer is in the question
+        ends = self.ends(last).masked_fill(~readable[..., None], MASKED)
+        return self.classifier(states.pooler_output.float())[:, 0], self.sentence(means)[..., 0], ends
 
 
-def losses(step: Step, scores: Tensor, sentences: Tensor, taught: Tensor, temperature: float) -> tuple[Tensor, ...]:
-    """Return the losses of passages, of sentences, of single passages, and the divergence from the teacher."""
+def losses(
+    step: Step, scores: Tensor, sentences: Tensor, ends: Tensor, taught: Tensor, temperature: float
+) -> tuple[Tensor, ...]:
+    """Return the losses of passages, of sentences, of single passages, of ends, and the divergence from the teacher."""
     count = int(step.question.max()) + 1
     good = (step.labels == ANSWERS).any(1)
     passage = _softmax_loss(scores, good, step.question, count)
@@ -185,7 +209,12 @@ def losses(step: Step, scores: Tensor, sentences: Tensor, taught: Tensor, temper
     student, teacher = (_log_softmax(values / temperature, step.question, count) for values in (scores, taught))
     divergence = (teacher.exp() * (teacher - student)).sum() / count * temperature**2
     single = nn.functional.binary_cross_entropy_with_logits(scores, good.float())
-    return passage, sentence, single, divergence
+    costs = nn.functional.cross_entropy(
+        ends.transpose(1, 2).flatten(0, 1), step.ends.flatten(), reduction="none", ignore_index=-1
+    )
+    costs, marks = costs.view(-1, 2).mean(1), step.ends[:, 0]
+    marked = [costs[group].mean() for group in (marks > 0, marks == 0) if bool(group.any())]
+    return passage, sentence, single, torch.stack(marked).sum(), divergence
 
 
 def _log_sums(values: Tensor, group: Tensor, count: int) -> Tensor:
@@ -208,12 +237,25 @@ def _softmax_loss(values: Tensor, good: Tensor, group: Tensor, count: int) -> Te
 
 def load_start(path: Path) -> dict[str, Tensor]:
     """Return the weights to start from: safetensors, or a model of ONNX Runtime in int8."""
+    if path.is_dir():
+        return read_packed(path)
     if path.suffix == ".onnx":
         from int8_onnx import unpack
 
         return {name: torch.from_numpy(np.array(values)) for name, values in unpack(path).items()}
     weights: dict[str, Tensor] = load_file(path)
     return weights
+
+
+def read_packed(folder: Path) -> dict[str, Tensor]:
+    """Return the weights of a re-ranker of this package."""
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from lmkrag.models.bert import read_weights
+    from lmkrag.reranker.passages import read_head
+
+    weights = {**read_weights(folder / "model.safetensors"), **read_head(folder)}
+    names = {name: name if name.split(".")[0] in ("classifier", "ends") else f"bert.{name}" for name in weights}
+    return {names[name]: torch.from_numpy(np.array(value, np.float32)) for name, value in weights.items()}
 
 
 def main() -> None:
@@ -232,6 +274,7 @@ def main() -> None:
     parser.add_argument("--learning-rate", type=float, default=5e-5)
     parser.add_argument("--labels", type=float, default=1.0)
     parser.add_argument("--teach", type=float, default=0.5)
+    parser.add_argument("--ends", type=float, default=0.0)
     parser.add_argument("--temperature", type=float, default=2.0)
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
@@ -262,7 +305,7 @@ def main() -> None:
         batch_size=None,
         num_workers=min(8, os.cpu_count() or 1) if device.type == "cuda" else 0,
     )
-    total, counted = np.zeros(4), 0
+    total, counted = np.zeros(5), 0
     for batch in batches:
         elapsed = time.monotonic() - began
         done = step / options.steps if options.steps else elapsed / (60 * options.minutes)
@@ -273,21 +316,22 @@ def main() -> None:
             group["lr"] = float(rate)
         batch = Step(*(tensor.to(device, non_blocking=True) for tensor in batch))
         with torch.autocast(device.type, torch.bfloat16):
-            scores, sentences = model(batch)
+            scores, sentences, ends = model(batch)
             with torch.no_grad():
                 taught = torch.stack([teacher(batch)[0].float() for teacher in teachers]).mean(0)
-        passage, sentence, single, divergence = losses(
-            batch, scores.float(), sentences.float(), taught, options.temperature
+        passage, sentence, single, marked, divergence = losses(
+            batch, scores.float(), sentences.float(), ends.float(), taught, options.temperature
         )
         optimizer.zero_grad()
-        (options.labels * (passage + 0.5 * sentence + single) + options.teach * divergence).backward()
+        labels = options.labels * (passage + 0.5 * sentence + single)
+        (labels + options.ends * marked + options.teach * divergence).backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         step += 1
-        total += [value.item() for value in (passage, sentence, single, divergence)]
+        total += [value.item() for value in (passage, sentence, single, marked, divergence)]
         counted += 1
         if step % 20 == 0 or step == options.steps:
-            names = ("passages", "sentences", "single passages", "from the teacher")
+            names = ("passages", "sentences", "single passages", "ends", "from the teacher")
             means = dict(zip(names, total / counted, strict=True))
             line = f"step {step}, {elapsed:.0f} s: " + ", ".join(f"{name} {mean:.3f}" for name, mean in means.items())
             print(line, flush=True)

@@ -19,27 +19,27 @@ PACKAGE = ROOT / "lmkrag"
 
 LINES = {
     "": 2_430,  # the single files of lmkrag/; replies of a server are checked
-    "cli": 2_028,
-    "encoder": 1_315,
-    "evaluation": 789,
-    "formats": 3_816,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
-    "index": 3_980,
-    "ingest": 1_935,
-    "integrations": 364,  # options that do not exist get a hint
-    "models": 840,  # weights in 4 bits, words in 8
-    "readers": 2_177,  # which cell, which of several values; warnings; a model on this machine
-    "rendering": 705,  # rows without names of columns
-    "reranker": 844,  # a reader of passages
-    "search": 3_365,  # passages are ranked by reading; what grep does
-    "sentences": 976,  # headings by the layout
-    "server": 3_234,
-    "training": 2_821,
+    "cli": 1_956,
+    "encoder": 1_175,
+    "evaluation": 713,
+    "formats": 3_606,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
+    "index": 3_695,
+    "ingest": 1_682,
+    "integrations": 349,  # options that do not exist get a hint
+    "models": 750,  # weights in 4 bits, words in 8
+    "readers": 1_935,  # which cell, which of several values; warnings; a model on this machine
+    "rendering": 681,  # rows without names of columns
+    "reranker": 790,  # a reader of passages, which marks words
+    "search": 3_174,  # passages are ranked by reading; what grep does
+    "sentences": 920,  # headings by the layout
+    "server": 3_017,
+    "training": 2_465,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_619,  # 31,500 is the aim: what files hold and which cell answers took 1,100
-    "files": 230,
+    "lines": 29_338,  # 31,500 is the most that the later issues may bring it to
+    "files": 223,
     "files at the top": 17,
     "base dependencies": 27,
     "members of Engine": 20,

@@ -13,8 +13,8 @@ from lmkrag import LandmarkEncoder
 from lmkrag.encoder import landmark
 from lmkrag.encoder.landmark import EncoderInput
 from lmkrag.encoder.onnx_model import POOLINGS
-from lmkrag.encoder.pooling import Pooling
 from lmkrag.encoder.spec import BASE_ENCODER, MULTILINGUAL_ENCODER, SHIPPED, find_model
+from lmkrag.encoder.torch_model import Pooling
 from lmkrag.errors import EncoderError, UsageError
 from lmkrag.models.files import hash_weights
 from lmkrag.sentences.split import split_sentences

@@ -14,9 +14,8 @@ from hypothesis import strategies as st
 from lmkrag import Engine, LandmarkEncoder
 from lmkrag.encoder.loading import prefers_torch, runs_without_torch
 from lmkrag.encoder.onnx_model import POOLINGS, OnnxModel
-from lmkrag.encoder.pooling import Pooling
 from lmkrag.encoder.spec import BASE_ENCODER, MULTILINGUAL_ENCODER, SHIPPED, find_model
-from lmkrag.encoder.torch_model import TorchModel
+from lmkrag.encoder.torch_model import Pooling, TorchModel
 from lmkrag.errors import EncoderError, MissingExtra, UsageError
 from lmkrag.models import device
 from lmkrag.models.bert import Bert, group_texts, read_weights

@@ -49,6 +49,7 @@ def folder(model, base, tmp_path_factory):
     folder = tmp_path_factory.mktemp("passages")
     weights = {name.removeprefix("bert."): value.numpy() for name, value in model.state_dict().items()}
     weights = {name: value for name, value in weights.items() if name != WORDS and value.dtype == np.float32}
+    weights |= {"ends.weight": np.ones((2, 384), np.float32), "ends.bias": np.zeros(2, np.float32)}
     save_file(pack_blocks(weights), folder / "model.safetensors")
     (folder / "reranker.json").write_text(json.dumps({"format": 1, "base": "landmark-mini", "layers": 2}))
     config, fused = read_body(folder, base, 2)
@@ -92,6 +93,22 @@ def test_no_texts_and_long_texts(folder):
     first, second = reranker.score_texts("\ud800 " + QUESTION, [long, long + "More."])
     assert first == second  # what is behind the limit is not read
     assert np.isfinite(first)
+
+
+def test_words_that_answer():
+    text = "The ferry to Skerry leaves at noon from the northern quay. In winter it leaves from the harbour at ten."
+    reranker = PassageReranker.load("landmark-reranker-l12")
+    questions = {"When does the ferry leave in winter?": "ten", "Where does the ferry to Skerry leave at noon?": "quay"}
+    for question, words in questions.items():
+        (reading,) = reranker.read_texts(question, [text])
+        assert words in text[reading.start : reading.end]
+        assert reading.strength > 0
+        assert reading.lead > 0
+        assert reading.score == pytest.approx(reranker.score_texts(question, [text])[0])
+    strange, empty = reranker.read_texts("How do I reset a router?", [text, ""])
+    assert strange.strength < 0
+    assert (empty.start, empty.end) == (0, 0)
+    assert empty.strength < strange.strength
 
 
 def test_damaged_weights(folder, tmp_path):

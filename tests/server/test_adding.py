@@ -14,8 +14,7 @@ from lmkrag.errors import DocumentNotFound, StorageError, UsageError
 from lmkrag.server.indexes import ServedIndexes, Workers
 from lmkrag.server.problems import Problem
 from lmkrag.server.settings import ServerLimits
-from lmkrag.server.upload_folder import check_doc_id
-from lmkrag.server.uploads import Uploads
+from lmkrag.server.uploads import Uploads, check_doc_id
 
 NOTE = b"# Ferry\n\nThe ferry to Skerry leaves at seven. Dogs travel free.\n"
 

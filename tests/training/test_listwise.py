@@ -15,8 +15,7 @@ from lmkrag.errors import UsageError
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 from lmkrag.reranker.listwise import WEIGHTS, ListwiseModel, describe_sentences, normalize_features
-from lmkrag.training.listwise_model import ListwiseTrainee
-from lmkrag.training.listwise_steps import ListwiseData, keep_passages, measure_features
+from lmkrag.training.listwise_model import ListwiseData, ListwiseTrainee, keep_passages, measure_features
 from lmkrag.training.mining import ANSWERS, UNKNOWN, mine_passages
 from lmkrag.training.reranker_settings import ListwiseSettings, RerankerSet, load_listwise_settings
 from lmkrag.training.reranker_trainer import read_list, train_listwise

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from lmkrag.training.losses import anchor_loss, imitation_loss, landmark_loss, mask_near_duplicates
+from lmkrag.training.student import anchor_loss, imitation_loss, landmark_loss, mask_near_duplicates
 
 
 def example(seed=0, questions=3, sentences=8):

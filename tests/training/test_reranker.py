@@ -148,7 +148,7 @@ def test_numpy_says_what_torch_says(settings, tmp_path):
     loaded = LandmarkReranker.load(str(tmp_path / "saved"))
     (reading,) = loaded.read(QUESTION, [PASSAGE])
     pair = loaded._tokens.pair(QUESTION, PASSAGE)
-    batch = _pack([pair], [MinedPassage(*PASSAGE, (0.0,) * 3, (0.0,) * 3, (0,) * 3, (True,) * 3, (), 1, 1)], [0])
+    batch = _pack([(pair, MinedPassage(*PASSAGE, (0.0,) * 3, (0.0,) * 3, (0,) * 3, (True,) * 3, (), 1, 1), 0)])
     with torch.no_grad():
         scores, ends = model.read(batch)
     np.testing.assert_allclose(reading.rank, scores[0, :, 0], atol=5e-3)

@@ -48,7 +48,7 @@ def test_a_base_beside_the_configuration(config, tmp_path):
         ("steps = 2", "steps = 2\nthorough = true", "thorough needs imitation or anchor"),
         ("[[stages]]", "[model]\ntitle_tokens = -1\n[[stages]]", "model.title_tokens must be 0 or more"),
         ('path = "sample"', 'path = "nowhere"', "no such set"),
-        ('task = "documents"', 'task = "dance"', "unknown task 'dance': one of pairs, passages, shuffled, documents"),
+        ('task = "documents"', 'task = "dance"', "unknown task 'dance': one of pairs, shuffled, documents"),
         ("[[stages]]", '[model]\npooling = "sum"\n[[stages]]', "unknown pooling 'sum'"),
         ("[[stages]]", '[model]\nlandmark = ""\n[[stages]]', "pooling 'lmk+mean' needs a landmark token"),
         ("[[stages]]", '[evaluation]\nsets = ["gone"]\n[[stages]]', "evaluation: no such set"),

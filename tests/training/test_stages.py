@@ -53,7 +53,7 @@ def test_a_step_is_sound(data, tokens, task):
         assert int(step.windows.is_landmark.sum()) == sentences
 
 
-@pytest.mark.parametrize("task", ["pairs", "passages", "shuffled", "documents"])
+@pytest.mark.parametrize("task", ["pairs", "shuffled", "documents"])
 def test_a_thorough_teacher_reads_the_same_sentences_in_windows_of_three_lengths(data, tokens, task):
     steps = stage_data(data, tokens, task, thorough=True, titles=1.0)
     plain = stage_data(data, tokens, task, titles=1.0)
@@ -68,7 +68,7 @@ def test_a_thorough_teacher_reads_the_same_sentences_in_windows_of_three_lengths
                 whole.input_ids[whole.owner == sentence].tolist() for sentence in range(other.windows.count)
             ]
         divided += len(whole.input_ids) < len(halves.input_ids) < len(quarters.input_ids)
-    assert divided or task in ("pairs", "passages")  # which are short here
+    assert divided or task == "pairs"  # which are short here
 
 
 def test_what_a_set_teaches_is_left_to_its_own_labels(data, tokens):
@@ -173,24 +173,6 @@ def test_a_set_with_nothing_to_tell_apart_is_refused(tokens, write_set, tmp_path
     steps = StageData(StageSettings("one", [chosen], steps=4, tokens=64, windows=[32]), [data], tokens, seed=0)
     with pytest.raises(TrainingError, match="'one': 100 tries"):
         steps[0]
-
-
-@pytest.mark.parametrize("intervals", [[], [8], [8, 16]])
-def test_whole_passages_are_compared(data, tokens, intervals):
-    chosen = SetSettings("sample", "passages", intervals=intervals)
-    stage = StageSettings("one", [chosen], steps=8, tokens=256, windows=[64])
-    steps = StageData(stage, [data], tokens, seed=1)
-    several = 0
-    for step in (steps[i] for i in range(8)):
-        questions, passages = step.weights.shape
-        assert questions == passages == int(step.passage.max()) + 1
-        assert step.windows.count == len(step.passage) == int(step.windows.is_landmark.sum())
-        assert (np.diff(step.passage) >= 0).all()
-        assert np.array_equal(step.weights.numpy(), np.eye(questions, dtype=np.float32))
-        several += step.windows.count > passages
-        lengths = np.bincount(step.windows.owner[step.windows.owner < step.windows.count])
-        assert not intervals or lengths.max() <= max(intervals) + 1
-    assert several
 
 
 def test_far_from_its_end_evidence_is_still_evidence(tokens, write_set, tmp_path):

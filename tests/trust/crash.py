@@ -42,11 +42,11 @@ from lmkrag.index import catalog, catalog_texts
 from lmkrag.index.backup import back_up_index
 from lmkrag.index.store import IndexStore
 from lmkrag.ingest import pipeline as encoding
-from lmkrag.ingest.file_batches import adopt_batch, encode_batch, plan_batches
 from lmkrag.ingest.ingest import ingest
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.sources import Files
 from lmkrag.ingest.walk import Found
+from lmkrag.ray_encoding import adopt_batch, encode_batch, plan_batches
 from lmkrag.sentences.split import split_sentences
 
 CRASH, FAIL, COUNT = 2, 3, 1

@@ -35,11 +35,7 @@ def list_recipes() -> list[Recipe]:
 
 
 def load_recipe(name: str) -> Recipe:
-    """Return a recipe by its name, or from a ``.toml`` file.
-
-    Raises:
-        UsageError: there is no such recipe, or the file is not one.
-    """
+    """Return a recipe by its name, or from a ``.toml`` file, or raise UsageError."""
     if not isinstance(name, str):
         raise UsageError(f"a recipe is a name or a .toml file, not {name!r}")
     if name.endswith(".toml"):
@@ -56,11 +52,7 @@ def load_recipe(name: str) -> Recipe:
 
 
 def choose_recipe(recipe: Recipe, rows: int, *, of: int = 0) -> Recipe:
-    """Return the recipe that a segment of ``rows`` sentences is built with.
-
-    That is the tier for the size of the segment, or of the index it is part ``of`` if that is larger; exact if it is
-    too small for the recipe.
-    """
+    """Return the recipe of a segment of ``rows`` sentences: a tier by its size or ``of`` its index; exact if few."""
     for limit, name in recipe.tiers:
         if limit == 0 or max(rows, of) <= limit:
             return choose_recipe(load_recipe(name), rows)

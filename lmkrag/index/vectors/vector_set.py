@@ -23,9 +23,7 @@ from lmkrag.system import computed_once, renew_in_forks
 
 Slices = Callable[[], Iterable[Vectors]]
 
-SUFFIX = ".faiss"
-"""Of vector files."""
-
+SUFFIX = ".faiss"  # of vector files
 _SLICE = 4_096  # vectors in memory at a time
 _PER_LIST = 40  # vectors that clusters are learned from, for each; FAISS wants 39
 _LEAST_SAMPLE = 32_768
@@ -62,11 +60,7 @@ def _load_faiss() -> Any:
 
 
 def check_factory(recipe: Recipe, dimensions: int) -> None:
-    """Have FAISS parse a recipe's factory string; one of tiers has none.
-
-    Raises:
-        UsageError: FAISS can't build it.
-    """
+    """Have FAISS parse a recipe's factory string; one of tiers has none. Raises UsageError: FAISS can't build it."""
     if not recipe.factory:
         return
     faiss = _load_faiss()
@@ -78,14 +72,10 @@ def check_factory(recipe: Recipe, dimensions: int) -> None:
 
 
 def write_vectors(path: Path, read: Slices, rows: int, dimensions: int, recipe: Recipe) -> File:
-    """Write a vector file and make it durable; the caller's commit makes it exist.
+    """Write a vector file under a fresh name and make it durable; the caller's commit makes it exist.
 
-    Args:
-        path: a fresh name.
-        read: yields the vectors ``[n, dimensions]`` in order, ``rows`` in all; called twice if they train anything.
-        rows: how many vectors there are.
-        dimensions: of each.
-        recipe: how to store them; a factory, not tiers.
+    ``read`` yields the vectors ``[n, dimensions]`` in order, ``rows`` in all, and is called twice if they train
+    anything; the recipe is a factory, not tiers.
     """
     faiss = _load_faiss()
 
@@ -194,11 +184,6 @@ class VectorFile:
     """The vectors of a segment, memory-mapped for reading. Any number of threads may share one."""
 
     def __init__(self, file: MappedFile, rows: int, recipe: Recipe) -> None:
-        """Have FAISS read a file after it was compared with its checksum.
-
-        Raises:
-            IndexCorrupt: it is damaged.
-        """
         faiss = _load_faiss()
 
         self._content = np.frombuffer(file.data, np.uint8)  # the index has views of it
@@ -217,15 +202,9 @@ class VectorFile:
         self._recipe = recipe
 
     def search(self, queries: Vectors, top_k: int, allowed: Mask | None = None) -> tuple[Scores, Ids]:
-        """Find the nearest rows by inner product.
+        """Find the nearest rows to ``queries`` ``[n, dimensions]`` by inner product, of those ``allowed`` ``[rows]``.
 
-        Args:
-            queries: ``[n, dimensions]`` float32.
-            top_k: maximum number of rows per query.
-            allowed: ``[rows]``, false where a row must not be found; None when all may.
-
-        Returns:
-            Scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top_k``, best first; row -1 where there are no more.
+        Returns scores ``[n, k]`` and rows ``[n, k]`` with ``k <= top_k``, best first; row -1 where there are no more.
         """
         faiss = _load_faiss()
 

@@ -11,9 +11,7 @@ from lmkrag.index.live import LiveSegment, Selection
 from lmkrag.index.ranges import DocumentRanges, clip_runs, expand_ranges
 from lmkrag.index.words.postings import Posting
 
-K1, B = 1.2, 0.75
-"""Saturation and length normalisation."""
-
+K1, B = 1.2, 0.75  # saturation and length normalisation
 _COMMON = 100_000  # a word in more sentences than this tells no documents apart
 
 
@@ -53,17 +51,7 @@ def _live_posting(live: LiveSegment, word: int) -> Posting:
 def search_terms(
     segments: Sequence[LiveSegment], terms: Terms, top_k: int, allowed: Selection | None = None
 ) -> tuple[Ids, Scores]:
-    """Find sentences by BM25 over any of some words.
-
-    Args:
-        segments: to search in.
-        terms: those of the question, looked up in the same segments.
-        top_k: how many sentences, at most.
-        allowed: documents to search in; None for all.
-
-    Returns:
-        Sentence ids ``[k]`` and scores ``[k]`` float32, best first, ties by id.
-    """
+    """Find sentences by BM25 over any of some words: ids and scores float32, at most ``top_k``, best first, by id."""
     if not terms.totals.sentences:
         return np.zeros(0, np.int64), np.zeros(0, np.float32)
     average = max(1, terms.totals.words) / terms.totals.sentences
@@ -84,19 +72,10 @@ def search_terms(
 
 
 def score_documents(segments: Sequence[LiveSegment], documents: DocumentRanges, positions: Ids, terms: Terms) -> Scores:
-    """Return the BM25 scores of some documents, each read as one text without its title.
+    """Return the BM25 scores ``[k]`` of the documents at increasing ``positions``, each read as one text without its title.
 
     A passage of a document that is about the question as a whole is more often the one that is meant (Callan,
     "Passage-level evidence in document retrieval", SIGIR 1994).
-
-    Args:
-        segments: to search in.
-        documents: that are alive.
-        positions: ``[k]`` increasing, of the documents to score in ``documents``.
-        terms: those of the question, looked up in the same segments.
-
-    Returns:
-        ``[k]`` float32.
     """
     counts = np.zeros((len(terms.weights), len(positions)))
     for live, postings in zip(segments, terms.postings, strict=True):
@@ -123,16 +102,9 @@ def count_document_words(segments: Sequence[LiveSegment], documents: DocumentRan
 
 
 def find_first(segments: Sequence[LiveSegment], documents: DocumentRanges, terms: Terms) -> list[tuple[Ids, Ids]]:
-    """Find where each word first stands in each document that has it.
+    """Find where each word first stands in each document; a word in more than 100,000 sentences is left out.
 
-    Args:
-        segments: to search in.
-        documents: that are alive.
-        terms: looked up in the same segments; a word in more than 100,000 sentences is left out.
-
-    Returns:
-        For each word, positions of documents ``[k]``, each once, and how many words stand before the sentence with the
-        word's first place there ``[k]``.
+    Returns for each word positions of documents ``[k]``, and how many words stand before the sentence ``[k]``.
     """
     places = []
     for column in zip(*terms.postings, strict=True):
@@ -160,14 +132,7 @@ def inverse_document_frequency(matches: int, total: int) -> float:
 def score_rows(
     postings: Sequence[Posting], weights: Sequence[float], lengths: NDArray[np.uint16], average: float
 ) -> tuple[Ids, Scores]:
-    """Return every row that has a word, in no order, and its BM25 score.
-
-    Args:
-        postings: of each word of a question, in one postings file.
-        weights: of the words.
-        lengths: ``[rows]`` words of each sentence.
-        average: number of words of a sentence, over all that are searched.
-    """
+    """Return every row that has a word, in no order, and its BM25 score by weights of words and lengths of rows."""
     total = np.zeros(len(lengths), np.float32)
     matching = [np.zeros(0, np.uint32)]
     for posting, weight in zip(postings, weights, strict=True):

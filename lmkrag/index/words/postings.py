@@ -43,10 +43,7 @@ class PostingsBuilder:
         self._languages: list[str] = []
 
     def add(self, sentences: Iterable[str], language: str = ENGLISH, title: str = "") -> None:
-        """Take the texts of the next rows, all in one language, as ISO 639-1 names it.
-
-        With the first ones of a document comes its title.
-        """
+        """Take the texts of the next rows, in a language as ISO 639-1 names it; a title with a document's first."""
         words = [hash_words(sentence, language) for sentence in sentences]
         self._words += words
         titles = [query_words(title)] if title and words else []
@@ -102,7 +99,6 @@ class Postings:
     """A postings file opened for reading, memory-mapped."""
 
     def __init__(self, file: MappedFile) -> None:
-        """Read the file: see :func:`lmkrag.index.files.read_tables`."""
         tables = read_tables(file)
         try:
             self._words: Hashes = tables["words"]

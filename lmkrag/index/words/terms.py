@@ -98,11 +98,7 @@ def hash_words(text: str, language: str = ENGLISH) -> Hashes:
 
     Chinese, Japanese and Korean characters also count in pairs, and Thai, Lao, Burmese and Khmer in threes, since no
     spaces divide their words (Nie et al., "On the use of words and n-grams for Chinese information retrieval", IRAL
-    2000).
-
-    Args:
-        text: of a sentence, as a rule.
-        language: as ISO 639-1 names it, one of :data:`STEMMERS`; ``code`` divides ``camelCase``; any other is English.
+    2000). A language is one of :data:`STEMMERS`; ``code`` divides ``camelCase``; any other is English.
     """
     return np.array([_hash_word(word, language) for word in _terms(text, language)], np.uint64)
 
@@ -110,12 +106,8 @@ def hash_words(text: str, language: str = ENGLISH) -> Hashes:
 def query_words(query: str, languages: Iterable[str] = ()) -> Hashes:
     """Return the hashes of the words of a question, once each, by the stemmers of English and of other languages.
 
-    Function words are left out, unless there are no others: BM25 gives those of most texts next to no weight, but
-    each matches most of an index, and those of a language that few texts are in would weigh a lot.
-
-    Args:
-        query: the question.
-        languages: those of the index, other than English.
+    Function words are left out, unless there are no others: BM25 gives those of most texts next to no weight, but each
+    matches most of an index, and those of a language that few texts are in would weigh a lot.
     """
     return merge_variants(query_variants(query, languages))
 
@@ -216,9 +208,6 @@ def drop_stop_words(words: Sequence[str]) -> list[str]:
 
     That is a language with at least two more of the words than English has. Where several are as likely, as Danish and
     Norwegian are, the function words of all of them are dropped.
-
-    Args:
-        words: in order, from :func:`lmkrag.index.words.terms.split_words`.
 
     >>> drop_stop_words("who approves the leave".split()), drop_stop_words("wer genehmigt den urlaub".split())
     (['approves', 'leave'], ['genehmigt', 'urlaub'])

@@ -101,11 +101,7 @@ async def retrieve(body: RetrievalBody, service: TheService) -> RetrievalReply:
 
 
 def to_filter(condition: MetadataCondition) -> str | None:
-    """Return Dify's conditions as a filter expression; a condition on several names holds if it does for one.
-
-    Raises:
-        UsageError: an operator is unknown, or a name can't be asked for.
-    """
+    """Return Dify's conditions as a filter; one on several names holds if it does for one. Raises UsageError."""
     terms = ["(" + " or ".join(_to_term(name, item) for name in item.name) + ")" for item in condition.conditions]
     return f" {condition.logical_operator} ".join(terms) or None
 

@@ -146,14 +146,8 @@ async def log_in(body: LoginBody, request: Request, service: TheService) -> Resp
     if service.settings.token is not None and not guard.is_token(body.token):
         raise Problem(401, "unauthorized", "Wrong token", "this is not the server's token")
     response = Response(status_code=204)
-    response.set_cookie(
-        COOKIE,
-        guard.session(),
-        max_age=_SESSION,
-        httponly=True,
-        samesite="strict",
-        secure=request.url.scheme == "https",
-    )
+    is_secure = request.url.scheme == "https"
+    response.set_cookie(COOKIE, guard.session(), _SESSION, httponly=True, samesite="strict", secure=is_secure)
     return response
 
 

@@ -40,7 +40,6 @@ class Message(BaseModel):
 
     @property
     def text(self) -> str:
-        """What it says."""
         if isinstance(self.content, list):
             return "\n".join(part.text for part in self.content if part.type == "text")
         return self.content or ""
@@ -117,11 +116,7 @@ async def _chunks(index: ServedIndex, evidence: Evidence, base: str, reply: dict
 
 
 def read_conversation(messages: Sequence[Message]) -> tuple[list[Exchange], str]:
-    """Return the exchanges so far and the question that comes last.
-
-    Raises:
-        Problem: nobody asks anything, or the question is too long.
-    """
+    """Return the exchanges so far and the question that comes last. Raises Problem: there is none."""
     exchanges: list[Exchange] = []
     question = ""
     for message in messages:

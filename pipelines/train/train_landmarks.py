@@ -1,0 +1,361 @@
+"""Train an encoder on packed documents, on one GPU or, slowly, on processors.
+
+    python pipelines/train/train_landmarks.py DATA.npz OUT --start ENCODER|MODEL.onnx [--watch WATCH.npz] [--minutes 9]
+    python pipelines/train/train_landmarks.py DATA.npz OUT --start ENCODER --teacher RUN RUN --imitate 1
+
+Steps and losses are those of `lmkrag train`; the packages are torch, transformers, NumPy, tokenizers, safetensors and
+onnx. `--anchor` keeps vectors near those that the run begins with, `--imitate` learns the mean order of the sentences
+that the teachers find, which may have other layers. What is watched is printed in the beginning and in the end: how
+many questions have evidence in the best sentence, the best three and ten. Run it again to go on from the last
+checkpoint. OUT gets `log.txt`, `last.pt` and in the end `part-NN`, at most 16 MB each: `cat part-* >
+model.safetensors` gives the weights in float16.
+"""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+from safetensors.torch import save
+from torch import Tensor, nn
+
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
+from lmkrag.encoder.torch_model import Pooling, pack_windows, read_sentences
+from lmkrag.encoder.windows import plan_windows
+from lmkrag.training.data import Question, TokenDocument
+from lmkrag.training.settings import SetSettings, StageSettings
+from lmkrag.training.steps import Step, StepBuilder
+from lmkrag.training.student import anchor_loss, landmark_loss, load_student
+
+PART = 15_000_000
+WINDOW = 254
+OTHER_WORDS = 3  # a question in other words than its evidence is as often drawn as so many others
+
+
+class PackedSet:
+    """A set of a packed file, as :class:`lmkrag.training.steps.StepBuilder` reads sets."""
+
+    def __init__(self, pack: "Pack", number: int) -> None:
+        arrays = pack.arrays
+        numbers = np.flatnonzero(arrays["document_set"] == number)
+        place = {int(document): index for index, document in enumerate(numbers)}
+        self._pack, self._numbers = pack, numbers
+        self.titles = [pack.text(arrays["title"][document]) for document in numbers]
+        self.questions: list[Question] = []
+        self._runs: list[list[tuple[int, int]]] = []
+        self.by_document: dict[int, list[int]] = defaultdict(list)
+        self.documents_of: dict[Any, set[int]] = defaultdict(set)
+        for row in np.flatnonzero(np.isin(arrays["question_document"], numbers)):
+            document = place[int(arrays["question_document"][row])]
+            low, high = pack.runs[row : row + 2]
+            runs = list(zip(arrays["first"][low:high].tolist(), arrays["stop"][low:high].tolist(), strict=True))
+            question = Question(int(arrays["text"][row]), pack.text(arrays["asked"][row]), document, ())  # type: ignore[arg-type]
+            self.documents_of[question.text].add(document)
+            for _ in range(OTHER_WORDS if arrays["little"][row] else 1):
+                self.by_document[document].append(len(self.questions))
+                self.questions.append(question)
+                self._runs.append(runs)
+
+    def __len__(self) -> int:
+        return len(self._numbers)
+
+    def document(self, number: int) -> TokenDocument:
+        """Return a document's sentences."""
+        arrays, document = self._pack.arrays, self._numbers[number]
+        low, high = self._pack.sentences[document : document + 2]
+        first = arrays["title"][document] + 1
+        ids = [self._pack.text(first + i) for i in range(high - low)]
+        none = np.zeros(0, np.int64)
+        return TokenDocument(ids, arrays["words"][low:high].tolist(), none, none)
+
+    def evidence(self, index: int) -> list[tuple[int, int]]:
+        """Return the evidence of a question as (first, stop) sentences."""
+        return self._runs[index]
+
+
+class Pack:
+    """A packed file: see pack_documents.py."""
+
+    def __init__(self, path: Path) -> None:
+        with np.load(path) as stored:
+            self.arrays = dict(stored)
+        self.settings = json.loads(str(self.arrays.pop("sets")))
+        self.special = SimpleNamespace(**json.loads(str(self.arrays.pop("special"))))
+        self._starts, self.sentences, self.runs = (
+            np.concatenate([[0], np.cumsum(self.arrays[name], dtype=np.int64)])
+            for name in ("lengths", "sentences", "runs")
+        )
+        self.sets = [PackedSet(self, number) for number in range(len(self.settings))]
+
+    def text(self, number: int) -> list[int]:
+        """Return the tokens of a sentence, a title or a question."""
+        ids: list[int] = self.arrays["tokens"][self._starts[number] : self._starts[number + 1]].tolist()
+        return ids
+
+
+class Steps(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
+    """The steps from one on, shared by the workers, without end."""
+
+    def __init__(self, pack: Pack, stage: StageSettings, first: int, seed: int) -> None:
+        self._pack, self._stage, self._first, self._seed = pack, stage, first, seed
+        self._tasks = [
+            (number, SetSettings(entry["path"], task, within=entry["within"], documents=2 * values["documents"]))
+            for number, entry in enumerate(pack.settings)
+            for task, values in entry["tasks"].items()
+        ]
+        weights = [values["weight"] for entry in pack.settings for values in entry["tasks"].values()]
+        self._shares = np.array(weights) / sum(weights)
+
+    def __iter__(self) -> Iterator[Step]:
+        worker = torch.utils.data.get_worker_info()
+        number, apart = (self._first + worker.id, worker.num_workers) if worker else (self._first, 1)
+        while True:
+            rng = np.random.default_rng((self._seed, number))
+            while True:
+                place, chosen = self._tasks[int(rng.choice(len(self._tasks), p=self._shares))]
+                builder = StepBuilder(self._stage, chosen, self._pack.sets[place], rng)  # type: ignore[arg-type]
+                if builder.build():
+                    yield builder.step(self._pack.special)  # type: ignore[arg-type]
+                    break
+            number += apart
+
+
+class Encoder(nn.Module):
+    """A BERT whose sentences are pooled with their landmarks."""
+
+    def __init__(self, backbone: Any) -> None:
+        super().__init__()
+        self.backbone = backbone
+        self.pooling = Pooling("lmk+mean")
+
+    def forward(self, batch: Any) -> Tensor:
+        """Return the vectors of a batch of windows, ``[sentences, dimensions]``."""
+        return read_sentences(self.backbone, self.pooling, batch)
+
+
+def load_encoder(path: Path, landmark: int, layers: list[int]) -> Encoder:
+    """Load an encoder folder, or a BERT of ONNX Runtime in int8, which gets a landmark token and may lose layers."""
+    if path.suffix != ".onnx":
+        return Encoder(load_student(path).backbone)
+    from int8_onnx import unpack
+    from transformers import BertModel
+
+    weights = {name.removeprefix("bert."): torch.from_numpy(np.array(v)) for name, v in unpack(path).items()}
+    words = weights["embeddings.word_embeddings.weight"]
+    weights["embeddings.word_embeddings.weight"] = torch.cat([words, words[102:103]])[: landmark + 1]  # from [SEP]
+    stored = 1 + max(int(name.split(".")[2]) for name in weights if name.startswith("encoder.layer."))
+    chosen = layers or list(range(stored))
+    renamed = {}
+    for name, value in weights.items():
+        parts = name.split(".")
+        if name.startswith("encoder.layer."):
+            if int(parts[2]) not in chosen:
+                continue
+            parts[2] = str(chosen.index(int(parts[2])))
+        renamed[".".join(parts)] = value
+    backbone = BertModel(make_config(landmark + 1, len(chosen)), add_pooling_layer=False)
+    missing = backbone.load_state_dict(renamed, strict=False).missing_keys
+    assert not missing, missing
+    return Encoder(backbone)
+
+
+def make_config(words: int, layers: int) -> Any:
+    """Return the configuration of a small BERT."""
+    from transformers import BertConfig
+
+    return BertConfig(
+        vocab_size=words, hidden_size=384, num_hidden_layers=layers, num_attention_heads=12, intermediate_size=1536,
+        layer_norm_eps=1e-12, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, attn_implementation="sdpa",
+    )  # fmt: skip
+
+
+def load_run(folder: Path, device: torch.device) -> Encoder:
+    """Return the encoder of another run."""
+    from transformers import BertModel
+
+    weights = torch.load(folder / "last.pt", map_location="cpu")["model"]
+    layers = 1 + max(int(name.split(".")[3]) for name in weights if name.startswith("backbone.encoder.layer."))
+    words = len(weights["backbone.embeddings.word_embeddings.weight"])
+    encoder = Encoder(BertModel(make_config(words, layers), add_pooling_layer=False))
+    encoder.load_state_dict(weights, strict=False)
+    return encoder.to(device).requires_grad_(False).eval()
+
+
+@torch.no_grad()
+def watch(encoder: Encoder, pack: Pack, device: torch.device) -> str:
+    """Return how many questions of each set have evidence in the first, the best three and the best ten sentences."""
+    encoder.eval()
+    lines, total = [], np.zeros(4, int)
+    for number, data in enumerate(pack.sets):
+        vectors, owners, offsets = [], [], [0]
+        for index in range(len(data)):
+            ids, title = data.document(index).ids, data.titles[index]
+            room = WINDOW - len(title)
+            ids = [sentence if len(sentence) <= room else sentence[: room - 1] + sentence[-1:] for sentence in ids]
+            plan = plan_windows(map(len, ids), budget=room, overlap=0.0)
+            windows = [ids[window.first : window.stop] for window in plan]
+            for first in range(0, len(windows), 256):
+                batch = windows[first : first + 256]
+                vectors.append(encoder(pack_windows(pack.special, batch, [title] * len(batch)).to(device)).float())
+            owners += [index] * len(ids)
+            offsets.append(len(owners))
+        sentences, owner = torch.cat(vectors), torch.tensor(owners, device=device)
+        asked: dict[Any, list[int]] = defaultdict(list)
+        for index, question in enumerate(data.questions):
+            asked[question.text].append(index)
+        firsts = [indexes[0] for indexes in asked.values()]
+        ids = [[data.questions[index].ids] for index in firsts]
+        questions = encoder(pack_windows(pack.special, ids).to(device)).float()
+        counts = np.zeros(4, int)
+        for row, indexes in zip(questions @ sentences.T, asked.values(), strict=True):
+            if pack.settings[number]["within"]:
+                row = row.masked_fill(owner != data.questions[indexes[0]].document, -2)
+            good = torch.zeros(len(row), dtype=torch.bool, device=device)
+            for index in indexes:
+                start = offsets[data.questions[index].document]
+                for first, stop in data.evidence(index):
+                    good[start + first : start + stop] = True
+            rank = int((row > row[good].max()).sum())
+            counts += [rank < 1, rank < 3, rank < 10, 1]
+        total += counts
+        lines.append(f"{pack.settings[number]['path']} {' '.join(map(str, counts))}")
+    encoder.train()
+    return "; ".join([*lines, f"all {' '.join(map(str, total))}"])
+
+
+def compute_losses(
+    model: Encoder, step: Step, anchor: Encoder | None, teachers: list[Encoder], temperature: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the losses of the labels, of the order that teachers find, and of the distance to the anchor."""
+    none = torch.zeros((), device=step.weights.device)
+    with torch.autocast(none.device.type, torch.bfloat16):
+        sentences, questions = model(step.windows), model(step.questions)
+    scores = questions @ sentences.T
+    labels = landmark_loss(scores, step.weights, step.candidate, step.same, mixing=step.mixing, temperature=temperature)
+    with torch.no_grad(), torch.autocast(none.device.type, torch.bfloat16):
+        taught = [(teacher(step.questions) @ teacher(step.windows).T).float() / temperature for teacher in teachers]
+        fixed = torch.cat([anchor(step.windows), anchor(step.questions)]) if anchor else None
+    if not taught:
+        divergence = none
+    else:
+        order = torch.stack([torch.softmax(each, 1) for each in taught]).mean(0)
+        divergence = (order * (order.clamp(min=1e-9).log() - torch.log_softmax(scores / temperature, 1))).sum(1).mean()
+    distance = none if fixed is None else anchor_loss(torch.cat([sentences, questions]), fixed)
+    return labels, divergence, distance
+
+
+def main() -> None:
+    """Run."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("data", type=Path)
+    parser.add_argument("out", type=Path)
+    parser.add_argument("--start", type=Path, required=True)
+    parser.add_argument("--watch", type=Path)
+    parser.add_argument("--teacher", type=Path, nargs="+", default=[], help="the folders of other runs")
+    parser.add_argument("--layers", default="", help="of a start in ONNX, such as 0,1,3,5")
+    parser.add_argument("--minutes", type=float, default=9)
+    parser.add_argument("--steps", type=int, default=0, help="instead of minutes")
+    parser.add_argument("--tokens", type=int, default=16_384)
+    parser.add_argument("--accumulate", type=int, default=4)
+    parser.add_argument("--learning-rate", type=float, default=8e-5)
+    parser.add_argument("--labels", type=float, default=1.0)
+    parser.add_argument("--imitate", type=float, default=0.0)
+    parser.add_argument("--anchor", type=float, default=0.0)
+    parser.add_argument("--temperature", type=float, default=0.05)
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    torch.manual_seed(options.seed)
+    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for each shape
+    device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    options.out.mkdir(parents=True, exist_ok=True)
+
+    def say(line: str) -> None:
+        print(line, flush=True)
+        with (options.out / "log.txt").open("a") as log:
+            log.write(line + "\n")
+
+    pack = Pack(options.data)
+    landmark, layers = pack.special.landmark[0], [int(n) for n in options.layers.split(",") if n]
+    model = load_encoder(options.start, landmark, layers).to(device).train()
+    model.backbone.embeddings.word_embeddings.requires_grad_(False)
+    anchor = load_encoder(options.start, landmark, layers).to(device).eval() if options.anchor else None
+    teachers = [load_run(folder, device) for folder in options.teacher]
+    watched = Pack(options.watch) if options.watch else None
+    optimizer = torch.optim.AdamW(
+        [parameter for parameter in model.parameters() if parameter.requires_grad],
+        options.learning_rate,
+        weight_decay=0.01,
+    )
+    begun: dict[str, Any] = {"step": 0, "seconds": 0.0}
+    checkpoint = options.out / "last.pt"
+    if checkpoint.is_file():
+        begun = torch.load(checkpoint, map_location=device)
+        model.load_state_dict(begun["model"])
+        optimizer.load_state_dict(begun["optimizer"])
+    elif watched:
+        say(f"before: {watch(model, watched, device)}")
+    step, began, saved = int(begun["step"]), time.monotonic() - begun["seconds"], time.monotonic()
+    stage = StageSettings(
+        "packed", [], 1, tokens=options.tokens, windows=[254, 254, 254, 510], queries_per_window=4, titles=0.6,
+        temperature=options.temperature,
+    )  # fmt: skip
+    batches = iter(
+        torch.utils.data.DataLoader(
+            Steps(pack, stage, step * options.accumulate, options.seed),
+            batch_size=None,
+            num_workers=min(5, os.cpu_count() or 1) if device.type == "cuda" else 0,
+        )
+    )
+    totals, counted = np.zeros(3), 0
+    while True:
+        elapsed = time.monotonic() - began
+        done = step / options.steps if options.steps else elapsed / (60 * options.minutes)
+        if done >= 1:
+            break
+        rate = options.learning_rate * min(1.0, (step + 1) / 30) * (0.02 + 0.49 * (1 + np.cos(np.pi * done)))
+        for group in optimizer.param_groups:
+            group["lr"] = float(rate)
+        optimizer.zero_grad()
+        for _ in range(options.accumulate):
+            losses = compute_losses(model, next(batches).to(device), anchor, teachers, stage.temperature)
+            loss = options.labels * losses[0] + options.imitate * losses[1] + options.anchor * losses[2]
+            (loss / options.accumulate).backward()
+            totals += [value.item() for value in losses]
+            counted += 1
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        step += 1
+        if step % 20 == 0 or step == options.steps:
+            names = ("labels", "order", "anchor")
+            means = dict(zip(names, totals / counted, strict=True))
+            say(f"step {step}, {elapsed:.0f} s: " + ", ".join(f"{name} {mean:.3f}" for name, mean in means.items()))
+            totals[:] = counted = 0
+        if time.monotonic() - saved > 120:
+            _save(checkpoint, model, optimizer, step, time.monotonic() - began)
+            saved = time.monotonic()
+    _save(checkpoint, model, optimizer, step, time.monotonic() - began)
+    if watched:
+        say(f"after: {watch(model, watched, device)}")
+    stored = save({name: value.half().cpu().contiguous() for name, value in model.backbone.state_dict().items()})
+    for number, start in enumerate(range(0, len(stored), PART)):
+        (options.out / f"part-{number:02}").write_bytes(stored[start : start + PART])
+
+
+def _save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, step: int, seconds: float) -> None:
+    partial = path.with_suffix(".partial")
+    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step, "seconds": seconds}
+    torch.save(state, partial)
+    partial.replace(path)
+
+
+if __name__ == "__main__":
+    main()
