@@ -20,7 +20,7 @@ def checksum(key: str, data: bytes) -> bytes:
 
 
 def pack(data: bytes, key: str) -> bytes:
-    """Return ``data`` compressed, after a checksum that also covers ``key``. Raises UsageError: it can't be unpacked."""
+    """Return ``data`` compressed, after a checksum that also covers ``key``. Raises UsageError: it is too large."""
     if len(data) > _MAX_UNPACKED:
         raise UsageError(f"{key}: {len(data):,} bytes are more than an index holds in one place ({_MAX_UNPACKED:,})")
     body = zlib.compress(data, 6)

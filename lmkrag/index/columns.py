@@ -150,7 +150,7 @@ def count_documents(connection: Connection) -> dict[str, Any]:
 
 
 def read_ranges(connection: Connection, known: DocumentRanges = NO_DOCUMENTS, since: int = -1) -> DocumentRanges:
-    """Return the documents there are, or raise IndexCorrupt; of blocks unchanged ``since`` a generation the ``known``."""
+    """Return the documents there are, or raise IndexCorrupt; of blocks unchanged ``since`` then, the ``known``."""
     changed = "SELECT block, data FROM document_column WHERE name = '' AND generation > ? ORDER BY block"
     columns, tables = dict(known.columns), []
     for block, packed in connection.execute(changed, (since,)):

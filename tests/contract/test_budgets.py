@@ -19,18 +19,18 @@ PACKAGE = ROOT / "lmkrag"
 
 LINES = {
     "": 2_430,  # the single files of lmkrag/; replies of a server are checked
-    "cli": 1_956,
+    "cli": 1_960,
     "encoder": 1_175,
     "evaluation": 713,
     "formats": 3_606,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
-    "index": 3_695,
-    "ingest": 1_682,
+    "index": 4_060,  # columns of fields, title words in postings, merging through files
+    "ingest": 1_684,
     "integrations": 349,  # options that do not exist get a hint
     "models": 750,  # weights in 4 bits, words in 8
     "readers": 1_935,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 790,  # a reader of passages, which marks words
-    "search": 3_174,  # passages are ranked by reading; what grep does
+    "search": 3_184,  # passages are ranked by reading; what grep does
     "sentences": 920,  # headings by the layout
     "server": 3_017,
     "training": 2_465,  # questions that nothing answers
@@ -38,8 +38,8 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 29_338,  # 31,500 is the most that the later issues may bring it to
-    "files": 223,
+    "lines": 29_719,  # 31,500 is the most that the later issues may bring it to
+    "files": 224,
     "files at the top": 17,
     "base dependencies": 27,
     "members of Engine": 20,

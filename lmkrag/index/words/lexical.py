@@ -72,7 +72,7 @@ def search_terms(
 
 
 def score_documents(segments: Sequence[LiveSegment], documents: DocumentRanges, positions: Ids, terms: Terms) -> Scores:
-    """Return the BM25 scores ``[k]`` of the documents at increasing ``positions``, each read as one text without its title.
+    """Return the BM25 scores ``[k]`` of the documents at increasing ``positions``, each as one text without its title.
 
     A passage of a document that is about the question as a whole is more often the one that is meant (Callan,
     "Passage-level evidence in document retrieval", SIGIR 1994).
