@@ -18,16 +18,16 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "": 2_430,  # the single files of lmkrag/; replies of a server are checked
+    "": 2_429,  # the single files of lmkrag/; replies of a server are checked
     "cli": 1_960,
     "encoder": 1_175,
     "evaluation": 713,
-    "formats": 3_606,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
+    "formats": 3_607,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
     "index": 4_060,  # columns of fields, title words in postings, merging through files
     "ingest": 1_684,
     "integrations": 349,  # options that do not exist get a hint
     "models": 750,  # weights in 4 bits, words in 8
-    "readers": 1_935,  # which cell, which of several values; warnings; a model on this machine
+    "readers": 1_956,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 790,  # a reader of passages, which marks words
     "search": 3_184,  # passages are ranked by reading; what grep does
@@ -38,7 +38,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 29_719,  # 31,500 is the most that the later issues may bring it to
+    "lines": 29_740,  # 31,500 is the most that the later issues may bring it to
     "files": 224,
     "files at the top": 17,
     "base dependencies": 27,
