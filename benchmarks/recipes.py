@@ -17,6 +17,7 @@ import numpy as np
 
 from lmkrag import LandmarkEncoder
 from lmkrag.evaluation.dataset import draw_sample, load_dataset
+from lmkrag.index.files import MappedFile
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import list_recipes
 from lmkrag.index.vectors.vector_set import VectorFile, write_vectors
@@ -47,7 +48,7 @@ def main() -> None:
             began = time.perf_counter()
             file = write_vectors(path, lambda: np.array_split(vectors, 8), len(vectors), vectors.shape[1], recipe)
             built = time.perf_counter() - began
-            segment = VectorFile(path, file, len(vectors), recipe)
+            segment = VectorFile(MappedFile(path, file), len(vectors), recipe)
             faiss.omp_set_num_threads(1)
             segment.search(queries[:5], 100)
             began = time.perf_counter()

@@ -1,24 +1,39 @@
 """Does indexing take memory that stays flat and time that grows in step, as a document and a corpus grow?
 
     python benchmarks/scale.py DATA --work DIR [--megabytes 1,3,10,30,100]
+    python benchmarks/scale.py DATA --work DIR --sentences 100000,300000,1000000 [--each 100]
 
 Real text of DATA, repeated, in one file, and in files of 100 kB. The encoder is an embedding layer of random weights
 with the vectors of landmark-mini: the model takes the same memory and a fixed time a token whatever the text, so all
 else is what is looked at. Each run is a process of its own; its memory is sampled from outside. "Own" is memory that
 can't be given back (anonymous pages); "peak" counts mapped files too. Prints tables and the slope of time in log-log,
 and writes a plot with --plot FILE.
+
+With --sentences, `Engine.add` writes documents of --each sentences, with metadata, by an encoder that gives a
+sentence the mean of random vectors of its words. Times are CPU times of one process: of writing a sentence, of
+the whole run's merges, of the first query of a process that has the encoder, and of queries without a re-ranker.
 """
 
 import argparse
 import json
+import os
 import shutil
+import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from increment import read_text
+
+from lmkrag import Document, Engine
+from lmkrag.encoder.landmark import Encoded, LandmarkEncoder
+from lmkrag.index.store import IndexStore
+from lmkrag.sentences.split import split_sentences
+from lmkrag.specs import EncoderSpec
 
 SMALL = 100_000  # characters of a file of the corpus
 
@@ -30,8 +45,22 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--megabytes", default="1,3,10,30,100")
     parser.add_argument("--plot", type=Path)
+    parser.add_argument("--sentences", help="measure an index of so many sentences instead")
+    parser.add_argument("--each", type=int, default=100, help="sentences of a document")
+    parser.add_argument("--compact", action="store_true", help="measure compacting, too")
     parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
+    parser.add_argument("--step", nargs=2, help=argparse.SUPPRESS)
     options = parser.parse_args()
+    if options.step:
+        print(json.dumps(STEPS[options.step[0]](options, int(options.step[1]))))
+        return
+    if options.sentences:
+        for size in options.sentences.split(","):
+            shutil.rmtree(options.work / "large", ignore_errors=True)
+            for step in ("write", *(["compact"] if options.compact else []), "ask", "read"):
+                for name, value in measure_step(options, step, size).items():
+                    print(f"{int(size):,} | {step} | {name} | {value:,.1f}", flush=True)
+        return
     if options.run:
         run(*map(Path, options.run))
         return
@@ -93,15 +122,8 @@ def measure(sources: Path, index: Path, encoder: Path) -> tuple[float, float, fl
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     own = peak = 0
     while process.poll() is None:
-        try:
-            status = Path(f"/proc/{process.pid}/status").read_text()
-        except (FileNotFoundError, ProcessLookupError):
-            break
-        facts = {
-            line.split(":")[0]: line.split()[1] for line in status.splitlines() if line.startswith(("Rss", "VmHWM"))
-        }
-        own = max(own, int(facts.get("RssAnon", 0)))
-        peak = max(peak, int(facts.get("VmHWM", 0)))
+        facts = read_memory(process.pid)
+        own, peak = max(own, facts.get("RssAnon", 0)), max(peak, facts.get("VmHWM", 0))
         time.sleep(0.02)
     assert process.stdout is not None
     seconds, sentences, disk = json.loads(process.stdout.read().splitlines()[-1])
@@ -110,9 +132,6 @@ def measure(sources: Path, index: Path, encoder: Path) -> tuple[float, float, fl
 
 def run(sources: Path, index: Path, encoder: Path) -> None:
     """Index, in this process."""
-    from lmkrag import Engine, LandmarkEncoder
-    from lmkrag.sentences.split import split_sentences
-
     loaded = LandmarkEncoder.load(str(encoder))
     loaded.encode("Warm.", split_sentences("Warm."))  # imports, whose time start.py tells
     with Engine.open(index, create=True, encoder=loaded) as engine:
@@ -122,6 +141,145 @@ def run(sources: Path, index: Path, encoder: Path) -> None:
         assert not report.skipped, report.skipped
         status = engine.status()
     print(json.dumps([seconds, status.sentences, status.bytes]))
+
+
+class WordEncoder(LandmarkEncoder):
+    """Gives a sentence, or a question, the mean of random vectors of its words; takes next to no time."""
+
+    def __init__(self) -> None:
+        self.spec = EncoderSpec(name="words", fingerprint="words", dimensions=384)
+        self._table = np.random.default_rng(7).standard_normal((1 << 15, 384), np.float32)
+
+    def encode_queries(self, queries: list[str]) -> np.ndarray:
+        """Encode texts."""
+        words = [[hash(word) % len(self._table) for word in query.lower().split()] or [0] for query in queries]
+        flat = np.fromiter((word for row in words for word in row), np.int64)
+        starts = np.cumsum([0, *map(len, words[:-1])])
+        vectors = np.add.reduceat(self._table[flat], starts)
+        return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+    def encode_stream(self, documents: Any, *, recall: Any = None) -> Iterator[Encoded]:
+        """Encode documents, a hundred sentences at a time."""
+        for key, text, sentences, _ in documents:
+            every = list(sentences)
+            for start in range(0, len(every), 100):
+                part = every[start : start + 100]
+                vectors = self.encode_queries([text[sentence.start : sentence.end] for sentence in part])
+                yield Encoded(key, part, vectors, hash((key, start)) & (1 << 63) - 1)
+
+
+def write_large(options: argparse.Namespace, size: int) -> dict[str, float]:
+    """Write an index of ``size`` sentences by the product's own path."""
+    base = read_text(options.data, 30_000_000)
+    borders = [sentence.start for sentence in split_sentences(base)][:: options.each]
+    spent = {"merging": 0.0}
+    merge = IndexStore._merge
+
+    def timed(*arguments: Any) -> None:
+        began = time.process_time()
+        merge(*arguments)
+        spent["merging"] += time.process_time() - began
+
+    IndexStore._merge = timed
+
+    def documents() -> Iterator[Document]:
+        for number in range(size // options.each):
+            place = number % (len(borders) - 1)
+            text = f"Note {number}. " + base[borders[place] : borders[place + 1]]
+            name = f"folder{number % 100}/{number}.md"
+            meta = {"year": 1990 + number % 30, "author": f"Author {number % 1000}", "tags": ["a", f"t{number % 7}"]}
+            yield Document(name, name, text, f"Note {number} of {text[20:50]}", "markdown", meta=meta)
+
+    with Engine.open(options.work / "large", create=True, encoder=WordEncoder()) as engine:
+        list(zip(documents(), range(1000), strict=False))
+        began = time.process_time()
+        engine.add(documents(), progress=False)
+        total = time.process_time() - began
+        status = engine.status()
+    return {
+        "CPU microseconds a sentence, merges aside": 1e6 * (total - spent["merging"]) / status.sentences,
+        "CPU s of merging": spent["merging"],
+        "sentences": status.sentences,
+        "segments": status.segments,
+        "bytes a sentence": status.bytes / status.sentences,
+    }
+
+
+def compact_large(options: argparse.Namespace, _: int) -> dict[str, float]:
+    """Compact the index."""
+    with Engine.open(options.work / "large", encoder=WordEncoder()) as engine:
+        began = time.process_time()
+        engine.compact()
+        return {"CPU s": time.process_time() - began, "segments": engine.status().segments}
+
+
+def ask_large(options: argparse.Namespace, _: int) -> dict[str, float]:
+    """Ask an index questions: CPU milliseconds."""
+    from search import read_questions
+
+    questions = read_questions(options.data)[:100]
+    found = {}
+    with Engine.open(options.work / "large", encoder=WordEncoder()) as engine:
+        found["first query"] = cpu_ms(lambda: engine.search(questions[0], rerank=False))
+        for name, how in {
+            "hybrid": {},
+            "lexical": {"mode": "lexical"},
+            "dense": {"mode": "dense"},
+            "kind=pdf or author=author*7 (10 %), first": {"filter": "kind=pdf or author=author*7"},
+            "path=folder7/* (1 %), first": {"filter": "path=folder7/*"},
+            "year<=1990 (3 %), first": {"filter": "year<=1990"},
+            "tags=t3 and not year>2000 (5 %), first": {"filter": "tags=t3 and not year>2000"},
+            "path=folder7/* (1 %)": {"filter": "path=folder7/*"},
+        }.items():
+            count = 1 if name.endswith("first") else len(questions)
+            times = [cpu_ms(lambda q=q, how=how: engine.search(q, rerank=False, **how)) for q in questions[:count]]
+            found[name] = statistics.median(times)
+    return found
+
+
+def read_large(options: argparse.Namespace, _: int) -> dict[str, float]:
+    """Read an index in other ways: CPU milliseconds."""
+    with Engine.open(options.work / "large", encoder=WordEncoder()) as engine:
+        engine.status()
+        found = {name: cpu_ms(getattr(engine, name)) for name in ("status", "documents", "verify")}
+        with engine._store.reader.snapshot():
+            pass
+        with engine._store.writing():
+            engine._store.commit([])
+        found["a snapshot after a commit"] = cpu_ms(engine._store.reader.snapshot().__enter__)
+    return found
+
+
+def cpu_ms(call: Callable[[], Any]) -> float:
+    """How long a call takes."""
+    began = time.process_time()
+    call()
+    return 1e3 * (time.process_time() - began)
+
+
+STEPS = {"write": write_large, "compact": compact_large, "ask": ask_large, "read": read_large}
+
+
+def measure_step(options: argparse.Namespace, step: str, size: str) -> dict[str, float]:
+    """Run one step in another process; its own memory at the peak is added."""
+    command = [sys.executable, __file__, str(options.data), "--work", str(options.work), "--each", str(options.each)]
+    environment = {**os.environ, "PYTHONHASHSEED": "1"}
+    process = subprocess.Popen([*command, "--step", step, size], stdout=subprocess.PIPE, text=True, env=environment)
+    own = 0
+    while process.poll() is None:
+        own = max(own, read_memory(process.pid).get("RssAnon", 0))
+        time.sleep(0.01)
+    assert process.stdout is not None
+    return {**json.loads(process.stdout.read().splitlines()[-1]), "MB of own memory": own / 1024}
+
+
+def read_memory(process: int) -> dict[str, int]:
+    """The memory of a process in kB, by the names that Linux gives."""
+    try:
+        lines = Path(f"/proc/{process}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return {}
+    return {line.split(":")[0]: int(line.split()[1]) for line in lines if line.startswith(("Rss", "VmHWM"))}
 
 
 def plot(path: Path, found: dict[str, np.ndarray]) -> None:

@@ -19,6 +19,7 @@ from lmkrag.serialization import to_json
 from lmkrag.types import Document, DocumentInfo
 
 _LINES_AROUND = 10
+_PAGE = 1_000  # documents in memory while all are listed
 _LONGEST_QUOTE = 90  # characters shown of a quotation
 _COLOURS = {"same": "green", "moved": "cyan", "elsewhere": "cyan", "reworded": "yellow"}
 _LEAST_SPACE = 1 << 30  # bytes
@@ -49,14 +50,17 @@ _EXTRAS = {
 def list_command(index_path: str, server: str | None, filter_expression: str | None, as_json: bool) -> None:
     """List the documents of an index."""
     with output.open_engine(index_path, server) as engine:
-        documents = engine.documents(filter=filter_expression)
+        page = None if filter_expression else _PAGE
+        documents = engine.documents(filter=filter_expression, limit=page)
         if filter_expression and not documents:
             click.echo(output.one_line(explain_filter(engine.documents, filter_expression)), err=True)
-    for document in documents:
-        if as_json:
-            output.print_json(to_json(document))
-        else:
-            click.echo(output.one_line(document.doc_id) + _describe_scans(document))
+        while documents:
+            for document in documents:
+                if as_json:
+                    output.print_json(to_json(document))
+                else:
+                    click.echo(output.one_line(document.doc_id) + _describe_scans(document))
+            documents = engine.documents(after=documents[-1].doc_id, limit=page) if page else []
 
 
 def _describe_scans(document: DocumentInfo) -> str:

@@ -12,6 +12,7 @@ from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.catalog_texts import read_stored
 from lmkrag.index.files import sync
+from lmkrag.index.ranges import clip_runs, join_runs
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.store import IndexStore
@@ -61,11 +62,10 @@ def _adopt(store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[Docum
                 updated += 1
                 removed += len(gone)
             here.append(catalog.insert_document(connection, read_stored(snapshot.connection, row)))
-        there = np.array([row.first_sentence for row in rows], np.int64)
         for file, (_, runs) in zip(linked, segments, strict=True):
-            owners = np.searchsorted(there, runs[:, 1], side="right") - 1
-            shifts = (np.array(here, np.int64) - there)[owners]
-            catalog_segments.insert_segment(connection, file, runs + shifts[:, None] * np.array([0, 1, 0]))
+            parts, owners = clip_runs(runs, snapshot.documents.first, snapshot.documents.stop)
+            parts[:, 1] += (np.array(here, np.int64) - snapshot.documents.first)[owners]
+            catalog_segments.insert_segment(connection, file, join_runs(parts))
         catalog.write_skipped(connection, catalog.read_skipped(snapshot.connection).values(), ())
         catalog.next_generation(connection)
         store.check_files(linked)

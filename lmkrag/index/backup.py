@@ -13,7 +13,8 @@ from pathlib import Path
 
 from lmkrag.errors import IndexCorrupt, StorageError, UsageError
 from lmkrag.index import catalog, catalog_segments
-from lmkrag.index.files import File, lock_index, read_file, sync
+from lmkrag.index.columns import read_ranges
+from lmkrag.index.files import File, MappedFile, lock_index, sync
 from lmkrag.index.pool import CATALOG
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.store import IndexStore
@@ -90,7 +91,7 @@ def _copy_state(store: IndexStore, work: WorkingFolder) -> Backup:
             path.unlink()
         with store.reader.snapshot(segments=False) as snapshot:
             generation = catalog.generation(snapshot.connection)
-            documents = catalog.read_ranges(snapshot.connection)
+            documents = read_ranges(snapshot.connection)
             named = [file for file, _ in catalog_segments.read_segments(snapshot.connection)]
             with contextlib.closing(sqlite3.connect(work.new / CATALOG)) as target:
                 snapshot.connection.backup(target)
@@ -120,7 +121,7 @@ def _place_segments(named: list[SegmentFile], index: Path, earlier: Path, target
             source = earlier / name
         else:
             source = index / name
-            read_file(source, file)
+            _ = MappedFile(source, file).data  # compared with its checksum
             new.append(file)
         try:
             path.hardlink_to(source)

@@ -14,12 +14,11 @@ from lmkrag.arrays import Ids
 from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import codec
 from lmkrag.index.codec import checksum
-from lmkrag.index.ranges import DocumentRanges
 from lmkrag.index.staged import Staged
 from lmkrag.specs import ATTACHED_TO
 from lmkrag.system import FileStamp
 
-FORMAT_VERSION = 5
+FORMAT_VERSION = 6
 PAGE_SIZE = 8_192  # bytes of a database page: a block of text fits one; smaller ones make a deep, half empty tree
 TEXT_PER_BLOCK = 4_096  # characters of text in one row: a span is read without its whole document
 SENTENCES_PER_BLOCK = 512
@@ -144,22 +143,19 @@ def _number(connection: sqlite3.Connection, key: str) -> int:
 # Documents
 
 
-def read_ranges(connection: sqlite3.Connection) -> DocumentRanges:
-    """Return the documents there are, by their sentences, or raise IndexCorrupt."""
-    rows = connection.execute("SELECT id, first_sentence, sentences FROM document ORDER BY first_sentence").fetchall()
-    table = np.array(rows, np.int64).reshape(len(rows), 3)
-    if _sum(table) != _number(connection, "live_documents"):
-        raise IndexCorrupt(f"the catalog's list of documents is damaged (checksum); {REPAIR}")
-    return DocumentRanges(table[:, 0], table[:, 1], table[:, 1] + table[:, 2])
+def live_documents(connection: sqlite3.Connection) -> int:
+    """Return the recorded sum over all documents: see :func:`sum_documents`."""
+    return _number(connection, "live_documents")
 
 
-def _sum(table: Ids) -> int:
+def sum_documents(table: Ids) -> int:
+    """Return a sum over documents ``[n, 3]`` (row id, first sentence, sentences) that a lost or changed one changes."""
     with np.errstate(over="ignore"):
         return int((table.astype(np.uint64) * np.array(_FACTORS, np.uint64)).sum())
 
 
 def _add_to_sum(connection: sqlite3.Connection, document: tuple[int, int, int], sign: int) -> None:
-    total = (_number(connection, "live_documents") + sign * _sum(np.array([document], np.int64))) % 2**64
+    total = (live_documents(connection) + sign * sum_documents(np.array([document], np.int64))) % 2**64
     connection.execute("UPDATE meta SET value = ? WHERE key = 'live_documents'", (str(total),))
 
 
@@ -280,9 +276,18 @@ def nearby_ids(connection: sqlite3.Connection, doc_id: str) -> list[str]:
     ]
 
 
-def all_documents(connection: sqlite3.Connection, after: str = "", limit: int | None = None) -> Iterator[DocumentRow]:
-    """Yield documents by ``doc_id``: all, or at most ``limit`` after one."""
-    return _documents(connection, "WHERE doc_id > ? ORDER BY doc_id LIMIT ?", (after, -1 if limit is None else limit))
+def all_documents(
+    connection: sqlite3.Connection, after: str = "", limit: int | None = None, among: Iterable[int] | None = None
+) -> Iterator[DocumentRow]:
+    """Yield documents by ``doc_id``: all, or those ``among`` some row ids, at most ``limit`` after one."""
+    chosen = "" if among is None else "AND id IN (SELECT value FROM json_each(?))"
+    values = (after, *(() if among is None else (json.dumps(list(among)),)), -1 if limit is None else limit)
+    return _documents(connection, f"WHERE doc_id > ? {chosen} ORDER BY doc_id LIMIT ?", values)
+
+
+def read_block(connection: sqlite3.Connection, first: int, stop: int) -> Iterator[DocumentRow]:
+    """Yield the documents with row ids in ``[first, stop)``, in order."""
+    return _documents(connection, "WHERE id >= ? AND id < ? ORDER BY id", (first, stop))
 
 
 def read_documents(connection: sqlite3.Connection, keys: Iterable[int]) -> dict[int, DocumentRow]:

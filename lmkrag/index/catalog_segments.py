@@ -12,6 +12,7 @@ from lmkrag.arrays import Ids
 from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import catalog, codec
 from lmkrag.index.codec import checksum
+from lmkrag.index.columns import count_documents
 from lmkrag.index.files import File
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.vectors.recipes import recipe_from_json, recipe_to_json
@@ -59,27 +60,17 @@ def read_segments(connection: sqlite3.Connection, key: int | None = None) -> lis
     return segments
 
 
-_UNREAD_PAGES = """
-    SELECT IFNULL(SUM(json_array_length(meta, '$.scanned_pages')), 0) FROM document
-    WHERE meta LIKE '%"scanned_pages"%' AND json_type(meta, '$.ocr_confidence') IS NULL
-"""
-
-
 def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe: Recipe) -> IndexStatus:
     """Return what an index holds, without reading its documents or vectors."""
-    documents, sentences, characters = connection.execute(
-        "SELECT COUNT(*), IFNULL(SUM(sentences), 0), IFNULL(SUM(length), 0) FROM document"
-    ).fetchone()
+    counts = count_documents(connection)
     segments = read_segments(connection)
     # The catalog was last written when its log was; readers make one without content.
     written = [file.stat() for file in path.glob("catalog.sqlite*") if not file.name.endswith("-shm")]
     changed = max(file.st_mtime for file in written if file.st_size)
     return IndexStatus(
         path=str(path),
-        documents=documents,
-        sentences=sentences,
-        characters=characters,
-        dead=sum(file.rows for file, _ in segments) - sentences,
+        **counts,
+        dead=sum(file.rows for file, _ in segments) - counts["sentences"],
         segments=len(segments),
         bytes=sum(entry.stat().st_size for entry in path.rglob("*") if entry.is_file()),
         recipe=recipe.name,
@@ -89,18 +80,9 @@ def read_status(path: Path, connection: Connection, encoder: EncoderSpec, recipe
         version=int(catalog.read_meta(connection)["format"]),
         generation=catalog.generation(connection),
         skipped=connection.execute("SELECT COUNT(*) FROM skipped_file").fetchone()[0],
-        unread_pages=connection.execute(_UNREAD_PAGES).fetchone()[0],
         changed=datetime.fromtimestamp(changed, UTC).isoformat(timespec="seconds"),
-        kinds=_count(connection, "kind"),
-        roots=_count(connection, "root"),
         skipped_files=tuple(
             Skipped(*row)
             for row in connection.execute("SELECT path, reason FROM skipped_file ORDER BY path LIMIT ?", (_LISTED,))
         ),
     )
-
-
-def _count(connection: Connection, column: str) -> dict[str, int]:
-    """How many documents there are of each value of a column."""
-    rows = connection.execute(f"SELECT {column}, COUNT(*) FROM document GROUP BY {column} ORDER BY {column}")
-    return {value: count for value, count in rows if value}

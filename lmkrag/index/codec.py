@@ -6,7 +6,7 @@ import numpy as np
 from xxhash import xxh3_64_digest, xxh3_128
 
 from lmkrag.arrays import Bytes, Hashes, Ids
-from lmkrag.errors import REPAIR, IndexCorrupt
+from lmkrag.errors import REPAIR, IndexCorrupt, UsageError
 from lmkrag.specs import Text
 
 _CHECKSUM = 8  # bytes
@@ -20,7 +20,9 @@ def checksum(key: str, data: bytes) -> bytes:
 
 
 def pack(data: bytes, key: str) -> bytes:
-    """Return ``data`` compressed, after a checksum that also covers ``key``."""
+    """Return ``data`` compressed, after a checksum that also covers ``key``. Raises UsageError: it is too large."""
+    if len(data) > _MAX_UNPACKED:
+        raise UsageError(f"{key}: {len(data):,} bytes are more than an index holds in one place ({_MAX_UNPACKED:,})")
     body = zlib.compress(data, 6)
     return checksum(key, body) + body
 

@@ -6,6 +6,7 @@ import fcntl
 import json
 import mmap
 import os
+import tempfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,10 +15,10 @@ from typing import Any, Self
 import numpy as np
 from filelock import FileLock, Timeout
 from numpy.typing import NDArray
-from safetensors.numpy import save
 from xxhash import xxh3_128_hexdigest
 
 from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, StorageError
+from lmkrag.system import computed_once
 
 Tables = dict[str, NDArray[Any]]  # named arrays, the content of a safetensors file
 _DTYPES = {"U64": np.uint64, "I64": np.int64, "U32": np.uint32, "U16": np.uint16, "U8": np.uint8}
@@ -37,17 +38,30 @@ class File:
         return cls(len(data), xxh3_128_hexdigest(data))
 
 
-def read_file(path: Path, file: File) -> memoryview:
-    """Memory-map a file. Raises IndexCorrupt: it is missing, or its size or checksum differs."""
-    try:
-        data = _map(path)
-    except FileNotFoundError as error:
-        raise IndexCorrupt(f"{path}: this file is gone; {REPAIR}") from error
-    except OSError as error:
-        raise IndexCorrupt(f"{path}: this file can't be read ({error}); {REPAIR}") from error
-    if len(data) != file.bytes or xxh3_128_hexdigest(data) != file.checksum:
-        raise IndexCorrupt(f"{path}: this file is damaged (checksum); {REPAIR}")
-    return data
+class MappedFile:
+    """An immutable file, mapped into memory: it stays readable when it is removed, and nothing is read before use."""
+
+    def __init__(self, path: Path, file: File) -> None:
+        """Map a file that the catalog records. Raises IndexCorrupt: it is missing, or of another size."""
+        self.path, self.file = path, file
+        try:
+            self._data = _map(path)
+        except FileNotFoundError as error:
+            raise IndexCorrupt(f"{path}: this file is gone; {REPAIR}") from error
+        except OSError as error:
+            raise IndexCorrupt(f"{path}: this file can't be read ({error}); {REPAIR}") from error
+        if len(self._data) != file.bytes:
+            raise self._damaged()
+
+    @computed_once
+    def data(self) -> memoryview:
+        """Its content, once it was compared with its checksum. Raises IndexCorrupt: it differs."""
+        if xxh3_128_hexdigest(self._data) != self.file.checksum:
+            raise self._damaged()
+        return self._data
+
+    def _damaged(self) -> IndexCorrupt:
+        return IndexCorrupt(f"{self.path}: this file is damaged (checksum); {REPAIR}")
 
 
 def _map(path: Path) -> memoryview:
@@ -67,15 +81,41 @@ def sync(path: Path) -> None:
 
 
 def write_tables(path: Path, tables: Tables) -> File:
-    """Write named arrays as a safetensors file and make it durable."""
-    path.write_bytes(save(tables))
+    """Write named arrays as a safetensors file and make it durable; what lies in other files is never in memory."""
+    header, stop = {}, 0
+    ordered = dict(sorted(tables.items(), key=lambda item: -item[1].itemsize))  # each begins at a multiple of its size
+    for name, array in ordered.items():
+        dtype = next(dtype for dtype, known in _DTYPES.items() if known == array.dtype)
+        header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [stop, stop + array.nbytes]}
+        stop += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with path.open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for array in ordered.values():
+            file.write(np.ascontiguousarray(array).view(np.uint8).data)
     sync(path)
     return File.of(path)
 
 
-def read_tables(path: Path, file: File) -> Mapping[str, NDArray[Any]]:
+class Scratch:
+    """An array that grows in a file without a name, so that it takes no memory that can't be given back."""
+
+    def __init__(self, folder: Path, dtype: type[np.generic]) -> None:
+        self._file, self._dtype, self._bytes = tempfile.TemporaryFile(dir=folder), dtype, 0  # noqa: SIM115
+
+    def append(self, values: NDArray[Any]) -> None:
+        self._bytes += self._file.write(np.ascontiguousarray(values, self._dtype).reshape(-1).view(np.uint8).data)
+
+    def read(self) -> NDArray[Any]:
+        """Return all values, one after the other."""
+        self._file.flush()
+        return np.memmap(self._file, self._dtype, "r") if self._bytes else np.zeros(0, self._dtype)
+
+
+def read_tables(file: MappedFile) -> Mapping[str, NDArray[Any]]:
     """Return the arrays that :func:`write_tables` wrote, as views of the mapped file, or raise IndexCorrupt."""
-    data = read_file(path, file)
+    data = file.data
     try:
         # eight bytes of length, a JSON header, the arrays
         size = int.from_bytes(data[:8], "little")
@@ -87,7 +127,7 @@ def read_tables(path: Path, file: File) -> Mapping[str, NDArray[Any]]:
             for name, entry in header.items()
         }
     except (ValueError, KeyError, TypeError) as error:
-        raise IndexCorrupt(f"{path}: not a table file ({error})") from error
+        raise IndexCorrupt(f"{file.path}: not a table file ({error})") from error
 
 
 LOCK = "write.lock"  # the file whose lock the writer of a directory holds

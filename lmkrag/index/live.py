@@ -1,11 +1,9 @@
 """Which rows of a segment are alive in a snapshot, and which of them a filter keeps."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from lmkrag.arrays import Ids, Mask
-from lmkrag.index.ranges import DocumentRanges, expand_ranges, find_ranges, sort_runs
+from lmkrag.index.ranges import DocumentRanges, clip_runs, expand_ranges, sort_runs
 from lmkrag.index.segments import Segment
 from lmkrag.system import computed_once
 
@@ -14,19 +12,12 @@ class LiveSegment:
     """A segment in a snapshot: which of its rows are alive, and which sentences they are."""
 
     def __init__(self, segment: Segment, runs: Ids, documents: DocumentRanges) -> None:
-        """Take a segment, its runs ``[n, 3]`` (row, first sentence, count), and documents, which ``owners`` index."""
-        owners = documents.owners(runs[:, 1])
-        alive = owners >= 0
+        """Take a segment, its runs ``[n, 3]`` (row, first sentence, count), and the documents that are alive."""
         self.segment = segment
-        self.runs: Ids = runs[alive]
-        self.owners: Ids = owners[alive]
-        self.whole = bool(alive.all())
+        self.runs, _ = clip_runs(runs, *documents.living)
+        self.alive = int(self.runs[:, 2].sum())
+        self.whole = self.alive == segment.file.rows
         self.by_sentence = sort_runs(self.runs)
-
-    @computed_once
-    def alive(self) -> int:
-        """How many rows are alive."""
-        return int(self.runs[:, 2].sum())
 
     @computed_once
     def rows(self) -> Ids:
@@ -41,18 +32,14 @@ class LiveSegment:
     @computed_once
     def words(self) -> int:
         """The words of all live sentences together."""
-        postings = self.segment.postings
-        return postings.length if self.whole else int(postings.lengths[self.mask].sum(dtype=np.int64))
-
-    @computed_once
-    def words_before(self) -> Ids:
-        """``[rows of the file + 1]``: the words of all rows before each."""
-        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.segment.postings.lengths, dtype=np.int64)])
+        before = self.segment.postings.before
+        return int((before[self.runs[:, 0] + self.runs[:, 2]] - before[self.runs[:, 0]]).sum())
 
     def mask_of(self, runs: Ids) -> Mask:
         """Return ``[rows of the file]``: which are of some live runs."""
         mask = np.zeros(self.segment.file.rows, bool)
-        mask[expand_ranges(runs[:, 0], runs[:, 2])] = True
+        for row, _, count in runs.tolist():
+            mask[row : row + count] = True
         return mask
 
     def sentences(self, rows: Ids) -> Ids:
@@ -62,18 +49,17 @@ class LiveSegment:
 
 
 class Selection:
-    """The documents that a filter keeps, ``kept`` ``[documents]`` of a snapshot's; a segment's rows are found once."""
+    """The documents that a filter keeps, by increasing positions in a snapshot's; a segment's rows are found once."""
 
-    def __init__(self, documents: DocumentRanges, keys: Sequence[int]) -> None:
-        self.documents = documents
-        self.kept: Mask = np.isin(documents.keys, np.array(keys, np.int64))
-        self._first, self._stop = documents.first[self.kept], documents.stop[self.kept]
+    def __init__(self, documents: DocumentRanges, kept: Ids) -> None:
+        self.documents, self.kept = documents, kept
+        chosen = DocumentRanges(documents.keys[kept], documents.first[kept], documents.stop[kept])
+        self._living = chosen.living
         self._masks: dict[str, Mask] = {}
 
     def rows(self, live: LiveSegment) -> Mask:
         """Return ``[rows of the file]``: which may be found."""
         name = live.segment.file.name
         if name not in self._masks:
-            inside = find_ranges(live.runs[:, 1], self._first, self._stop) >= 0
-            self._masks[name] = live.mask_of(live.runs[inside])
+            self._masks[name] = live.mask_of(clip_runs(live.runs, *self._living)[0])
         return self._masks[name]

@@ -1,41 +1,42 @@
 """How sentences are laid over the rows of segments, and which segments to merge."""
 
+import math
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from lmkrag.arrays import Ids
 from lmkrag.index.live import LiveSegment
+from lmkrag.index.ranges import join_runs
 from lmkrag.index.segments import SegmentFile
 
-_MOST_SMALL = 8  # more small segments are merged: every search visits each
-_MERGED_ROWS = 131_072  # memory must not grow with the index
+_FACTOR = 8  # a segment is merged once there are so many of its size, into one of the next
+_SMALL = 4_096  # rows: segments below are of one size
 
 
 def choose_groups(segments: Sequence[LiveSegment]) -> list[list[LiveSegment]]:
-    """Return which segments to merge into one each: small ones, when there are many.
+    """Return which segments to merge into one each: those of a size, when there are many.
 
-    The largest of them is left alone while it outweighs the others, so that a row is not rewritten at every addition.
-    No group has more rows than memory allows, however large the index.
+    Sizes grow by a factor, so that a row is rewritten, and a search visits segments, as often as the logarithm of the
+    rows. The largest of the small ones is left alone while it outweighs the others.
     """
-    small = sorted((live for live in segments if live.alive <= _MERGED_ROWS // 2), key=lambda live: live.alive)
-    if len(small) <= _MOST_SMALL:
-        return []
-    if small[-1].alive > 2 * sum(live.alive for live in small[:-1]):
-        small.pop()
-    groups: list[list[LiveSegment]] = [[]]
-    for live in small:
-        if sum(other.alive for other in groups[-1]) + live.alive > _MERGED_ROWS:
-            groups.append([])
-        groups[-1].append(live)
-    return [[live for live in segments if live in group] for group in groups if len(group) > 1]
+    sizes = defaultdict[int, list[LiveSegment]](list)
+    for live in segments:
+        sizes[int(math.log(max(live.alive, _SMALL) / _SMALL, _FACTOR) + 1e-9)].append(live)
+    groups = [group for group in sizes.values() if len(group) >= _FACTOR]
+    for group in groups:
+        largest = max(group, key=lambda live: live.alive)
+        if largest.alive < _SMALL and 3 * largest.alive > 2 * sum(live.alive for live in group):
+            group.remove(largest)
+    return groups
 
 
 def lay_runs(merged: Sequence[LiveSegment]) -> Ids:
     """Return the runs of the live rows of segments laid end to end: ``[n, 3]``."""
     runs = np.concatenate([live.runs for live in merged])
-    runs[:, 0] = np.concatenate([[0], np.cumsum(runs[:-1, 2])])
-    return runs
+    runs[:, 0] = np.cumsum(runs[:, 2]) - runs[:, 2]
+    return join_runs(runs)
 
 
 def lay_sentences(
@@ -55,6 +56,6 @@ def lay_sentences(
             row += taken
             if taken < count:
                 remaining.append((first + taken, count - taken))
-        yield file, np.array(runs, np.int64).reshape(len(runs), 3)
+        yield file, join_runs(np.array(runs, np.int64).reshape(len(runs), 3))
     if remaining:
         raise ValueError("fewer vectors than sentences were staged")

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from lmkrag.errors import REPAIR, IndexClosed, IndexCorrupt, IndexMismatch, IndexNotFound, SnapshotExpired, StorageError
 from lmkrag.index import catalog, catalog_segments
+from lmkrag.index.columns import read_ranges
 from lmkrag.index.live import LiveSegment
 from lmkrag.index.ranges import NO_DOCUMENTS, DocumentRanges
 from lmkrag.index.segments import Segment, SegmentFile
@@ -76,7 +77,6 @@ class IndexReader:
     def _forget(self) -> None:
         self._state = _UNREAD
         self._segments: dict[str, Segment] = {}
-        self._titles: dict[int, frozenset[int]] = {}
 
     @contextlib.contextmanager
     def snapshot(self, *, segments: bool = True) -> Iterator[Snapshot]:
@@ -114,7 +114,7 @@ class IndexReader:
 
     def _take(self, connection: sqlite3.Connection, segments: bool, *, nested: bool) -> Snapshot:
         state = self._load_state(connection, nested=nested) if segments else _UNREAD
-        return Snapshot(connection, state.documents, state.segments, self._titles)
+        return Snapshot(connection, state.documents, state.segments)
 
     # Connections
 
@@ -239,7 +239,7 @@ class IndexReader:
             if generation == newest.generation:
                 return newest
             self.check_encoder(connection)
-            documents = catalog.read_ranges(connection)
+            documents = read_ranges(connection, newest.documents, newest.generation)
             try:
                 live = tuple(
                     LiveSegment(self._segment(file), runs, documents)

@@ -1,23 +1,37 @@
 """Ranges of sentence ids: which document a sentence is of, and which row of a file it is."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from lmkrag.arrays import Ids, Mask
+from lmkrag.system import computed_once
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class DocumentRanges:
     """The documents of a snapshot in order of their sentences, ``[n]`` each."""
 
     keys: Ids  # the catalog's row ids
     first: Ids  # ``[first, stop)`` are the sentence ids
     stop: Ids
+    columns: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
     def sentences(self) -> int:
         return int((self.stop - self.first).sum())
+
+    @computed_once
+    def living(self) -> tuple[Ids, Ids]:
+        """The ranges ``[first, stop)`` of all sentences, those of neighbouring documents joined."""
+        opens = np.flatnonzero(np.append(True, self.first[1:] != self.stop[:-1])[: len(self.first)])
+        return self.first[opens], self.stop[np.append(opens[1:], len(self.stop))[: len(opens)] - 1]
+
+    def find(self, keys: Ids) -> Ids:
+        """Return the positions of documents by their increasing row ids; those that are not there are left out."""
+        position = np.searchsorted(self.keys, keys)
+        return position[self.keys[np.minimum(position, len(self.keys) - 1)] == keys] if len(self.keys) else position[:0]
 
     def owners(self, sentences: Ids) -> Ids:
         """Return the position of the document that each sentence is of, -1 where it is of none."""
@@ -41,14 +55,24 @@ def expand_ranges(first: Ids, counts: Ids) -> Ids:
     >>> expand_ranges(np.array([5, 1]), np.array([2, 3])).tolist()
     [5, 6, 1, 2, 3]
     """
-    total = int(counts.sum())
-    if not total:
-        return np.zeros(0, np.int64)
-    jump = np.ones(total, np.int64)
-    jump[0] = first[0]
-    starts = np.cumsum(counts)[:-1]
-    jump[starts] = first[1:] - (first[:-1] + counts[:-1] - 1)
-    return np.cumsum(jump)
+    return np.repeat(first - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
+
+
+def join_runs(runs: Ids) -> Ids:
+    """Return runs ``[n, 3]`` (row, first sentence, count), each joined with the next where that goes on from it."""
+    opens = np.flatnonzero(np.append(True, (runs[1:, :2] != runs[:-1, :2] + runs[:-1, 2:]).any(axis=1))[: len(runs)])
+    return np.column_stack([runs[opens, :2], np.add.reduceat(runs[:, 2], opens) if len(runs) else opens])
+
+
+def clip_runs(runs: Ids, first: Ids, stop: Ids) -> tuple[Ids, Ids]:
+    """Return the parts of runs that lie in sorted ranges ``[first, stop)``, and the position of the range of each."""
+    low = np.searchsorted(stop, runs[:, 1], side="right")
+    counts = np.maximum(np.searchsorted(first, runs[:, 1] + runs[:, 2]) - low, 0)
+    position, run = expand_ranges(low, counts), np.repeat(runs, counts, axis=0)
+    start = np.maximum(run[:, 1], first[position])
+    length = np.minimum(run[:, 1] + run[:, 2], stop[position]) - start
+    inside = length > 0  # a document may be empty
+    return np.column_stack([run[:, 0] + start - run[:, 1], start, length])[inside], position[inside]
 
 
 def sort_runs(runs: Ids) -> Ids:

@@ -15,14 +15,13 @@ from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.catalog_texts import read_stored
-from lmkrag.index.files import Tables, sync
+from lmkrag.index.files import MappedFile, Tables, sync
 from lmkrag.index.pool import CATALOG
 from lmkrag.index.ranges import sort_runs
-from lmkrag.index.segments import open_vectors
 from lmkrag.index.snapshot import gather_vectors
 from lmkrag.index.staged import Staged
 from lmkrag.index.store import IndexStore, read_recorded
-from lmkrag.index.vectors.vector_set import VectorFile
+from lmkrag.index.vectors.vector_set import SUFFIX, VectorFile
 from lmkrag.index.working import WorkingFolder
 from lmkrag.specs import EncoderSpec, Recipe
 
@@ -149,7 +148,8 @@ def _sound_parts(path: Path, connection: sqlite3.Connection) -> Iterator[tuple[V
     for key in catalog.row_keys(connection, "segment"):
         try:
             file, runs = catalog_segments.read_segments(connection, key)[0]
-            yield open_vectors(path / "segments", file), sort_runs(runs)
+            mapped = MappedFile(path / "segments" / (file.name + SUFFIX), file.vectors)
+            yield VectorFile(mapped, file.rows, file.recipe), sort_runs(runs)
         except (IndexCorrupt, sqlite3.Error, IndexError):
             continue
 

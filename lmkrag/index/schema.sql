@@ -1,4 +1,4 @@
--- The catalog of an lmkrag index: the single source of truth. Format version 5.
+-- The catalog of an lmkrag index: the single source of truth. Format version 6.
 -- A segment that no row names does not exist; a document whose row is gone is gone.
 -- Every value a search reads is under a checksum: "packed" is 8 bytes of XXH3, then zlib (docs/index-format.md).
 
@@ -25,6 +25,29 @@ CREATE TABLE document (
     content_checksum TEXT NOT NULL,   -- of text and sentence borders
     row_checksum   BLOB NOT NULL      -- of the columns above
 );
+
+-- The documents again, by blocks of 512 ids and by field: what counts, filters and new states of readers read.
+CREATE TABLE document_column (
+    name       TEXT NOT NULL,         -- '' the documents; a field of all; or one of 32 that keys of front matter share
+    block      INTEGER NOT NULL,      -- of ids 512 * block and following
+    generation INTEGER NOT NULL,      -- of the commit that wrote it
+    data       BLOB NOT NULL,         -- packed
+    PRIMARY KEY (name, block)
+) WITHOUT ROWID;
+
+CREATE INDEX changed_block ON document_column (generation) WHERE name = '';
+
+-- Blocks whose columns are to be written before the transaction ends.
+CREATE TABLE stale_block (block INTEGER PRIMARY KEY);
+CREATE TRIGGER document_added AFTER INSERT ON document BEGIN
+    INSERT OR IGNORE INTO stale_block VALUES (new.id / 512);
+END;
+CREATE TRIGGER document_changed AFTER UPDATE ON document BEGIN
+    INSERT OR IGNORE INTO stale_block VALUES (new.id / 512);
+END;
+CREATE TRIGGER document_removed AFTER DELETE ON document BEGIN
+    INSERT OR IGNORE INTO stale_block VALUES (old.id / 512);
+END;
 
 CREATE TABLE text_block (
     document INTEGER NOT NULL REFERENCES document (id) ON DELETE CASCADE,

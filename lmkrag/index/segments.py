@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 
 from lmkrag.arrays import Bytes, Ids
 from lmkrag.errors import IndexCorrupt
-from lmkrag.index.files import File, Tables, read_tables
+from lmkrag.index.files import File, MappedFile, Tables, read_tables
 from lmkrag.index.vectors.vector_set import SUFFIX, VectorFile
 from lmkrag.index.words.postings import Postings
 from lmkrag.specs import Recipe
+from lmkrag.system import computed_once
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,11 +34,6 @@ class SegmentFile:
         return {self.name + suffix: file for suffix, file in parts.items()}
 
 
-def open_vectors(folder: Path, file: SegmentFile) -> VectorFile:
-    """Open the vectors of a segment. Raises IndexCorrupt: they are gone, or not those that were written."""
-    return VectorFile(folder / (file.name + SUFFIX), file.vectors, file.rows, file.recipe)
-
-
 class Structure:
     """A structure file opened for reading, memory-mapped: what is known of sentences from their text, words aside.
 
@@ -47,23 +43,38 @@ class Structure:
     bits that the index keeps and does not interpret.
     """
 
-    def __init__(self, path: Path, file: File) -> None:
-        tables = read_tables(path, file)
+    def __init__(self, file: MappedFile) -> None:
+        tables = read_tables(file)
         try:
             self.positions: NDArray[np.uint16] = tables["positions"]
             self.roles: Bytes = tables["roles"]
         except KeyError as error:
-            raise IndexCorrupt(f"{path}: not a structure file (no {error})") from error
+            raise IndexCorrupt(f"{file.path}: not a structure file (no {error})") from error
 
 
 class Segment:
-    """The files of a segment, memory-mapped for reading once they were compared with their checksums."""
+    """The files of a segment, memory-mapped; each is compared with its checksum when it is first used."""
 
     def __init__(self, folder: Path, file: SegmentFile) -> None:
         self.file = file
-        self.vectors = open_vectors(folder, file)
-        self.postings = Postings(folder / f"{file.name}.words", file.words)
-        self.structure = Structure(folder / f"{file.name}.structure", file.structure)
+        self._vectors, self._words, self._structure = (
+            MappedFile(folder / name, part) for name, part in file.files.items()
+        )
+
+    @computed_once
+    def vectors(self) -> VectorFile:
+        """Its vectors."""
+        return VectorFile(self._vectors, self.file.rows, self.file.recipe)
+
+    @computed_once
+    def postings(self) -> Postings:
+        """Its words."""
+        return Postings(self._words)
+
+    @computed_once
+    def structure(self) -> Structure:
+        """What is known of its sentences."""
+        return Structure(self._structure)
 
 
 def merge_structures(parts: Sequence[tuple[Structure, Ids]]) -> Tables:

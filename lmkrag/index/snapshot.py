@@ -1,15 +1,16 @@
 """One committed state of an index, and what a search asks of it."""
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from lmkrag.arrays import Hashes, Ids, Mask, Scores, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt
-from lmkrag.index import catalog, catalog_texts
+from lmkrag.index import catalog, catalog_texts, columns
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import LiveSegment, Selection
 from lmkrag.index.ranges import DocumentRanges, find_rows
@@ -18,13 +19,9 @@ from lmkrag.index.vectors.vector_set import VectorFile
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words import lexical
 from lmkrag.index.words.lexical import Terms, Totals
-from lmkrag.index.words.terms import query_words
 from lmkrag.json_values import replace_surrogates
-from lmkrag.specs import CODE
 from lmkrag.system import computed_once
 from lmkrag.types import Mode
-
-_TITLES = 100_000  # whose words are kept at most: some 500 bytes each
 
 
 @dataclass(frozen=True)
@@ -34,7 +31,6 @@ class Snapshot:
     connection: sqlite3.Connection
     documents: DocumentRanges
     segments: tuple[LiveSegment, ...]
-    titles: dict[int, frozenset[int]]  # words of documents' titles; filled as asked for, good for later snapshots, too
 
     def search(
         self,
@@ -79,14 +75,14 @@ class Snapshot:
             structure = live.segment.structure
             paragraphs[inside] -= structure.positions[rows]
             roles[inside] = structure.roles[rows]
-        documents, terms = self.documents.keys[owners], matches.terms
+        terms = matches.terms
         distinct, position = np.unique(owners, return_inverse=True)
         return Description(
             dense=self.score_sentences(vector, sentences, matches.sentences, matches.dense),
-            documents=documents,
+            documents=self.documents.keys[owners],
             paragraphs=paragraphs,
             roles=roles,
-            title_match=None if terms is None else self.match_titles(documents, terms.words),
+            title_match=None if terms is None else self.match_titles(distinct, terms.words)[position],
             document_score=None
             if terms is None or len(distinct) < 2
             else self.score_documents(distinct, terms)[position],
@@ -100,9 +96,15 @@ class Snapshot:
         """Return the names of some documents that are like a name which is not there."""
         return catalog.nearby_ids(self.connection, replace_surrogates(doc_id))
 
-    def all_documents(self, after: str = "", limit: int | None = None) -> Iterable[DocumentRow]:
-        """Yield the catalog's rows of documents, by ``doc_id``: all, or at most ``limit`` after one."""
-        return catalog.all_documents(self.connection, after, limit)
+    def all_documents(
+        self, after: str = "", limit: int | None = None, among: Iterable[int] | None = None
+    ) -> Iterable[DocumentRow]:
+        """Yield the rows of documents by ``doc_id``: all, or those ``among`` some ids, at most ``limit`` after one."""
+        return catalog.all_documents(self.connection, after, limit, among)
+
+    def match_field(self, key: str, test: Callable[[Any], bool]) -> Mask:
+        """Return which documents have a field that passes a test: see :func:`lmkrag.index.columns.match_field`."""
+        return columns.match_field(self.connection, self.documents, key, test)
 
     def view_document(self, key: int) -> DocumentView:
         """Return a document by its row id, to be read piece by piece. Raises IndexCorrupt: there is none."""
@@ -154,32 +156,25 @@ class Snapshot:
         """Return the BM25 scores of whole documents: see :func:`lmkrag.index.words.lexical.score_documents`."""
         return lexical.score_documents(self.segments, self.documents, positions, terms)
 
-    def match_titles(self, documents: Ids, words: Hashes) -> Scores:
-        """Return which share of the words of each document's title are among some words: ``[k]``, 0 without a title."""
-        asked = frozenset(words.tolist())
-        titles = self._read_titles(documents)
-        shares = {key: len(title & asked) / len(title) if title else 0.0 for key, title in titles.items()}
-        return np.array([shares[key] for key in documents.tolist()], np.float32)
+    def match_titles(self, positions: Ids, words: Hashes) -> Scores:
+        """Return which share of the words of documents' titles are among some words: ``[k]``, 0 without a title."""
+        lengths = self._titles_with(words, positions)
+        shares: Scores = ((lengths > 0).sum(axis=0) / np.maximum(lengths.max(axis=0, initial=1), 1)).astype(np.float32)
+        return shares
 
-    def words_in_titles(self, words: Hashes, documents: Ids) -> Mask:
+    def words_in_titles(self, words: Hashes, positions: Ids) -> Mask:
         """Return which of some words stand in the titles of documents ``[k]``: ``[words, k]``."""
-        titles = self._read_titles(documents)
-        return np.array([[word in titles[key] for key in documents.tolist()] for word in words.tolist()], bool)
+        return self._titles_with(words, positions) > 0
 
-    def _read_titles(self, documents: Ids) -> dict[int, frozenset[int]]:
-        """The words of titles, by document."""
-        titles = {key: self.titles.get(key) for key in documents.tolist()}
-        unknown = [key for key, title in titles.items() if title is None]
-        if unknown:
-            rows = catalog.read_documents(self.connection, unknown)
-            read = {
-                key: frozenset(query_words(row.title).tolist() if row.kind != CODE else ()) for key, row in rows.items()
-            }
-            if len(self.titles) + len(read) > _TITLES:
-                self.titles.clear()
-            self.titles.update(read)
-            titles |= read
-        return {key: title for key, title in titles.items() if title is not None}
+    def _titles_with(self, words: Hashes, positions: Ids) -> Ids:
+        """``[words, k]``: how many words a title has in which a word stands, else 0."""
+        lengths = np.zeros((len(words), len(positions)), np.int64)
+        first, stop = self.documents.first[positions], self.documents.stop[positions]
+        for live in self.segments:
+            inside, rows = find_rows(live.by_sentence, np.where(first < stop, first, 0))  # no sentence has id 0
+            for number, word in enumerate(words.tolist()):
+                lengths[number, inside] = live.segment.postings.find_titled(word, rows)
+        return lengths
 
     def score_sentences(self, vector: Scores | None, sentences: Ids, known: Ids, similarity: Scores) -> Scores:
         """Return the inner product of a question with sentences ``[n]``, increasing; of the ``known`` it is given."""

@@ -23,6 +23,7 @@ from lmkrag.errors import REPAIR, IndexCorrupt, IndexLocked, IndexMismatch, Inde
 from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.catalog import SkippedFile
 from lmkrag.index.catalog_segments import read_status
+from lmkrag.index.columns import refresh_columns
 from lmkrag.index.files import Tables, lock_index, sync, write_tables
 from lmkrag.index.live import LiveSegment
 from lmkrag.index.merging import choose_groups, lay_runs, lay_sentences
@@ -165,7 +166,8 @@ class IndexStore:
     def stage_segment(self, vectors: Sequence[Vectors], words: Tables, structure: Tables) -> SegmentFile:
         """Write vectors, words and structure of the same sentences; the segment exists once :meth:`commit` names it."""
         rows = sum(map(len, vectors))
-        recipe = choose_recipe(self.recipe, rows)
+        with self.reader.snapshot() as snapshot:
+            recipe = choose_recipe(self.recipe, rows, of=snapshot.documents.sentences)
         return self._write(rows, lambda: vectors, lambda: words, lambda: structure, recipe)
 
     def commit(
@@ -233,10 +235,14 @@ class IndexStore:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def merge_small(self) -> None:
-        """Merge small segments when there are many, in bounded memory; :meth:`compact` makes one of all."""
-        with self.reader.snapshot() as snapshot:
-            for group in choose_groups(snapshot.segments):
-                self._merge(group, snapshot.documents.sentences)
+        """Merge segments of a size, when there are many; :meth:`compact` makes one of all."""
+        while True:
+            with self.reader.snapshot() as snapshot:
+                groups, sentences = choose_groups(snapshot.segments), snapshot.documents.sentences
+            if not groups:
+                return
+            for group in groups:
+                self._merge(group, sentences)
 
     def _merge(self, merged: Sequence[LiveSegment], sentences: int) -> None:
         """Replace several segments by one."""
@@ -247,7 +253,7 @@ class IndexStore:
             file = self._write(
                 total,
                 lambda: (vectors for live in merged for vectors in live.segment.vectors.slices(live.rows)),
-                lambda: merge_postings([(live.segment.postings, live.rows) for live in merged]),
+                lambda: merge_postings([(live.segment.postings, live.rows) for live in merged], self.path / "segments"),
                 lambda: merge_structures([(live.segment.structure, live.rows) for live in merged]),
                 recipe,
             )
@@ -279,6 +285,7 @@ class IndexStore:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 yield connection
+                refresh_columns(connection)
                 connection.execute("COMMIT")
             except BaseException:
                 if connection.in_transaction:  # SQLite itself has rolled back where the disk is full

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from lmkrag.arrays import Ids
 from lmkrag.errors import IndexCorrupt, StorageError
 from lmkrag.index import catalog, catalog_segments, catalog_texts
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.codec import checksum_content
+from lmkrag.index.columns import find_wrong_columns, read_ranges
+from lmkrag.index.ranges import clip_runs, sort_runs
 from lmkrag.index.segments import Segment
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.store import IndexStore
@@ -40,24 +41,30 @@ def _problems(store: IndexStore, snapshot: Snapshot) -> Iterator[str]:
         if line != "ok":
             yield f"catalog: {line}"
     catalog.read_meta(connection)
-    live = catalog.read_ranges(connection)
-    covered = np.zeros(int(live.stop.max(initial=0)), np.int64)
+    documents = read_ranges(connection)
+    parts = [np.zeros((0, 3), np.int64)]
     for file, runs in catalog_segments.read_segments(connection):
         try:
-            Segment(store.path / "segments", file)
+            segment = Segment(store.path / "segments", file)
+            _ = segment.vectors, segment.postings, segment.structure  # which compares each with its checksum
         except IndexCorrupt as error:
             yield str(error)
         if int(runs[:, 2].sum()) != file.rows or not np.array_equal(runs[:, 0], np.cumsum(runs[:, 2]) - runs[:, 2]):
             yield f"segment {file.name}: its runs do not tile its {file.rows} rows"
-        for _, sentence, count in runs[live.owners(runs[:, 1]) >= 0]:
-            covered[sentence : sentence + count] += 1
+        parts.append(runs)
+    runs, owners = clip_runs(sort_runs(np.concatenate(parts)), documents.first, documents.stop)
+    wrong = np.bincount(owners, runs[:, 2], len(documents.keys)) != documents.stop - documents.first
+    twice = runs[1:, 1] < np.maximum.accumulate(runs[:, 1] + runs[:, 2])[:-1]
+    wrong[owners[1:][twice]] = True
+    incomplete = set(documents.keys[wrong].tolist())
+    yield from find_wrong_columns(connection)
     for document in catalog.all_documents(connection):
-        yield from _document_problems(snapshot, document, covered)
+        if document.id in incomplete:
+            yield f"document {document.doc_id!r}: not every sentence has exactly one vector"
+        yield from _document_problems(snapshot, document)
 
 
-def _document_problems(snapshot: Snapshot, row: DocumentRow, covered: Ids) -> Iterator[str]:
-    if (covered[row.first_sentence : row.first_sentence + row.sentences] != 1).any():
-        yield f"document {row.doc_id!r}: not every sentence has exactly one vector"
+def _document_problems(snapshot: Snapshot, row: DocumentRow) -> Iterator[str]:
     try:
         borders = catalog_texts.read_borders(snapshot.connection, row, 0, row.sentences)
         text = catalog_texts.read_text(snapshot.connection, row, 0, row.length)

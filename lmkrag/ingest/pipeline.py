@@ -20,6 +20,7 @@ from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.ingest.report import Run, SourceDocument
 from lmkrag.sentences.split import iter_sentences
 from lmkrag.sentences.structure import StructureTable
+from lmkrag.specs import CODE
 
 if TYPE_CHECKING:  # torch takes seconds to import; a run with nothing to encode needs none of it
     from lmkrag.encoder.landmark import Encoded, EncoderInput, LandmarkEncoder
@@ -165,10 +166,11 @@ class _PendingCommit:
 
     def extend(self, item: SourceDocument, part: "Encoded") -> None:
         """Take the next sentences of the open document."""
+        title = "" if len(item.sentences) or item.document.kind == CODE else item.document.title
         item.windows.append(part.window_hash, len(item.sentences))
         item.sentences.extend(part.sentences)
         self._vectors.append(part.vectors)
-        self._words.add([sentence.read(item.text) for sentence in part.sentences], item.language)
+        self._words.add([sentence.read(item.text) for sentence in part.sentences], item.language, title)
         texts = ((item.text[sentence.start : sentence.end], sentence.kind) for sentence in part.sentences)
         self._structure.add(texts, item.paragraphs)
         if len(self._words) - self._complete_rows >= _SEGMENT_ROWS:
@@ -195,6 +197,7 @@ class _PendingCommit:
             self._store.commit(committed, segments, removed=[gone for item in committed for gone in item.replaces])
             self._on_commit(committed)
             self._segments, self._complete, self._complete_rows = [], 0, 0
+            self._store.merge_small()  # no file is staged now, which merging would remove
         self._began = time.monotonic()
 
     def _stage(self, rows: int) -> SegmentFile:

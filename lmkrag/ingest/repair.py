@@ -19,7 +19,7 @@ from lmkrag.ingest.ingest import restore_files
 from lmkrag.sentences.languages import document_language
 from lmkrag.sentences.split import with_contexts
 from lmkrag.sentences.structure import ParagraphTracker, StructureTable
-from lmkrag.specs import SENTENCE_KINDS, RepairReport, Sentence
+from lmkrag.specs import CODE, SENTENCE_KINDS, RepairReport, Sentence
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
@@ -62,6 +62,8 @@ def read_tables(documents: Sequence[Staged]) -> tuple[Tables, Tables]:
         borders = pairwise([0, *staged.sentences.ends.tolist()])
         sentences = [Sentence(start, end, kind) for (start, end), kind in zip(borders, kinds, strict=True)]
         texts = [sentence.read(staged.text) for sentence in with_contexts(staged.text, sentences, staged.document.kind)]
-        words.add(texts, document_language(staged.text, staged.document.kind))
+        document = staged.document
+        title = "" if document.kind == CODE else document.title
+        words.add(texts, document_language(staged.text, document.kind), title)
         structure.add(((staged.text[each.start : each.end], each.kind) for each in sentences), ParagraphTracker())
     return words.take(len(words)), structure.take(len(structure))

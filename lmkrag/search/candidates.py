@@ -1,6 +1,6 @@
 """The sentences that a question may be answered by: gather them, prefer the document that it names, score them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -99,7 +99,7 @@ class Preferred(NamedTuple):
 
     matches: Matches
     words: dict[tuple[int, ...], float]  # weights of the question's words, by their hashes
-    factors: Scores | None = None  # ``[documents]``, of scores; None where no document is preferred
+    factors: Callable[[Ids], Scores] | None = None  # of scores, by positions of documents; None where none is preferred
 
 
 def prefer_named_document(snapshot: Snapshot, query: SearchQuery, matches: Matches) -> Preferred:
@@ -116,7 +116,7 @@ def prefer_named_document(snapshot: Snapshot, query: SearchQuery, matches: Match
     found = None if matches.terms is None else match_document(snapshot, matches.terms, allowed, query.weights)
     if found is None:
         return Preferred(matches, words)
-    named = Selection(snapshot.documents, [int(snapshot.documents.keys[found.document])])
+    named = Selection(snapshot.documents, np.array([found.document]))
     inside = query.match(snapshot, query.words, allowed=named)
     matches = join_matches(matches, inside)
     candidates = score_matches(snapshot, query, Preferred(matches, words))
@@ -131,8 +131,8 @@ def prefer_named_document(snapshot: Snapshot, query: SearchQuery, matches: Match
 
 def _document_factors(
     snapshot: Snapshot, candidates: Candidates, found: DocumentMatch, weights: Weights
-) -> Scores | None:
-    """Factors of the scores in each document ``[documents]``; None if another document is meant after all."""
+) -> Callable[[Ids], Scores] | None:
+    """Factors of the scores in documents, by their positions; None if another document is meant after all."""
     inside = candidates.documents == snapshot.documents.keys[found.document]
     best = float(candidates.score.max())
     if best <= 0 or not inside.any():
@@ -140,8 +140,16 @@ def _document_factors(
     fit = float(candidates.score[inside].max()) / best
     penalty = min(weights.max_penalty, weights.document_match_gain * found.margin)
     penalty *= min(1.0, max(0.0, (fit - weights.min_fit) / (weights.full_fit - weights.min_fit)))
-    factors: Scores = (1 - penalty * (1 - found.shares / found.shares[found.document])).astype(np.float32)
-    return factors if penalty > 0 else None
+    if penalty <= 0:
+        return None
+
+    def factors(positions: Ids) -> Scores:
+        place = np.minimum(np.searchsorted(found.documents, positions), len(found.documents) - 1)
+        shares = np.where(found.documents[place] == positions, found.shares[place], 0.0)
+        factor: Scores = (1 - penalty * (1 - shares / found.shares.max())).astype(np.float32)  # the named one has most
+        return factor
+
+    return factors
 
 
 def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) -> Candidates:
@@ -151,7 +159,7 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
     own = np.zeros(len(matches.sentences), np.float32) if mode == "lexical" else matches.dense.copy()
     own += weights.lexical * matches.lexical / matches.lexical.max(initial=1e-9)
     if factors is not None:
-        own *= factors[snapshot.documents.owners(matches.sentences)]
+        own *= factors(snapshot.documents.owners(matches.sentences))
     most = max(weights.expanded, weights.expanded_per_result * query.top_k)
     best = np.argsort(-own, kind="stable")[:most]
     sentences, owners = _with_neighbours(matches.sentences, matches.sentences[best], snapshot.documents, weights.reach)
@@ -168,7 +176,7 @@ def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) 
         weights,
     )
     if factors is not None:
-        fused = fused.times("named document", factors[owners])
+        fused = fused.times("named document", factors(owners))
     navigation = (known.roles & NAVIGATION) != 0
     if navigation.any():
         fused = fused.times("contents or links", np.where(navigation, weights.navigation, 1).astype(np.float32))

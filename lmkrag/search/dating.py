@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.words.quantities import MONTHS, find_days, number_month
 
-_KEYS = ("date", "updated", "modified", "last_modified", "lastmod", "revised", "published", "issued", "created")
+DATE_KEYS = ("date", "updated", "modified", "last_modified", "lastmod", "revised", "published", "issued", "created")
 WITH_PROPERTIES = frozenset({"pdf", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub"})
 """Kinds of documents whose metadata are those of their program."""
 
@@ -91,7 +91,7 @@ def date_passage(row: DocumentRow, headings: Sequence[str], read: Callable[[int,
 def date_meta(meta: Mapping[str, Any]) -> str:
     """Return the date of a document by its metadata; empty without one."""
     keys = {str(key).lower().replace("-", "_"): value for key, value in meta.items()}
-    return next((day for key in _KEYS if (day := find_date(str(keys.get(key, "")), years=True))), "")
+    return next((day for key in DATE_KEYS if (day := find_date(str(keys.get(key, "")), years=True))), "")
 
 
 def date_name(doc_id: str) -> str:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from lmkrag.arrays import Floats, Hashes, Ids, Mask
+from lmkrag.arrays import Floats, Hashes, Ids
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.words.lexical import Terms, count_document_words, find_first
 from lmkrag.search.weights import WEIGHTS, Weights
@@ -22,30 +22,40 @@ class DocumentMatch(NamedTuple):
     """The document that a question names."""
 
     document: int  # its position in the snapshot
-    shares: Floats  # ``[documents]``, parts of the question's words, by weight, that each document's opening holds
+    documents: Ids  # ``[n]``, positions of those whose openings hold words of the question, and of others
+    shares: Floats  # ``[n]``, parts of the question's words, by weight, that these openings hold
     margin: float  # by how much it is ahead of all others
-    words: Hashes  # ``[n]``, those of the question that do not name it
+    words: Hashes  # those of the question that do not name it
 
 
 def match_document(
-    snapshot: Snapshot, terms: Terms, among: Mask | None = None, weights: Weights = WEIGHTS
+    snapshot: Snapshot, terms: Terms, among: Ids | None = None, weights: Weights = WEIGHTS
 ) -> DocumentMatch | None:
     """Find the document that a question names by words of its opening or title; None for none, or several alike.
 
     Each word weighs as much as it tells documents apart (its inverse document frequency). The document must be ahead of
-    all others, and no other may hold as many of the words anywhere. ``among`` ``[documents]`` tells which may be meant.
+    all others, and no other may hold as many of the words anywhere. ``among`` are the positions of those that may be
+    meant, increasing.
     """
-    documents = snapshot.documents.keys
-    chosen = np.ones(len(documents), bool) if among is None else among
-    count = int(chosen.sum())
+    count = len(snapshot.documents.keys if among is None else among)
     if count < 2:
         return None
-    lengths = count_document_words(snapshot.segments, snapshot.documents)
+    places = find_first(snapshot.segments, snapshot.documents, terms)
+    holding = np.zeros(len(snapshot.documents.keys), bool)
+    for owners, _ in places:
+        holding[owners] = True
+    chosen = holding.copy()  # others may be named by their titles
+    others = np.flatnonzero(~holding[:_TITLED])
+    chosen[others[: max(0, _TITLED - np.count_nonzero(holding))]] = True
+    if among is not None:
+        chosen[np.setdiff1d(np.flatnonzero(chosen), among, assume_unique=True)] = False
+    documents = np.flatnonzero(chosen)
+    lengths = count_document_words(snapshot.segments, snapshot.documents, documents)
     border = np.clip(weights.opening_share * lengths, weights.min_opening, weights.opening)
     held, opened, inverse = [], [], []
-    for owners, before in find_first(snapshot.segments, terms):
+    for owners, before in places:
         kept = chosen[owners]
-        owners, before = owners[kept], before[kept]
+        owners, before = np.searchsorted(documents, owners[kept]), before[kept]
         held.append(owners)
         opened.append(owners[before < border[owners]])
         inverse.append(math.log1p((count - len(owners) + 0.5) / (len(owners) + 0.5)) if len(owners) else 0.0)
@@ -53,20 +63,28 @@ def match_document(
     if total <= 0:
         return None
     mass = _add_up(held, inverse, len(documents))
-    likely = np.argsort(-(mass + 0.5 * _add_up(opened, inverse, len(documents))), kind="stable")[:_TITLED]
-    likely = likely[chosen[likely]]
+    likely = _find_best(mass + 0.5 * _add_up(opened, inverse, len(documents)), _TITLED)
     titled = snapshot.words_in_titles(terms.words, documents[likely])
     opened = [np.union1d(owners, likely[in_title]) for owners, in_title in zip(opened, titled, strict=True)]
     shares = _add_up(opened, inverse, len(documents)) / total
-    best, second = np.argsort(-shares, kind="stable")[:2].tolist()
+    best = int(np.argmax(shares))
     mass += 0.5 * total * shares
-    margin = float(shares[best] - shares[second])
+    margin = float(shares[best] - np.delete(shares, best).max(initial=0))
     if margin < weights.document_margin or mass[best] < mass.max():
         return None
     most = max(1, weights.common_share * count)
     naming = np.array([best in owners and len(owners) <= most for owners in opened])
-    others = terms.words[~naming]
-    return DocumentMatch(best, shares, margin, others if len(others) else terms.words)
+    left = terms.words[~naming]
+    return DocumentMatch(int(documents[best]), documents, shares, margin, left if len(left) else terms.words)
+
+
+def _find_best(rank: Floats, most: int) -> Ids:
+    """The positions of the greatest values, in order; of equal ones the first."""
+    if len(rank) <= most:
+        return np.arange(len(rank))
+    least = np.partition(rank, -most)[-most]
+    better = np.flatnonzero(rank > least)
+    return np.union1d(better, np.flatnonzero(rank == least)[: most - len(better)])
 
 
 def _add_up(owners: Sequence[Ids], weights: Sequence[float], count: int) -> Floats:

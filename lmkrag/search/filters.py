@@ -12,9 +12,10 @@ compared as far as the value says: ``modified=2024-03``, ``date<=2023``.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, date, datetime
+from datetime import date
 from fnmatch import translate
-from operator import ge, gt, le, lt
+from functools import partial, reduce
+from operator import and_, ge, gt, le, lt, or_
 from typing import Any, Self
 
 from pathspec import GitIgnoreSpec
@@ -22,7 +23,11 @@ from pathspec import GitIgnoreSpec
 from lmkrag.errors import UsageError
 from lmkrag.types import DocumentInfo
 
-Predicate = Callable[[Mapping[str, Any]], bool]
+Test = Callable[[Any], bool]
+"""Of a field's value; None where a document has none, a list where it has several."""
+
+Predicate = Callable[[Callable[[str, Test], Any]], Any]
+"""Called with a function of a key and a test, which gives a boolean, or an array of them, one for each document."""
 
 _TOKEN = re.compile(
     r"\s*(?:(?P<paren>[()])|(?P<operator>!=|<=|>=|=|<|>)"
@@ -41,15 +46,15 @@ Filter = str | Mapping[str, Any]  # an expression, or the values of some keys
 
 
 class PredicateFilter(str):
-    """A filter that is a function of a document's fields, for what no expression says; its text names it."""
+    """A filter for what no expression says; its text names it."""
 
-    __slots__ = ("matches",)
-    matches: Predicate
+    __slots__ = ("predicate",)
+    predicate: Predicate
 
-    def __new__(cls, name: str, matches: Predicate) -> Self:
-        """Take the function; two filters of one name keep the same documents."""
+    def __new__(cls, name: str, predicate: Predicate) -> Self:
+        """Take the predicate; two filters of one name keep the same documents."""
         made = super().__new__(cls, name)
-        made.matches = matches
+        made.predicate = predicate
         return made
 
 
@@ -62,21 +67,24 @@ def filter_files(*, include: Sequence[str] = (), exclude: Sequence[str] = (), pa
         return None
     included, excluded = GitIgnoreSpec.from_lines(include or ["*"]), GitIgnoreSpec.from_lines(exclude)
 
-    def matches(fields: Mapping[str, Any]) -> bool:
-        doc_id = fields["doc_id"]
-        return included.match_file(doc_id) and not excluded.match_file(doc_id) and path in ("", *fields["path"])
+    def is_chosen(doc_id: str | None) -> bool:
+        return doc_id is not None and included.match_file(doc_id) and not excluded.match_file(doc_id)
 
-    return PredicateFilter(f"{include} {exclude} {path}", matches)
+    def predicate(match: Callable[[str, Test], Any]) -> Any:
+        return match("doc_id", is_chosen) & match("path", _any_matches([lambda text: path in ("", text)]))
+
+    return PredicateFilter(f"{include} {exclude} {path}", predicate)
 
 
 def parse_filter(expression: str) -> Predicate:
-    """Compile an expression to a test of a document's fields, or raise UsageError, which says where it is wrong.
+    """Compile an expression, or raise UsageError, which says where it is wrong.
 
-    >>> parse_filter("kind=pdf and year>=2020")({"kind": "pdf", "year": 2021})
+    >>> fields = {"kind": "pdf", "year": 2021}
+    >>> parse_filter("kind=pdf and year>=2020")(lambda key, test: test(fields.get(key)))
     True
     """
     if isinstance(expression, PredicateFilter):
-        return expression.matches
+        return expression.predicate
     if not isinstance(expression, str):
         raise UsageError(f"a filter is a string such as 'kind=pdf', not {expression!r}")
     return _Parser(expression).parse()
@@ -118,25 +126,9 @@ def _show(key: str, value: object) -> str:
     raise UsageError(f"a filter can't compare {key} with {value!r}: use text, a number, a date or a list of them")
 
 
-def fields_of(document: Any) -> dict[str, Any]:
-    """Return what a filter can ask of a document, a row of the catalog."""
-    own = {name: getattr(document, name) for name in ("doc_id", "title", "kind", "root")}
-    front_matter = {str(key).lower(): value for key, value in document.meta.items()}
-    paths = [document.doc_id, document.path]
-    folders = [folder for path in paths for folder in _folders(path)]
-    changed = document.mtime_ns and datetime.fromtimestamp(document.mtime_ns / 1e9, UTC).date().isoformat()
-    return {**front_matter, **own, "path": paths + folders, "modified": changed or None}
-
-
-def _folders(path: str) -> list[str]:
-    """The folders that a path leads through."""
-    parts = path.replace("\\", "/").split("/")
-    return [folder for stop in range(1, len(parts)) if (folder := "/".join(parts[:stop]))]
-
-
 def explain_filter(list_documents: Callable[..., Sequence[DocumentInfo]], expression: str) -> str:
     """Return which fields and values there are, where no document matches a filter; else nothing."""
-    if list_documents(filter=expression):
+    if list_documents(filter=expression, limit=1):
         return ""
     documents = list_documents()
     kinds = sorted({document.kind for document in documents})
@@ -169,20 +161,20 @@ class _Parser:
         options = [self._both(depth)]
         while self._take("word", "or"):
             options.append(self._both(depth))
-        return lambda fields: any(option(fields) for option in options)
+        return lambda match: reduce(or_, [option(match) for option in options])
 
     def _both(self, depth: int) -> Predicate:
         parts = [self._factor(depth)]
         while self._take("word", "and"):
             parts.append(self._factor(depth))
-        return lambda fields: all(part(fields) for part in parts)
+        return lambda match: reduce(and_, [part(match) for part in parts])
 
     def _factor(self, depth: int) -> Predicate:
         if depth > _MAX_DEPTH:
             raise self._error("it is nested too deeply")
         if self._take("word", "not"):
             inner = self._factor(depth + 1)
-            return lambda fields: not inner(fields)
+            return lambda match: inner(match) ^ True
         if self._take("paren", "("):
             inner = self._either(depth + 1)
             if not self._take("paren", ")"):
@@ -202,10 +194,9 @@ class _Parser:
         if key == "path":
             value = value.rstrip("/") or value  # a folder, as completion writes it
         if operator in ("=", "!="):
-            wanted = operator == "="
-            matches = self._matcher(value, exact)
-            return lambda fields: _any_matches(fields.get(key), matches) == wanted
-        return lambda fields: _ordered(fields.get(key), operator, value, exact=exact)
+            test = _any_matches([self._matcher(value, exact)])
+            return lambda match: match(key, test) ^ (operator == "!=")
+        return lambda match: match(key, partial(_ordered, operator=operator, value=value, exact=exact))
 
     def _listed(self, key: str) -> Predicate | None:
         """The test of ``key in (value, value)`` or ``key not in (...)``, if that is what comes next."""
@@ -225,19 +216,23 @@ class _Parser:
             values += [(part, kind == "quoted") for part in parts if part or kind == "quoted"]
         if not values:
             raise self._error("the list is empty")
-        matchers = [self._matcher(*value) for value in values]
-        return lambda fields: any(_any_matches(fields.get(key), matches) for matches in matchers) != unwanted
+        test = _any_matches([self._matcher(text, exact) for text, exact in values])
+        return lambda match: match(key, test) ^ unwanted
 
     def _matcher(self, value: str, exact: bool) -> Callable[[str], bool]:
         """Return the test of a field's text for one value, its pattern compiled once and kept in no other cache."""
         if exact:
-            return lambda text: text == value
+            return value.__eq__
+        lower = value.lower()
         if not any(character in value for character in "*?"):
-            lower = value.lower()
-            return lambda text: _as_precise(text, value).lower() == lower
+            if _DATE.fullmatch(value):
+                return lambda text: _as_precise(text, value) == value
+            return lambda text: text.lower() == lower
         if len(value) > _MAX_PATTERN:
             raise self._error(f"a value with wildcards has at most {_MAX_PATTERN:,} characters")
-        matches = re.compile(translate(value.lower().replace("[", "[[]"))).match
+        if value.find("*") == len(value) - 1 and "?" not in value:
+            return lambda text: text.lower().startswith(lower[:-1])
+        matches = re.compile(translate(lower.replace("[", "[[]"))).match
         return lambda text: matches(text.lower()) is not None
 
     def _take(self, kind: str, text: str) -> bool:
@@ -274,11 +269,16 @@ def _tokenize(expression: str) -> list[Token]:
     return tokens
 
 
-def _any_matches(found: Any, matches: Callable[[str], bool]) -> bool:
-    """Return whether a field, or one of its values where it has several, matches."""
-    if isinstance(found, list):
-        return any(_any_matches(item, matches) for item in found)
-    return matches(_text(found))
+def _any_matches(matchers: Sequence[Callable[[str], bool]]) -> Test:
+    """The test whether a field, or one of its values where it has several, matches one of some."""
+    first, others = matchers[0], matchers[1:]
+
+    def test(found: Any) -> bool:
+        if type(found) is not str:
+            return any(map(test, found)) if type(found) is list else test(_text(found))
+        return first(found) or bool(others and any(matches(found) for matches in others))
+
+    return test
 
 
 def _as_precise(text: str, value: str) -> str:

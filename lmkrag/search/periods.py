@@ -1,7 +1,7 @@
 """Searches limited to a period: given as options, or by the words of a question."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable
 from datetime import date, timedelta
 from typing import Any, NamedTuple
 
@@ -9,8 +9,8 @@ import numpy as np
 
 from lmkrag.index.words.quantities import MONTHS, find_days, number_month
 from lmkrag.search.candidates import Candidates
-from lmkrag.search.dating import WITH_PROPERTIES, date_meta, date_name, date_passage, find_date
-from lmkrag.search.filters import PredicateFilter, parse_filter
+from lmkrag.search.dating import DATE_KEYS, WITH_PROPERTIES, date_name, date_passage, find_date
+from lmkrag.search.filters import PredicateFilter, Test, parse_filter
 from lmkrag.search.results import Views, find_headings
 
 _LAST = "last|previous|letzte[nrms]?|vorige[nrms]?|vergangene[nrms]?"
@@ -144,14 +144,24 @@ def filter_period(expression: str | None, period: Period) -> PredicateFilter:
     """Return a filter that keeps documents which may have passages from a period, of those that another one keeps."""
     keeps = parse_filter(expression) if expression else None
 
-    def matches(fields: Mapping[str, Any]) -> bool:
-        meta = {key: value for key, value in fields.items() if key != "modified"}  # that of the file
-        known = ("" if fields["kind"] in WITH_PROPERTIES else date_meta(meta)) or date_name(fields["doc_id"])
-        changed = fields["modified"]
-        may = period.has(known) if known else not changed or period._replace(until="").has(changed)
-        return may and (keeps is None or keeps(fields))
+    later = period._replace(until="")
 
-    return PredicateFilter(f"{period.since}..{period.until} {expression or ''}", matches)
+    def read(value: Any) -> str:
+        return find_date(str(value or ""), years=True)
+
+    def predicate(match: Callable[[str, Test], Any]) -> Any:
+        by_meta = match("kind", lambda kind: kind not in WITH_PROPERTIES)
+        open_, may = match("doc_id", lambda _: True), match("doc_id", lambda _: False)
+        for key in DATE_KEYS:
+            if key != "modified":  # that of the file
+                may = may | open_ & by_meta & match(key, lambda value: period.has(read(value)))
+                open_ = open_ & (by_meta & match(key, lambda value: bool(read(value))) ^ True)
+        may = may | open_ & match("doc_id", lambda name: period.has(date_name(name)))
+        open_ = open_ & match("doc_id", lambda name: not date_name(name))
+        may = may | open_ & match("modified", lambda changed: not changed or later.has(changed))
+        return may if keeps is None else may & keeps(match)
+
+    return PredicateFilter(f"{period.since}..{period.until} {expression or ''}", predicate)
 
 
 def keep_period(period: Period, candidates: Candidates, views: Views) -> Candidates:

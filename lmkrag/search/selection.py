@@ -2,15 +2,18 @@
 
 import threading
 from difflib import get_close_matches
-from itertools import islice
+from functools import partial
 from pathlib import Path
+
+import numpy as np
 
 from lmkrag.errors import DocumentNotFound, UsageError
 from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.columns import match_field, read_ranges
 from lmkrag.index.live import Selection
 from lmkrag.index.snapshot import Snapshot
 from lmkrag.json_values import replace_surrogates
-from lmkrag.search.filters import Filter, fields_of, parse_filter, to_expression
+from lmkrag.search.filters import Filter, parse_filter, to_expression
 from lmkrag.system import renew_in_forks
 from lmkrag.types import MAX_DOC_ID, Document, DocumentInfo, check_doc_id
 
@@ -35,9 +38,8 @@ class FilterCache:
             known = self._selections.get(expression)
         if known is not None and known.documents is snapshot.documents:  # the same state of the same index
             return known
-        matches = parse_filter(expression)
-        keys = [row.id for row in snapshot.all_documents() if matches(fields_of(row))]
-        selection = Selection(snapshot.documents, keys)
+        kept = parse_filter(expression)(snapshot.match_field)
+        selection = Selection(snapshot.documents, np.flatnonzero(kept))
         with self._guard:
             self._selections.pop(expression, None)
             while len(self._selections) >= _REMEMBERED:
@@ -55,9 +57,9 @@ def list_documents(
     expression = to_expression(wanted)
     if expression is None:
         return [describe_row(row) for row in snapshot.all_documents(after, limit)]
-    matches = parse_filter(expression)
-    kept = (row for row in snapshot.all_documents(after) if matches(fields_of(row)))
-    return [describe_row(row) for row in islice(kept, limit)]
+    documents = read_ranges(snapshot.connection)  # the snapshot may be without
+    kept = parse_filter(expression)(partial(match_field, snapshot.connection, documents))
+    return [describe_row(row) for row in snapshot.all_documents(after, limit, documents.keys[kept].tolist())]
 
 
 def find_document(snapshot: Snapshot, doc_id: str, index: Path) -> DocumentRow:
@@ -71,30 +73,12 @@ def find_document(snapshot: Snapshot, doc_id: str, index: Path) -> DocumentRow:
 
 def describe_row(row: DocumentRow) -> DocumentInfo:
     """Return what users may know of a document in the catalog."""
-    return DocumentInfo(
-        doc_id=row.doc_id,
-        path=row.path,
-        title=row.title,
-        kind=row.kind,
-        root=row.root,
-        meta=row.meta,
-        characters=row.length,
-        sentences=row.sentences,
-        pages=len(row.page_starts),
-        page_starts=row.page_starts,
-        fingerprint=row.fingerprint,
-    )
+    same = ("doc_id", "path", "title", "kind", "root", "meta", "sentences", "page_starts", "fingerprint")
+    values = {name: getattr(row, name) for name in same}
+    return DocumentInfo(**values, characters=row.length, pages=len(row.page_starts))
 
 
 def to_document(row: DocumentRow, text: str) -> Document:
     """Return a document of the catalog with its text."""
-    return Document(
-        doc_id=row.doc_id,
-        path=row.path,
-        text=text,
-        title=row.title,
-        kind=row.kind,
-        page_starts=row.page_starts,
-        meta=row.meta,
-        fingerprint=row.fingerprint,
-    )
+    places = (row.kind, row.page_starts, row.meta)
+    return Document(row.doc_id, row.path, text, row.title, *places, fingerprint=row.fingerprint)

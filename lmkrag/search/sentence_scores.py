@@ -27,7 +27,7 @@ def score_document(snapshot: Snapshot, row: DocumentRow, vector: Scores, words: 
             for low in range(0, len(sentences), _AT_ONCE)
         ]
     )
-    inside = Selection(snapshot.documents, [row.id])
+    inside = Selection(snapshot.documents, snapshot.documents.find(np.array([row.id])))
     matches = snapshot.search(None, words, mode="lexical", top_k=len(sentences), allowed=inside)
     lexical = spread_scores(matches.lexical, matches.sentences, sentences)
     owners = snapshot.documents.owners(sentences)

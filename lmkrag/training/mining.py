@@ -114,7 +114,7 @@ def _mine(settings: MiningSettings, chosen: RerankerSet) -> Iterator[MinedQuesti
 def _mine_question(snapshot: Snapshot, query: Query, vector: np.ndarray, chosen: RerankerSet) -> MinedQuestion | None:
     row = snapshot.find_document(query.doc_id)
     assert row is not None
-    allowed = Selection(snapshot.documents, [row.id]) if chosen.within else None
+    allowed = Selection(snapshot.documents, snapshot.documents.find(np.array([row.id]))) if chosen.within else None
     words = query_words(query.query, snapshot.totals.languages)
     search_query = SearchQuery(vector, words, top_k=_RESULTS, allowed=allowed)
     matches = gather_matches(snapshot, search_query)

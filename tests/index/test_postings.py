@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lmkrag.errors import IndexCorrupt
-from lmkrag.index.files import write_tables
+from lmkrag.index.files import MappedFile, write_tables
 from lmkrag.index.words.lexical import K1, B, inverse_document_frequency, score_rows
 from lmkrag.index.words.postings import Postings, PostingsBuilder, merge_postings
 from lmkrag.index.words.terms import drop_stop_words, hash_words, query_words, split_words
@@ -20,7 +20,7 @@ SENTENCES = st.lists(
 
 
 def opened(path, tables) -> Postings:
-    return Postings(path, write_tables(path, tables))
+    return Postings(MappedFile(path, write_tables(path, tables)))
 
 
 def counted(sentences: list[str]) -> dict:
@@ -53,11 +53,11 @@ def test_scores_are_those_of_the_formula(tmp_path_factory, sentences, query):
     file = opened(tmp_path_factory.mktemp("words") / "w.words", counted(sentences))
     postings = [file.find(int(word)) for word in query_words(query)]
     weights = [inverse_document_frequency(len(posting.rows), len(sentences)) for posting in postings]
-    rows, scores = score_rows(postings, weights, file.lengths, max(1e-9, file.length / len(sentences)))
+    rows, scores = score_rows(postings, weights, file.lengths, max(1e-9, int(file.before[-1]) / len(sentences)))
     found = np.zeros(len(sentences))
     found[rows] = scores
     assert len(set(rows.tolist())) == len(rows)
-    np.testing.assert_allclose(found, bm25(sentences, query) if file.length else 0, rtol=1e-5)
+    np.testing.assert_allclose(found, bm25(sentences, query) if int(file.before[-1]) else 0, rtol=1e-5)
 
 
 @given(st.lists(st.tuples(SENTENCES, st.integers(0, 2**12 - 1)), min_size=1, max_size=4))
@@ -66,7 +66,7 @@ def test_merged_words_are_those_of_the_rows_kept(tmp_path_factory, parts):
     folder = tmp_path_factory.mktemp("words")
     kept = [np.array([i for i in range(len(s)) if bits >> i & 1], np.int64) for s, bits in parts]
     files = [opened(folder / f"{i}.words", counted(s)) for i, (s, _) in enumerate(parts)]
-    merged = merge_postings(list(zip(files, kept, strict=True)))
+    merged = merge_postings(list(zip(files, kept, strict=True)), tmp_path_factory.getbasetemp())
     expected = counted([s[i] for (s, _), rows in zip(parts, kept, strict=True) for i in rows])
     for name, table in expected.items():
         np.testing.assert_array_equal(merged[name], table)
@@ -127,7 +127,7 @@ def test_a_file_that_is_none(tmp_path):
     file = write_tables(path, counted(["alpha"]))
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     with pytest.raises(IndexCorrupt, match=r"damaged \(checksum\); run lmkrag index-tools repair"):
-        Postings(path, file)
+        Postings(MappedFile(path, file))
 
 
 @given(SENTENCES, st.integers(0, 12))

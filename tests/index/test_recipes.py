@@ -21,7 +21,7 @@ def test_the_recipes_that_ship():
         ("auto", 1, "flat"),
         ("auto", 200_000, "flat"),
         ("auto", 200_001, "ivf-sq8"),
-        ("auto", 5_000_001, "ivf-rabitq"),
+        ("auto", 5_000_001, "ivf-sq8"),
         ("hnsw", 100, "flat"),
         ("hnsw", 20_000, "hnsw"),
         ("ivf-rabitq", 99_999, "flat"),

@@ -1,3 +1,5 @@
+import contextlib
+import math
 import multiprocessing
 import os
 import shutil
@@ -12,7 +14,7 @@ from hypothesis import strategies as st
 
 from lmkrag import Engine
 from lmkrag.errors import IndexCorrupt, IndexLocked, IndexMismatch, IndexNotFound, StorageError, UsageError
-from lmkrag.index import catalog, catalog_texts, merging
+from lmkrag.index import catalog, catalog_segments, catalog_texts, merging
 from lmkrag.index.staged import SentenceTable, Staged
 from lmkrag.index.store import IndexStore
 from lmkrag.index.verify import find_problems
@@ -48,10 +50,10 @@ def have_content(sentences: list[str]) -> list[bool]:
     ]
 
 
-def stage(store: IndexStore, *documents: list[str], paragraphs: ParagraphTracker | None = None):
+def stage(store: IndexStore, *documents: list[str], paragraphs: ParagraphTracker | None = None, title: str = ""):
     words, structure = PostingsBuilder(), StructureTable()
     for sentences in documents:
-        words.add(sentences)
+        words.add(sentences, title=title)
         structure.add(with_kinds(sentences), paragraphs or ParagraphTracker())
     vectors = np.array([vector_of(sentence) for sentences in documents for sentence in sentences])
     return store.stage_segment([vectors], words.take(len(words)), structure.take(len(structure)))
@@ -193,40 +195,92 @@ def test_many_segments_are_merged_and_compaction_drops_the_dead(store):
     assert len(list((store.path / "segments").iterdir())) == 3
 
 
-def test_no_more_is_merged_at_once_than_memory_allows(store, monkeypatch):
-    monkeypatch.setattr(merging, "_MERGED_ROWS", 8)
-    model = {f"d{i:02}": f"alpha no{i} here. beta no{i} there." for i in range(23)}
-    for doc_id, text in model.items():
+def test_segments_grow_in_number_as_the_logarithm_of_the_sentences(store, monkeypatch):
+    monkeypatch.setattr(merging, "_SMALL", 2)
+    monkeypatch.setattr(merging, "_FACTOR", 3)
+    written, merge = [0], store._merge
+
+    def count(group, sentences):
+        written[0] += sum(live.alive for live in group)
+        merge(group, sentences)
+
+    monkeypatch.setattr(store, "_merge", count)
+    model = {f"d{i:02}": f"alpha no{i} here. beta no{i} there." for i in range(81)}
+    for number, (doc_id, text) in enumerate(model.items(), 1):
         put(store, {doc_id: text})
         with store.writing():
             store.merge_small()
-    with store.reader.snapshot() as snapshot:
-        assert max(live.alive for live in snapshot.segments) == 8
-        assert len(snapshot.segments) < 15
+        with store.reader.snapshot() as snapshot:
+            assert len(snapshot.segments) <= 2 * (1 + math.log(number, 3))
+    assert (len(snapshot.segments), written[0]) == (1, 4 * 162)  # each row four times: 81 is three to the fourth
     check_against(store, model)
+
+
+def test_words_are_merged_a_share_at_a_time(store, monkeypatch):
+    monkeypatch.setattr("lmkrag.index.words.postings._AT_ONCE", 5)
+    model = {f"d{i:02}": f"alpha no{i} here. beta no{i} there." for i in range(9)}
+    for doc_id, text in model.items():
+        put(store, {doc_id: text})
     with store.writing():
+        store.commit([], removed=["d03"])
         store.compact()
-    assert store.status().segments == 1
-    check_against(store, model)
+    check_against(store, {doc_id: text for doc_id, text in model.items() if doc_id != "d03"})
 
 
-def test_titles_are_known_by_their_words(store, monkeypatch):
-    monkeypatch.setattr("lmkrag.index.snapshot._TITLES", 2)
+def test_titles_are_known_by_their_words(store):
     titles = ["Elm Park", "the Rules of Elm Park", "", "Ω"]
     with store.writing():
         for number, title in enumerate(titles):
-            document = Document(f"d{number}", "p", "One.", title=title)
-            sentences = SentenceTable.of(split_sentences("One."))
-            store.commit([Staged(document, "One.", sentences, "", (1, 1))], [stage(store, ["One."])])
+            document = Document(f"d{number}", "p", "One. Elm.", title=title)
+            sentences = SentenceTable.of(split_sentences(document.text))
+            staged = Staged(document, document.text, sentences, "", (1, 1))
+            store.commit([staged], [stage(store, ["One.", "Elm."], title=title)])
     expectations: list[tuple[str, list[float]]] = [
         ("parks of elm", [1, 2 / 3, 0, 0]),
         ("rule", [0, 1 / 3, 0, 0]),
         ("", [0, 0, 0, 0]),
     ]
-    for asked, expected in expectations:
+    for _ in range(2):
+        for asked, expected in expectations:
+            with store.reader.snapshot() as snapshot:
+                shares = snapshot.match_titles(np.arange(4), query_words(asked))
+                found, _ = snapshot.search_lexical(snapshot.find_terms(query_words("park")), 5)
+            np.testing.assert_allclose(shares, expected, rtol=1e-6)
+            assert not len(found)  # a title is no sentence
+        with store.writing():
+            store.compact()
+
+
+def test_neighbours_are_one_run(store):
+    for number in range(0, 30, 10):
+        put(store, {f"d{each:02}": f"alpha {each}. beta." for each in range(number, number + 10)})
+
+    def count_runs() -> list[int]:
         with store.reader.snapshot() as snapshot:
-            shares = snapshot.match_titles(snapshot.documents.keys, query_words(asked))
-        np.testing.assert_allclose(shares, expected, rtol=1e-6)
+            return [len(runs) for _, runs in catalog_segments.read_segments(snapshot.connection)]
+
+    assert count_runs() == [1, 1, 1]
+    with store.writing():
+        store.commit([], removed=["d07", "d08", "d20"])
+    with store.reader.snapshot() as snapshot:
+        assert [live.runs.tolist() for live in snapshot.segments] == [
+            [[0, 1, 7], [9, 10, 1]],
+            [[0, 11, 10]],
+            [[1, 22, 9]],
+        ]
+    with store.writing():
+        store.compact()
+    assert count_runs() == [3]
+    check_against(store, {f"d{n:02}": f"alpha {n}. beta." for n in range(30) if n not in (7, 8, 20)})
+
+
+def test_what_could_not_be_read_back_is_not_written(store, monkeypatch):
+    monkeypatch.setattr("lmkrag.index.codec._MAX_UNPACKED", 30_000)
+    put(store, {f"d{number}": "alpha." for number in range(2_000)})
+    with pytest.raises(UsageError, match="sentences 2001 0: 40,013 bytes are more than an index holds in one place"):
+        monkeypatch.setattr("lmkrag.index.catalog.SENTENCES_PER_BLOCK", 8_192)
+        put(store, {"long": "alpha. " * 8_001})
+    check_against(store, {f"d{number}": "alpha." for number in range(2_000)})
 
 
 def bm25_of_texts(texts: list[str], query: str) -> list[float]:
@@ -264,7 +318,7 @@ def test_documents_are_scored_as_one_text_whatever_the_segments(store):
         with store.reader.snapshot() as snapshot:
             rows = {row.doc_id: row for row in catalog.all_documents(snapshot.connection)}
             order = [rows[doc_id].id for doc_id in model]
-            places = np.array([snapshot.documents.keys.tolist().index(key) for key in order])
+            places = np.searchsorted(snapshot.documents.keys, order)
             for query in ("heron", "otters eat fish", "nothing here is known", ""):
                 words = snapshot.find_terms(query_words(query))
                 found = snapshot.score_documents(places, words)
@@ -417,6 +471,19 @@ def test_verify_finds_damage(store, damage):
     assert problems
     assert all("\n" not in problem for problem in problems)
     fresh.close()
+
+
+def test_a_file_is_compared_with_its_checksum_when_it_is_first_used(store):
+    put(store, {"a": "alpha one. beta two.", "b": "gamma."})
+    path = next((store.path / "segments").glob("*.faiss"))
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    with contextlib.closing(IndexStore.open(store.path)) as other, other.reader.snapshot() as snapshot:
+        ids, _ = snapshot.search_lexical(snapshot.find_terms(query_words("gamma")), 5)
+        assert len(ids) == 1
+        with pytest.raises(IndexCorrupt, match=r"\.faiss: this file is damaged \(checksum\)"):
+            snapshot.search_dense(vector_of("gamma.")[None], 1)
 
 
 def search(path) -> list[tuple]:

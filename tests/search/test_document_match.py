@@ -1,9 +1,9 @@
 """The document that a question names, among many that are alike."""
 
+import numpy as np
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.index.live import Selection
 from lmkrag.index.words.terms import query_words
 from lmkrag.search.document_match import match_document
 
@@ -50,7 +50,7 @@ def named(engine, question, filter=None):
         among = None
         if filter is not None:
             rows = [snapshot.find_document(doc_id) for doc_id in filter]
-            among = Selection(snapshot.documents, [row.id for row in rows]).kept
+            among = snapshot.documents.find(np.array([row.id for row in rows]))
         naming = match_document(snapshot, snapshot.find_terms(query_words(question)), among)
         if naming is None:
             return None, set()

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lmkrag.errors import UsageError
-from lmkrag.search.filters import fields_of, parse_filter, quote
+from lmkrag.index.columns import fields_of
+from lmkrag.search.filters import parse_filter, quote
 
 FIELDS = {
     "path": "docs/a b.md",
@@ -19,6 +20,10 @@ FIELDS = {
     "draft": True,
     "reviewer": "jane",
 }
+
+
+def keeps(expression, fields):
+    return parse_filter(expression)(lambda key, test: test(fields.get(key)))
 
 
 @pytest.mark.parametrize(
@@ -73,7 +78,7 @@ FIELDS = {
     ],
 )
 def test_meaning(expression, expected):
-    assert parse_filter(expression)(FIELDS) is expected
+    assert keeps(expression, FIELDS) is expected
 
 
 @pytest.mark.parametrize(
@@ -104,7 +109,7 @@ def test_folders_and_dates_of_documents(expression, expected):
         meta={},
         mtime_ns=1_709_208_000_000_000_000,  # 29 February 2024
     )
-    assert parse_filter(expression)(fields_of(row)) is expected
+    assert keeps(expression, fields_of(row)) is expected
 
 
 @pytest.mark.parametrize(
@@ -134,14 +139,13 @@ def test_mistakes_are_explained(expression, message):
 @given(st.text())
 def test_any_text_is_parsed_or_refused(expression):
     with contextlib.suppress(UsageError):
-        parse_filter(expression)(FIELDS)
+        keeps(expression, FIELDS)
 
 
 @given(st.text())
 def test_a_quoted_value_is_exact(value):
-    predicate = parse_filter(f"key={quote(value)}")
-    assert predicate({"key": value})
-    assert not predicate({"key": value + "x"})
+    assert keeps(f"key={quote(value)}", {"key": value})
+    assert not keeps(f"key={quote(value)}", {"key": value + "x"})
 
 
 def test_patterns_are_bounded_and_kept_in_no_cache():
@@ -150,10 +154,10 @@ def test_patterns_are_bounded_and_kept_in_no_cache():
     compiled = fnmatch._compile_pattern.cache_info  # type: ignore[attr-defined]
     before = compiled().currsize
     for number in range(200):
-        assert not parse_filter(f"title=*{number}x?")({"title": "y"})
+        assert not keeps(f"title=*{number}x?", {"title": "y"})
     assert compiled().currsize == before
     with pytest.raises(UsageError, match="a value with wildcards has at most 1,000 characters"):
         parse_filter("title=" + "*a" * 600)
-    assert parse_filter("title=" + "a" * 5_000)({"title": "A" * 5_000})
-    assert parse_filter("title=[x]*")({"title": "[X]y"})
-    assert parse_filter("n>5")({"n": 10**400}) in (True, False)
+    assert keeps("title=" + "a" * 5_000, {"title": "A" * 5_000})
+    assert keeps("title=[x]*", {"title": "[X]y"})
+    assert keeps("n>5", {"n": 10**400}) in (True, False)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from lmkrag.arrays import Hashes, Ids, Scores
 from lmkrag.index.live import LiveSegment, Selection
-from lmkrag.index.ranges import DocumentRanges, expand_ranges
+from lmkrag.index.ranges import DocumentRanges, clip_runs, expand_ranges
 from lmkrag.index.words.postings import Posting
 
 K1, B = 1.2, 0.75  # saturation and length normalisation
@@ -72,60 +72,54 @@ def search_terms(
 
 
 def score_documents(segments: Sequence[LiveSegment], documents: DocumentRanges, positions: Ids, terms: Terms) -> Scores:
-    """Return the BM25 scores ``[k]`` of the documents at ``positions``, each read as one text without its title.
+    """Return the BM25 scores ``[k]`` of the documents at increasing ``positions``, each as one text without its title.
 
     A passage of a document that is about the question as a whole is more often the one that is meant (Callan,
     "Passage-level evidence in document retrieval", SIGIR 1994).
     """
-    position = np.full(len(documents.keys), -1)
-    position[positions] = np.arange(len(positions))
     counts = np.zeros((len(terms.weights), len(positions)))
-    lengths = np.zeros(len(positions), np.int64)
     for live, postings in zip(segments, terms.postings, strict=True):
-        owners = position[live.owners]
-        kept = owners >= 0
-        owners, starts = owners[kept], live.runs[kept, 0]
-        stops = starts + live.runs[kept, 2]
-        borders = np.array([starts, stops], np.uint32)  # of another type, each posting would be copied
-        np.add.at(lengths, owners, live.words_before[stops] - live.words_before[starts])
+        runs, owners = clip_runs(live.runs, documents.first[positions], documents.stop[positions])
+        borders = np.array([runs[:, 0], runs[:, 0] + runs[:, 2]], np.uint32)  # else each posting would be copied
         for number, posting in enumerate(postings):
             first, stop = np.searchsorted(posting.rows, borders)
-            having = stop > first
-            matching = posting.counts[expand_ranges(first[having], (stop - first)[having])]
-            of = np.repeat(owners[having], (stop - first)[having])
-            counts[number] += np.bincount(of, matching, len(positions))
+            matching = posting.counts[expand_ranges(first, stop - first)]
+            counts[number] += np.bincount(np.repeat(owners, stop - first), matching, len(positions))
+    lengths = count_document_words(segments, documents, positions)
     average = max(1, terms.totals.words) / max(1, terms.totals.documents)
     scores: Scores = np.array(terms.weights) @ ((K1 + 1) * counts / (counts + _norm(lengths, average)))
     return scores.astype(np.float32)
 
 
-def count_document_words(segments: Sequence[LiveSegment], documents: DocumentRanges) -> Ids:
-    """Return how many words each document has: ``[documents]``."""
-    lengths = np.zeros(len(documents.keys), np.int64)
+def count_document_words(segments: Sequence[LiveSegment], documents: DocumentRanges, positions: Ids) -> Ids:
+    """Return how many words each document has whose positions ``[k]``, increasing, are given: ``[k]``."""
+    lengths = np.zeros(len(positions), np.int64)
     for live in segments:
-        starts = live.runs[:, 0]
-        words = live.words_before[starts + live.runs[:, 2]] - live.words_before[starts]
-        lengths += np.bincount(live.owners, words, len(lengths)).astype(np.int64)
+        runs, owners = clip_runs(live.runs, documents.first[positions], documents.stop[positions])
+        before = live.segment.postings.before
+        np.add.at(lengths, owners, before[runs[:, 0] + runs[:, 2]] - before[runs[:, 0]])
     return lengths
 
 
-def find_first(segments: Sequence[LiveSegment], terms: Terms) -> list[tuple[Ids, Ids]]:
+def find_first(segments: Sequence[LiveSegment], documents: DocumentRanges, terms: Terms) -> list[tuple[Ids, Ids]]:
     """Find where each word first stands in each document; a word in more than 100,000 sentences is left out.
 
-    Returns for each word positions of documents ``[k]``, each once, and how many words stand before the sentence
-    ``[k]``.
+    Returns for each word positions of documents ``[k]``, and how many words stand before the sentence ``[k]``.
     """
     places = []
     for column in zip(*terms.postings, strict=True):
         owners, before = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
         if sum(len(posting.rows) for posting in column) <= _COMMON:
             for live, posting in zip(segments, column, strict=True):
-                starts = live.runs[:, 0]
-                run = np.searchsorted(starts, posting.rows, side="right") - 1
-                opens = np.flatnonzero(np.diff(run, prepend=-1))  # rows and runs are in order
-                rows, run = posting.rows[opens], run[opens]
-                owners.append(live.owners[run])
-                before.append(live.words_before[rows] - live.words_before[starts[run]])
+                sentences = live.sentences(posting.rows.astype(np.int64))
+                owner = documents.owners(sentences)
+                opens = np.flatnonzero(np.diff(owner, prepend=-1))
+                rows, owner = posting.rows[opens].astype(np.int64), owner[opens]
+                run = live.runs[np.searchsorted(live.runs[:, 0], rows, side="right") - 1, 0]
+                above = np.minimum(sentences[opens] - documents.first[owner], rows - run)
+                words = live.segment.postings.before
+                owners.append(owner)
+                before.append(words[rows] - words[rows - above])
         places.append((np.concatenate(owners), np.concatenate(before)))
     return places
 

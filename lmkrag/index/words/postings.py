@@ -1,22 +1,29 @@
 """Postings of a segment's sentences: an immutable file beside the vectors, with the same rows.
 
-Words are their 64-bit hashes, sorted; each has its rows and how often it is in them. The file also names the languages
-other than English by whose rules words were stemmed.
+Words are their 64-bit hashes, sorted; each has its rows and how often it is in them. The words of a document's title
+are in its first row, each under another hash, with the number of words of the title as its count. The file also names
+the languages other than English by whose rules words were stemmed.
 """
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lmkrag.arrays import Bytes, Hashes, Ids
 from lmkrag.errors import IndexCorrupt
-from lmkrag.index.files import File, Tables, read_tables
-from lmkrag.index.words.terms import STEMMERS, hash_words
+from lmkrag.index.files import MappedFile, Scratch, Tables, read_tables
+from lmkrag.index.words.terms import STEMMERS, hash_words, query_words
 from lmkrag.specs import CODE, ENGLISH
 from lmkrag.system import computed_once
+
+_TITLE = np.uint64(0x9E3779B97F4A7C15)  # a word of a title has its hash, exclusive or this
+_DEAD = np.uint32(2**32 - 1)  # instead of a row
+_AT_ONCE = 1 << 21  # entries that are sorted in memory
+_NO_WORDS: Hashes = np.zeros(0, np.uint64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +39,15 @@ class PostingsBuilder:
 
     def __init__(self) -> None:
         self._words: list[Hashes] = []
+        self._titles: list[Hashes] = []
         self._languages: list[str] = []
 
-    def add(self, sentences: Iterable[str], language: str = ENGLISH) -> None:
-        """Take the texts of the next rows, all in one language, as ISO 639-1 names it."""
+    def add(self, sentences: Iterable[str], language: str = ENGLISH, title: str = "") -> None:
+        """Take the texts of the next rows, in a language as ISO 639-1 names it; a title with a document's first."""
         words = [hash_words(sentence, language) for sentence in sentences]
         self._words += words
+        titles = [query_words(title)] if title and words else []
+        self._titles += titles + [_NO_WORDS] * (len(words) - len(titles))
         self._languages += [language] * len(words)
 
     def __len__(self) -> int:
@@ -46,28 +56,41 @@ class PostingsBuilder:
     def take(self, rows: int) -> Tables:
         """Return the tables of the first rows, and keep the others."""
         taken, self._words = self._words[:rows], self._words[rows:]
+        titles, self._titles = self._titles[:rows], self._titles[rows:]
         languages, self._languages = self._languages[:rows], self._languages[rows:]
         lengths = np.fromiter(map(len, taken), np.int64, len(taken))
-        words = np.concatenate([np.zeros(0, np.uint64), *taken])
-        owners = np.repeat(np.arange(len(lengths), dtype=np.uint32), lengths)
+        of_titles = np.fromiter(map(len, titles), np.int64, len(titles))
+        words = np.concatenate([_NO_WORDS, *taken, *(title ^ _TITLE for title in titles)])
+        owners = np.concatenate([np.repeat(np.arange(rows, dtype=np.uint32), each) for each in (lengths, of_titles)])
         order = np.argsort(words, kind="stable")
         words, owners = words[order], owners[order]
         new = np.ones(len(words), bool)
         new[1:] = (words[1:] != words[:-1]) | (owners[1:] != owners[:-1])
         first = np.flatnonzero(new)
         counts = np.diff(np.append(first, len(words)))
-        return _tables(words[first], owners[first], np.minimum(counts, 255).astype(np.uint8), lengths, languages)
+        counts = np.where(order[first] < lengths.sum(), counts, of_titles[owners[first]])
+        distinct, sizes = np.unique(words[first], return_counts=True)
+        return _tables(
+            distinct,
+            sizes,
+            owners[first],
+            np.minimum(counts, 255).astype(np.uint8),
+            lengths.clip(max=65_535),
+            languages,
+        )
 
 
-def _tables(words: Hashes, rows: NDArray[np.uint32], counts: Bytes, lengths: Ids, languages: Iterable[str]) -> Tables:
-    distinct, starts = np.unique(words, return_index=True)
+def _tables(
+    words: Hashes, sizes: Ids, rows: NDArray[np.uint32], counts: Bytes, lengths: NDArray[Any], languages: Iterable[str]
+) -> Tables:
+    """Tables of distinct words, how many rows each has, these rows end to end, and how often the word is in them."""
     named = " ".join(sorted(set(languages) & (STEMMERS.keys() | {CODE})))
     return {
-        "words": distinct,
-        "starts": np.append(starts, len(words)).astype(np.int64),
+        "words": words,
+        "starts": np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)]),
         "rows": rows,
         "counts": counts,
-        "lengths": np.minimum(lengths, 65_535).astype(np.uint16),
+        "lengths": lengths.astype(np.uint16),
         "languages": np.frombuffer(named.encode("ascii"), np.uint8),
     }
 
@@ -75,15 +98,15 @@ def _tables(words: Hashes, rows: NDArray[np.uint32], counts: Bytes, lengths: Ids
 class Postings:
     """A postings file opened for reading, memory-mapped."""
 
-    def __init__(self, path: Path, file: File) -> None:
-        tables = read_tables(path, file)
+    def __init__(self, file: MappedFile) -> None:
+        tables = read_tables(file)
         try:
             self._words: Hashes = tables["words"]
             self._starts, self._rows, self._counts = tables["starts"], tables["rows"], tables["counts"]
             self.lengths: NDArray[np.uint16] = tables["lengths"]
             self.languages = frozenset(tables["languages"].tobytes().decode("ascii").split())
         except KeyError as error:
-            raise IndexCorrupt(f"{path}: not a postings file (no {error})") from error
+            raise IndexCorrupt(f"{file.path}: not a postings file (no {error})") from error
 
     def find(self, word: int) -> Posting:
         """Return where a word is; nowhere, perhaps."""
@@ -94,35 +117,63 @@ class Postings:
             first, stop = int(self._starts[index]), int(self._starts[index + 1])
         return Posting(self._rows[first:stop], self._counts[first:stop])
 
+    def find_titled(self, word: int, rows: Ids) -> Ids:
+        """Return how many words the titles of documents with these first ``rows`` have; 0 where the word is not one."""
+        posting = self.find(word ^ int(_TITLE))
+        if not len(posting.rows):
+            return np.zeros(len(rows), np.int64)
+        place = np.minimum(np.searchsorted(posting.rows, rows.astype(np.uint32)), len(posting.rows) - 1)
+        return np.where(posting.rows[place] == rows, posting.counts[place], 0)
+
     @computed_once
-    def length(self) -> int:
-        """The words of all sentences together."""
-        return int(self.lengths.sum(dtype=np.int64))
+    def before(self) -> Ids:
+        """``[rows + 1]``: the words of all rows before each."""
+        return np.concatenate([np.zeros(1, np.int64), np.cumsum(self.lengths, dtype=np.int64)])
 
-    def entries(self) -> tuple[Hashes, NDArray[np.uint32], Bytes]:
-        """Return every (word, row, count), by word and row."""
-        return np.repeat(self._words, np.diff(self._starts)), self._rows, self._counts
+    def entries(self, first: int, last: int) -> tuple[Hashes, NDArray[np.uint32], Bytes]:
+        """Return every (word, row, count) of words from ``first`` to ``last``, by word and row."""
+        low = int(np.searchsorted(self._words, np.uint64(first)))
+        high = int(np.searchsorted(self._words, np.uint64(last), side="right"))
+        inside = slice(int(self._starts[low]), int(self._starts[high]))
+        return (
+            np.repeat(self._words[low:high], np.diff(self._starts[low : high + 1])),
+            self._rows[inside],
+            self._counts[inside],
+        )
+
+    def __len__(self) -> int:
+        return len(self._rows)
 
 
-def merge_postings(parts: Sequence[tuple[Postings, Ids]]) -> Tables:
-    """Return one file's tables for some rows of several: (postings, rows to keep, increasing), laid end to end."""
-    words, rows, counts, before = [], [], [], 0
-    languages: set[str] = set()
-    lengths = [np.zeros(0, np.int64)]
+def merge_postings(parts: Sequence[tuple[Postings, Ids]], folder: Path) -> Tables:
+    """Return one file's tables for some rows of several: (postings, rows to keep, increasing), laid end to end.
+
+    What grows with the postings lies in files without a name in ``folder``; a share of all words at a time is sorted.
+    """
+    places, kept_before, most = [], 0, sum(len(postings) for postings, _ in parts)
     for postings, kept in parts:
-        position = np.full(len(postings.lengths), -1, np.int64)
-        position[kept] = np.arange(before, before + len(kept))
-        its_words, its_rows, its_counts = postings.entries()
-        moved = position[its_rows]
-        alive = moved >= 0
-        words.append(its_words[alive])
-        rows.append(moved[alive].astype(np.uint32))
-        counts.append(its_counts[alive])
-        lengths.append(postings.lengths[kept].astype(np.int64))
-        before += len(kept)
-        languages |= postings.languages
-    every = np.concatenate(words)
-    order = np.argsort(every, kind="stable")
-    return _tables(
-        every[order], np.concatenate(rows)[order], np.concatenate(counts)[order], np.concatenate(lengths), languages
-    )
+        place = np.full(len(postings.lengths), _DEAD, np.uint32)
+        place[kept] = np.arange(kept_before, kept_before + len(kept), dtype=np.uint32)
+        kept_before += len(kept)
+        places.append(place)
+    rows, counts = Scratch(folder, np.uint32), Scratch(folder, np.uint8)
+    words, sizes = [_NO_WORDS], [np.zeros(0, np.int64)]
+    shares = 1 + most // _AT_ONCE
+    for share in range(shares):
+        first, last = (share << 64) // shares, ((share + 1 << 64) // shares) - 1
+        gathered = []
+        for (postings, _), place in zip(parts, places, strict=True):
+            its_words, its_rows, its_counts = postings.entries(first, last)
+            moved = place[its_rows]
+            alive = moved != _DEAD
+            gathered.append((its_words[alive], moved[alive], its_counts[alive]))
+        its_words, its_rows, its_counts = (np.concatenate(arrays) for arrays in zip(*gathered, strict=True))
+        order = np.argsort(its_words, kind="stable")
+        rows.append(its_rows[order])
+        counts.append(its_counts[order])
+        distinct, size = np.unique(its_words, return_counts=True)
+        words.append(distinct)
+        sizes.append(size)
+    lengths = np.concatenate([np.zeros(0, np.uint16), *(postings.lengths[kept] for postings, kept in parts)])
+    languages = frozenset[str]().union(*(postings.languages for postings, _ in parts))
+    return _tables(np.concatenate(words), np.concatenate(sizes), rows.read(), counts.read(), lengths, languages)
