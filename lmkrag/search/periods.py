@@ -156,8 +156,8 @@ def filter_period(expression: str | None, period: Period) -> PredicateFilter:
             if key != "modified":  # that of the file
                 may = may | open_ & by_meta & match(key, lambda value: period.has(read(value)))
                 open_ = open_ & (by_meta & match(key, lambda value: bool(read(value))) ^ True)
-        may = may | open_ & match("doc_id", lambda name: period.has(date_name(name)))
-        open_ = open_ & match("doc_id", lambda name: not date_name(name))
+        may = may | open_ & match("doc_id", lambda name: period.has(date_name(name or "")))
+        open_ = open_ & match("doc_id", lambda name: not date_name(name or ""))
         may = may | open_ & match("modified", lambda changed: not changed or later.has(changed))
         return may if keeps is None else may & keeps(match)
 

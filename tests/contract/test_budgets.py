@@ -24,7 +24,7 @@ LINES = {
     "evaluation": 713,
     "formats": 3_645,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
     "index": 4_063,  # columns of fields, tiers of segments
-    "ingest": 1_677,
+    "ingest": 1_678,
     "integrations": 360,  # options that do not exist get a hint
     "models": 750,  # weights in 4 bits, words in 8
     "readers": 1_978,  # which cell, which of several values; warnings; a model on this machine
@@ -38,7 +38,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_036,  # 31,500 is the most that the later issues may bring it to
+    "lines": 31_037,  # 31,500 is the most that the later issues may bring it to
     "files": 230,
     "files at the top": 17,
     "base dependencies": 27,
