@@ -4,9 +4,9 @@ import base64
 import datetime
 import gzip
 import io
-import re
 import json
 import mailbox
+import re
 import zipfile
 from email.message import EmailMessage
 
