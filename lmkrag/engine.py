@@ -1,6 +1,5 @@
 """The public entry point: opens an index, adds to it, searches it, asks it. It composes the parts, no more."""
 
-import asyncio
 import contextlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -208,6 +207,8 @@ class Engine:
     @show_options(SearchOptions)
     async def asearch(self, query: str, **options: Unpack[SearchOptions]) -> SpanList:
         """Like :meth:`search`, without blocking the event loop."""
+        import asyncio
+
         return (await asyncio.to_thread(self.searcher.search, [query], SearchRequest(**options)))[0]
 
     @show_options(SearchOptions)
@@ -282,6 +283,8 @@ class Engine:
         self, question: str, *, reader: "Reader | None" = None, **options: Unpack[AskOptions]
     ) -> "AsyncAnswerStream":
         """Like :meth:`ask_stream`, for ``async for``; ``await stream.answer()`` is the answer."""
+        import asyncio
+
         from lmkrag.readers.base import AsyncAnswerStream
         from lmkrag.readers.choose import load_reader
 

@@ -36,6 +36,7 @@ _INSTRUCTS = re.compile(
     r"|忽略(?:之前|以上|先前)的?(?:所有|一切)?的?(?:指令|指示|提示)|(?:以前|これまで|上記)の(?:すべての)?指示を(?:すべて)?無視",
     re.IGNORECASE,
 )
+_MORE = 5  # lines of lesser results that are shown
 _MARK = re.compile(r"^(?:#+|[>*+-]|\d+[.)])\s+")
 
 
@@ -57,13 +58,15 @@ class Span:
     ``page``, ``line``, ``last_line`` and ``paragraph`` count from 1: pages where the document has any, lines where its
     text is the file itself, else paragraphs under the nearest heading, or rows of a table. ``hits`` are the sentences
     that led here, best first; ``title``, ``kind`` and ``meta`` the document's; ``headings`` those that the best hit
-    stands under, outermost first; ``also_in`` documents with the same words; ``header`` the first row of the table that
-    it begins in the midst of; ``coverage`` the share of the question's words, by weight, that any of these has;
-    ``explanation`` why it was found, if that was asked for; ``stale`` whether the file that it was read from has
-    ``"changed"`` since or is ``"gone"``, empty where it is as it was or there is none; ``date`` from when it is, as far
-    as that is known (``2026-11``), by its ``date_source``: ``"heading"``, ``"front matter"``, ``"header"``,
-    ``"file name"``, ``"properties"`` or ``"file"``, the time of its last change; ``superseded_by`` the place of a newer
-    passage that says the same with another value; ``contrasts`` where others differ.
+    stands under, outermost first, or the functions and classes around source code; ``also_in`` documents with the same
+    words; ``more`` the lines of lesser results in the same file, which are left out in a folder of source code;
+    ``header`` the first row of the table that it begins in the midst of; ``coverage`` the share of the question's
+    words, by weight, that any of these has; ``explanation`` why it was found, if that was asked for;
+    ``stale`` whether the file that it was read from has ``"changed"`` since or is ``"gone"``, empty where it is as it
+    was or there is none; ``date`` from when it is, as far as that is known (``2026-11``), by its ``date_source``:
+    ``"heading"``, ``"front matter"``, ``"header"``, ``"file name"``, ``"properties"`` or ``"file"``, the time of its
+    last change; ``superseded_by`` the place of a newer passage that says the same with another value; ``contrasts``
+    where others differ.
     """
 
     doc_id: str
@@ -82,6 +85,7 @@ class Span:
     paragraph: int | None = None
     headings: tuple[str, ...] = ()
     also_in: tuple[str, ...] = ()
+    more: tuple[int, ...] = ()
     header: str = ""
     coverage: float = 0.0
     explanation: Explanation | None = field(default=None, compare=False, repr=False)
@@ -170,6 +174,12 @@ class Span:
     def instructs_model(self) -> bool:
         """Whether it speaks to a language model, such as "ignore all previous instructions": words to be distrusted."""
         return _INSTRUCTS.search(self.text) is not None
+
+    @property
+    def more_places(self) -> str:
+        """The lesser results of the same file: ``+2 more in core.py: 12, 97``; empty without any."""
+        lines = ", ".join(map(str, self.more[:_MORE])) + ", …" * (len(self.more) > _MORE)
+        return f"+{len(self.more)} more in {self.doc_id.rpartition('/')[2]}: {lines}" if self.more else ""
 
     @property
     def section(self) -> str:

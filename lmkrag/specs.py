@@ -87,6 +87,5 @@ class Recipe:
 
 
 BYTE_ORDER_MARK = "\ufeff"  # some editors put it before UTF-8; it stays, so that offsets are those of the file
-
-
 ATTACHED_TO = "attached_to"  # the key of an attachment's metadata that names the document of the file it is in
+NOT_COMPUTED = "(not computed)"  # stands behind the formula of a cell without a value

@@ -22,7 +22,6 @@ from lmkrag.cli.output import (
     search_options,
     server_option,
 )
-from lmkrag.cli.printing import print_citations, print_span, print_stream, print_text
 from lmkrag.errors import LmkragError, UsageError
 from lmkrag.readers import READERS
 from lmkrag.results import Answer
@@ -221,6 +220,8 @@ def _obey(command: str, conversation: "Conversation", last: Answer | None) -> An
         click.echo("forgotten", err=True)
         return None
     if command == "/sources":
+        from lmkrag.cli.printing import print_span
+
         for number, span in enumerate(last.spans if last else (), 1):
             print_span(number, span, "", level="passage")
         if last is None:
@@ -256,6 +257,8 @@ def _is_live(reader: "Reader | None") -> bool:
 
 
 def _print_answer(stream: "AnswerStream", *, live: bool) -> None:
+    from lmkrag.cli.printing import print_citations, print_stream, print_text
+
     if live:
         print_stream(stream)
     answer = stream.answer()

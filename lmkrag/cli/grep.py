@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from collections import Counter
 from itertools import islice
 from pathlib import Path
 
@@ -63,7 +64,7 @@ def grep(
     umask = os.umask(0o077)  # only the user may read the cache
     click.get_current_context().call_on_close(lambda: os.umask(umask))
     pattern = _compile(regex, ignore_case=ignore_case)
-    spans = _search(meaning, path, _CANDIDATES if pattern else top, include, exclude)
+    spans = _search(meaning, path, _CANDIDATES if pattern else top, include, exclude, everything=pattern is not None)
     matches = list(islice(find_lines(spans, meaning, pattern), top))
     if as_json:
         print_json({"query": meaning, "matches": [_to_json(match) for match in matches]})
@@ -71,9 +72,11 @@ def grep(
         for name in dict.fromkeys(match.path for match in matches):
             click.echo(one_line(name))
     elif only_counts:
-        names = [match.path for match in matches]
-        for name in dict.fromkeys(names):
-            click.echo(f"{one_line(name)}:{names.count(name)}")
+        counts: Counter[str] = Counter()
+        for match in matches:
+            counts[match.path] += 1 + len(match.span.more)
+        for name, count in counts.items():
+            click.echo(f"{one_line(name)}:{count}")
     else:
         separated = pattern is None or bool(before or after or around)
         _print(matches, around if before is None else before, around if after is None else after, separated=separated)
@@ -88,11 +91,14 @@ def _compile(regex: str | None, *, ignore_case: bool) -> re.Pattern[str] | None:
         raise UsageError(f"--regex {regex!r}: {error}") from None
 
 
-def _search(meaning: str, path: Path, top: int, include: tuple[str, ...], exclude: tuple[str, ...]) -> list[Span]:
-    """Search the folder's index in the cache."""
+def _search(
+    meaning: str, path: Path, top: int, include: tuple[str, ...], exclude: tuple[str, ...], *, everything: bool
+) -> list[Span]:
+    """Search the folder's index in the cache; ``everything``: all results of a file, not its best one alone."""
     from lmkrag.engine import Engine
     from lmkrag.ingest.folder_cache import OpenFolder, cached_index, use_cached
     from lmkrag.search.filters import filter_files
+    from lmkrag.search.request import SearchOptions
 
     folder = path if path.is_dir() else path.parent
     only_file = printable(str(path.resolve())) if path.is_file() else ""
@@ -104,7 +110,8 @@ def _search(meaning: str, path: Path, top: int, include: tuple[str, ...], exclud
             if opened.remaining:
                 click.echo(f"lmkrag: {_PARTIAL}", err=True)
             engines = [Engine(store, encoder) for store, encoder in opened.indexes]
-            spans = [span for engine in engines for span in engine.search(meaning, top_k=top, filter=chosen)]
+            options: SearchOptions = {"top_k": top, "filter": chosen, "per_document": top if everything else None}
+            spans = [span for engine in engines for span in engine.search(meaning, **options)]
         return sorted(spans, key=lambda span: -span.score)[:top]
 
     return use_cached(index, lambda: OpenFolder(index, folder, meaning, include, exclude), search)
@@ -129,6 +136,8 @@ def _print(matches: list[LineMatch], before: int, after: int, *, separated: bool
             else:
                 mark = ":" if inside else "-"
                 click.echo(f"{one_line(match.path)}{mark}{number}{mark}{text}")
+        if separated and match.span.more:
+            click.echo(one_line(match.span.more_places))
 
 
 def _to_json(match: LineMatch) -> dict[str, object]:
@@ -138,6 +147,7 @@ def _to_json(match: LineMatch) -> dict[str, object]:
         "line": match.first,
         "last_line": match.last,
         "lines": match.lines[match.first - 1 : match.last],
+        "more": match.span.more,
         "passage": {"text": span.text, "line": span.line, "last_line": span.last_line, "section": span.section},
         "score": span.score,
     }

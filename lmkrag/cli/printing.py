@@ -77,6 +77,8 @@ def _above(span: Span) -> list[str]:
 def _print_copies(span: Span) -> None:
     if span.also_in:
         click.echo(indented("also in " + ", ".join(map(one_line, span.also_in))))
+    if span.more:
+        click.echo(indented(one_line(span.more_places)))
 
 
 def indented(text: str) -> str:

@@ -5,7 +5,6 @@ from typing import Any
 import click
 
 from lmkrag.cli import output
-from lmkrag.cli.printing import indented, print_span
 from lmkrag.errors import UsageError
 from lmkrag.search.filters import explain_filter
 from lmkrag.serialization import to_json
@@ -48,6 +47,8 @@ def search(
     QUERY needs no quotes; - reads it from standard input. In 'seals of a "steam pump" -gasket', results with the
     phrase rank higher, and results with the last word are left out. Each result is rated good or weak.
     """
+    from lmkrag.cli.printing import indented, print_span
+
     query = output.join_words(words)
     if bool(words) == (queries is not None):
         raise UsageError("give a QUERY, or --queries FILE.jsonl")

@@ -15,6 +15,7 @@ from openpyxl.utils.cell import coordinate_to_tuple, range_boundaries
 from lmkrag.formats.base import Loaded, describe_properties, open_office_file
 from lmkrag.formats.drawings import DRAWING, read_paragraph
 from lmkrag.formats.tabular import table_lines
+from lmkrag.specs import NOT_COMPUTED
 
 _MIDNIGHT = datetime.time()
 _DIGITS = 15  # Excel's own precision: 0.1 + 0.2 is 0.3 there
@@ -54,7 +55,7 @@ def _read_sheet(sheet: Any, archive: zipfile.ZipFile) -> list[str]:
     path = sheet._worksheet_path.lstrip("/")
     xml = archive.read(path)
     formulas = {
-        coordinate_to_tuple(match[1].decode()): f"={(match[2] or b'').decode('utf-8', 'replace')} (not computed)"
+        coordinate_to_tuple(match[1].decode()): f"={(match[2] or b'').decode('utf-8', 'replace')} {NOT_COMPUTED}"
         for match in _NOT_COMPUTED.finditer(xml)
     }
     rows: list[list[str]] = []

@@ -9,7 +9,6 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-import yaml
 from charset_normalizer import from_bytes
 
 from lmkrag.errors import DocumentError
@@ -150,6 +149,8 @@ def read_front_matter(text: str) -> dict[str, Any]:
     match = _FRONT_MATTER.match(text, 0, _MOST_FRONT_MATTER)
     if not match or sum(map(match[1].count, "[{")) > _MOST_NESTED:
         return {}
+    import yaml
+
     try:
         if any(isinstance(event, yaml.AliasEvent) for event in yaml.parse(match.group(1), yaml.SafeLoader)):
             return {}  # a few lines of aliases to aliases would be gigabytes written out

@@ -20,6 +20,7 @@ from lmkrag.index.words import lexical
 from lmkrag.index.words.lexical import Terms, Totals
 from lmkrag.index.words.terms import query_words
 from lmkrag.json_values import replace_surrogates
+from lmkrag.specs import CODE
 from lmkrag.system import computed_once
 from lmkrag.types import Mode
 
@@ -171,7 +172,9 @@ class Snapshot:
         unknown = [key for key, title in titles.items() if title is None]
         if unknown:
             rows = catalog.read_documents(self.connection, unknown)
-            read = {key: frozenset(query_words(row.title).tolist()) for key, row in rows.items()}
+            read = {
+                key: frozenset(query_words(row.title).tolist() if row.kind != CODE else ()) for key, row in rows.items()
+            }
             if len(self.titles) + len(read) > _TITLES:
                 self.titles.clear()
             self.titles.update(read)

@@ -15,6 +15,7 @@ def describe_span(span: Span) -> dict[str, Any]:
         "line": span.line,
         "section": span.section or None,
         "also_in": list(span.also_in) or None,
+        "more": list(span.more) or None,
         "header": span.header or None,
         "stale": span.stale or None,
         "instructs_model": span.instructs_model or None,

@@ -1,6 +1,5 @@
 """What a reader is: the thing that answers. And what all readers that are language models share."""
 
-import asyncio
 import contextlib
 import threading
 from abc import ABC, abstractmethod
@@ -138,6 +137,8 @@ class Reader(Protocol):
 
     async def aanswer(self, question: str, spans: Sequence[Span]) -> Answer:
         """Answer without blocking the event loop."""
+        import asyncio
+
         return await asyncio.to_thread(self.answer, question, spans)
 
     def astream(self, question: str, spans: Sequence[Span]) -> AsyncAnswerStream:
@@ -190,6 +191,8 @@ class LanguageModelReader(ABC):
 
     async def agenerate(self, messages: Messages) -> AsyncGenerator[str, None]:
         """Yield the same without blocking the event loop; the model stops when nobody listens any more."""
+        import asyncio
+
         loop = asyncio.get_running_loop()
         queue: asyncio.Queue[str | None] = asyncio.Queue()
         unheard = threading.Event()

@@ -29,6 +29,7 @@ _GREETING = re.compile(
     re.IGNORECASE,
 )
 
+_WRAPPED = 40  # characters of a line, at least, that goes on in the next
 _BLOCK = re.compile(r"\s*(?:[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|\$\s|\.\.\s)|\s{4,}\S|\t")
 _SPOKEN = re.compile(r"\s*(?:\*\*|<)?[^\W\d_][\w .'-]{0,30}(?:\*\*|>)?:(?:\*\*)?\s")
 _ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
@@ -195,18 +196,19 @@ def _is_block(line: str) -> bool:
 
 
 def _reflow(text: str) -> list[str]:
-    """The lines of a text, those of a paragraph joined."""
+    """The lines of a text, those of a paragraph joined; after a short line, nothing was wrapped."""
     lines: list[str] = []
     fenced = False
+    last = ""
     for line in text.splitlines():
         fence = line.lstrip().startswith(("```", "~~~"))
         block = fenced or fence or _is_block(line)
-        after_block = bool(lines) and _is_block(lines[-1])
-        if lines and not block and line.strip() and lines[-1].strip() and not after_block and not fenced:
+        wrapped = len(last.strip()) >= _WRAPPED and not _is_block(lines[-1])
+        if wrapped and line.strip() and not block and not fenced:
             lines[-1] += " " + line.strip()
         else:
             lines.append(line.rstrip() if block else line.strip())
-        fenced = fenced != fence
+        fenced, last = fenced != fence, line
     return lines or [""]
 
 

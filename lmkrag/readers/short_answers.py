@@ -2,6 +2,7 @@
 
 import re
 
+from lmkrag.index.words.exact import find_keys, holds
 from lmkrag.index.words.quantities import find_days
 from lmkrag.index.words.terms import drop_stop_words, hash_words, split_words
 from lmkrag.places import is_record
@@ -13,6 +14,7 @@ from lmkrag.sentences.table_rows import is_row
 _ASKS_NUMBER = re.compile(
     r"\bhow (?:many|much|long|old|far|often|tall|high|deep|wide|large|heavy|fast)\b"
     r"|\b(?:what|which)(?: is| was|'s)? (?:the )?(?:\w+ ){0,2}(?:percent(?:age)?|share|rate|number|price|salary|age)\b"
+    r"|\bin (?:euros?|dollars?|pounds|percent|met(?:re|er)s|miles|kilomet(?:re|er)s|kilograms|hours|days|years)\b"
 )
 _ASKS_TIME = re.compile(
     r"\bwhat time\b|\bwhen\b|\b(?:what|which)(?: is| was|'s)? (?:the )?(?:\w+ ){0,2}(?:year|date|day|month|deadline)\b"
@@ -55,6 +57,8 @@ _VALUE = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(r"(?:[,;]\s+|\b(?=and\b|but\b|or\b|while\b|whereas\b))(?:(?:and|but|or|while|whereas)\s+)?")
+_ENDS = re.compile(r"[.!?:;…][\"'”’)*\]\s]*$")
+_CODE = re.compile(r"\w+(?:[-_/.]\w+)+")
 _NEXT_WORD = re.compile(r"[ \u00a0]([^\W\d_]+)")
 
 LIGHT = "much many have get give last need use current exact tell show please"  # words that ask for nothing
@@ -87,12 +91,26 @@ def find_short_answer(question: str, reading: Reading, citation: Citation) -> Sh
     row = text[text.rfind("\n", 0, start) + 1 :].split("\n", 1)[0]
     if not first <= start < end <= first + len(sentence) or is_row(row) or is_record(row):
         return None  # find_cell answers from rows
-    chosen = _choose_value(question, span, sentence, start - first, end - first)
+    is_label = len(row.split()) <= ANSWERS.max_label_words and not _ENDS.search(row)
+    if is_label and not all(holds(row, key) for key in find_keys(question)):
+        return None  # a label and its value, of a table that has lost its form
+    start, end = start - first, end - first
+    numbers = [*_WHOLE_NUMBER.finditer(sentence)]  # "2 480" is one
+    for piece in [*numbers, *_CODE.finditer(sentence)]:
+        start = piece.start() if piece.start() < start < piece.end() else start
+        end = piece.end() if piece.start() < end < piece.end() else end
+    if len(numbers) > ANSWERS.max_values and not _CLAUSE.search(sentence):
+        return None  # a table that has lost its lines
+    is_plain = reading.lead >= ANSWERS.plain_lead and not _CLAUSE.search(sentence, start, end)
+    chosen = (start, end) if is_plain else _choose_value(question, span, sentence, start, end)
     if chosen is None:
         return None
     start, end = chosen
-    if fit_type(question, sentence[start:end]) <= 0 or end - start > ANSWERS.max_short_share * len(sentence):
+    words = sentence[start:end].rstrip(" \r\n.,;:")
+    is_asked = set(split_words(words)) <= set(split_words(question))
+    if is_asked or fit_type(question, words) <= 0 or len(words) > ANSWERS.max_short_share * len(sentence):
         return None
+    end = start + len(words)
     return ShortAnswer(citation.number, sentence[start:end], citation.start + start, citation.start + end)
 
 
@@ -102,9 +120,6 @@ def _choose_value(question: str, span: Span, text: str, start: int, end: int) ->
     A later clause with words of the question before its value (``managers 32 days``) is meant; the first clause only
     if the sentence, its headings and title have all words of the question.
     """
-    for number in _WHOLE_NUMBER.finditer(text):  # "2 480" is one
-        start = number.start() if number.start() < start < number.end() else start
-        end = number.end() if number.start() < end < number.end() else end
     clauses: list[tuple[int, int, re.Match[str]]] = []  # start, end and first value
     begin = 0
     for stop in [*(match.end() for match in _CLAUSE.finditer(text)), len(text)]:

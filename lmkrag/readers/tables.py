@@ -17,6 +17,7 @@ from lmkrag.readers.short_answers import LIGHT, fit_type, has_short_answer, hash
 from lmkrag.readers.weights import ANSWERS
 from lmkrag.results import Citation, ShortAnswer, Span
 from lmkrag.sentences.table_rows import is_header, is_row, is_rule, is_tabbed, read_record, split_row
+from lmkrag.specs import NOT_COMPUTED
 
 _LINE = re.compile(r"[^\n]+")
 _ASKED = {
@@ -227,7 +228,7 @@ def _read_rows(number: int, span: Span) -> Iterator[_Row]:
 
 def _to_cell(row: _Row, cell: int, span: Span) -> Cell | None:
     _, value, start = row.cells[cell]
-    if not value or len(value) > ANSWERS.max_cell_chars:
+    if not value or len(value) > ANSWERS.max_cell_chars or value.endswith(NOT_COMPUTED):
         return None
     text = span.text[row.start : row.end]
     begin = span.start + row.start + len(text) - len(text.lstrip())

@@ -31,6 +31,9 @@ class AnswerWeights:
     # Marks and short answers; log-odds are those of lmkrag.reranker.passages.Reading
     min_strength: float = 0.0  # the least strength of words whose sentence is marked, and of a short answer
     min_lead: float = 1.0  # the least lead of a short answer
+    plain_lead: float = 6.0  # the least lead of words that are taken as they are, whatever else the sentence says
+    max_label_words: int = 6  # of a line with a label and its value
+    max_values: int = 3  # numbers in a sentence without clauses that has a short answer
     max_short_share: float = 0.75  # share of their sentence from which on words are the sentence
     max_cell_chars: int = 200  # characters of a table's value, at most, for it to be an answer
 

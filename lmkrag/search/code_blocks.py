@@ -1,13 +1,17 @@
 """The function, class or section around some lines of source code, by indentation."""
 
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from lmkrag.index.view import DocumentView
+from lmkrag.index.words.terms import find_stems
 from lmkrag.search.candidates import Candidates
 from lmkrag.sentences.code_lines import CLOSES, DEFINITION, measure_indentation
+from lmkrag.specs import CODE
 
 if TYPE_CHECKING:
     from lmkrag.search.results import Views
@@ -76,21 +80,31 @@ def _block(lines: list[str], indents: list[int], first: int, stop: int, base: in
     return top, bottom
 
 
-def find_definition(text: str, number: int) -> int | None:
-    """Return the line, from 1, that names the function or class which line ``number`` stands in, or that it names."""
-    lines = text.splitlines(keepends=True)[:number]
-    start, limit = sum(map(len, lines)), len(text)
-    for number, line in reversed(list(enumerate(lines, 1))):
+def find_definitions(text: str, number: int) -> Iterator[int]:
+    """Yield the lines, from 1, that name the functions and classes around line ``number``, the innermost first.
+
+    A line that names one counts as its own; a comment or a decorator belongs to what it stands above.
+    """
+    lines = text.splitlines(keepends=True)
+    while number < len(lines) and _ABOVE.match(lines[number - 1].lstrip()):
+        number += 1
+    start, limit = sum(map(len, lines[:number])), len(text)
+    for above, line in reversed(list(enumerate(lines[:number], 1))):
         start -= len(line)
         if not line.isspace() and not CLOSES.match(line.lstrip()) and measure_indentation(line) < limit:
-            if DEFINITION.match(text, start):
-                return number
             limit = measure_indentation(line)
-    return None
+            if DEFINITION.match(text, start):
+                yield above
 
 
 _IDENTIFIER = re.compile(r"(?<![\w.])[A-Za-z]\w*(?:_\w+|(?<=[a-z\d])[A-Z]\w*)+|\b[A-Za-z_]\w*(?=\(\))")
+_ABOUT_PROSE = re.compile(
+    r"\b(?:install\w*|licen[cs]e\w*|contribut\w*|changelog|release notes|readme|documentation|tutorial|get started"
+    r"|getting started|roadmap|code of conduct|maintain(?:er|ed)\w*)\b",
+    re.IGNORECASE,
+)
 _ABOUT_SECONDARY = re.compile(r"\b(?:tests?|tested|testing|fixtures?|mock\w*|vendor\w*|generated)\b", re.IGNORECASE)
+_BORDER = re.compile(r"(?<=[a-z\d])(?=[A-Z])|[_\W]+")
 _SECONDARY = re.compile(
     r"(?:^|/)(?:tests?|testing|__tests__|spec|_?vendor(?:ed)?|third[_-]party|node_modules|dist|generated)/"
     r"|(?:^|/)(?:test_[^/]*|conftest|[^/]*(?:[._-](?:test|spec|min|generated|pb2?)))\.\w+$",
@@ -101,18 +115,48 @@ _SECONDARY = re.compile(
 def find_identifiers(question: str) -> tuple[str, ...]:
     """Return the names of a question that are written as in source code; all of it if it is a single name.
 
-    >>> find_identifiers("where is getUserById used, and close()?"), find_identifiers("retry")
-    (('getUserById', 'close'), ('retry',))
+    >>> find_identifiers("where is getUserById used, and close()?"), find_identifiers("Session::retry")
+    (('getUserById', 'close'), ('Session', 'retry'))
     """
     alone = question.strip()
-    if re.fullmatch(r"[A-Za-z_]\w*", alone):
-        return (alone,)
+    if re.fullmatch(r"[A-Za-z_]\w*(?:(?:::|[.#])[A-Za-z_]\w*)*", alone):
+        return tuple(re.findall(r"\w+", alone))
     return tuple(dict.fromkeys(match[0] for match in _IDENTIFIER.finditer(question)))
 
 
-def asks_about_tests(question: str) -> bool:
-    """Return whether a question is about tests, or files that were generated or copied from elsewhere."""
-    return _ABOUT_SECONDARY.search(question) is not None
+class CodeQuestion(NamedTuple):
+    """What a question says of the source code that it is about.
+
+    ``identifiers`` are its names as source code has them, ``stems`` the beginnings of its words. ``about_tests``: it is
+    about tests, or generated or foreign code; ``about_prose``: about what a project's documents tell, such as how to
+    install it.
+    """
+
+    identifiers: tuple[str, ...] = ()
+    stems: tuple[str, ...] = ()
+    about_tests: bool = False
+    about_prose: bool = False
+
+
+def read_code_question(question: str) -> CodeQuestion:
+    """Return what a question says of source code."""
+    return CodeQuestion(
+        find_identifiers(question),
+        tuple(find_stems(_BORDER.sub(" ", question))),
+        _ABOUT_SECONDARY.search(question) is not None,
+        _ABOUT_PROSE.search(question) is not None,
+    )
+
+
+def match_path(doc_id: str, stems: Sequence[str]) -> tuple[float, float]:
+    """Return which share of some words a file's path has, and which share of its name's parts has one of them.
+
+    >>> match_path("src/http/user_agent.py", ["user", "agen", "pars", "head"])
+    (0.5, 1.0)
+    """
+    path, parts = doc_id.lower(), _BORDER.sub(" ", PurePosixPath(doc_id).stem).lower().split()
+    named = [any(stem in part for stem in stems) for part in parts]
+    return sum(stem in path for stem in stems) / max(1, len(stems)), sum(named) / max(1, len(named))
 
 
 def is_secondary(doc_id: str) -> bool:
@@ -124,21 +168,35 @@ def is_secondary(doc_id: str) -> bool:
     return _SECONDARY.search(doc_id) is not None
 
 
-def rank_code(candidates: Candidates, views: "Views", identifiers: tuple[str, ...], *, about_tests: bool) -> Candidates:
-    """Return candidates with definitions of a question's names raised, secondary files lowered but ``about_tests``."""
+def is_mostly_code(candidates: Candidates, views: "Views") -> bool:
+    """Return whether candidates are of several documents, and at least half of these are source code."""
+    first = np.unique(candidates.documents, return_index=True)[1].tolist()
+    return len(first) > 1 and 2 * sum(views.view(position).row.kind == CODE for position in first) >= len(first)
+
+
+def rank_code(candidates: Candidates, views: "Views", question: CodeQuestion, *, mostly_code: bool) -> Candidates:
+    """Return candidates with what a question about source code is more often about ahead.
+
+    That are definitions of its names, files that it names, and no tests, no generated code, nor, in a folder that is
+    ``mostly_code``, prose, unless it asks about these.
+    """
     weights = candidates.weights
-    secondary, defined = (np.ones(len(candidates.sentences), np.float32) for _ in range(2))
-    for position in range(len(candidates.sentences)):
-        row = views.view(position).row
-        if row.kind != "code":
-            continue
-        if not about_tests and is_secondary(row.doc_id):
-            secondary[position] = weights.secondary
-        if identifiers:
-            found = DEFINITION.finditer(views.sentence(position))
-            if any(definition["name"] in identifiers for definition in found):
-                defined[position] = weights.definition
-    for name, factor in (("tests and generated code", secondary), ("definition", defined)):
+    _, first, owners = np.unique(candidates.documents, return_index=True, return_inverse=True)
+    rows = [views.view(position).row for position in first.tolist()]
+    is_code = np.array([row.kind == CODE for row in rows])
+    secondary = is_code & [not question.about_tests and is_secondary(row.doc_id) for row in rows]
+    beside = (is_code == question.about_prose) & mostly_code
+    named = np.array([match_path(row.doc_id, question.stems) for row in rows]) @ (weights.path, weights.file_name)
+    defined = np.zeros(len(owners), bool)
+    for position in np.flatnonzero(is_code[owners]).tolist() if question.identifiers else ():
+        found = DEFINITION.finditer(views.sentence(position))  # Rust's "impl Trait for Type" defines neither
+        defined[position] = any(one["name"] in question.identifiers and " for " not in one[0] for one in found)
+    for name, factor in (
+        ("tests and generated code", np.where(secondary, weights.secondary, 1)[owners]),
+        ("prose beside code", np.where(beside, weights.beside, 1)[owners]),
+        ("file", (1 + is_code * named)[owners]),
+        ("definition", np.where(defined, weights.definition, 1)),
+    ):
         if (factor != 1).any():
-            candidates = candidates.times(name, factor)
+            candidates = candidates.times(name, factor.astype(np.float32))
     return candidates

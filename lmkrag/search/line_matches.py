@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lmkrag.index.words.terms import find_stems
 from lmkrag.results import Span
-from lmkrag.search.code_blocks import find_definition
+from lmkrag.search.code_blocks import find_definitions
 from lmkrag.sentences.code_lines import DEFINITION
 
 _MOST_LINES = 3  # of a result
@@ -54,7 +54,9 @@ def find_lines(spans: Sequence[Span], query: str, pattern: re.Pattern[str] | Non
         inside = span.text[max(0, best.start - span.start) : best.end - span.start].rstrip()
         last = min(len(lines), first + inside.count("\n"))
         first = max(range(first, last + 1), key=lambda number: _weigh(lines[number - 1], words), default=first)
-        definition = find_definition(texts[span.path], first) if span.kind == "code" and first <= last else None
+        definition = (
+            next(find_definitions(texts[span.path], first), None) if span.kind == "code" and first <= last else None
+        )
         yield LineMatch(path, lines, first, min(last, first + _MOST_LINES - 1), span, definition)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from lmkrag.arrays import Scores
 from lmkrag.index.view import DocumentView
+from lmkrag.places import LINED
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
 from lmkrag.search.growth import Grown
@@ -116,9 +117,19 @@ class _Passage:
 
 
 def merge_passages(
-    results: Results, grown: Iterable[Grown], *, top_k: int, per_document: int | None = None, weights: Weights = WEIGHTS
+    results: Results,
+    grown: Iterable[Grown],
+    *,
+    top_k: int,
+    per_document: int | None = None,
+    collapse: bool = False,
+    weights: Weights = WEIGHTS,
 ) -> list[Span]:
-    """Complete grown spans to passages, and merge those that meet, best first: see :func:`best_sentences`."""
+    """Complete grown spans to passages, and merge those that meet, best first: see :func:`best_sentences`.
+
+    Where they ``collapse``, each document has its best passage alone, which tells where others of it begin.
+    """
+    choose = _best_of_each if collapse else list
     made: list[_Passage] = []
     for rank, (first, stop, hit) in enumerate(grown):
         view = results.view(hit)
@@ -127,17 +138,38 @@ def merge_passages(
         touching = rank < weights.touching and view.kind(results.ordinal(hit)) != "record"
         if _merge(made, passage, view.bounds(results.ordinal(hit)), touching=touching, weights=weights):
             continue
-        if per_document is not None and sum(other.view is view for other in made) >= per_document:
+        count = sum(other.view is view for other in made)
+        if per_document is not None and count >= per_document:
             continue
-        if len(made) >= top_k:
+        if not (collapse and count) and len(choose(made)) >= top_k:
             made = _without_copies(made, weights)
-            if len(made) == top_k:
+            if len(choose(made)) == top_k:
                 break
         made.append(passage)
+    made = _without_copies(made, weights)
     return [
-        replace(results.make_span(passage.start, passage.end, passage.hits), also_in=tuple(passage.also_in))
-        for passage in _without_copies(made, weights)
+        replace(
+            results.make_span(passage.start, passage.end, passage.hits),
+            also_in=tuple(passage.also_in),
+            more=_lines_of_others(passage, made) if collapse else (),
+        )
+        for passage in choose(made)
     ]
+
+
+def _best_of_each(made: Iterable[_Passage]) -> list[_Passage]:
+    """The first passage of each document."""
+    best: dict[int, _Passage] = {}
+    for passage in made:
+        best.setdefault(passage.view.row.id, passage)
+    return list(best.values())
+
+
+def _lines_of_others(passage: _Passage, made: Iterable[_Passage]) -> tuple[int, ...]:
+    """The lines where the other passages of a document begin, if its lines are those of its file."""
+    view = passage.view
+    others = (other for other in made if other is not passage and other.view is view and view.row.kind in LINED)
+    return tuple(view.count_lines(other.start) + 1 for other in others)
 
 
 def _merge(made: list[_Passage], passage: _Passage, hit: tuple[int, int], *, touching: bool, weights: Weights) -> bool:

@@ -14,7 +14,7 @@ from lmkrag.index.words.exact import add_fiscal_years, find_exact_words, holds
 from lmkrag.index.words.quantities import add_spellings
 from lmkrag.index.words.terms import split_words
 from lmkrag.search.candidates import Candidates
-from lmkrag.search.code_blocks import asks_about_tests, find_identifiers
+from lmkrag.search.code_blocks import CodeQuestion, read_code_question
 
 _MOST_PHRASES = 8
 _QUOTED = re.compile(r"""(?<![\w"“])(?:"(?=\S)([^"]+)(?<=\S)"|“([^”]+)”|«\s*([^»]+?)\s*»)(?!\w)""")
@@ -28,8 +28,7 @@ class Operators(NamedTuple):
     exact: tuple[str, ...] = ()  # its codes, versions and identifiers
     excluded: tuple[str, ...] = ()
     alone: bool = False  # the query is nothing but phrases
-    identifiers: tuple[str, ...] = ()  # its names as source code has them
-    about_tests: bool = False  # or about generated or foreign code
+    code: CodeQuestion = CodeQuestion()  # what it says of source code
 
     def excludes(self, text: str) -> bool:
         """Return whether a text holds what is to be left out."""
@@ -68,8 +67,7 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
         exact=find_exact_words(unquoted)[:_MOST_PHRASES],
         excluded=tuple(filter(str.strip, excluded)),
         alone=alone and bool(phrases),
-        identifiers=find_identifiers(unquoted)[:_MOST_PHRASES],
-        about_tests=asks_about_tests(text),
+        code=read_code_question(unquoted),
     )
     return add_spellings(text if excluded else query), operators
 

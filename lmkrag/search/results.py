@@ -12,10 +12,11 @@ from lmkrag.index.words.terms import hash_words
 from lmkrag.places import LINED, line_at, number_paragraph
 from lmkrag.results import Span
 from lmkrag.search.candidates import Candidates
+from lmkrag.search.code_blocks import find_definitions
 from lmkrag.search.dating import date_passage
 from lmkrag.search.explaining import explain_span
 from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
-from lmkrag.specs import BYTE_ORDER_MARK, ENGLISH
+from lmkrag.specs import BYTE_ORDER_MARK, CODE, ENGLISH
 from lmkrag.types import Explanation, Hit
 
 _LOOKED_AT = 200  # headings above a span
@@ -23,6 +24,7 @@ _READ = 20_000  # characters of a span that are looked through for the question'
 _ROWS = 5_000  # of a table that are looked through for its header
 _TABBED_ROWS = 100  # of one with tabs
 _LONGEST_HEADER = 400
+_LONGEST_DEFINITION = 100  # characters of its first line
 _COUNTED = 4 << 20  # characters whose paragraphs are counted
 _ROW = 4_000  # characters of a row that tell whether its values have their columns' names
 _DEEPEST = 7  # of a heading that does not tell its level
@@ -94,7 +96,7 @@ class Results:
             line=line,
             last_line=None if line is None else line + text.count("\n"),
             paragraph=None if line or row.page_starts else find_paragraph(view, self.ordinal(hits[0]), start),
-            headings=(headings := find_headings(view, self.ordinal(hits[0]))),
+            headings=(headings := _find_context(view, self.ordinal(hits[0]), start)),
             header=(header := find_header(view, view.ordinal_at(start))),
             coverage=self._cover(" ".join([text[:_READ], header, row.title, *headings])),
             explanation=self._explain(hits, start, end),
@@ -139,6 +141,16 @@ def strip(view: DocumentView, start: int, end: int) -> tuple[int, int]:
     if text[:first].endswith("\t") and is_tabbed(text[first - 1 :].partition("\n")[0]):
         first -= 1
     return start + first, start + len(text.rstrip())
+
+
+def _find_context(view: DocumentView, ordinal: int, start: int) -> tuple[str, ...]:
+    """The headings that a sentence stands under, or the definitions that source code from ``start`` on stands in."""
+    if view.row.kind != CODE:
+        return find_headings(view, ordinal)
+    before, after = view.text(max(0, start - _READ), start), view.text(start, start + _READ)
+    lines = (before + after).splitlines()
+    numbers = find_definitions(before + after, len(f"{before}.".splitlines()))
+    return tuple(lines[number - 1].strip().rstrip(":{ ")[:_LONGEST_DEFINITION] for number in numbers)[::-1]
 
 
 def find_headings(view: DocumentView, ordinal: int) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import Context, Span, SpanList
 from lmkrag.search.agreement import compare_passages
 from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, prefer_named_document, score_matches
-from lmkrag.search.code_blocks import rank_code
+from lmkrag.search.code_blocks import is_mostly_code, rank_code
 from lmkrag.search.filters import to_expression
 from lmkrag.search.freshness import mark_stale
 from lmkrag.search.growth import Grown
@@ -75,8 +75,8 @@ class Searcher:
 
         Raises UsageError: a query is not a string.
 
-        ``cost`` counts a span's tokens, where the request limits them. With ``similarity``, queries are encoded in
-        lexical mode, too.
+        ``cost`` counts a span's tokens, where the request limits them. ``similarity`` is for a reader, which gets all
+        of a file, and hits with a similarity in lexical mode, too.
         """
         # 1. Parse: what is excluded, and which phrases are quoted.
         parsed = [parse_operators(check_query(query), exclusions=request.operators) for query in queries]
@@ -92,7 +92,7 @@ class Searcher:
                 return [
                     mark_stale(
                         snapshot,
-                        self._search_one(snapshot, text, vector, operators, request, cost),
+                        self._search_one(snapshot, text, vector, operators, request, cost, collapse=not similarity),
                         self._encoders.path,
                     )
                     for (text, operators), vector in zip(parsed, vectors, strict=True)
@@ -108,20 +108,21 @@ class Searcher:
         operators: Operators,
         request: SearchRequest,
         cost: Cost,
+        *,
+        collapse: bool,
     ) -> SpanList:
         """Search in the period that the request or the question names; everywhere if nothing is from the question's."""
+        search = partial(self._search_period, snapshot, text, vector, operators, request, cost, collapse)
         if request.since or request.until:
-            return self._search_period(
-                snapshot, text, vector, operators, request, cost, Period(request.since or "", request.until or "")
-            )
+            return search(Period(request.since or "", request.until or ""))
         asked = None if request.question_dates is False else find_period(text, date.today())
-        spans = self._search_period(snapshot, text, vector, operators, request, cost, asked)
+        spans = search(asked)
         if asked is None:
             return spans
         if spans:
             note = f"only passages {asked}, since the question says “{asked.words}”; {_SWITCH}"
             return SpanList(spans, [note, *spans.notes])
-        spans = self._search_period(snapshot, text, vector, operators, request, cost, None)
+        spans = search(None)
         note = f"no passage is {asked}, though the question says “{asked.words}”: all were searched"
         return SpanList(spans, [note, *spans.notes])
 
@@ -133,6 +134,7 @@ class Searcher:
         operators: Operators,
         request: SearchRequest,
         cost: Cost,
+        collapse: bool,
         period: Period | None,
     ) -> SpanList:
         languages, expression = snapshot.totals.languages, to_expression(request.filter)
@@ -164,6 +166,7 @@ class Searcher:
                 query._replace(top_k=count),
                 level=request.level,
                 per_document=request.per_document,
+                collapse=collapse and request.per_document is None and request.context_tokens is None,
                 explain=request.explain,
                 operators=operators,
                 period=period,
@@ -264,6 +267,7 @@ def find_spans(
     *,
     level: Level = "passage",
     per_document: int | None = None,
+    collapse: bool = False,
     explain: bool = False,
     operators: Operators = NO_OPERATORS,
     period: Period | None = None,
@@ -274,6 +278,7 @@ def find_spans(
     """Find the best spans, best first; the text of the question is not needed here, nor the encoder.
 
     ``reranking`` re-ranks the best passages, and ``ranking`` ranks passages of prose as they are shown; None not to.
+    ``collapse`` leaves one passage of each file where most of them are source code.
     The other options are those of :class:`lmkrag.search.request.SearchRequest`.
     """
     top_k = query.top_k
@@ -293,8 +298,9 @@ def find_spans(
         views = Views(snapshot, candidates)
     if not len(candidates.sentences):
         return []
+    mostly_code = CODE in views.languages and is_mostly_code(candidates, views)
     if CODE in views.languages:
-        candidates = rank_code(candidates, views, operators.identifiers, about_tests=operators.about_tests)
+        candidates = rank_code(candidates, views, operators.code, mostly_code=mostly_code)
     grown: Iterable[Grown] = candidates.grow()
     score = candidates.score
     # 6. Re-rank: sentences have scores of their own then, spans those of their best sentences.
@@ -317,7 +323,14 @@ def find_spans(
         found = merge_spans(results, candidates, score, grown, top_k=query.top_k, per_document=per_document)
     else:
         count = query.top_k if ranking is None else max(query.top_k, query.weights.ranked)
-        found = merge_passages(results, grown, top_k=count, per_document=per_document, weights=query.weights)
+        found = merge_passages(
+            results,
+            grown,
+            top_k=count,
+            per_document=per_document,
+            collapse=collapse and mostly_code,
+            weights=query.weights,
+        )
         if ranking is not None:
             found = ranking.rank(found)
     return [span for span in compare(found) if not operators.excludes(span.text)][:top_k]

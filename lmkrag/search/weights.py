@@ -71,10 +71,16 @@ class Weights:
     """Factor of the score of a table's row for each code, version or identifier of the query that it holds."""
 
     # Source code (2026-11-26)
-    definition: float = 1.3
+    definition: float = 1.5
     """Factor of the score of lines that define a name of the query."""
-    secondary: float = 0.85
+    secondary: float = 0.7
     """Factor of the scores in tests, generated files and copies of others' code."""
+    path: float = 0.2
+    """Share of its score that code gains when its path has all words of the query."""
+    file_name: float = 0.1
+    """Share of its score that code gains when the query has each part of its file's name, in place of ``title``."""
+    beside: float = 0.5
+    """Factor of the scores of prose in a folder that is mostly code, or of its code for a query about prose."""
 
     # Growth (2026-11-21)
     keep: float = 0.98

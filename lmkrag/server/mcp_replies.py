@@ -22,6 +22,7 @@ class Passage(BaseModel):
     superseded_by: str = Field(description="A newer passage that says the same with another value.")
     score: float
     text: str
+    more: list[int] = Field(description="Lines of lesser results in the same file.")
 
 
 class Passages(BaseModel):

@@ -14,7 +14,7 @@ from lmkrag import Engine, LandmarkEncoder
 from lmkrag.cli.serve import _open_cached_index
 from lmkrag.ingest.folder_cache import adopt_worktree, cached_index, rank_files, use_cached
 from lmkrag.ingest.walk import walk
-from lmkrag.search.code_blocks import find_definition
+from lmkrag.search.code_blocks import find_definitions
 
 SESSION = '''"""Sessions."""
 
@@ -215,9 +215,11 @@ def test_a_search_does_not_wait_for_another(grep, folder, tmp_path):
 
 def test_the_definition_is_the_one_that_a_line_stands_in():
     text = "int add(int a,\n        int b)\n{\n    return a + b;\n}\n\nif debug:\n    print(1)\n"
-    assert [find_definition(text, number) for number in (1, 4, 5, 7, 8)] == [1, 1, 1, None, None]
+    assert [next(find_definitions(text, number), None) for number in (1, 4, 5, 7, 8)] == [1, 1, 1, None, None]
     text = "class A:\n    def f(\n        self,\n    ):\n        return 1\n\n    field = 2\n"
-    assert [find_definition(text, number) for number in (1, 5, 7)] == [1, 2, 1]
+    assert [next(find_definitions(text, number), None) for number in (1, 5, 7)] == [1, 2, 1]
+    text = "/// Adds\n/// two.\nfn add() {\n}\n\n    # set\n    @cached\n    def get(self):\n        pass\n"
+    assert [next(find_definitions(text, number), None) for number in (1, 2, 6, 7)] == [3, 3, 8, 8]
 
 
 def test_prose_has_no_definition(grep, folder):

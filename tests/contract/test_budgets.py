@@ -18,27 +18,27 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "": 2_502,  # the single files of lmkrag/; notes, dates and contrasts of results
-    "cli": 1_978,
+    "": 2_513,  # the single files of lmkrag/; notes, dates and contrasts of results
+    "cli": 1_994,
     "encoder": 1_175,
     "evaluation": 713,
-    "formats": 3_643,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
-    "index": 3_698,
+    "formats": 3_645,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
+    "index": 3_701,
     "ingest": 1_673,
-    "integrations": 359,  # options that do not exist get a hint
+    "integrations": 360,  # options that do not exist get a hint
     "models": 750,  # weights in 4 bits, words in 8
-    "readers": 1_954,  # which cell, which of several values; warnings; a model on this machine
+    "readers": 1_978,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 790,  # a reader of passages, which marks words
-    "search": 4_125,  # stale files, dates, changed figures, disagreement: docs/how-to/evidence.md
+    "search": 4_246,  # stale files, dates, changed figures, disagreement: docs/how-to/evidence.md
     "sentences": 920,  # headings by the layout
-    "server": 3_032,
+    "server": 3_033,
     "training": 2_465,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 30_458,  # 31,500 is the most that the later issues may bring it to
+    "lines": 30_637,  # 31,500 is the most that the later issues may bring it to
     "files": 229,
     "files at the top": 17,
     "base dependencies": 27,

@@ -67,6 +67,22 @@ def test_a_question_in_a_dialogue_is_quoted_with_its_reply(hit_at):
     assert quote(text, f"{hit_at} When" if hit_at == "Ann:" else "Bob: At") == [text[text.index("Ann:") :]]
 
 
+@pytest.mark.parametrize(
+    ("text", "question"),
+    [
+        ("The winch cost 1,450,000 euros.", "What cost 1,450,000 euros?"),
+        ("Moorings by pier\nEast 5\nWest 9\nQuay 1 3\nQuay 2 7", "How many moorings does Quay 1 have?"),
+        ("Moorings by pier Pier Moorings East 5 West 9 Quay 1 3 Quay 2 7", "How many moorings does Quay 1 have?"),
+        ("The ferry takes 40 minutes.", "Does the ferry take 40 minutes?"),
+        ("The ferry takes 40 minutes.", "How long does the ferry take and who steers it?"),
+    ],
+)
+def test_what_is_no_short_answer(encoder, tmp_path, text, question):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(Document("note.md", "note.md", f"# Note\n\n{text}\n", kind="markdown"))
+        assert engine.ask(question).short == ()
+
+
 def test_a_row_of_a_table_is_no_heading():
     spans = [
         replace(make_span(hit(100, 125, 1.0)), headings=(heading,), score=1.0) for heading in ("Lamp", "when | where |")
@@ -176,6 +192,9 @@ def test_a_list_is_quoted_up_to_twelve_items():
         ("The ferry leaves Cork at 7:30 and returns at 18:00.", "When does the ferry leave Cork?", "7:30"),
         ("Tom is on leave until 4 May, Ida until 6 June.", "Until when is Tom on leave?", "4 May"),
         ("The toll for the bridge is 3 175 euros a year.", "How much is the toll for the bridge?", "3 175 euros"),
+        ("The toll is 3 175 euros.", "What is the toll in euros?", "3 175 euros"),
+        ("The lease has the contract number QN-5502 since 2019.", "What is the contract number?", "QN-5502"),
+        ("The gate has 40 seats, the pier has 35 seats.", "How many seats does the pier have?", "35"),
     ],
 )
 def test_of_several_values_that_of_the_subject_is_the_short_answer(encoder, tmp_path, text, question, value):

@@ -60,6 +60,65 @@ def test_tests_and_copies_come_last_unless_they_are_asked_for(code):
     assert code.search("which test checks that an expired token is refused?")[0].doc_id == "tests/test_store.py"
 
 
+README = "# Accounts\n\nInstall it with pip. An expired session token is refused: the store raises an error.\n"
+UNUSED = "def unrelated(length):\n    return length\n"
+
+
+@pytest.fixture(scope="module")
+def repository(encoder, tmp_path_factory):
+    """Source code with a README, which says in plain words what the code does."""
+    documents = [Document(name, name, text, kind="code") for name, text in FILES.items()]
+    documents += [Document("README.md", "README.md", README, kind="markdown")]
+    documents += [Document(f"{name}.py", f"{name}.py", UNUSED, kind="code") for name in ("fare", "berth")]
+    with Engine.open(tmp_path_factory.mktemp("repository") / "index", create=True, encoder=encoder) as engine:
+        engine.add(documents)
+        yield engine
+
+
+def test_a_question_about_code_gets_code_and_one_about_installing_prose(repository):
+    assert repository.search("where is an expired session token refused?")[0].doc_id == "store.py"
+    assert repository.search("how do I install it?")[0].doc_id == "README.md"
+    assert repository.search("where is an expired token refused?", filter="kind=markdown")[0].doc_id == "README.md"
+
+
+def test_each_file_has_its_best_passage_which_names_the_lines_of_the_others(encoder, tmp_path):
+    body = "".join(f"    log(token, {number})  # {'x' * 60}\n" for number in range(30)) + "\n\n"
+    text = "".join(f"def {verb}_token(token):\n{body}" for verb in ("renew", "refuse", "seal"))
+    documents = [Document("store.py", "store.py", text, kind="code")]
+    documents += [Document("fare.py", "fare.py", UNUSED, kind="code")]
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(documents)
+        every = [
+            span for span in engine.search("refuse a token", top_k=50, per_document=50) if span.doc_id == "store.py"
+        ]
+        best, *others = engine.search("refuse a token")
+        assert len(every) > 1 and {span.doc_id for span in others} == {"fare.py"}
+        assert best.text == every[0].text and best.more == tuple(span.line for span in every[1:])
+        first = ", ".join(map(str, best.more[:5]))
+        assert best.more_places == f"+{len(best.more)} more in store.py: {first}, …"
+        alone = engine.search("refuse a token", top_k=50, filter="path=store.py")
+        assert len(alone) == len(every) and not alone[0].more
+        context = engine.build_context("refuse a token").spans
+        assert sum(span.doc_id == "store.py" for span in context) > 1
+
+
+def test_the_path_of_a_file_counts_as_words_of_it(encoder, tmp_path):
+    text = "def read(stream):\n    return stream.read()\n"
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add([Document(name, name, text, kind="code") for name in ("a/main.py", "cookies/jar.py", "z/main.py")])
+        assert engine.search("how are cookies read")[0].doc_id == "cookies/jar.py"
+        assert engine.search("read from the jar")[0].doc_id == "cookies/jar.py"
+
+
+def test_a_passage_inside_a_function_names_what_it_stands_in(encoder, tmp_path):
+    body = "".join(f"        step_{number}(token)  # {'x' * 60}\n" for number in range(60))
+    text = f"class SessionStore:\n    def renew(self, token):\n{body}        seal_with_wax(token)\n"
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(Document("store.py", "store.py", text, title="store", kind="code"))
+        (found,) = engine.search("seal with wax", top_k=1)
+    assert found.section == "store > class SessionStore > def renew(self, token)"
+
+
 @pytest.mark.parametrize(
     ("path", "expected"),
     [

@@ -113,6 +113,7 @@ function Passage({ span, number, link, onlyHere }) {
       ${span.stale && html` <span class="weak">${span.stale} since indexing</span>`}</h3>
     <p class="quiet">${span.section}</p>
     <${Blocks} nodes=${span.blocks || []} />
+    ${span.more.length > 0 && html`<p class="quiet">Also in lines ${span.more.join(", ")}</p>`}
     ${span.also_in.length > 0 && html`<p class="quiet">Also in ${span.also_in.join(", ")}</p>`}
     <div class="row">
       ${span.explanation && html`<${Why} explanation=${span.explanation} />`}
