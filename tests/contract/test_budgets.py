@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "": 2_513,  # the single files of lmkrag/; notes, dates and contrasts of results
+    "": 2_514,  # the single files of lmkrag/; notes, dates and contrasts of results
     "cli": 1_994,
     "encoder": 1_175,
     "evaluation": 713,
@@ -38,7 +38,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 30_637,  # 31,500 is the most that the later issues may bring it to
+    "lines": 30_638,  # 31,500 is the most that the later issues may bring it to
     "files": 229,
     "files at the top": 17,
     "base dependencies": 27,
