@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import mailbox
+import re
 import zipfile
 from email.message import EmailMessage
 
@@ -116,7 +117,8 @@ def message(subject: str = "Leave in May") -> EmailMessage:
 
 def test_workbook():
     found = load(workbook(), "stock.xlsx")
-    assert (found.kind, found.title, found.meta) == ("xlsx", "Stock", {"author": "A. Roe"})
+    assert (found.kind, found.title, found.meta["author"]) == ("xlsx", "Stock", "A. Roe")
+    assert re.fullmatch(r"\d{4}-\d\d-\d\d", found.meta["date"])  # openpyxl writes when it saved the file
     assert found.text.startswith("# Valves\n\nCode: VX-1001 | Pressure: 10.01 | Checked: 2024-05-22\n")
     assert "# Prices\n\nPart: Lamp | Euro: 12" in found.text
     assert "Empty" not in found.text

@@ -44,7 +44,7 @@ def test_what_a_document_carries(engine):
     spans = engine.search(QUESTION, top_k=3)
     assert [document.page_content for document in found] == [span.text for span in spans]
     document, span = found[0], spans[0]
-    known = {"source", "doc_id", "start", "end", "title", "kind", "section", "score"}
+    known = {"source", "doc_id", "start", "end", "title", "kind", "section", "score", "dated", "dated_by"}
     assert set(document.metadata) == known | {"author"}  # of the Word file; it has no pages
     assert (document.metadata["kind"], document.metadata["title"]) == (span.kind, span.title)
     (paged,) = LandmarkRetriever(engine=engine, k=1, filter="kind=pdf").invoke("Reset the coping stones")
