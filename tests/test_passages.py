@@ -121,7 +121,7 @@ def test_a_row_far_below_its_header(encoder, tmp_path):
 def test_what_a_colon_announces_is_answered(manual):
     answer = manual.ask("How do I reset the gauge?")
     assert "hold MODE and POWER" in answer.text
-    assert answer.citations[0].place == "notes.txt:3"
+    assert answer.citations[0].place in ("notes.txt:3", "notes.txt:5")  # the colon, or what it announces
 
 
 def test_contents_and_links_rank_last(encoder, tmp_path):

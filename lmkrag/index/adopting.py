@@ -11,7 +11,7 @@ from lmkrag.errors import IndexCorrupt, IndexMismatch
 from lmkrag.index import catalog, catalog_segments
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.catalog_texts import read_stored
-from lmkrag.index.files import sync
+from lmkrag.index.files import MappedFile, sync
 from lmkrag.index.ranges import clip_runs, join_runs
 from lmkrag.index.segments import SegmentFile
 from lmkrag.index.snapshot import Snapshot
@@ -79,8 +79,9 @@ def _adopt(store: IndexStore, folder: Path, snapshot: Snapshot, rows: list[Docum
 
 
 def _link(store: IndexStore, other: Path, file: SegmentFile) -> SegmentFile:
-    """Link the files of a segment under a fresh name."""
+    """Link the files of a segment under a fresh name, each compared with its checksum."""
     linked = replace(file, name=uuid.uuid4().hex)
-    for old, new in zip(file.files, linked.files, strict=True):
+    for (old, recorded), new in zip(file.files.items(), linked.files, strict=True):
+        _ = MappedFile(other / "segments" / old, recorded).data
         os.link(other / "segments" / old, store.path / "segments" / new)
     return linked

@@ -35,19 +35,8 @@ CREATE TABLE document_column (
     PRIMARY KEY (name, block)
 ) WITHOUT ROWID;
 
-CREATE INDEX changed_block ON document_column (generation) WHERE name = '';
-
 -- Blocks whose columns are to be written before the transaction ends.
 CREATE TABLE stale_block (block INTEGER PRIMARY KEY);
-CREATE TRIGGER document_added AFTER INSERT ON document BEGIN
-    INSERT OR IGNORE INTO stale_block VALUES (new.id / 512);
-END;
-CREATE TRIGGER document_changed AFTER UPDATE ON document BEGIN
-    INSERT OR IGNORE INTO stale_block VALUES (new.id / 512);
-END;
-CREATE TRIGGER document_removed AFTER DELETE ON document BEGIN
-    INSERT OR IGNORE INTO stale_block VALUES (old.id / 512);
-END;
 
 CREATE TABLE text_block (
     document INTEGER NOT NULL REFERENCES document (id) ON DELETE CASCADE,
@@ -86,3 +75,16 @@ CREATE TABLE skipped_file (
     reason   TEXT NOT NULL,
     version  TEXT NOT NULL            -- of the lmkrag that read it
 ) WITHOUT ROWID;
+
+-- Behind the tables, as VACUUM orders them: a damaged first page is that of a new index.
+CREATE INDEX changed_block ON document_column (generation) WHERE name = '';
+
+CREATE TRIGGER document_added AFTER INSERT ON document BEGIN
+    INSERT OR IGNORE INTO stale_block VALUES (new.id / 512);
+END;
+CREATE TRIGGER document_changed AFTER UPDATE ON document BEGIN
+    INSERT OR IGNORE INTO stale_block VALUES (new.id / 512);
+END;
+CREATE TRIGGER document_removed AFTER DELETE ON document BEGIN
+    INSERT OR IGNORE INTO stale_block VALUES (old.id / 512);
+END;

@@ -23,7 +23,7 @@ LINES = {
     "encoder": 1_175,
     "evaluation": 713,
     "formats": 3_645,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
-    "index": 4_063,  # columns of fields, tiers of segments
+    "index": 4_064,  # columns of fields, tiers of segments
     "ingest": 1_678,
     "integrations": 360,  # options that do not exist get a hint
     "models": 750,  # weights in 4 bits, words in 8
@@ -38,7 +38,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_037,  # 31,500 is the most that the later issues may bring it to
+    "lines": 31_038,  # 31,500 is the most that the later issues may bring it to
     "files": 230,
     "files at the top": 17,
     "base dependencies": 27,

@@ -49,7 +49,9 @@ def test_the_error_tree():
     def parents(error):
         return {parent.__name__ for parent in error.__mro__}
 
-    every = [value for value in vars(errors).values() if isinstance(value, type)]
+    every = [
+        value for value in vars(errors).values() if isinstance(value, type) and value.__module__ == errors.__name__
+    ]
     assert all(issubclass(error, errors.LmkragError) for error in every)
     assert "ValueError" in parents(errors.UsageError)
     assert {"StorageError", "FileNotFoundError"} <= parents(errors.IndexNotFound)
