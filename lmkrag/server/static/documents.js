@@ -80,7 +80,7 @@ function Row({ info, link, removal, writable }) {
       <span class="quiet folder">${folderOf(info.doc_id)}</span></td>
     <td class="title">${isNamed(info.title, info.doc_id) && info.title}</td>
     <td>${info.kind}</td>
-    <td>${String(info.meta.date || "").slice(0, 10)}</td>
+    <td class="date">${String(info.meta.date || "").slice(0, 10)}</td>
     ${writable &&
     html`<td class="remove"><button class="small" aria-label=${`Remove ${info.doc_id}`} onClick=${() => removal.request(info.doc_id)}>Remove</button></td>`}
   </tr>`;
