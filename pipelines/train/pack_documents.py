@@ -132,7 +132,7 @@ def main() -> None:
 
 
 def add_set(pack: Pack, data: TrainingSet, *, most: int, questions: int = 0) -> None:
-    """Add documents of a set in a random order until they have ``most`` tokens, and so many questions or all."""
+    """Add documents of a set in a random order until they have ``most`` tokens, and ``questions`` on them, or all."""
     order = list(data.by_document)
     random.Random(0).shuffle(order)
     asked, taken = [], 0

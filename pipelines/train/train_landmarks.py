@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors.torch import save
+from checkpoints import load_checkpoint, save_checkpoint, set_rate, write_parts
 from torch import Tensor, nn
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
@@ -36,9 +36,8 @@ from lmkrag.training.settings import SetSettings, StageSettings
 from lmkrag.training.steps import Step, StepBuilder
 from lmkrag.training.student import anchor_loss, landmark_loss, load_student
 
-PART = 15_000_000
 WINDOW = 254
-OTHER_WORDS = 3  # a question in other words than its evidence is as often drawn as so many others
+OTHER_WORDS = 3  # times as often as others, a question in other words than its evidence is drawn
 
 
 class PackedSet:
@@ -295,15 +294,11 @@ def main() -> None:
         options.learning_rate,
         weight_decay=0.01,
     )
-    begun: dict[str, Any] = {"step": 0, "seconds": 0.0}
     checkpoint = options.out / "last.pt"
-    if checkpoint.is_file():
-        begun = torch.load(checkpoint, map_location=device)
-        model.load_state_dict(begun["model"])
-        optimizer.load_state_dict(begun["optimizer"])
-    elif watched:
+    step, seconds = load_checkpoint(checkpoint, model, optimizer, device)
+    if not step and watched:
         say(f"before: {watch(model, watched, device)}")
-    step, began, saved = int(begun["step"]), time.monotonic() - begun["seconds"], time.monotonic()
+    began, saved = time.monotonic() - seconds, time.monotonic()
     stage = StageSettings(
         "packed", [], 1, tokens=options.tokens, windows=[254, 254, 254, 510], queries_per_window=4, titles=0.6,
         temperature=options.temperature,
@@ -321,9 +316,7 @@ def main() -> None:
         done = step / options.steps if options.steps else elapsed / (60 * options.minutes)
         if done >= 1:
             break
-        rate = options.learning_rate * min(1.0, (step + 1) / 30) * (0.02 + 0.49 * (1 + np.cos(np.pi * done)))
-        for group in optimizer.param_groups:
-            group["lr"] = float(rate)
+        set_rate(optimizer, options.learning_rate, step, done, warmup=30)
         optimizer.zero_grad()
         for _ in range(options.accumulate):
             losses = compute_losses(model, next(batches).to(device), anchor, teachers, stage.temperature)
@@ -340,21 +333,12 @@ def main() -> None:
             say(f"step {step}, {elapsed:.0f} s: " + ", ".join(f"{name} {mean:.3f}" for name, mean in means.items()))
             totals[:] = counted = 0
         if time.monotonic() - saved > 120:
-            _save(checkpoint, model, optimizer, step, time.monotonic() - began)
+            save_checkpoint(checkpoint, model, optimizer, step, time.monotonic() - began)
             saved = time.monotonic()
-    _save(checkpoint, model, optimizer, step, time.monotonic() - began)
+    save_checkpoint(checkpoint, model, optimizer, step, time.monotonic() - began)
     if watched:
         say(f"after: {watch(model, watched, device)}")
-    stored = save({name: value.half().cpu().contiguous() for name, value in model.backbone.state_dict().items()})
-    for number, start in enumerate(range(0, len(stored), PART)):
-        (options.out / f"part-{number:02}").write_bytes(stored[start : start + PART])
-
-
-def _save(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, step: int, seconds: float) -> None:
-    partial = path.with_suffix(".partial")
-    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step, "seconds": seconds}
-    torch.save(state, partial)
-    partial.replace(path)
+    write_parts(options.out, model.backbone.state_dict())
 
 
 if __name__ == "__main__":

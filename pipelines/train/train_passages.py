@@ -23,13 +23,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save
+from checkpoints import load_checkpoint, save_checkpoint, set_rate, write_parts
+from safetensors.torch import load_file
 from torch import Tensor, nn
 from transformers import BertConfig, BertModel
 
 FIRST, LAST = 101, 102
 ANSWERS, NO_ANSWER = 1, 0
-PART = 15_000_000
 MASKED = -1e4
 HALF = 0.5  # of the passages are read with their titles
 HEADINGS = {"aws_headings", "peps", "rfcs", "eips", "rustbook", "faq_headings", "medquad"}  # weigh half
@@ -292,13 +292,9 @@ def main() -> None:
     optimizer = torch.optim.AdamW(
         [parameter for parameter in model.parameters() if parameter.requires_grad], options.learning_rate
     )
-    begun: dict[str, Any] = {"step": 0, "seconds": 0.0}
     checkpoint = options.out / "last.pt"
-    if checkpoint.is_file():
-        begun = torch.load(checkpoint, map_location=device)
-        model.load_state_dict(begun["model"])
-        optimizer.load_state_dict(begun["optimizer"])
-    step, began, saved = int(begun["step"]), time.monotonic() - begun["seconds"], time.monotonic()
+    step, seconds = load_checkpoint(checkpoint, model, optimizer, device)
+    began, saved = time.monotonic() - seconds, time.monotonic()
     data = Data(options.data, options.seed)
     batches = torch.utils.data.DataLoader(
         _Steps(data, step, options.questions, options.passages),
@@ -311,9 +307,7 @@ def main() -> None:
         done = step / options.steps if options.steps else elapsed / (60 * options.minutes)
         if done >= 1:
             break
-        rate = options.learning_rate * min(1.0, (step + 1) / 50) * (0.02 + 0.49 * (1 + np.cos(np.pi * done)))
-        for group in optimizer.param_groups:
-            group["lr"] = float(rate)
+        set_rate(optimizer, options.learning_rate, step, done, warmup=50)
         batch = Step(*(tensor.to(device, non_blocking=True) for tensor in batch))
         with torch.autocast(device.type, torch.bfloat16):
             scores, sentences, ends = model(batch)
@@ -339,13 +333,11 @@ def main() -> None:
                 log.write(line + "\n")
             total[:] = counted = 0
         if time.monotonic() - saved > 120:
-            _save(checkpoint, model, optimizer, step, time.monotonic() - began)
+            save_checkpoint(checkpoint, model, optimizer, step, time.monotonic() - began)
             saved = time.monotonic()
-    _save(checkpoint, model, optimizer, step, time.monotonic() - began)
+    save_checkpoint(checkpoint, model, optimizer, step, time.monotonic() - began)
     trained = {name: value for name, value in model.state_dict().items() if not name.startswith("bert.embeddings.")}
-    stored = save({name: value.half().cpu().contiguous() for name, value in trained.items()})
-    for number, start in enumerate(range(0, len(stored), PART)):
-        (options.out / f"part-{number:02}").write_bytes(stored[start : start + PART])
+    write_parts(options.out, trained)
 
 
 class _Steps(torch.utils.data.IterableDataset):  # type: ignore[type-arg]
@@ -366,13 +358,6 @@ def _load_run(folder: Path, device: torch.device) -> Reader:
     weights = torch.load(folder / "last.pt", map_location="cpu")["model"]
     layers = 1 + max(int(name.split(".")[3]) for name in weights if name.startswith("bert.encoder.layer."))
     return Reader(weights, layers).to(device)
-
-
-def _save(path: Path, model: Reader, optimizer: torch.optim.Optimizer, step: int, seconds: float) -> None:
-    partial = path.with_suffix(".partial")
-    state = {"model": model.state_dict(), "optimizer": optimizer.state_dict(), "step": step, "seconds": seconds}
-    torch.save(state, partial)
-    partial.replace(path)
 
 
 if __name__ == "__main__":
