@@ -45,7 +45,7 @@ def main() -> None:
     parser.add_argument("--work", type=Path, required=True)
     parser.add_argument("--megabytes", default="1,3,10,30,100")
     parser.add_argument("--plot", type=Path)
-    parser.add_argument("--sentences", help="measure an index of so many sentences instead")
+    parser.add_argument("--sentences", help="measure an index with this number of sentences instead")
     parser.add_argument("--each", type=int, default=100, help="sentences of a document")
     parser.add_argument("--compact", action="store_true", help="measure compacting, too")
     parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)

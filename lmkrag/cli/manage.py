@@ -231,8 +231,8 @@ def check(source: Any, index_path: str, server: str | None, as_json: bool) -> No
 
     FILE is what search --json or ask --json printed, or any text, whose quotations are looked for, first in the sources
     that footnotes, [1] or (notes.md) name; - reads standard input. In the documents as they are indexed now, each
-    citation is the same, has moved, stands elsewhere, was changed, stitched or reworded, or is gone. Exits with 1 where
-    one is changed, stitched, reworded or gone.
+    citation is the same, moved, elsewhere, changed, stitched, reworded or gone. Exits with 1
+    where one is changed, stitched, reworded or gone.
     """
     from lmkrag.search.checking import FAILED
 

@@ -37,7 +37,7 @@ class EncoderInput(NamedTuple):
     title: str = ""
 
 
-Recall = Callable[[int, int, int], Vectors | None]  # of a document's key and a window's hash, so many vectors if known
+Recall = Callable[[int, int, int], Vectors | None]  # vectors by document, hash of the window, and number
 
 
 class Encoded(NamedTuple):

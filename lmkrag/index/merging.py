@@ -11,7 +11,7 @@ from lmkrag.index.live import LiveSegment
 from lmkrag.index.ranges import join_runs
 from lmkrag.index.segments import SegmentFile
 
-_FACTOR = 8  # a segment is merged once there are so many of its size, into one of the next
+_FACTOR = 8  # segments of one size are merged into one of the next size
 _SMALL = 4_096  # rows: segments below are of one size
 
 

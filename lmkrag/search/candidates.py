@@ -28,7 +28,7 @@ class Candidates:
     score: Scores
     dense: Scores
     lexical: Scores
-    has_content: Mask  # false where a sentence says nothing by itself
+    has_content: Mask  # false where a sentence has no content of its own
     lead_in: Mask  # the next sentence belongs to it
     record: Mask  # nothing around it belongs to it
     words: dict[tuple[int, ...], float]  # what each word of the question weighs, by its hashes

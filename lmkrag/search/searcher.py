@@ -75,8 +75,8 @@ class Searcher:
 
         Raises UsageError: a query is not a string.
 
-        ``cost`` counts a span's tokens, where the request limits them. ``similarity`` is for a reader, which gets all
-        of a file, and hits with a similarity in lexical mode, too.
+        ``cost`` counts a span's tokens, where the request limits them. ``similarity`` is for a reader: it gets
+        all passages of a file, and similarities in lexical mode, too.
         """
         # 1. Parse: what is excluded, and which phrases are quoted.
         parsed = [parse_operators(check_query(query), exclusions=request.operators) for query in queries]
@@ -89,14 +89,12 @@ class Searcher:
 
         def search() -> list[SpanList]:
             with self._reading() as snapshot:
-                return [
-                    mark_stale(
-                        snapshot,
-                        self._search_one(snapshot, text, vector, operators, request, cost, collapse=not similarity),
-                        self._encoders.path,
-                    )
-                    for (text, operators), vector in zip(parsed, vectors, strict=True)
-                ]
+                found = []
+                for (text, operators), vector in zip(parsed, vectors, strict=True):
+                    collapse = not similarity
+                    one = partial(self._search_one, snapshot, text, vector, operators, request, cost, collapse)
+                    found.append(mark_stale(snapshot, search_period(text, request, one), self._encoders.path))
+                return found
 
         return retry_expired(search)
 
@@ -108,42 +106,8 @@ class Searcher:
         operators: Operators,
         request: SearchRequest,
         cost: Cost,
-        *,
         collapse: bool,
-    ) -> SpanList:
-        """Search in the period that the request or the question names; everywhere if nothing is from the question's."""
-        if request.since or request.until:
-            return self._search_period(
-                snapshot,
-                text,
-                vector,
-                operators,
-                request,
-                cost,
-                Period(request.since or "", request.until or ""),
-                collapse,
-            )
-        asked = None if request.question_dates is False else find_period(text, date.today())
-        spans = self._search_period(snapshot, text, vector, operators, request, cost, asked, collapse)
-        if asked is None:
-            return spans
-        if spans:
-            note = f"only passages {asked}, since the question says “{asked.words}”; {_SWITCH}"
-            return SpanList(spans, [note, *spans.notes])
-        spans = self._search_period(snapshot, text, vector, operators, request, cost, None, collapse)
-        note = f"no passage is {asked}, though the question says “{asked.words}”: all were searched"
-        return SpanList(spans, [note, *spans.notes])
-
-    def _search_period(
-        self,
-        snapshot: "Snapshot",
-        text: str,
-        vector: "Scores | None",
-        operators: Operators,
-        request: SearchRequest,
-        cost: Cost,
         period: Period | None,
-        collapse: bool,
     ) -> SpanList:
         languages, expression = snapshot.totals.languages, to_expression(request.filter)
         variants = query_variants(text, languages)
@@ -267,6 +231,22 @@ def read_text(snapshot: "Snapshot", doc_id: str, start: int, end: int) -> str:
     """Return characters of a document by its name; none if it is gone."""
     row = snapshot.find_document(doc_id)
     return "" if row is None else snapshot.read_text(row, start, end)
+
+
+def search_period(question: str, request: SearchRequest, search: Callable[[Period | None], SpanList]) -> SpanList:
+    """Search the period that a request or else its question names; everywhere if nothing is from the question's."""
+    if request.since or request.until:
+        return search(Period(request.since or "", request.until or ""))
+    asked = None if request.question_dates is False else find_period(question, date.today())
+    spans = search(asked)
+    if asked is None:
+        return spans
+    if spans:
+        note = f"only passages {asked}, since the question says “{asked.words}”; {_SWITCH}"
+    else:
+        spans = search(None)
+        note = f"no passage is {asked}, though the question says “{asked.words}”: all were searched"
+    return SpanList(spans, [note, *spans.notes])
 
 
 def find_spans(
