@@ -15,7 +15,7 @@ from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.formats.base import OLD_OFFICE, Loaded
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.scans import SCANNED
-from lmkrag.formats.text import SAMPLE, read_mark
+from lmkrag.formats.text import SAMPLE, read_mark, unpack_gzip
 from lmkrag.plugins import FORMATS, list_plugins, load_plugin
 from lmkrag.specs import ATTACHED_TO, BYTE_ORDER_MARK
 from lmkrag.system import printable
@@ -35,8 +35,9 @@ _READERS = {  # by module and function: what messages call a file, and its suffi
     "mail.read": ("mail", ".eml .emlx"),
     "mail.read_mailbox": ("mailbox", ".mbox .mbx"),
     "mail.read_page": ("HTML page", ".mht .mhtml"),
+    "mail.read_calendar": ("calendar", ".ics"),
     "subtitles.read": ("subtitles", ".srt .vtt"),
-    "text.read_gzip": ("gzip file", ".gz"),
+    "load.read_gzip": ("gzip file", ".gz"),
     "ocr.read_picture": ("picture", ".png .jpg .jpeg .webp .tif .tiff"),
     "tabular.read_csv": ("table", ".csv .tsv"),
     "json_records.read": ("JSON", ".json .jsonl .ndjson"),
@@ -183,6 +184,14 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
     if not _is_plain(suffix) and len(loaded.text) > allowed:
         raise DocumentError(f"holds more than {allowed:,} characters, out of {len(data):,} bytes: refused")
     return loaded
+
+
+def read_gzip(data: bytes, name: str) -> Loaded:
+    """Read what a .gz file has packed. Its text is not the file itself, so its lines are no lines of the file."""
+    inner = name[: -len(".gz")]
+    unpacked = unpack_gzip(data, inner)
+    loaded = _parse(unpacked, inner, name)
+    return replace(loaded, kind="gz") if _is_plain(_find_suffix(inner, unpacked)) else loaded
 
 
 def _document(loaded: Loaded, data: bytes, name: str, doc_id: str, path: str) -> Document:

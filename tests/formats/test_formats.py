@@ -198,6 +198,11 @@ def test_titles(name, lines, end, before):
         ),
         (
             "t.json",
+            '{"boat": {"k1": "Ida", "k2": "Ruth"}, "fee": {"k1": 4, "k2": 5.5}}',
+            "k1 | boat: Ida | fee: 4\nk2 | boat: Ruth | fee: 5.5",
+        ),
+        (
+            "t.json",
             '{"columns": ["boat", "fee"], "index": [0, 1], "data": [["Ida", 4], ["Ruth", 5]]}',
             "boat: Ida | fee: 4\nboat: Ruth | fee: 5",
         ),
@@ -293,6 +298,17 @@ TEXTS = {
 def test_a_text_tells_its_encoding(text, encoding):
     text = f"{text}\n" * 6
     assert load(text.encode(encoding), "a.txt").text == text
+
+
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_utf_16_without_a_mark_is_read_in_every_script(text, encoding):
+    assert load(text.encode(encoding), "a.txt").text == text
+
+
+def test_iso_2022_jp_is_read():
+    text = "休暇は港長が承認する。\n"
+    assert load(text.encode("iso2022_jp"), "a.txt").text == text
 
 
 @pytest.mark.parametrize(
