@@ -145,5 +145,6 @@ def _show_number(value: float, number_format: str) -> str:
     before, after = match[1].translate(literals), match[3].translate(literals)
     thousands = "," if "," in shape else ""
     if thousands or before.strip() or after.strip():
-        plain = f"{value:{thousands}.{len(match[2] or '')}f}"
+        plain = f"{abs(value):{thousands}.{len(match[2] or '')}f}"
+        before = "-" * (value < 0) + before.lstrip()
     return " ".join(f"{before}{plain}{after}".split())
