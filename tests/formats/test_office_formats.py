@@ -7,6 +7,7 @@ import io
 import json
 import mailbox
 import re
+import sys
 import zipfile
 from email.message import EmailMessage
 
@@ -15,6 +16,7 @@ import openpyxl
 import pptx
 import pysubs2
 import pytest
+import xlwt
 from docx.oxml import parse_xml
 from odf import dc, draw, meta, office, table, text
 from odf import presentation as odp
@@ -29,7 +31,7 @@ from pptx.opc.packuri import PackURI
 from lmkrag.errors import DocumentError
 from lmkrag.formats import mail
 from lmkrag.formats.isolated import IsolatedLoader
-from lmkrag.formats.load import load_bytes
+from lmkrag.formats.load import check_file, load_bytes
 from lmkrag.sentences.split import split_sentences
 
 OFFICE = "http://schemas.openxmlformats.org"
@@ -159,6 +161,40 @@ def test_values_of_a_workbook(value, number_format, expected):
     packed = io.BytesIO()
     book.save(packed)
     assert load(packed.getvalue(), "a.xlsx").text == f"# Sheet\n\n{expected}"
+
+
+def old_workbook() -> bytes:
+    book = xlwt.Workbook()
+    sheet = book.add_sheet("Fees")
+    sheet.write_merge(0, 0, 0, 3, "Fees of the pier")
+    for column, name in enumerate(["Berth", "Season", "Fee", "Since"]):
+        sheet.write(1, column, name)
+    sheet.write_merge(2, 3, 0, 0, "North")
+    for row, (season, fee) in enumerate([("Summer", 40), ("Winter", 25.5)], 2):
+        sheet.write(row, 1, season)
+        sheet.write(row, 2, fee)
+        sheet.write(row, 3, datetime.date(2024, 5, row), xlwt.easyxf(num_format_str="d/m/yy"))
+    book.add_sheet("Empty")
+    packed = io.BytesIO()
+    book.save(packed)
+    return packed.getvalue()
+
+
+def test_old_workbooks(monkeypatch, tmp_path):
+    found = load(old_workbook(), "fees.xls")
+    assert found.text.splitlines() == [
+        *("# Fees", "", "Fees of the pier"),
+        "Berth: North | Season: Summer | Fee: 40 | Since: 2024-05-02",
+        "Berth: North | Season: Winter | Fee: 25.5 | Since: 2024-05-03",
+    ]
+    (tmp_path / "fees.xls").write_bytes(old_workbook())
+    check_file(tmp_path / "fees.xls")
+    page = b"<html><table><tr><th>Boat<th>Fee<tr><td>Heron<td>40<tr><td>Gannet<td>50</table></html>"
+    assert load(page, "fees.xls").text == "| Boat | Fee |\n| Heron | 40 |\n| Gannet | 50 |"
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    with pytest.raises(DocumentError, match=r"^old Excel file: pip install 'lmkrag\[xls\]' reads it$") as raised:
+        check_file(tmp_path / "fees.xls")
+    assert not raised.value.lasting
 
 
 def test_slides():
