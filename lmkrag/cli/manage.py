@@ -80,22 +80,59 @@ def _describe_scans(document: DocumentInfo) -> str:
     "--around", type=click.IntRange(min=0), metavar="CHARACTER", help="Only print the lines around a character."
 )
 @click.option("--page", type=click.IntRange(min=1), metavar="N", help="Only print one page, counted from 1.")
+@click.option(
+    "--span",
+    type=(click.IntRange(min=0), click.IntRange(min=1)),
+    metavar="START END",
+    help="Only print characters, from START to before END; outline them in --image.",
+)
+@click.option(
+    "--image",
+    type=click.Path(dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Draw a page of a PDF file or a picture instead, as a .png, .jpg or .webp file.",
+)
 @output.index_option
 @output.server_option
 @output.json_option
-def show(doc_id: str, around: int | None, page: int | None, index_path: str, server: str | None, as_json: bool) -> None:
-    """Print the text of a document, exactly as indexed."""
-    if around is not None and page is not None:
-        raise UsageError("give --around or --page, not both")
+def show(
+    doc_id: str,
+    around: int | None,
+    page: int | None,
+    span: tuple[int, int] | None,
+    image: Path | None,
+    index_path: str,
+    server: str | None,
+    as_json: bool,
+) -> None:
+    """Print the text of a document, exactly as indexed, or draw a page of it."""
+    if sum(part is not None for part in (around, span if image is None else None, page)) > 1:
+        raise UsageError("give one of --around, --page and --span; --image takes --page and --span")
     with output.open_engine(index_path, server) as engine:
+        if image is not None:
+            _draw(engine, doc_id, page, span, image)
+            return
         document = engine.document(doc_id)
-    start, end = _part_to_show(document, around, page)
+    start, end = span or _part_to_show(document, around, page)
     text = document.text[start:end]
     if as_json:
         output.print_json({"doc_id": doc_id, "start": start, "end": end, "text": text})
     else:
         # As bytes: a terminal's encoding or line ends must not change the text
         sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
+
+
+def _draw(engine: Any, doc_id: str, page: int | None, span: tuple[int, int] | None, path: Path) -> None:
+    form = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}.get(path.suffix.lower())
+    if form is None:
+        raise UsageError(f"--image {path}: the name must end with .png, .jpg or .webp")
+    if not isinstance(engine, Engine):
+        raise UsageError("--image is for an index on this machine")
+    (info,) = engine.documents(doc_ids=[doc_id])
+    try:
+        path.write_bytes(engine.pages.draw(info, page, span, form=form))
+    except OSError as error:
+        raise UsageError(f"--image {path}: {error.strerror}") from error
 
 
 def _part_to_show(document: Document, around: int | None, page: int | None) -> tuple[int, int]:
