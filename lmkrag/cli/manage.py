@@ -25,6 +25,7 @@ _COLOURS = {"same": "green", "moved": "cyan", "elsewhere": "cyan", "reworded": "
 _LEAST_SPACE = 1 << 30  # bytes
 _EXTRAS = {
     "torch": "torch",
+    "mcp": "mcp",
     "serve": "fastapi",
     "openai": "openai",
     "langchain": "langchain_core",

@@ -153,7 +153,7 @@ def _is_scan(page: Any, content: PageText) -> bool:
 
 
 def merge_boxes(boxes: Iterable[Box]) -> list[Box]:
-    """Merge the boxes of characters into one for each line. ``boxes``: (left, lower y, right, higher y), in reading order."""
+    """Merge boxes of characters, (left, lower y, right, higher y) in reading order, into one for each line."""
     merged: list[Box] = []
     for box in boxes:
         if merged and _continues_line(merged[-1], box):
