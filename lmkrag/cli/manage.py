@@ -82,32 +82,16 @@ def _describe_scans(document: DocumentInfo) -> str:
 )
 @click.option("--page", type=click.IntRange(min=1), metavar="N", help="Only print one page, counted from 1.")
 @click.option(
-    "--span",
-    type=(click.IntRange(min=0), click.IntRange(min=1)),
-    metavar="START END",
-    help="Only print characters, from START to before END; outline them in --image.",
+    "--span", type=(click.IntRange(0), click.IntRange(1)), metavar="START END", help="Only print or outline characters."
 )
-@click.option(
-    "--image",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Draw a page of a PDF file or a picture instead, as a .png, .jpg or .webp file.",
-)
+@click.option("--image", type=click.Path(path_type=Path), metavar="FILE", help="Draw a page as .png, .jpg or .webp.")
 @output.index_option
 @output.server_option
 @output.json_option
-def show(
-    doc_id: str,
-    around: int | None,
-    page: int | None,
-    span: tuple[int, int] | None,
-    image: Path | None,
-    index_path: str,
-    server: str | None,
-    as_json: bool,
-) -> None:
+def show(doc_id: str, index_path: str, server: str | None, image: Path | None, as_json: bool, **part: Any) -> None:
     """Print the text of a document, exactly as indexed, or draw a page of it."""
-    if sum(part is not None for part in (around, span if image is None else None, page)) > 1:
+    around, page, span = (part[name] for name in ("around", "page", "span"))
+    if (around is not None) + (page is not None) + (span is not None and image is None) > 1:
         raise UsageError("give one of --around, --page and --span; --image takes --page and --span")
     with output.open_engine(index_path, server) as engine:
         if image is not None:
@@ -124,11 +108,9 @@ def show(
 
 
 def _draw(engine: Any, doc_id: str, page: int | None, span: tuple[int, int] | None, path: Path) -> None:
-    form = {".png": "PNG", ".jpg": "JPEG", ".jpeg": "JPEG", ".webp": "WEBP"}.get(path.suffix.lower())
-    if form is None:
-        raise UsageError(f"--image {path}: the name must end with .png, .jpg or .webp")
-    if not isinstance(engine, Engine):
-        raise UsageError("--image is for an index on this machine")
+    form = {".png": "PNG", ".jpg": "JPEG", ".webp": "WEBP"}.get(path.suffix.lower())
+    if form is None or not isinstance(engine, Engine):
+        raise UsageError("--image needs an index on this machine, and a name that ends with .png, .jpg or .webp")
     (info,) = engine.documents(doc_ids=[doc_id])
     try:
         path.write_bytes(engine.pages.draw(info, page, span, form=form))

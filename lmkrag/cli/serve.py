@@ -162,11 +162,11 @@ def mcp(indexes: tuple[str, ...], writable: bool, in_process: bool, **options: A
     _use_one_thread_each()
     reader, paths = take_reader_settings(options), name_indexes(indexes)
     if not in_process:
-        folder = os.sep if reader == {**dict.fromkeys(reader), "name": "extractive"} else str(Path.cwd())
+        folder = os.sep if reader["name"] == "extractive" else str(Path.cwd())  # models may be named from here
         named = {name: str(path.resolve()) for name, path in paths.items()}
         settings = {"indexes": named, "writable": writable, "reader": reader, "folder": folder, "idle": IDLE}
         try:
-            proxy = Proxy(SharedServer(settings | {"reader": reader | {"prompts": str(reader["prompts"] or "")}}))
+            proxy = Proxy(SharedServer(settings))
         except OSError as error:  # no sockets here, or what follows says why
             _logger.info("not shared with other assistants: %s", error)
         else:

@@ -103,10 +103,9 @@ class IsolatedLoader:
             file.flush()
             return fill_scans(document, partial(self._read_scan, Path(file.name), document.fingerprint, limit))
 
-    def render_page(self, path: Path, fingerprint: str, number: int, scale: float, **how: Any) -> bytes:
+    def render_page(self, path: Path, fingerprint: str, number: int, **how: Any) -> bytes:
         """Draw a page, from 1, of the file with a fingerprint: see :func:`lmkrag.formats.pdf.render_page`."""
-        page = {"number": number, "scale": scale, **how}
-        return base64.b64decode(self._call(path, "render_page", fingerprint=fingerprint, **page))
+        return base64.b64decode(self._call(path, "render_page", fingerprint=fingerprint, number=number, **how))
 
     def find_rectangles(self, path: Path, fingerprint: str, number: int, start: int, end: int) -> list[Box]:
         """Find where characters of a page stand, or the shapes of a slide that have them."""

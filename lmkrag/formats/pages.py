@@ -3,7 +3,7 @@
 import threading
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from lmkrag.errors import DocumentError, UsageError
 from lmkrag.formats.columns import Box
@@ -40,28 +40,12 @@ class Pages:
         return self._started
 
     def draw(
-        self,
-        info: DocumentInfo,
-        page: int | None = None,
-        span: tuple[int, int] | None = None,
-        *,
-        scale: float = 2.0,
-        form: str = "PNG",
-        longest: int | None = None,
+        self, info: DocumentInfo, page: int | None = None, span: tuple[int, int] | None = None, **how: Any
     ) -> bytes:
-        """Return a page, from 1, as an image with the characters of ``span`` outlined.
+        """Return a page, from 1, as an image with characters ``[start, end)`` outlined: see ``pdf.render_page``.
 
-        Args:
-            info: of the document, as :meth:`lmkrag.Engine.documents` returns it.
-            page: its number; the first with characters of ``span`` without one.
-            span: start and end of some characters.
-            scale: pixels to a point (1/72 inch).
-            form: ``PNG``, ``JPEG`` or ``WEBP``.
-            longest: pixels of the longer side, at most.
-
-        Raises:
-            UsageError: there is no such page, or it has none of the characters. DocumentError: its file has changed,
-            or is one whose pages can't be drawn.
+        Without a page it is the first that shows some of them. Raises UsageError: there is no such page, or it shows
+        none. DocumentError: it can't be drawn, or its file has changed.
         """
         _check(info, page or 1, _DRAWN)
         places = [] if span is None else self.find_places(info, *span)
@@ -70,9 +54,7 @@ class Pages:
         if span is not None and not boxes:
             raise UsageError(f"{info.doc_id}: page {number} shows none of the characters {span[0]} to {span[1]}")
         with self._guard:
-            return self._loader.render_page(
-                find_path(info.path), info.fingerprint, number, scale, boxes=boxes, form=form, longest=longest
-            )
+            return self._loader.render_page(find_path(info.path), info.fingerprint, number, boxes=boxes, **how)
 
     def find_places(self, info: DocumentInfo, start: int, end: int) -> list[tuple[int, list[Box]]]:
         """Return (page, rectangles) of characters, on the first pages with some. Raises UsageError, DocumentError."""

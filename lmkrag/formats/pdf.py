@@ -80,9 +80,9 @@ def _find_edges(page: str) -> dict[tuple[bool, str], tuple[int, int]]:
 
 
 def render_page(
-    data: bytes, number: int, scale: float, *, boxes: Sequence[Box] = (), form: str = "WEBP", longest: int | None = None
+    data: bytes, number: int, scale: float = 2, boxes: Sequence[Box] = (), form: str = "PNG", longest: int | None = None
 ) -> bytes:
-    """Draw a page as :func:`draw_page` does, with boxes outlined; return it in a form of image.
+    """Draw a page as :func:`draw_page` does, with boxes outlined; return it as ``PNG``, ``JPEG`` or ``WEBP``.
 
     ``boxes`` are (left, top, right, bottom) as shares of the page, ``longest`` the most pixels of its longer side.
     """

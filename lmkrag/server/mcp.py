@@ -232,18 +232,15 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
     async def page_image(
         doc_id: _DocId,
         page: Annotated[int | None, Field(ge=1, description="From 1; that of the characters without it.")] = None,
-        start: Annotated[int | None, Field(ge=0, description="First of the characters that are outlined.")] = None,
-        end: Annotated[int | None, Field(ge=1, description="After the last of them.")] = None,
+        start: Annotated[int, Field(ge=0, description="First of the characters that are outlined.")] = 0,
+        end: Annotated[int | None, Field(ge=1, description="After the last; nothing is outlined without it.")] = None,
         index: _Index = None,
     ) -> Image:
         """Draw a page of a PDF file or a picture, with the characters of a passage outlined."""
-        if (start is None) != (end is None):
-            raise UsageError("give both start and end, or neither")
-        span = None if start is None or end is None else (start, end)
 
         def draw(engine: Engine) -> Image:
             (info,) = engine.documents(doc_ids=[doc_id])
-            image = engine.pages.draw(info, page, span, form="JPEG", longest=_LONGEST_SIDE)
+            image = engine.pages.draw(info, page, end and (start, end), form="JPEG", longest=_LONGEST_SIDE)
             return Image(data=image, format="jpeg")
 
         return await indexes.run(index, draw)

@@ -2,14 +2,14 @@
 
 import asyncio
 import contextlib
+import fcntl
 import json
-import os
 import socket
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from mcp.server import MCPServer
 from mcp.server.stdio import stdio_server
@@ -31,7 +31,6 @@ def _open_server(paths: Mapping[str, Path], reader: Reader, writable: bool) -> I
     limits = ServerLimits()
     workers = Workers(limits)
     with contextlib.ExitStack() as stack:
-        stack.callback(workers.close)
         indexes = ServedIndexes(paths, workers)
         stack.callback(indexes.close)
         stack.callback(workers.close)  # before the indexes
@@ -50,42 +49,39 @@ def serve_stdio(paths: Mapping[str, Path], *, reader: Reader, writable: bool) ->
 def serve_shared(listening: socket.socket, settings: Mapping[str, Any]) -> None:
     """Serve a session for each connection, until nobody has said a word for a while; then remove the socket.
 
-    ``settings`` are ``indexes`` (folders by name), ``writable``, ``reader`` (the arguments of
-    :func:`lmkrag.readers.choose.load_reader`), ``folder``, where to work, and ``idle`` seconds.
+    ``settings`` are ``indexes`` (folders by name), ``writable``, ``reader``, the arguments of
+    :func:`lmkrag.readers.choose.load_reader`, and ``idle`` seconds.
     """
-    os.chdir(settings["folder"])
-    reader = load_reader(
-        **{**settings["reader"], "prompts": settings["reader"]["prompts"] and Path(settings["reader"]["prompts"])}
-    )
-    with _open_server(
-        {name: Path(path) for name, path in settings["indexes"].items()}, reader, settings["writable"]
-    ) as server:
-        asyncio.run(_Sessions(server, listening).serve(settings["idle"]))
+    options = settings["reader"]
+    reader = load_reader(**{**options, "prompts": options["prompts"] and Path(options["prompts"])})
+    paths = {name: Path(path) for name, path in settings["indexes"].items()}
+    with _open_server(paths, reader, settings["writable"]) as server:
+        asyncio.run(_Sessions(server, Path(listening.getsockname())).serve(listening, settings["idle"]))
 
 
 class _Sessions:
     """The sessions of a process. State: when a message came or went last."""
 
-    def __init__(self, server: MCPServer[Any], listening: socket.socket) -> None:
-        self._server, self._listening = server, listening
-        self._path = Path(listening.getsockname())
-        self._number = self._path.stat().st_ino
+    def __init__(self, server: MCPServer[Any], path: Path) -> None:
+        self._server, self._path, self._number = server, path, path.stat().st_ino
         self.used = time.monotonic()
 
-    async def serve(self, idle: float) -> None:
-        async with await asyncio.start_unix_server(self._serve_one, sock=self._listening, limit=_LONGEST):
-            while (left := self.used + idle - time.monotonic()) > 0:
-                await asyncio.sleep(left)
-            with locked(self._path), contextlib.suppress(OSError):
-                if self._path.stat().st_ino == self._number:  # else it is another process's
-                    self._path.unlink()
+    async def serve(self, listening: socket.socket, idle: float) -> None:
+        async with await asyncio.start_unix_server(self._serve_one, sock=listening, limit=_LONGEST):
+            while True:
+                await asyncio.sleep(self.used + idle - time.monotonic())
+                with contextlib.suppress(OSError), locked(self._path, fcntl.LOCK_NB):  # else somebody connects
+                    if self.used + idle <= time.monotonic():
+                        if self._path.stat().st_ino == self._number:  # else it is another process's
+                            self._path.unlink()
+                        return
+                self.used = time.monotonic()
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.used = time.monotonic()
-        core = self._server._lowlevel_server
+        core, lines = self._server._lowlevel_server, cast(Any, _Lines(self, reader, writer))
         with contextlib.suppress(ConnectionError):
             writer.write(GREETING)
-            lines: Any = _Lines(self, reader, writer)
             async with stdio_server(lines, lines) as (incoming, outgoing):
                 await core.run(incoming, outgoing, core.create_initialization_options())
         writer.close()
@@ -96,26 +92,17 @@ class _Lines:
 
     def __init__(self, sessions: _Sessions, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._sessions, self._reader, self._writer = sessions, reader, writer
+        self.flush = writer.drain
 
-    def __aiter__(self) -> "_Lines":
-        return self
-
-    async def __anext__(self) -> str:
-        try:
-            line = await self._reader.readline()
-        except (ConnectionError, ValueError):  # cut off, or longer than any message
-            line = b""
-        self._sessions.used = time.monotonic()
-        if not line:
-            raise StopAsyncIteration
-        return line.decode("utf-8", "replace")
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        with contextlib.suppress(ConnectionError, ValueError):  # cut off, or longer than any message
+            async for line in self._reader:
+                self._sessions.used = time.monotonic()
+                yield line
 
     async def write(self, text: str) -> None:
         self._sessions.used = time.monotonic()
         self._writer.write(text.encode("utf-8", "replace"))
-
-    async def flush(self) -> None:
-        await self._writer.drain()
 
 
 if __name__ == "__main__":

@@ -218,8 +218,17 @@ def test_show_draws_a_page_with_a_span_outlined(engine, docs, tmp_path, name):
     start, end = bounds(engine, "minutes.pdf", OVER[1])
     run = CliRunner().invoke(
         main,
-        ["show", "minutes.pdf", "--span", str(start), str(end), "--image", str(tmp_path / name)]
-        + ["--index", str(docs / "index")],
+        [
+            "show",
+            "minutes.pdf",
+            "--span",
+            str(start),
+            str(end),
+            "--image",
+            str(tmp_path / name),
+            "--index",
+            str(docs / "index"),
+        ],
     )
     assert (run.exit_code, run.output) == (0, "")
     image = Image.open(tmp_path / name)
@@ -240,7 +249,7 @@ def test_show_says_what_it_can_not_draw(docs, tmp_path):
     )
     assert show("minutes.pdf", "--page", "4", "--image", image) == (2, "lmkrag: minutes.pdf has 3 pages\n")
     assert show("notes.md", "--page", "1", "--image", image) == (2, "lmkrag: notes.md has no pages\n")
-    assert show("minutes.pdf", "--image", f"{image}.bmp")[1].endswith("must end with .png, .jpg or .webp\n")
+    assert show("minutes.pdf", "--image", f"{image}.bmp")[1].endswith("ends with .png, .jpg or .webp\n")
     assert show("minutes.pdf", "--image", str(tmp_path / "none" / "x.png"))[1].endswith("No such file or directory\n")
     assert show("minutes.pdf", "--page", "1", "--span", "0", "9")[0] == 2
     assert show("minutes.pdf", "--span", "4", "21") == (0, "harbour committee")
