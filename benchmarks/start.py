@@ -5,8 +5,8 @@
 
 Starts a process for each figure and waits for it; medians of interleaved runs. "By torch" is the same search with
 the encoder run by torch and transformers. With ``--agents``, so many sessions of ``lmkrag mcp`` are opened one after
-the other, each asks a question, and the memory of all processes is counted (proportional set size), sharing one and with
-``--in-process``.
+the other, each asks a question, and the memory of all processes is counted (proportional set size), sharing one process
+and with ``--in-process``.
 """
 
 import argparse

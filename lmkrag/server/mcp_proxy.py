@@ -108,7 +108,7 @@ class Proxy:
             message = _parse(line)
             method = message.get("method")
             with self._changed:
-                if method in ("initialize", "notifications/initialized"):
+                if method in ("server/discover", "initialize", "notifications/initialized"):
                     self._handshake.append(line)
                 elif method == "notifications/cancelled":
                     self._pending.pop(message["params"]["requestId"], None)

@@ -176,7 +176,7 @@ def test_a_changed_file_has_no_boxes(tmp_path):
         assert len(path.read_bytes()) == size
         os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))  # only its content tells
         spans = engine.search("what does a lens cost", top_k=1, boxes=True)
-        assert (spans[0].boxes, spans[0].stale, len(spans.notes)) == ((), "changed", 1)
+        assert spans[0].boxes == () and "changed since" in spans.notes[0]
         make_pdf(path, lens="9,900")
         spans = engine.search("what does a lens cost", top_k=1, boxes=True)
         assert (spans[0].boxes, spans[0].stale, len(spans.notes)) == ((), "changed", 1)
