@@ -53,6 +53,17 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True)
+class PageBox:
+    """A rectangle on a page, from 1: left, top, right and bottom edge as shares of its width and height, 0 to 1."""
+
+    page: int
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """An exact piece of a document: ``document.text[start:end] == text``.
 
@@ -67,7 +78,7 @@ class Span:
     none; ``date`` from when it is, as far as that is known (``2026-11``), by its ``date_source``: ``"heading"``,
     ``"front matter"``, ``"header"``, ``"file name"``, ``"properties"`` or ``"file"``, the time of its last change;
     ``superseded_by`` the place of a newer passage that says the same with another value; ``contrasts`` where others
-    differ.
+    differ; ``boxes`` where it stands on pages, line by line, if that was asked for.
     """
 
     doc_id: str
@@ -95,6 +106,7 @@ class Span:
     date_source: str = ""
     superseded_by: str = ""
     contrasts: tuple[Contrast, ...] = ()
+    boxes: tuple[PageBox, ...] = ()
     derived: ClassVar = ("place", "url", "section", "weak", "instructs_model")  # of its JSON, beside the fields
 
     def __str__(self) -> str:
