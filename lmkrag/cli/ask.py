@@ -76,7 +76,7 @@ reader_options = add_options(
 
 def take_reader(options: dict[str, Any]) -> "Reader":
     """Make the reader that the options of :func:`reader_options` name, and take them out of ``options``."""
-    from lmkrag.readers.choose import load_reader
+    from lmkrag.readers.choose import find_local_server, load_reader
 
     names = ("model", "base_url", "timeout", "max_tokens", "temperature", "prompts")
     given = {name: options.pop(name) for name in names}
@@ -84,8 +84,6 @@ def take_reader(options: dict[str, Any]) -> "Reader":
     if options.pop("llm"):
         reader = "openai"
         if given["base_url"] is None:
-            from lmkrag.readers.local import find_local_server
-
             given["base_url"], model = find_local_server()
             given["model"] = given["model"] or model
     return load_reader(reader, **given)
