@@ -26,7 +26,7 @@ def _indexes_option(command: Any) -> Any:
         envvar="LMKRAG_INDEX",
         default=lambda: (find_default_index(),),
         show_default=f"{DEFAULT_INDEX}, here or in a folder above",
-        metavar="[NAME=]DIR",
+        metavar="[NAME=]DIR|ADDRESS",
         help="An index to serve; repeatable.",
     )(command)
 
@@ -119,7 +119,7 @@ def serve(
     with contextlib.ExitStack() as stack:
         follower_state = None
         if folders:
-            (index,) = served.values()
+            (index,) = map(Path, served.values())
             follower_state = stack.enter_context(FolderFollower(folders, index, environment)).state
         try:
             run(replace(settings, follower_state=follower_state), announce=announce)
@@ -127,7 +127,7 @@ def serve(
             sys.exit(130)
 
 
-def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path]:
+def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path | str]:
     """Make the index of folders in the user's cache directory; return it by the name of the first folder."""
     from lmkrag.engine import Engine
     from lmkrag.ingest.folder_cache import cached_index, use_cached

@@ -63,7 +63,7 @@ class _Server(uvicorn.Server):
             raise UsageError("the server could not start; its log says why")
 
 
-def serve_stdio(paths: Mapping[str, Path], *, reader: Reader, writable: bool, limits: ServerLimits) -> None:
+def serve_stdio(paths: Mapping[str, Path | str], *, reader: Reader, writable: bool, limits: ServerLimits) -> None:
     """Serve until standard input ends. Raises IndexNotFound, StorageError, before the first word is read."""
     workers = Workers(limits)
     indexes = ServedIndexes(paths, workers)
