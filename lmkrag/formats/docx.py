@@ -23,6 +23,7 @@ from lmkrag.formats.base import (
     open_office_file,
     read_margins,
     read_run,
+    read_whole,
 )
 from lmkrag.formats.drawings import read_drawings
 from lmkrag.formats.tabular import Grid, bar_lines
@@ -32,6 +33,7 @@ _PARAGRAPH, _TABLE, _RUN = qn("w:p"), qn("w:tbl"), qn("w:r")
 _WRAPPERS = tuple(map(qn, ("w:sdt", "w:sdtContent", "w:ins", "w:moveTo", "w:customXml", "w:smartTag")))
 _FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"  # the same once more, for old Word
 _RAISED = f"{qn('w:rPr')}/{qn('w:vertAlign')}[@{qn('w:val')}='superscript']"
+_LIFT = f"{qn('w:rPr')}/{qn('w:position')}"
 _NOT_READ = (qn("w:moveFrom"), qn("w:rt"), _FALLBACK)  # w:rt: how to pronounce the text below it
 _NOTES = (
     (qn("w:footnoteReference"), RELATIONSHIP_TYPE.FOOTNOTES, "decimal"),
@@ -166,6 +168,8 @@ def _text(paragraph: Any) -> str:
         return ""
     text = ""
     for run in _inside(paragraph, _RUN, MATH_TEXT):
-        raised = run.find(_RAISED) is not None
+        raised = run.find(_RAISED) is not None or any(
+            read_whole(by.get(qn("w:val")), 0) > 0 for by in run.iterfind(_LIFT)
+        )
         text += mark_raised(text, read_run(run)) if raised else read_run(run)
     return text.strip()

@@ -94,9 +94,13 @@ def _find_columns(value: Mapping[str, Any]) -> list[tuple[str, list[Any]]]:
         return list(zip(shown, map(list, zip_longest(*rows)), strict=False))
     parts = list(value.values())
     if len(parts) > 1 and all(isinstance(part, dict) and _is_flat(list(part.values())) for part in parts):
-        if any(list(part) != list(parts[0]) for part in parts) or not all(map(str.isdecimal, parts[0])):
+        types = [{float if isinstance(cell, int) else type(cell) for cell in part.values()} for part in parts]
+        by_columns = max(map(len, types)) == 1 < len({*map(frozenset, types)})
+        is_counted = all(map(str.isdecimal, parts[0]))
+        if any(list(part) != list(parts[0]) for part in parts) or not (is_counted or by_columns):
             return []
-        parts = [list(part.values()) for part in parts]
+        value = value if is_counted else {"": None, **value}
+        parts = [*([] if is_counted else [list(parts[0])]), *(list(part.values()) for part in parts)]
     is_table = len(parts) > 1 and all(isinstance(part, list) and len(part) > 1 and _is_flat(part) for part in parts)
     return list(zip(value, parts, strict=True)) if is_table and len({*map(len, parts)}) == 1 else []
 

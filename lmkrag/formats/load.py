@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Container
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 from itertools import chain, count
 from pathlib import Path
 from typing import NamedTuple
@@ -15,7 +16,7 @@ from lmkrag.errors import DocumentError, EmptyDocument, UsageError
 from lmkrag.formats.base import OLD_OFFICE, Loaded
 from lmkrag.formats.ocr import is_installed
 from lmkrag.formats.scans import SCANNED
-from lmkrag.formats.text import SAMPLE, read_mark
+from lmkrag.formats.text import SAMPLE, read_mark, unpack_gzip
 from lmkrag.plugins import FORMATS, list_plugins, load_plugin
 from lmkrag.specs import ATTACHED_TO, BYTE_ORDER_MARK
 from lmkrag.system import printable
@@ -29,14 +30,16 @@ _READERS = {  # by module and function: what messages call a file, and its suffi
     "docx.read": ("Word file", ".docx .docm .dotx .dotm"),
     "notebook.read": ("notebook", ".ipynb"),
     "spreadsheet.read": ("Excel file", ".xlsx .xlsm .xltx .xltm"),
+    "spreadsheet.read_old": ("Excel file", ".xls .xlsb"),
     "slides.read": ("PowerPoint file", ".pptx .pptm .ppsx .ppsm .potx .potm"),
     "opendocument.read": ("OpenDocument file", ".odt .ods .odp"),
     "rtf.read": ("RTF", ".rtf"),
     "mail.read": ("mail", ".eml .emlx"),
     "mail.read_mailbox": ("mailbox", ".mbox .mbx"),
     "mail.read_page": ("HTML page", ".mht .mhtml"),
+    "mail.read_calendar": ("calendar", ".ics"),
     "subtitles.read": ("subtitles", ".srt .vtt"),
-    "text.read_gzip": ("gzip file", ".gz"),
+    "load.read_gzip": ("gzip file", ".gz"),
     "ocr.read_picture": ("picture", ".png .jpg .jpeg .webp .tif .tiff"),
     "tabular.read_csv": ("table", ".csv .tsv"),
     "json_records.read": ("JSON", ".json .jsonl .ndjson"),
@@ -52,7 +55,11 @@ _MAX_EXPANSION = 100  # characters per byte; compressed text has 3 to 20
 _SMALL = 1 << 20  # characters that any file may hold
 _MOST_ATTACHMENTS = 10_000  # of a file
 _DEEPEST = 3  # of attachments to attachments
-_OLD = (".doc", ".xls", ".xlsb", ".ppt")
+_OLD = (".doc", ".ppt")
+_EXTRAS = {  # what reads a format, its module, and what to say without it
+    "ocr.read_picture": ("rapidocr", "picture: pip install 'lmkrag[ocr]' reads its text"),
+    "spreadsheet.read_old": ("python_calamine", "old Excel file: pip install 'lmkrag[xls]' reads it"),
+}
 _HEAD = 8_192  # bytes that tell a mail
 _MAY_BE_MAIL = re.compile(rb"From |[A-Za-z-]+:[ \t]")
 _LONG = 4 << 20  # bytes
@@ -61,7 +68,7 @@ _NOT_TEXT = frozenset(
     """.gif .bmp .ico .heic .psd .mp3 .wav .flac .ogg .m4a .mp4 .mov .avi .mkv
     .webm .zip .bz2 .xz .zst .7z .rar .tar .tgz .whl .jar .exe .dll .so .dylib .a .o .obj .class .pyc .pyo
     .bin .dat .iso .img .dmg .deb .rpm .msi .apk .ttf .otf .woff .woff2 .eot .sqlite .sqlite3 .db .parquet
-    .arrow .feather .npy .npz .pt .pth .onnx .safetensors .pkl .faiss .doc .xls .xlsb .ppt .msg .pst
+    .arrow .feather .npy .npz .pt .pth .onnx .safetensors .pkl .faiss .doc .ppt .msg .pst
     .mobi""".split()
 )
 
@@ -99,10 +106,11 @@ def _check_suffix(suffix: str) -> None:
     if suffix[1:] in list_plugins(FORMATS):
         return
     if suffix in _NOT_TEXT:
-        hint = f": save it as .{suffix[1:4]}x" if suffix in _OLD else ""
+        hint = f": save it as {suffix}x" if suffix in _OLD else ""
         raise DocumentError(f"unsupported format ({suffix}){hint}")
-    if _BY_SUFFIX.get(suffix) == "ocr.read_picture" and not is_installed():
-        raise DocumentError("picture: pip install 'lmkrag[ocr]' reads its text", lasting=False)
+    module, advice = _EXTRAS.get(_BY_SUFFIX.get(suffix, ""), ("", ""))
+    if module and find_spec(module) is None:
+        raise DocumentError(advice, lasting=False)
 
 
 def load_bytes(data: bytes, name: str, *, doc_id: str, path: str) -> Document:
@@ -183,6 +191,14 @@ def _parse(data: bytes, name: str, path: str) -> Loaded:
     if not _is_plain(suffix) and len(loaded.text) > allowed:
         raise DocumentError(f"holds more than {allowed:,} characters, out of {len(data):,} bytes: refused")
     return loaded
+
+
+def read_gzip(data: bytes, name: str) -> Loaded:
+    """Read what a .gz file has packed. Its text is not the file itself, so its lines are no lines of the file."""
+    inner = name[: -len(".gz")]
+    unpacked = unpack_gzip(data, inner)
+    loaded = _parse(unpacked, inner, name)
+    return replace(loaded, kind="gz") if _is_plain(_find_suffix(inner, unpacked)) else loaded
 
 
 def _document(loaded: Loaded, data: bytes, name: str, doc_id: str, path: str) -> Document:

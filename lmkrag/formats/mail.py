@@ -12,7 +12,7 @@ from typing import Any
 from lmkrag.errors import DocumentError
 from lmkrag.formats.base import Attachment, Loaded
 from lmkrag.formats.html import extract, find_label
-from lmkrag.formats.text import decode_labelled
+from lmkrag.formats.text import decode, decode_labelled
 
 _HEADERS = ("From", "To", "Cc", "Date", "Subject")
 _PICTURES = ("image", "audio", "video")  # signatures hold them; nobody expects their words
@@ -60,6 +60,11 @@ def read_page(data: bytes, name: str) -> Loaded:
     return Loaded("\n\n".join(filter(None, pages)), "html", _header(message, "Subject"))
 
 
+def read_calendar(data: bytes, name: str) -> Loaded:
+    """Read an .ics file: what happens, when and where, a paragraph an event."""
+    return Loaded("\n".join(_read_events(decode(data).replace("\r\n", "\n"))).strip(), "mail")
+
+
 def is_mailbox(head: bytes) -> bool:
     """Return whether the beginning of a file is that of a mailbox, as mail programs store it without a suffix."""
     return _POSTMARK.match(head) is not None
@@ -77,9 +82,13 @@ def _parse(data: bytes) -> EmailMessage:
 
 def _header(message: EmailMessage, name: str) -> str:
     try:
-        return " ".join(str(message.get(name, "")).split())
+        value = str(message.get(name, ""))
     except Exception:  # a header that can't be parsed
         return ""
+    if "\ufffd" in value:  # bytes that are not ASCII, as old programs write them
+        raw = next(str(raw) for key, raw in message.raw_items() if key.lower() == name.lower())
+        value = decode(raw.encode("utf-8", "surrogateescape"))
+    return " ".join(value.split())
 
 
 def _show(message: EmailMessage, attachments: list[Attachment]) -> str:
@@ -110,6 +119,8 @@ def _read_part(part: EmailMessage, attachments: list[Attachment], names: list[st
             return _choose(texts, [inner.get_content_type() for inner in payload])
         return [text for inner in texts for text in inner]
     if name:  # without one the format of an attachment is unknown
+        if subtype.endswith("-signature"):
+            return []
         names.append(name)
         data = part.get_payload(decode=True)
         if kind not in _PICTURES:
@@ -139,7 +150,9 @@ def _read_events(calendar: str) -> Iterator[str]:
     """What happens, when and where, of a calendar (RFC 5545)."""
     for line in re.sub(r"\n[ \t]", "", calendar).split("\n"):
         name, _, value = line.partition(":")
-        if name.partition(";")[0].upper() in _EVENT and value.strip():
+        if line.strip().upper() == "BEGIN:VEVENT":
+            yield ""
+        elif name.partition(";")[0].upper() in _EVENT and value.strip():
             value = re.sub(r"^(\d{4})(\d\d)(\d\d)(?:T(\d\d)(\d\d)\d\dZ?)?$", r"\1-\2-\3 \4:\5", value.strip())
             value = re.sub(r"\\([,;nN\\])", lambda match: " " if match[1] in "nN" else match[1], value)
             yield f"{name.partition(';')[0].upper()}: {value.removesuffix(' :')}"

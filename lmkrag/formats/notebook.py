@@ -12,6 +12,7 @@ from lmkrag.formats.html import extract
 from lmkrag.formats.text import decode
 
 _MOST_PRINTED = 4_000  # characters of what a cell printed
+_SCREEN = re.compile(r"\x1b\[[\d;?]*[A-Za-z]|[^\n]*\r(?!\n)")  # colours, and lines that were written over
 _OBJECT = re.compile(r"<[\w.]+(?: .*)?>\s*$")  # such as <Figure size 640x480 with 1 Axes>
 
 
@@ -43,7 +44,7 @@ def _fence(text: str) -> str:
 def _output_text(output: Any) -> tuple[bool, str]:
     """Whether an output is plain text, and the text; empty for warnings, pictures and what is only for a screen."""
     if output.output_type == "stream":
-        return True, output.text if output.name == "stdout" else ""
+        return True, _SCREEN.sub("", output.text) if output.name == "stdout" else ""
     if output.output_type == "error":
         return True, f"{output.ename}: {output.evalue}\n"
     data = output.get("data", {})
@@ -52,4 +53,4 @@ def _output_text(output: Any) -> tuple[bool, str]:
     plain = str(data.get("text/plain", ""))
     if "text/html" in data and (shown := extract(str(data["text/html"]).encode())):
         return False, shown
-    return True, "" if _OBJECT.match(plain) else f"{plain}\n"
+    return True, f"{data.get('text/latex', '')}\n" if _OBJECT.match(plain) else f"{plain}\n"

@@ -18,6 +18,7 @@ from lmkrag.formats.base import (
 )
 from lmkrag.formats.html_render import read_math
 from lmkrag.formats.tabular import Grid, bar_lines, table_lines
+from lmkrag.specs import NOT_COMPUTED
 
 _OASIS = "{urn:oasis:names:tc:opendocument:xmlns:%s:1.0}"
 _NAMES = ("drawing", "office", "presentation", "style", "table", "text")
@@ -93,6 +94,9 @@ def _join(blocks: Iterable[str]) -> str:
 
 def _read_sheet(sheet: etree._Element) -> str:
     lines = table_lines(_read_rows(sheet))
+    for cell in sheet.iter(f"{_TABLE}table-cell", f"{_TABLE}shapes"):
+        value = _text(cell)
+        lines += [f"{value}: {text}" if value else text for text in _beside(cell)]
     return "\n\n".join([f"# {sheet.get(f'{_TABLE}name', '')}", "\n".join(lines)]) if lines else ""
 
 
@@ -114,7 +118,9 @@ def _read_rows(table: etree._Element) -> list[list[str]]:
 
 
 def _value(cell: etree._Element) -> str:
-    return cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " ") or _text(cell)
+    shown = cell.get(f"{_OFFICE}date-value", "").removesuffix("T00:00:00").replace("T", " ") or _text(cell)
+    formula = cell.get(f"{_TABLE}formula", "").partition("=")[2]
+    return shown or cell.get(f"{_OFFICE}value") or (f"={formula} {NOT_COMPUTED}" if formula else "")
 
 
 def _count(node: etree._Element, what: str) -> int:

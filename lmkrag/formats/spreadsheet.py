@@ -1,17 +1,20 @@
 """Excel workbooks, by openpyxl: each sheet under its name, a line a row, each value beside its column's name."""
 
 import datetime
+import io
 import posixpath
 import re
 import warnings
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import openpyxl
 from lxml import etree
 from openpyxl.utils.cell import coordinate_to_tuple, range_boundaries
 
+from lmkrag.errors import DocumentError
+from lmkrag.formats import html
 from lmkrag.formats.base import Loaded, describe_properties, open_office_file
 from lmkrag.formats.drawings import DRAWING, read_paragraph
 from lmkrag.formats.tabular import table_lines
@@ -47,8 +50,31 @@ def read(data: bytes, name: str) -> Loaded:
         changed = re.search(rb":modified[^>]*>([^<]*)<", core)
     author = "" if properties.creator == "openpyxl" else properties.creator
     meta = describe_properties(author, changed[1].decode() if changed else "")
-    text = "\n\n".join(f"# {sheet}\n\n" + "\n".join(lines) for sheet, lines in sheets if lines)
-    return Loaded(text, "xlsx", title, meta=meta)
+    return Loaded(_join(sheets), "xlsx", title, meta=meta)
+
+
+def read_old(data: bytes, name: str) -> Loaded:
+    """Read an .xls or .xlsb file, by python-calamine: numbers without their formats, and no comments."""
+    import python_calamine as calamine
+
+    if data.lstrip().startswith(b"<"):  # a page that its writer calls a workbook
+        return html.read(data, name)
+    try:
+        book = calamine.CalamineWorkbook.from_filelike(io.BytesIO(data))
+    except calamine.PasswordError:
+        raise DocumentError("encrypted Excel file: save it without a password") from None
+    sheets = []
+    for sheet in (one for one in book.sheets_metadata if one.typ == calamine.SheetTypeEnum.WorkSheet):
+        table = book.get_sheet_by_name(sheet.name)
+        rows = [[_show(cell, "General") for cell in row] for row in table.to_python(skip_empty_area=False)]
+        for (top, left), (bottom, right) in table.merged_cell_ranges or ():
+            _repeat(rows, left + 1, top + 1, right + 1, bottom + 1)
+        sheets.append((sheet.name, table_lines(rows)))
+    return Loaded(_join(sheets), "xlsx")
+
+
+def _join(sheets: Iterable[tuple[str, list[str]]]) -> str:
+    return "\n\n".join(f"# {name}\n\n" + "\n".join(lines) for name, lines in sheets if lines)
 
 
 def _read_sheet(sheet: Any, archive: zipfile.ZipFile) -> list[str]:
@@ -145,5 +171,6 @@ def _show_number(value: float, number_format: str) -> str:
     before, after = match[1].translate(literals), match[3].translate(literals)
     thousands = "," if "," in shape else ""
     if thousands or before.strip() or after.strip():
-        plain = f"{value:{thousands}.{len(match[2] or '')}f}"
+        plain = f"{abs(value):{thousands}.{len(match[2] or '')}f}"
+        before = "-" * (value < 0) + before.lstrip()
     return " ".join(f"{before}{plain}{after}".split())

@@ -164,7 +164,7 @@ def _find_header(rows: Sequence[Sequence[str]], need_figures: bool) -> int | Non
 def _rank(rows: Sequence[Sequence[str]], number: int) -> tuple[bool, int, bool, bool] | None:
     """How well a row names columns: has it figures below, how many names, and are they plain? None for a record."""
     row = rows[number]
-    below = [other for other in rows[number + 1 : number + 1 + _SAMPLE_ROWS] if other != row]
+    below = [other for other in rows[number + 1 : number + 1 + _SAMPLE_ROWS] if other not in rows[: number + 1]]
     digits = [int(cell) for cell in row if cell.isdecimal() and len(cell) < 3]
     is_series = len(digits) > 2 and digits == [*range(min(1, digits[0]), min(1, digits[0]) + len(digits))]
     has_figures = False

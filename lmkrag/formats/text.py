@@ -6,7 +6,7 @@ import io
 import logging
 import re
 from collections.abc import Iterable
-from dataclasses import replace
+from contextlib import suppress
 from typing import Any
 
 from charset_normalizer import from_bytes
@@ -29,6 +29,7 @@ CODE = frozenset(
 )
 
 SAMPLE = 1 << 18  # bytes that are looked at to tell text from other files, and to guess an encoding
+_MOST_WIDE, _FEWEST_WIDE = 4_096, 12  # bytes that tell UTF-16, and characters
 _MOST_FRONT_MATTER = 65_536
 _MOST_NESTED = 1_000  # lists and mappings in brackets: each more costs the parser all those around it
 _MOST_BEFORE_TITLE = 20_000
@@ -122,9 +123,21 @@ def read_mark(sample: bytes) -> str | None:
     zeros = [sample[first::2].count(0) for first in (0, 1)]
     if len(sample) > 3 and 4 * min(zeros) < max(zeros) > 0.15 * len(sample):
         return "utf-16-le" if zeros[1] > zeros[0] else "utf-16-be"
+    if b"\x1b$B" in sample:
+        return "iso2022_jp"
     if len(sample.translate(None, _CONTROL)) < 0.98 * len(sample):
-        raise DocumentError("binary file, not text")
+        return _find_wide(sample[:_MOST_WIDE])
     return None
+
+
+def _find_wide(sample: bytes) -> str:
+    """The byte order of UTF-16 in which all characters can be shown. Raises DocumentError: none, so it is no text."""
+    for encoding in ("utf-16-le", "utf-16-be"):
+        with suppress(UnicodeDecodeError):
+            text = sample[: len(sample) // 2 * 2].decode(encoding)
+            if len(text) > _FEWEST_WIDE and re.sub(r"[ \t\r\n\xa0\u3000]", "", text).isprintable():
+                return encoding
+    raise DocumentError("binary file, not text")
 
 
 def guess_encoding(sample: bytes, decoded: Iterable[str]) -> str:
@@ -192,15 +205,12 @@ _MOST_UNPACKED = 256 << 20  # bytes that may come out
 _ARCHIVES = (".tar", ".tgz", ".zip", ".gz", ".bz2", ".xz", ".7z")
 
 
-def read_gzip(data: bytes, name: str) -> Loaded:
-    """Read a .gz file of text; an archive inside is refused."""
-    inner = name[: -len(".gz")]
-    if inner.lower().endswith(_ARCHIVES):
+def unpack_gzip(data: bytes, name: str) -> bytes:
+    """Return what a .gz file has packed. Raises DocumentError: it is an archive by its name, or too large."""
+    if name.lower().endswith(_ARCHIVES):
         raise DocumentError("an archive inside an archive: unpack it first")
     with gzip.GzipFile(fileobj=io.BytesIO(data)) as file:
         unpacked = file.read(_MOST_UNPACKED + 1)
     if len(unpacked) > _MOST_UNPACKED:
         raise DocumentError(f"unpacks to more than {_MOST_UNPACKED >> 20} MiB: unpack it first")
-    loaded = read(unpacked, inner)
-    # the text is not the file itself, so its lines are no lines of the file
-    return replace(loaded, kind="gz")
+    return unpacked

@@ -6,8 +6,9 @@ from itertools import zip_longest
 from math import exp
 
 from lmkrag.index.words.exact import add_fiscal_years, asks_in_english, find_keys, holds
+from lmkrag.index.words.quantities import find_days, find_numbers
 from lmkrag.readers.base import Reader
-from lmkrag.readers.short_answers import find_short_answer
+from lmkrag.readers.short_answers import LIGHT, find_short_answer, hash_singles
 from lmkrag.readers.tables import find_cell
 from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.loading import load_passage_reranker
@@ -29,6 +30,7 @@ _GREETING = re.compile(
     re.IGNORECASE,
 )
 
+_YEAR = re.compile(r"(?:19|20)\d\d")
 _WRAPPED = 40  # characters of a line, at least, that goes on in the next
 _BLOCK = re.compile(r"\s*(?:[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|\$\s|\.\.\s)|\s{4,}\S|\t")
 _SPOKEN = re.compile(r"\s*(?:\*\*|<)?[^\W\d_][\w .'-]{0,30}(?:\*\*|>)?:(?:\*\*)?\s")
@@ -67,6 +69,8 @@ class ExtractiveReader(Reader):
         for number, (span, reading) in enumerate(zip_longest(shown, readings), 1):
             marked = (cite_sentence(number, span, *sentence) for sentence in find_sentences(span, reading))
             citations += [citation for citation in marked if citation][:1]
+        if citations and readings and readings[0].score > 0 and is_told(question, citations[0].quote):
+            confidence = max(confidence, STRONG)
         is_weak = confidence < ANSWERS.min_confidence
         if not citations or (is_weak and not best_coverage(spans)):
             return self._make(spans, NOT_FOUND, [], confidence)
@@ -216,6 +220,21 @@ def find_missing(question: str, spans: Sequence[Span]) -> tuple[str, ...]:
     """Return the exact words of a question that no passage has: in its text, table header, headings, title or name."""
     texts = ["\n".join([span.text, span.header, *span.headings, span.title, span.doc_id]) for span in spans]
     return tuple(word for word in find_keys(question) if not any(holds(text, word) for text in texts))
+
+
+def is_told(question: str, sentence: str) -> bool:
+    """Return whether a question asks for a day or a number, not for a year alone, and a sentence has all its words.
+
+    >>> is_told("What happened on 2025-05-12?", "The pier opened on 12 May 2025.")
+    True
+    """
+    quantities = [written for written, _ in (*find_days(question), *find_numbers(question))]
+    quantities = [written for written in quantities if not _YEAR.fullmatch(written)]
+    rest = question
+    for written in quantities:
+        rest = rest.replace(written, " ")
+    asked = hash_singles(rest) - hash_singles(f"{LIGHT} happen")
+    return bool(quantities) and all(holds(sentence, one) for one in quantities) and asked <= hash_singles(sentence)
 
 
 def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence[Reading]) -> float:

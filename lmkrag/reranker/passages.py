@@ -10,6 +10,7 @@ from tokenizers import Encoding, Tokenizer
 
 from lmkrag.arrays import Scores, Vectors
 from lmkrag.errors import EncoderError
+from lmkrag.index.words.quantities import respell
 from lmkrag.models.bert import bert_inputs
 from lmkrag.models.files import encodable
 from lmkrag.models.session import Session
@@ -59,19 +60,21 @@ class PassageReranker:
 
     def score_texts(self, question: str, texts: Sequence[str]) -> Scores:
         """Return how well each text answers a question, ``[texts]`` float32 log-odds."""
-        asked = encodable(question[:_QUESTION_CHARS])
-        runs = [_inputs(self._tokenizer.encode(asked, encodable(text[:_TEXT_CHARS]))) for text in texts]
+        runs = [_inputs(self._encode(question, text)) for text in texts]
         return np.array([found[0, 0] for (found,) in self._session.run_each([SCORE], runs)], np.float32)
 
     def read_texts(self, question: str, texts: Sequence[str]) -> list["Reading"]:
         """Return how well each text answers a question, and the words that do (Devlin et al., 2019, section 4.3)."""
-        asked = encodable(question[:_QUESTION_CHARS])
-        encodings = [self._tokenizer.encode(asked, encodable(text[:_TEXT_CHARS])) for text in texts]
+        encodings = [self._encode(question, text) for text in texts]
         outputs = self._session.run_each(list(OUTPUTS), [_inputs(encoding) for encoding in encodings])
         return [
             _read(encoding, float(score[0, 0]), ends)
             for encoding, (score, ends) in zip(encodings, outputs, strict=True)
         ]
+
+    def _encode(self, question: str, text: str) -> Encoding:
+        asked, shown = question[:_QUESTION_CHARS], text[:_TEXT_CHARS]
+        return self._tokenizer.encode(encodable(respell(asked, shown)), encodable(shown))
 
 
 class Reading(NamedTuple):

@@ -22,7 +22,7 @@ from lmkrag.search.code_blocks import is_mostly_code, rank_code
 from lmkrag.search.filters import to_expression
 from lmkrag.search.freshness import mark_stale
 from lmkrag.search.growth import Grown
-from lmkrag.search.merging import best_documents, best_sentences, merge_passages, merge_spans
+from lmkrag.search.merging import merge_level, merge_passages
 from lmkrag.search.operators import NO_OPERATORS, Operators, apply_operators, parse_operators
 from lmkrag.search.packing import Cost, fill_budget
 from lmkrag.search.passage_ranking import PassageRanking
@@ -144,7 +144,7 @@ class Searcher:
                 period=period,
                 compare=list if request.level == "document" else compare,
                 reranking=reranking,
-                ranking=ranking,
+                ranking=ranking if request.level == "passage" else None,
             )
 
         if request.token_limit is None:
@@ -269,9 +269,12 @@ def find_spans(
     ``collapse`` leaves one passage of each file where most of them are source code.
     The other options are those of :class:`lmkrag.search.request.SearchRequest`.
     """
-    top_k = query.top_k
+    top_k = count = query.top_k
+    if ranking is not None:
+        count = max(top_k, query.weights.ranked_in_doubt)
     if operators.excluded or period:
-        query = query._replace(top_k=2 * top_k)  # some may be excluded
+        count *= 2  # some may be excluded
+    query = query._replace(top_k=count)
     # 3. Gather: the sentences nearest to the question, and those with its words.
     matches = gather_matches(snapshot, query)
     if not len(matches.sentences):
@@ -289,36 +292,23 @@ def find_spans(
     mostly_code = CODE in views.languages and is_mostly_code(candidates, views)
     if CODE in views.languages:
         candidates = rank_code(candidates, views, operators.code, mostly_code=mostly_code)
-    grown: Iterable[Grown] = candidates.grow()
-    score = candidates.score
-    # 6. Re-rank: sentences have scores of their own then, spans those of their best sentences.
-    if reranking is not None:
-        spans = list(grown)
-        reranked = reranking.rerank(views, candidates, spans)
-        grown = reranked.order(spans)
-        score = reranked.score if level in ("sentence", "document") else reranked.score_spans(spans)
-    # 7. Make the results.
-    growth: dict[int, tuple[int, int]] | None = None
-    if explain:
-        grown = list(grown)
-        growth = {hit: (first, stop) for first, stop, hit in grown} if level in ("passage", "span") else {}
-    results = Results(views, candidates, score, growth)
-    if level == "document":
-        found = best_documents(results, candidates, score, top_k=query.top_k)
-    elif level == "sentence":
-        found = best_sentences(results, candidates, score, top_k=query.top_k, per_document=per_document)
-    elif level == "span":
-        found = merge_spans(results, candidates, score, grown, top_k=query.top_k, per_document=per_document)
-    else:
-        count = query.top_k if ranking is None else max(query.top_k, query.weights.ranked)
-        found = merge_passages(
-            results,
-            grown,
-            top_k=count,
-            per_document=per_document,
-            collapse=collapse and mostly_code,
-            weights=query.weights,
-        )
-        if ranking is not None:
-            found = ranking.rank(found)
+
+    def make(grown: Iterable[Grown], score: "Scores") -> list[Span]:
+        growth: dict[int, tuple[int, int]] | None = None
+        if explain:
+            grown = list(grown)
+            growth = {hit: (first, stop) for first, stop, hit in grown} if level in ("passage", "span") else {}
+        results = Results(views, candidates, score, growth)
+        limits: dict[str, Any] = {"top_k": count, "per_document": per_document}
+        if level == "passage":
+            collapses = collapse and mostly_code
+            return merge_passages(results, grown, collapse=collapses, weights=query.weights, **limits)
+        return merge_level(level, results, candidates, score, grown, **limits)
+
+    # 6. Re-rank: passages as they are shown, or sentences. Spans have the scores of their best sentences then.
+    found = None if ranking is None else ranking.rank(make(candidates.grow(), candidates.score))
+    if found is None and reranking is not None:
+        found = make(*reranking.rerank_spans(views, candidates, level))
+    if found is None:
+        found = make(candidates.grow(), candidates.score)
     return [span for span in compare(found) if not operators.excludes(span.text)][:top_k]

@@ -30,7 +30,7 @@ LINES = {
     "readers": 1_978,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 790,  # a reader of passages, which marks words
-    "search": 4_254,  # stale files, dates, changed figures, disagreement: docs/how-to/evidence.md
+    "search": 4_277,  # stale files, dates, changed figures, disagreement; which re-ranker reads
     "sentences": 920,  # headings by the layout
     "server": 3_033,
     "training": 2_465,  # questions that nothing answers
@@ -38,7 +38,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_018,  # 31,500 is the most that the later issues may bring it to
+    "lines": 31_041,  # 31,500 is the most that the later issues may bring it to
     "files": 230,
     "files at the top": 17,
     "base dependencies": 27,

@@ -8,8 +8,8 @@ import docx
 import pytest
 from docx.oxml import parse_xml
 from docx.oxml.ns import nsdecls
-from odf import dc, office, style, text
-from odf.opendocument import OpenDocumentText
+from odf import dc, draw, office, style, table, text
+from odf.opendocument import OpenDocumentSpreadsheet, OpenDocumentText
 
 from lmkrag.formats.load import load_bytes
 from lmkrag.sentences.split import split_sentences
@@ -65,6 +65,25 @@ def test_headers_footers_and_comments_of_opendocument():
         "Rope is delivered each month.",
         "[Kim: Legal wants weeks]",
     ]
+
+
+def test_comments_and_boxes_of_an_opendocument_workbook_follow_its_rows():
+    document = OpenDocumentSpreadsheet()
+    sheet, row, cell, shapes = table.Table(name="Stock"), table.TableRow(), table.TableCell(), table.Shapes()
+    comment, frame, box = office.Annotation(), draw.Frame(), draw.TextBox()
+    comment.addElement(text.P(text="Counted twice"))
+    box.addElement(text.P(text="Closed in May"))
+    frame.addElement(box)
+    shapes.addElement(frame)
+    cell.addElement(comment)
+    cell.addElement(text.P(text="Rope"))
+    row.addElement(cell)
+    sheet.addElement(shapes)
+    sheet.addElement(row)
+    document.spreadsheet.addElement(sheet)
+    packed = io.BytesIO()
+    document.write(packed)
+    assert read(packed.getvalue(), "a.ods") == "# Stock\n\nRope\nClosed in May\nRope: [Counted twice]"
 
 
 def test_headers_footers_and_comments_of_rtf():
@@ -138,8 +157,12 @@ def test_markdown_html_and_errors_that_a_notebook_shows():
         {"text/markdown": "**Accuracy** is 91 %", "text/plain": "<IPython.core.display.Markdown object>"},
         {"text/html": "<table><tr><th>fold<th>loss<tr><td>1<td>0.4</table>", "text/plain": "   fold"},
         {"text/html": "<script>draw()</script>", "text/plain": "<Figure size 1x1>"},
+        {"text/latex": "$E=mc^2$", "text/plain": "<IPython.core.display.Math object>"},
     ]
     outputs = [{"output_type": "display_data", "metadata": {}, "data": data} for data in shown]
+    outputs.append(
+        {"output_type": "stream", "name": "stdout", "text": " 50%|x| 1\r100%|x| 2\n\x1b[31mLow\x1b[0m oil\n"}
+    )
     outputs.append({"output_type": "error", "ename": "ValueError", "evalue": "singular", "traceback": ["\x1b[0m..."]})
     cell = {"cell_type": "code", "metadata": {}, "source": "show()", "outputs": outputs, "execution_count": 1}
     notebook = json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 4})
@@ -147,7 +170,7 @@ def test_markdown_html_and_errors_that_a_notebook_shows():
         "```\nshow()\n```",
         "**Accuracy** is 91 %",
         "| fold | loss |\n| 1 | 0.4 |",
-        "```\nValueError: singular\n```",
+        "```\n$E=mc^2$\n100%|x| 2\nLow oil\nValueError: singular\n```",
     ]
 
 

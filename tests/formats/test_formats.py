@@ -198,6 +198,11 @@ def test_titles(name, lines, end, before):
         ),
         (
             "t.json",
+            '{"boat": {"k1": "Ida", "k2": "Ruth"}, "fee": {"k1": 4, "k2": 5.5}}',
+            "k1 | boat: Ida | fee: 4\nk2 | boat: Ruth | fee: 5.5",
+        ),
+        (
+            "t.json",
             '{"columns": ["boat", "fee"], "index": [0, 1], "data": [["Ida", 4], ["Ruth", 5]]}',
             "boat: Ida | fee: 4\nboat: Ruth | fee: 5",
         ),
@@ -295,6 +300,17 @@ def test_a_text_tells_its_encoding(text, encoding):
     assert load(text.encode(encoding), "a.txt").text == text
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize("text", TEXTS)
+def test_utf_16_without_a_mark_is_read_in_every_script(text, encoding):
+    assert load(text.encode(encoding), "a.txt").text == text
+
+
+def test_iso_2022_jp_is_read():
+    text = "休暇は港長が承認する。\n"
+    assert load(text.encode("iso2022_jp"), "a.txt").text == text
+
+
 @pytest.mark.parametrize(
     ("label", "encoding", "text"),
     [
@@ -345,8 +361,9 @@ def bomb() -> bytes:
         ("a.txt", b" \n ", "empty file"),
         ("a.txt", bytes(range(256)) * 20, "binary file, not text"),
         ("a.gif", b"GIF89a", r"unsupported format \(.gif\)$"),
-        ("a.xls", b"\xd0\xcf\x11\xe0", r"unsupported format \(.xls\): save it as .xlsx"),
-        ("a.xlsb", b"PK", r"unsupported format \(.xlsb\): save it as .xlsx"),
+        ("a.doc", b"\xd0\xcf\x11\xe0", r"unsupported format \(.doc\): save it as .docx"),
+        ("a.xls", b"\xd0\xcf\x11\xe0", "broken Excel file"),
+        ("a.xlsb", b"PK", "broken Excel file"),
         ("a.pdf", b"%PDF-1.4 nonsense", "broken PDF"),
         ("a.docx", b"PK nonsense", "broken Word file"),
         ("a.docx", broken_docx(), "broken Word file"),

@@ -7,6 +7,7 @@ import io
 import json
 import mailbox
 import re
+import sys
 import zipfile
 from email.message import EmailMessage
 
@@ -15,6 +16,7 @@ import openpyxl
 import pptx
 import pysubs2
 import pytest
+import xlwt
 from docx.oxml import parse_xml
 from odf import dc, draw, meta, office, table, text
 from odf import presentation as odp
@@ -29,7 +31,7 @@ from pptx.opc.packuri import PackURI
 from lmkrag.errors import DocumentError
 from lmkrag.formats import mail
 from lmkrag.formats.isolated import IsolatedLoader
-from lmkrag.formats.load import load_bytes
+from lmkrag.formats.load import check_file, load_bytes
 from lmkrag.sentences.split import split_sentences
 
 OFFICE = "http://schemas.openxmlformats.org"
@@ -137,8 +139,9 @@ def test_workbook():
         (123456789, "000-00-0000", "123-45-6789"),
         (1234567.5, "#,##0.00", "1,234,567.50"),
         (1234.5, '#,##0.00 "€"', "1,234.50 €"),
-        (-1234.5, "_-[$€-407] * #,##0.00_-;[Red]-#,##0.00", "€ -1,234.50"),
+        (-1234.5, "_-[$€-407] * #,##0.00_-;[Red]-#,##0.00", "-€ 1,234.50"),
         (40, '"$"0.00', "$40.00"),
+        (-1234.5, "$#,##0.00_);($#,##0.00)", "-$1,234.50"),
         (12.125, "0.00", "12.125"),
         (7, '0" kg"', "7 kg"),
         (datetime.timedelta(hours=30, minutes=5), "[h]:mm", "30:05"),
@@ -158,6 +161,40 @@ def test_values_of_a_workbook(value, number_format, expected):
     packed = io.BytesIO()
     book.save(packed)
     assert load(packed.getvalue(), "a.xlsx").text == f"# Sheet\n\n{expected}"
+
+
+def old_workbook() -> bytes:
+    book = xlwt.Workbook()
+    sheet = book.add_sheet("Fees")
+    sheet.write_merge(0, 0, 0, 3, "Fees of the pier")
+    for column, name in enumerate(["Berth", "Season", "Fee", "Since"]):
+        sheet.write(1, column, name)
+    sheet.write_merge(2, 3, 0, 0, "North")
+    for row, (season, fee) in enumerate([("Summer", 40), ("Winter", 25.5)], 2):
+        sheet.write(row, 1, season)
+        sheet.write(row, 2, fee)
+        sheet.write(row, 3, datetime.date(2024, 5, row), xlwt.easyxf(num_format_str="d/m/yy"))
+    book.add_sheet("Empty")
+    packed = io.BytesIO()
+    book.save(packed)
+    return packed.getvalue()
+
+
+def test_old_workbooks(monkeypatch, tmp_path):
+    found = load(old_workbook(), "fees.xls")
+    assert found.text.splitlines() == [
+        *("# Fees", "", "Fees of the pier"),
+        "Berth: North | Season: Summer | Fee: 40 | Since: 2024-05-02",
+        "Berth: North | Season: Winter | Fee: 25.5 | Since: 2024-05-03",
+    ]
+    (tmp_path / "fees.xls").write_bytes(old_workbook())
+    check_file(tmp_path / "fees.xls")
+    page = b"<html><table><tr><th>Boat<th>Fee<tr><td>Heron<td>40<tr><td>Gannet<td>50</table></html>"
+    assert load(page, "fees.xls").text == "| Boat | Fee |\n| Heron | 40 |\n| Gannet | 50 |"
+    monkeypatch.setitem(sys.modules, "python_calamine", None)
+    with pytest.raises(DocumentError, match=r"^old Excel file: pip install 'lmkrag\[xls\]' reads it$") as raised:
+        check_file(tmp_path / "fees.xls")
+    assert not raised.value.lasting
 
 
 def test_slides():
@@ -246,6 +283,17 @@ def test_an_opendocument_workbook_has_a_line_a_row():
         "Part: B-7 | Price: 12.50 | Since: 2024-05-01",
         *("Part: B-12 | Price: 3.00", "Part: B-12 | Price: 3.00"),
     ]
+
+
+def test_values_of_an_opendocument_workbook_that_has_no_text():
+    document, sheet, row = OpenDocumentSpreadsheet(), table.Table(name="Sum"), table.TableRow()
+    row.addElement(table.TableCell(valuetype="float", value="60"))
+    row.addElement(table.TableCell(formula="of:=[.A1]*1.2"))
+    sheet.addElement(row)
+    document.spreadsheet.addElement(sheet)
+    packed = io.BytesIO()
+    document.write(packed)
+    assert load(packed.getvalue(), "a.ods").text == "# Sum\n\n60 | =[.A1]*1.2 (not computed)"
 
 
 def test_an_opendocument_presentation_has_a_page_a_slide():
@@ -487,14 +535,39 @@ WHOLE = b"<p>The order comes on 9 May.</p><p>It weighs 3 kg.</p>"
         ),
         (b"Subject: Rota\nContent-Type: text/plain; format=flowed; delsp=yes\n\nin the mor \nning", "in the morning"),
         (b"Subject: Rota\nContent-Type: text/plain; charset=iso-8859-1\n\n740 \x80 \x96 f\xfcnf", "740 € – fünf"),
+        (
+            multipart(
+                "signed",
+                (PLAIN, b"The fee is 40."),
+                (
+                    "Content-Type: application/pkcs7-signature; name=smime.p7s\nContent-Transfer-Encoding: base64",
+                    b"MIIG",
+                ),
+            ),
+            "The fee is 40.",
+        ),
         (b"Subject: Rota\n\n740 \x80 f\xfcr f\xfcnf Tage", "740 € für fünf Tage"),
         (b"Subject: Rota\nContent-Type: text/plain; charset=iso-2022-jp\n\n\x1b$B5Y2K\x1b(B", "休暇"),
         (b"Subject: Rota\nContent-Type: text/html\n\n<meta charset=koi8-r><p>\xef\xd4\xd0\xd5\xd3\xcb</p>", "Отпуск"),
     ],
-    ids=range(12),
+    ids=range(13),
 )
 def test_the_parts_of_a_mail(data, text):
     assert load(data, "a.eml").text == f"Subject: Rota\n\n{text}"
+
+
+def test_a_calendar_has_a_paragraph_an_event():
+    found = load(b"BEGIN:VCALENDAR\n" + EVENT + b"\n" + EVENT.replace(b"Crane", b"Pump") + b"\nEND:VCALENDAR", "a.ics")
+    dates = "DTSTART: 2025-05-12 09:00\nDTEND: 2025-05-13"
+    assert found.text == f"SUMMARY: Crane check\n{dates}\n\nSUMMARY: Pump check\n{dates}"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "cp1252"])
+def test_headers_of_a_mail_that_are_not_ascii(encoding):
+    head = "From: Jörg Köhler <joerg@example.org>\nSubject: Grüße für Jürgen\n\nText.".encode(encoding)
+    found = load(head, "a.eml")
+    assert found.title == "Grüße für Jürgen"
+    assert found.text == "From: Jörg Köhler <joerg@example.org>\nSubject: Grüße für Jürgen\n\nText."
 
 
 def test_mail_without_a_suffix_and_lines_that_begin_with_from(tmp_path):
@@ -558,6 +631,11 @@ def test_gzipped_text():
     found = load(gzip.compress(b"# Gate\n\nThe gate is green.\n"), "gate.md.gz")
     assert (found.kind, found.title) == ("gz", "Gate")
     assert found.text == "# Gate\n\nThe gate is green.\n"
+
+
+def test_gzipped_tables_are_tables():
+    found = load(gzip.compress(b"boat,fee\nHeron,40\nGannet,50\n"), "fees.csv.gz")
+    assert (found.kind, found.text) == ("csv", "boat: Heron | fee: 40\nboat: Gannet | fee: 50")
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ import io
 import docx
 import pptx
 import pytest
+from docx.oxml.ns import qn
 from odf import style, text
 from odf.opendocument import OpenDocumentText
 
@@ -17,11 +18,15 @@ RUNS = (
 EXPECTED = "10^6 litres at 10^-4 bar by the 4th of May 1998^3; note 2 on the lighthouse"
 
 
-def in_word() -> bytes:
+def in_word(*, lifted: bool = False) -> bytes:
     document = docx.Document()
     paragraph = document.add_paragraph()
     for content, raised in RUNS:
-        paragraph.add_run(content).font.superscript = raised
+        run = paragraph.add_run(content)
+        run.font.superscript = raised and not lifted
+        if lifted:
+            position = run._r.get_or_add_rPr().makeelement(qn("w:position"), {qn("w:val"): "6" if raised else "-2"})
+            run._r.rPr.append(position)
     packed = io.BytesIO()
     document.save(packed)
     return packed.getvalue()
@@ -67,6 +72,7 @@ def in_rtf(raised: str) -> bytes:
     ("name", "data"),
     [
         ("a.docx", in_word()),
+        ("a.docx", in_word(lifted=True)),
         ("a.pptx", in_slides()),
         ("a.odt", in_opendocument("super 58%")),
         ("a.odt", in_opendocument("33% 58%")),
@@ -76,6 +82,7 @@ def in_rtf(raised: str) -> bytes:
         ("a.rtf", in_rtf("{{\\super {}}}")),
         ("a.rtf", in_rtf("{{\\super\\insrsid42 {}}}")),
         ("a.rtf", in_rtf("\\super {}\\nosupersub ")),
+        ("a.rtf", in_rtf("{{\\fs16\\up8 {}}}")),
     ],
 )
 def test_exponents_and_numbers_of_notes(name, data):

@@ -191,6 +191,32 @@ def test_the_names_of_columns_have_those_that_reach_over_them(suffix):
     assert read(suffix, rows, [(0, 0, 2, 1), (0, 1, 1, 2)]) == expected
 
 
+@pytest.mark.parametrize("suffix", [*BARS, *RECORDS])
+def test_a_header_of_two_rows_that_is_repeated_is_no_row(suffix):
+    header = [["Boat", "Summer", ""], ["", "Fee", "Deposit"]]
+    rows = [*header, ["Heron", "40", "400"], *header, ["Gannet", "50", "500"]]
+    merged = [(0, 0, 2, 1), (0, 1, 1, 2), (3, 0, 2, 1), (3, 1, 1, 2)]
+    names = ["Boat", "Summer Fee", "Summer Deposit"]
+    assert read(suffix, rows, merged) == expect(suffix, names, rows[2], rows[5], captions=("Boat | Summer",))
+
+
+def test_a_merged_cell_of_rtf_is_in_each_row_and_column_that_it_covers():
+    rows = [
+        (("", "Berth"), ("", "Season"), ("", "Fee")),
+        ((r"\clvmgf", "North"), ("", "Summer"), ("", "40")),
+        ((r"\clvmrg\clvertalt", ""), ("", "Winter"), ("", "25")),
+        ((r"\clmgf", "South"), (r"\clmrg", ""), ("", "9")),
+    ]
+    source = ""
+    for row in rows:
+        borders = "".join(rf"{sign}\cellx{place}" for place, (sign, _) in enumerate(row))
+        values = "".join(rf"{value}\cell " for _, value in row)
+        source += rf"\trowd\trgaph70{borders}\pard\intbl {values}\row "
+    assert load_bytes((r"{\rtf1\ansi " + source + r"\pard End\par}").encode(), "a.rtf", doc_id="a", path="a").text == (
+        "| Berth | Season | Fee |\n| North | Summer | 40 |\n| North | Winter | 25 |\n| South | South | 9 |\nEnd"
+    )
+
+
 @pytest.mark.parametrize("suffix", ["csv", *RECORDS])
 def test_blank_rows_divide_the_tables_of_a_sheet(suffix):
     rows = [["Site", "Pier"], ["", ""], ["Boat", "Fee"], ["Heron", "40"], ["Gannet", "50"], ["", ""]]

@@ -204,3 +204,26 @@ def test_of_several_values_that_of_the_subject_is_the_short_answer(encoder, tmp_
         assert [short.text for short in answer.short] == [value]
         (short,) = answer.short
         assert engine.read("note.md")[short.start : short.end] == value
+
+
+@pytest.mark.parametrize(
+    ("question", "told"),
+    [
+        ("What happened on 2024-03-09?", True),
+        ("What happened on 9 March 2024?", True),
+        ("What happened on 09.03.2024?", True),
+        ("What happened on 2024-09-08?", False),
+        ("What cost 1250000 euros?", True),
+        ("What cost 1 250 000 euros?", True),
+        ("What cost 1,250,001 euros?", False),
+        ("What cost 640 euros on 9 March 2024?", False),
+        ("What happened in 2024?", False),
+    ],
+)
+def test_a_day_or_a_number_with_all_other_words_in_one_sentence_is_sure(encoder, tmp_path, question, told):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        text = "The keeper lives by the mole.\n\nThe lamp was mended on 9 March 2024. The mole cost 1.250.000 euros.\n"
+        engine.add([Document("mole.md", "mole.md", text, kind="markdown"), Document("a.md", "a.md", TEXT)])
+        answer = engine.ask(question)
+        assert (answer.label == "strong") is told
+        assert answer.spans[0].doc_id == "mole.md"

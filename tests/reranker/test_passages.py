@@ -12,6 +12,7 @@ from lmkrag.models.bert import bert_inputs, read_weights
 from lmkrag.models.packing import ROW_SCALES, ROWS, WORDS, pack_blocks, unpack_weights
 from lmkrag.models.quantization import write_ranges
 from lmkrag.reranker.landmark import read_body
+from lmkrag.reranker.loading import load_passage_reranker
 from lmkrag.reranker.passages import PassageReranker
 from lmkrag.training.calibration import RangeMeter
 from lmkrag.training.graphs import write_passage_graphs
@@ -129,3 +130,10 @@ def test_four_bits_lose_little():
     found = unpacked["encoder.dense.weight"]
     assert (found[0, :32] == 0).all()
     assert np.corrcoef(found.ravel(), matrix.ravel())[0, 1] > 0.995
+
+
+def test_a_number_is_read_as_the_passage_writes_it():
+    reranker = load_passage_reranker()
+    texts = ["The mole cost 1,250,000 euros.", "Le môle a coûté 1 250 000 euros."]
+    plain, grouped = (reranker.score_texts(f"What cost {cost} euros?", texts) for cost in ("1250000", "1,250,000"))
+    assert (plain == grouped).all()

@@ -83,6 +83,22 @@ def add_spellings(question: str) -> str:
     return " ".join([question, *(spelling for spelling in dict.fromkeys(spellings) if spelling not in question)])
 
 
+def respell(question: str, text: str) -> str:
+    """Return a question with its dates and numbers as a text writes them.
+
+    >>> respell("What cost 1250000 euros on 2025-05-12?", "On 12 May 2025 the crane was bought for 1,250,000 euros.")
+    'What cost 1,250,000 euros on 12 May 2025?'
+    """
+    for written, asked in find_days(question):
+        days = ((told, day) for told, days in find_days(text) for day in days)
+        same = (told for told, day in days if any(is_same_day(one, day) for one in asked))
+        question = question.replace(written, next(same, written))
+    for written, digits in find_numbers(question):
+        same = (told for told, number in find_numbers(text) if number == digits)
+        question = question.replace(written, next(same, written))
+    return question
+
+
 def is_same_day(asked: Day, told: Day) -> bool:
     """Return whether a date of a text may be a day that is asked for; years that are not told are the same."""
     return asked[1:] == told[1:] and (asked.year is None or told.year in (None, asked.year))
