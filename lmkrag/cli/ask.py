@@ -76,7 +76,7 @@ reader_options = add_options(
 
 def take_reader(options: dict[str, Any]) -> "Reader":
     """Make the reader that the options of :func:`reader_options` name, and take them out of ``options``."""
-    from lmkrag.readers.choose import find_local_server, load_reader
+    from lmkrag.readers.choose import load_reader
 
     return load_reader(**take_reader_settings(options))
 
@@ -89,6 +89,8 @@ def take_reader_settings(options: dict[str, Any]) -> dict[str, Any]:
     if options.pop("llm"):
         reader = "openai"
         if given["base_url"] is None:
+            from lmkrag.readers.choose import find_local_server
+
             given["base_url"], model = find_local_server()
             given["model"] = given["model"] or model
     return {"name": reader, **given}

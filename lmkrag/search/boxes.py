@@ -4,12 +4,12 @@ from dataclasses import replace
 
 from lmkrag.errors import LmkragError
 from lmkrag.formats.pages import Pages
-from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.searchable import Searchable
 from lmkrag.results import PageBox, SpanList
 from lmkrag.search.selection import describe_row
 
 
-def find_boxes(snapshot: Snapshot, spans: SpanList, pages: Pages) -> SpanList:
+def find_boxes(snapshot: Searchable, spans: SpanList, pages: Pages) -> SpanList:
     """Return results with boxes, read from files that are as they were indexed; a note tells which are not."""
     marked, notes = [], list(spans.notes)
     for span in spans:

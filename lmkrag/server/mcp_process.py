@@ -21,12 +21,13 @@ from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.mcp_proxy import GREETING, locked
 from lmkrag.server.settings import ServerLimits
 from lmkrag.server.uploads import Uploads
+from lmkrag.system import locate_index
 
 _LONGEST = 64 << 20  # bytes of a message
 
 
 @contextlib.contextmanager
-def _open_server(paths: Mapping[str, Path], reader: Reader, writable: bool) -> Iterator[MCPServer[Any]]:
+def _open_server(paths: Mapping[str, Path | str], reader: Reader, writable: bool) -> Iterator[MCPServer[Any]]:
     """Open the indexes and what serves them. Raises IndexNotFound, StorageError."""
     limits = ServerLimits()
     workers = Workers(limits)
@@ -40,7 +41,7 @@ def _open_server(paths: Mapping[str, Path], reader: Reader, writable: bool) -> I
         yield create_mcp_server(indexes, reader, uploads)
 
 
-def serve_stdio(paths: Mapping[str, Path], *, reader: Reader, writable: bool) -> None:
+def serve_stdio(paths: Mapping[str, Path | str], *, reader: Reader, writable: bool) -> None:
     """Serve until standard input ends. Raises IndexNotFound, StorageError, before the first word is read."""
     with _open_server(paths, reader, writable) as server:
         server.run("stdio")
@@ -54,7 +55,7 @@ def serve_shared(listening: socket.socket, settings: Mapping[str, Any]) -> None:
     """
     options = settings["reader"]
     reader = load_reader(**{**options, "prompts": options["prompts"] and Path(options["prompts"])})
-    paths = {name: Path(path) for name, path in settings["indexes"].items()}
+    paths = {name: locate_index(path) for name, path in settings["indexes"].items()}
     with _open_server(paths, reader, settings["writable"]) as server:
         asyncio.run(_Sessions(server, Path(listening.getsockname())).serve(listening, settings["idle"]))
 
