@@ -271,12 +271,14 @@ def confidence_features(question: str, spans: Sequence[Span], readings: Sequence
     missing = len(find_missing(question, spans)) + len(find_missing(question, spans[:1]))
     low, high = ANSWERS.log_odds
     similarity = best_similarity(spans)
-    in_other_words = best_coverage(spans) < PARAPHRASE
+    best = min(high, max(low, *(reading.score for reading in readings))) if readings else 0.0
     lead = min(ANSWERS.max_lead, spans[0].score - spans[: ANSWERS.max_passages + 1][-1].score)
+    lead = similarity * lead if best > ANSWERS.min_leading else 0.0
+    in_other_words = best_coverage(spans) < PARAPHRASE
     return (
         similarity,
-        min(high, max(low, *(reading.score for reading in readings))) if readings else 0.0,
-        similarity * lead * in_other_words,
-        similarity * lead * (not in_other_words),
+        best,
+        lead if in_other_words else 0.0,
+        0.0 if in_other_words else lead,
         missing / (2 * len(keys)) if keys else 0.0,
     )

@@ -12,11 +12,11 @@ class AnswerWeights:
     """The weights of an answer. Probabilities are those that the documents answer the question."""
 
     # Whether there is an answer
-    min_confidence: float = 0.14  # the least probability with which an answer is not called doubtful
+    min_confidence: float = 0.12  # the least probability with which an answer is not called doubtful
     cell_confidence: float = 0.9  # the probability of a table's value whose row and column the question names
-    bias: float = -1.2  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
-    features: tuple[float, ...] = (2.12, 0.328, 9.38, 2.85, -0.865)  # its coefficients
-    foreign_bias: float = -5.4  # the constant for other languages than English
+    bias: float = -1.18  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
+    features: tuple[float, ...] = (1.97, 0.299, 9.81, 3.33, -0.83)  # its coefficients
+    foreign_bias: float = -5.58  # the constant for other languages than English
     foreign_features: tuple[float, ...] = (
         12.5,
         0.0,
@@ -25,6 +25,7 @@ class AnswerWeights:
         -2.9,
     )  # the coefficients for other languages than English
     log_odds: tuple[float, float] = (-6.0, 3.0)  # least and greatest log-odds of a passage that count
+    min_leading: float = -5.0  # log-odds of the best passage from which on the lead of the first counts
     max_lead: float = 0.5  # what the first passage scores more than the first not shown, as far as it counts
     language_passages: int = 3  # passages that the language of the documents is detected from
     language_chars: int = 1_500  # characters of each of them

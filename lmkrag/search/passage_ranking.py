@@ -57,20 +57,20 @@ class PassageRanking:
         weights = self._weights
         first = list(passages[: weights.ranked_in_doubt])
         coverage = max((span.coverage for span in first[:_LEADING]), default=1.0)
-        is_code = 2 * sum(span.kind == CODE for span in first) > len(first)
-        if len(first) < 2 or coverage >= weights.paraphrase or is_code:
+        if coverage >= weights.paraphrase or _is_code(first):
             return None
         texts = [span.text for span in first]
         read = self._read(texts[: weights.ranked])
         if len(read) and read.max() < weights.doubt:
             read = self._read(texts)
-        if len(read) < 2:
+        return _reorder(passages, read, weights.reading)
+
+    def refine(self, passages: Sequence[Span]) -> list[Span]:
+        """Return passages that sentences have ranked; reading moves the first ``weights.refined`` a little."""
+        first = passages[: self._weights.refined]
+        if _is_code(first):
             return list(passages)
-        first, rest = first[: len(read)], list(passages[len(read) :])
-        weight = weights.reading * float(np.std([span.score for span in first]))
-        values = (read - read.mean()) / max(read.std(), _LEAST)
-        ranked = [_add_part(span, float(value), weight) for span, value in zip(first, values, strict=True)]
-        return sorted(ranked, key=lambda span: -span.score) + rest
+        return _reorder(passages, self._read([span.text for span in first]), self._weights.refinement)
 
     def _read(self, texts: Sequence[str]) -> Floats:
         """Scores of the first texts, as many as there is time for."""
@@ -84,6 +84,21 @@ class PassageRanking:
         known = [self._known.get(text) for text in texts]
         count = known.index(None) if None in known else len(known)
         return np.array(known[:count], float)
+
+
+def _is_code(passages: Sequence[Span]) -> bool:
+    return 2 * sum(span.kind == CODE for span in passages) > len(passages)
+
+
+def _reorder(passages: Sequence[Span], read: Floats, share: float) -> list[Span]:
+    """Order the first passages by their scores and what was ``read`` of them, both standardised; the others follow."""
+    if len(read) < 2:
+        return list(passages)
+    first, rest = passages[: len(read)], passages[len(read) :]
+    weight = share * float(np.std([span.score for span in first]))
+    values = (read - read.mean()) / max(read.std(), _LEAST)
+    ranked = [_add_part(span, float(value), weight) for span, value in zip(first, values, strict=True)]
+    return [*sorted(ranked, key=lambda span: -span.score), *rest]
 
 
 def _add_part(span: Span, value: float, weight: float) -> Span:

@@ -313,6 +313,7 @@ def find_spans(
     found = None if ranking is None else ranking.rank(make(candidates.grow(), candidates.score))
     if found is None and reranking is not None:
         found = make(*reranking.rerank_spans(views, candidates, level))
+        found = found if ranking is None else ranking.refine(found)
     if found is None:
         found = make(candidates.grow(), candidates.score)
     return [span for span in compare(found) if not operators.excludes(span.text)][:top_k]

@@ -113,6 +113,11 @@ class Weights:
     """Share of the question's words, by weight, in one of the best passages, from which on sentences are re-ranked
     instead."""
 
+    refined: int = 8
+    """Passages that are read after sentences were re-ranked."""
+    refinement: float = 0.25
+    """What reading counts then."""
+
     # Passages (2026-11-23)
     paragraph_chars: int = 300
     """Characters of a paragraph that is returned whole, at most."""
