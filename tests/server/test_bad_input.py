@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from lmkrag import Document, Engine
-from lmkrag.server import pages
+from lmkrag.formats import pages
 from lmkrag.server.app import create_app
 from lmkrag.server.settings import ServerLimits, ServerSettings
 
