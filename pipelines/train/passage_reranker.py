@@ -16,34 +16,28 @@ pipelines/train/landmark-reranker.toml` leaves them in its folder).
 import argparse
 import gzip
 import json
-from collections.abc import Mapping
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from int8_onnx import unpack
 from multilingual_base import pack_words
+from passage_storage import pack_blocks, write_passage_graphs
 from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer
 
-from lmkrag.arrays import Vectors
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
-from lmkrag.models.bert import AFTER, bert_inputs
+from lmkrag.models.bert import bert_inputs
 from lmkrag.models.files import make_readable, write_json
-from lmkrag.models.graph import BERT_INPUTS
-from lmkrag.models.packing import BLOCK, INT4, SCALES, WORDS, pack_matrices
+from lmkrag.models.packing import WORDS, pack_matrices
 from lmkrag.models.quantization import write_ranges
 from lmkrag.reranker.landmark import FORMAT, read_body
-from lmkrag.reranker.passages import ENDS, HEAD, OUTPUTS, SCORE, read_head
 from lmkrag.training.calibration import RangeMeter
-from lmkrag.training.graphs import write_graphs
 
 BASE = "landmark-mini"  # whose tokenizer is the same
 SPECIALS = [0, 100, 101, 102, 103]
 EXACT_LAYERS = 4  # the last, in 8 bits: in 4 the ends of answers are lost
-SHRINK = np.linspace(0.75, 1.1, 15)  # of a scale in 4 bits: less rounding for the many, clipping for the few
 QUESTIONS, PASSAGES = 6, 3  # of each set, that ranges are measured on
 
 
@@ -74,48 +68,6 @@ def pack(floats: Path, out: Path, mined: Path, trained: Path | None) -> None:
     write_ranges(out, meter.ranges)
     write_passage_graphs(out)
     make_readable(out)
-
-
-def pack_blocks(weights: Mapping[str, Vectors]) -> dict[str, Any]:
-    """Return weights with every matrix of a layer in 4 bits; a block's scale is that of the least squared error."""
-    packed: dict[str, Any] = {}
-    for name, weight in weights.items():
-        if weight.ndim != 2 or not name.startswith("encoder."):
-            packed[name] = weight.astype(np.float16)
-            continue
-        blocks = weight.reshape(len(weight), -1, BLOCK)
-        greatest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1)[..., None], -1)[..., 0]
-        scales = np.zeros(greatest.shape, np.float32)
-        codes = np.zeros(blocks.shape, np.int8)
-        least = np.full(greatest.shape, np.inf)
-        for share in SHRINK:
-            scale = (share * greatest / -8).astype(np.float16).astype(np.float32)
-            code = np.clip(np.round(blocks / np.where(scale == 0, 1, scale)[..., None]), -8, 7)
-            error = ((code * scale[..., None] - blocks) ** 2).sum(-1)
-            better = error < least
-            least[better], scales[better], codes[better] = error[better], scale[better], code[better]
-        halves = (codes + 8).astype(np.uint8).reshape(len(weight), -1, 2)
-        packed[name + INT4] = halves[..., 0] | halves[..., 1] << 4
-        packed[name + SCALES] = scales.astype(np.float16)
-    return packed
-
-
-def write_passage_graphs(folder: Path) -> None:
-    """Write the graph of the folder of a re-ranker of passages, and where it has ranges that for int8."""
-    write_graphs(folder, read_head(folder), passage_nodes(), BERT_INPUTS, OUTPUTS)
-
-
-def passage_nodes() -> str:
-    """Return the nodes of the outputs: a score from the first token's state, ends from each token's."""
-    pooler, pooler_bias, classifier, classifier_bias, ends, ends_bias = HEAD
-    return f"""
-        first = Constant <value_ints = [0]> ()
-        second = Constant <value_ints = [1]> ()
-        state = Slice({AFTER}, first, second)
-        pooled = Gemm <transB = 1> (state, "{pooler}", "{pooler_bias}")
-        bent = Tanh(pooled)
-        {SCORE} = Gemm <transB = 1> (bent, "{classifier}", "{classifier_bias}")
-        {ENDS} = Gemm <transB = 1> ({AFTER}, "{ends}", "{ends_bias}")"""
 
 
 def _layer(name: str) -> int:
