@@ -21,7 +21,6 @@ class RerankerSet:
     weight: float = 1.0
     within: bool = False  # its questions make sense only inside their document
     strings: bool = False  # spans are short answers, which are learnt; the rest of their paragraph is no negative
-    absent: bool = False  # its questions that nothing answers are mined
     characters: int = 300_000  # of documents that are searched
     questions: int = 2_500  # that are mined, at most
     skip: int = 0  # characters of documents that are left out first
