@@ -100,7 +100,7 @@ def main() -> None:
 
 def _train(name: str, model: dict, stage: dict, options: argparse.Namespace) -> Path:
     folder = "".join(letter if letter.isalnum() else "-" for letter in name)
-    values = {"sets": TRAINING, "steps": options.steps, "tokens": 2_048, "duplicate": 1.0, "titles": 0.0, **stage}
+    values = {"sets": TRAINING, "steps": options.steps, "tokens": 2_048, "titles": 0.0, **stage}
     if values["sets"] == "root of size":
         values["sets"] = [_by_size(chosen, options.data / "train") for chosen in TRAINING]
     if model.get("base"):

@@ -87,16 +87,16 @@ def train(config: Path, report_to: str) -> None:
 
     CONFIG.toml is the recipe. After an interruption, run the same command again to resume.
     """
-    from lmkrag.training.reranker_settings import find_kind, load_listwise_settings, load_reranker_settings
+    from lmkrag.training.reranker_settings import find_kind, load_reranker_settings
     from lmkrag.training.settings import load_settings
 
     kind = find_kind(config)
-    load: Any = {"reranker": load_reranker_settings, "listwise": load_listwise_settings}.get(kind, load_settings)
+    load: Any = load_reranker_settings if kind == "reranker" else load_settings
     settings = load(config)
-    from lmkrag.training.reranker_trainer import train_listwise, train_reranker
+    from lmkrag.training.reranker_trainer import train_reranker
     from lmkrag.training.trainer import train as train_encoder
 
-    run: Any = {"reranker": train_reranker, "listwise": train_listwise}.get(kind, train_encoder)
+    run: Any = train_reranker if kind == "reranker" else train_encoder
     first = os.environ.get("RANK", "0") == "0"  # torchrun starts this once a card
     logging.basicConfig(level=logging.INFO if first else logging.WARNING, format="%(message)s")
     folder = run(settings, report_to=report_to)

@@ -4,7 +4,7 @@
 sentence ranks, how it scored in the search, what stands beside it, and how good the others are (Pang et al., "SetRank",
 arXiv 1912.05891). They differ in the weights that they began with, and their mean says more than one of them
 (Lakshminarayanan et al., arXiv 1612.01474). They are trained on documents that the re-ranker was not trained on, so
-they learn how far ranks can be trusted (``lmkrag/training/reranker_trainer.py``).
+they learn how far ranks can be trusted (``pipelines/train/train_listwise.py``).
 """
 
 import json

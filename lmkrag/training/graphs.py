@@ -3,20 +3,18 @@
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from lmkrag.arrays import Vectors
 from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
 from lmkrag.models.bert import AFTER, BEFORE, fuse_weights, read_weights
-from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_bert, build_model, layer_nodes, normalize, shape_nodes
+from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_bert, build_model
 from lmkrag.models.quantization import quantize, read_ranges
 from lmkrag.reranker.landmark import ANSWER_BOUNDS, OUTPUTS, TOKEN_SIMILARITY, WEIGHTS, read_body, read_head
-from lmkrag.reranker.listwise import FEATURES, GRAPH, LOGITS, read_members
+from lmkrag.reranker.listwise import LOGITS
 
 # members: the share of each token in its sentence's mean. question: where it ends; it begins at 1.
 _RERANKER_INPUTS = f"{BERT_INPUTS}, float[sentences, length] members, int64[one] question"
-_LISTWISE_INPUTS = f"float[lists, sentences, features] {FEATURES}"
 _CONTRAST = 4.0  # times the product of a sentence's mean and the question's
 
 
@@ -44,13 +42,6 @@ def write_graphs(folder: Path, head: dict[str, Vectors], nodes: str, inputs: str
     for precision, body in bodies.items():
         body_nodes = bert_nodes(config, body, int8=precision == "int8")
         (folder / f"{precision}.onnx").write_bytes(build_model(body_nodes + nodes, inputs, outputs, body | head))
-
-
-def write_listwise_graph(folder: Path) -> None:
-    """Write the graph of a re-ranker's listwise model."""
-    config, members, _, _ = read_members(folder)
-    graph = build_model(_listwise_nodes(config), _LISTWISE_INPUTS, [LOGITS], members[0])
-    (folder / GRAPH).write_bytes(graph)
 
 
 def _head_nodes() -> str:
@@ -88,14 +79,3 @@ def _compare(states: str) -> str:
 def _linear(module: str, states: str, out: str) -> str:
     return f"""{out}_projected = MatMul({states}, "head.{module}.weight")
         {out} = Add({out}_projected, "head.{module}.bias")"""
-
-
-def _listwise_nodes(config: dict[str, Any]) -> str:
-    """What computes the log-odds of sentences from their features."""
-    return f"""{shape_nodes(config, FEATURES)}
-        projected = MatMul({FEATURES}, "input.weight")
-        embedded = Add(projected, "input.bias")
-        flattened = Reshape(embedded, flat)
-        {normalize(config, "flattened", "norm.", BEFORE)}
-        {layer_nodes(config)}
-        {LOGITS} = Gemm({AFTER}, "output.weight", "output.bias")"""

@@ -78,7 +78,7 @@ def _read_passage(record: list[Any]) -> MinedPassage:
 def _mine(settings: MiningSettings, chosen: RerankerSet) -> Iterator[MinedQuestion]:
     dataset = load_dataset(settings.resolve(settings.data) / chosen.path)
     rng = np.random.default_rng(settings.seed)
-    labelled = {query.doc_id for query in dataset.queries if bool(query.spans) != chosen.absent}
+    labelled = {query.doc_id for query in dataset.queries if query.spans}
     documents, characters, skipped = [], 0, 0
     for number in rng.permutation(len(dataset.documents)):
         document = dataset.documents[number]
@@ -94,7 +94,7 @@ def _mine(settings: MiningSettings, chosen: RerankerSet) -> Iterator[MinedQuesti
     with Engine.open(index, create=True, encoder=LandmarkEncoder.load(settings.base, overlap=0.0)) as engine:
         engine.add(documents, progress=False)
     known = {document.doc_id for document in documents}
-    queries = [query for query in dataset.queries if bool(query.spans) != chosen.absent and query.doc_id in known]
+    queries = [query for query in dataset.queries if query.spans and query.doc_id in known]
     queries = [queries[number] for number in rng.permutation(len(queries))[: chosen.questions]]
     store = IndexStore.open(index)
     encoders = IndexEncoders(index, store.encoder)
@@ -124,7 +124,7 @@ def _mine_question(snapshot: Snapshot, query: Query, vector: np.ndarray, chosen:
     views = Views(snapshot, candidates)
     labels = _label(candidates, snapshot.view_document(row.id), query.spans, chosen.strings)
     good = np.flatnonzero(labels == ANSWERS)
-    if not len(good) and not chosen.absent:
+    if not len(good):
         return None
     read, spans = np.zeros(len(labels), bool), query.spans if chosen.strings else ()
     passages: list[MinedPassage] = []
@@ -133,7 +133,7 @@ def _mine_question(snapshot: Snapshot, query: Query, vector: np.ndarray, chosen:
             break
         if not read[hit]:
             passages.append(_passage(candidates, views.view(hit), (first, stop, hit), labels, read, spans))
-    if not chosen.absent and not any(ANSWERS in passage.labels for passage in passages):
+    if not any(ANSWERS in passage.labels for passage in passages):
         hit = int(good[np.argmax(candidates.score[good])])
         passages.append(_passage(candidates, views.view(hit), (hit, hit + 1, hit), labels, read, spans))
     return MinedQuestion(query.query, tuple(passages))

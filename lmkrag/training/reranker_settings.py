@@ -9,7 +9,6 @@ import numpy as np
 
 from lmkrag.arrays import Floats
 from lmkrag.errors import UsageError
-from lmkrag.reranker.base import DEFAULT_RERANKER
 from lmkrag.reranker.inputs import PASSAGE_TOKENS
 from lmkrag.training.settings import PRECISIONS, build_settings, read_toml
 
@@ -22,7 +21,6 @@ class RerankerSet:
     weight: float = 1.0
     within: bool = False  # its questions make sense only inside their document
     strings: bool = False  # spans are short answers, which are learnt; the rest of their paragraph is no negative
-    absent: bool = False  # its questions that nothing answers are mined
     characters: int = 300_000  # of documents that are searched
     questions: int = 2_500  # that are mined, at most
     skip: int = 0  # characters of documents that are left out first
@@ -72,62 +70,38 @@ class RerankerSettings(MiningSettings):
     precision: str = "auto"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ListwiseSettings(MiningSettings):
-    """The training of what compares all that was read: ``lmkrag train`` reads it from the table ``[listwise]``."""
-
-    reranker: str = DEFAULT_RERANKER  # what reads, by default our own; a folder is relative to the configuration
-    questions: int = 32  # of a step, which looks at all that was read for each
-    layers: int = 2  # of each member
-    size: int = 64  # dimensions of each layer
-    members: int = 4  # of the model
-    dropout: float = 0.1  # share of the dimensions that are left out
-    learning_rate: float = 1e-3
-
-
 def find_kind(path: Path) -> str:
-    """Return what a configuration trains: ``reranker`` or ``listwise`` by its table of that name, else ``encoder``."""
-    tables = read_toml(path)
-    return next((kind for kind in ("reranker", "listwise") if kind in tables), "encoder")
+    """Return what a configuration trains: ``reranker`` by its table of that name, else ``encoder``."""
+    return "reranker" if "reranker" in read_toml(path) else "encoder"
 
 
 def load_reranker_settings(path: Path) -> RerankerSettings:
     """Read and check the table ``[reranker]``. Raises UsageError: a key, a type or a value that makes no sense."""
-    settings: RerankerSettings = _load(path, "reranker", RerankerSettings)
+    settings: RerankerSettings = load_table(path, "reranker", RerankerSettings)
     checks = {
+        "layers must be above 0": settings.layers > 0,
+        "questions must be above 0": settings.questions > 0,
         "passages must be above 1": settings.passages > 1,
         "unanswerable must be in [0, 1]": 0 <= settings.unanswerable <= 1,
         "titles must be in [0, 1]": 0 <= settings.titles <= 1,
         f"precision must be one of {', '.join(PRECISIONS)}": settings.precision in PRECISIONS,
     }
-    _check(path, settings, checks)
+    check_settings(path, settings, checks)
     return settings
 
 
-def load_listwise_settings(path: Path) -> ListwiseSettings:
-    """Read and check the table ``[listwise]`` of a configuration, as :func:`load_reranker_settings`."""
-    settings: ListwiseSettings = _load(path, "listwise", ListwiseSettings)
-    checks = {
-        "members must be above 0": settings.members > 0,
-        "size must be a multiple of 4 above 0": settings.size > 0 and settings.size % 4 == 0,
-        "dropout must be in [0, 1)": 0 <= settings.dropout < 1,
-    }
-    _check(path, settings, checks)
-    return settings
-
-
-def _load(path: Path, table: str, kind: type[MiningSettings]) -> Any:
+def load_table(path: Path, table: str, kind: type[MiningSettings]) -> Any:
+    """Return the settings of a configuration's only table. Raises UsageError: there is more, or a key is wrong."""
     tables = read_toml(path)
     if list(tables) != [table]:
         raise UsageError(f"{path}: beside [{table}] there must be nothing")
     return build_settings(kind, {**tables[table], "folder": path.parent}, f"{path}: {table}")
 
 
-def _check(path: Path, settings: RerankerSettings | ListwiseSettings, special: dict[str, bool]) -> None:
+def check_settings(path: Path, settings: MiningSettings, special: dict[str, bool]) -> None:
+    """Raise UsageError by the first check that fails: of ``special``, by their messages, or of any such settings."""
     checks = {
         "steps must be above 0": settings.steps > 0,
-        "layers must be above 0": settings.layers > 0,
-        "questions must be above 0": settings.questions > 0,
         "there are no sets": bool(settings.sets),
         "a set's weight must be above 0": all(chosen.weight > 0 for chosen in settings.sets),
         **special,

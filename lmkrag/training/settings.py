@@ -74,7 +74,6 @@ class StageSettings:
     anchor: float = 0.0  # weight of the distance to the teacher's vectors
     imitation: float = 0.0  # weight of the divergence from the teacher's order of the sentences for each question
     thorough: bool = False  # the latest teaches, reading windows whole, as halves and quarters; the student as halves
-    duplicate: float = 0.95  # cosine, by the teacher, above which a near duplicate of the evidence is no negative
     titles: float = 0.5  # share of the documents that are read with their titles
     freeze_words: bool = False  # leave the embeddings of words, so that models that read them from this one still can
     warmup: float = 0.05

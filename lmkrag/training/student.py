@@ -53,17 +53,6 @@ def anchor_loss(vectors: Tensor, anchors: Tensor) -> Tensor:
     return (1 - (vectors * anchors).sum(1)).mean()
 
 
-def mask_near_duplicates(candidate: Tensor, weights: Tensor, teacher: Tensor, threshold: float) -> Tensor:
-    """Drop candidates ``[q, n]`` that a teacher's vectors ``[n, d]`` hold for near duplicates of the evidence.
-
-    Negatives are all sentences of the sampled windows, not the ones a model ranks first: mined negatives are biased to
-    what the miner's pooling confuses and hold the most unlabelled answers; tried, they gained nothing.
-    """
-    alike = (teacher @ teacher.T > threshold).to(weights.dtype)
-    near = ((weights > 0).to(weights.dtype) @ alike) > 0
-    return candidate & ~near
-
-
 class Student(NamedTuple):
     """An encoder whose parts can be trained."""
 
@@ -199,20 +188,19 @@ class LandmarkObjective(nn.Module):
     def forward(self, step: Step) -> dict[str, Tensor]:
         sentences = read_sentences(self.backbone, self.pooling, step.windows)
         questions = read_sentences(self.backbone, self.pooling, step.questions)
-        candidate = step.candidate
         distillation = sentences.new_zeros(())
-        if self._teacher:
+        if self._teacher and step.is_taught:
             teacher = self._teacher[0]
             with torch.no_grad():
                 readings = step.taught or (step.windows,)  # whose mean is learnt
                 vectors = [read_sentences(teacher.backbone, teacher.pooling, windows) for windows in readings]
                 taught = nn.functional.normalize(torch.stack(vectors).sum(0), dim=1)
                 taught_questions = read_sentences(teacher.backbone, teacher.pooling, step.questions)
-            candidate = mask_near_duplicates(candidate, step.weights, taught, self._stage.duplicate)
-            if step.is_taught:
-                distillation = self._distil(sentences, questions, taught, taught_questions)
+            distillation = self._distil(sentences, questions, taught, taught_questions)
         scores, temperature = questions @ sentences.T, self._stage.temperature
-        loss = landmark_loss(scores, step.weights, candidate, step.same, mixing=step.mixing, temperature=temperature)
+        loss = landmark_loss(
+            scores, step.weights, step.candidate, step.same, mixing=step.mixing, temperature=temperature
+        )
         return {"loss": loss + distillation}
 
     def _distil(self, sentences: Tensor, questions: Tensor, taught: Tensor, taught_questions: Tensor) -> Tensor:

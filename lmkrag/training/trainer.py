@@ -136,7 +136,7 @@ def _run_stage(
 
     folder = settings.resolve(settings.out) / stage.name
     student = load_student(latest, lora=settings.model.lora)
-    taught = stage.anchor > 0 or stage.imitation > 0 or stage.duplicate < 1
+    taught = stage.anchor > 0 or stage.imitation > 0
     base = find_model(settings.model.base) if settings.model.layers else start
     teacher = load_student(latest if stage.thorough or stage.teacher == "latest" else base) if taught else None
     if stage.freeze_words:

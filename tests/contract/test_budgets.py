@@ -34,13 +34,13 @@ LINES = {
     "search": 4_275,  # stale files, dates, changed figures, disagreement; which re-ranker reads
     "sentences": 968,  # headings by the layout
     "server": 3_265,
-    "training": 2_446,  # questions that nothing answers
+    "training": 2_142,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 33_595,  # 31,500 without the index on Qdrant and its seams
-    "files": 240,
+    "lines": 33_291,  # 31,500 without the index on Qdrant and its seams
+    "files": 239,
     "files at the top": 17,
     "base dependencies": 26,
     "members of Engine": 20,

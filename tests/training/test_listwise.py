@@ -1,24 +1,29 @@
 """Training the listwise model for real, in miniature, and what it is exported to."""
 
 import shutil
+import subprocess
+import sys
 import tomllib
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
 
-from lmkrag.cli import main
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.dataset import load_dataset
 from lmkrag.reranker.landmark import LandmarkReranker, find_reranker
 from lmkrag.reranker.listwise import WEIGHTS, ListwiseModel, describe_sentences, normalize_features
-from lmkrag.training.listwise_model import ListwiseData, ListwiseTrainee, keep_passages, measure_features
 from lmkrag.training.mining import ANSWERS, UNKNOWN, mine_passages
-from lmkrag.training.reranker_settings import ListwiseSettings, RerankerSet, load_listwise_settings
-from lmkrag.training.reranker_trainer import read_list, train_listwise
+from lmkrag.training.reranker_settings import RerankerSet
+
+RECIPES = Path(__file__).parents[2] / "pipelines" / "train"
+model, pipeline = import_module("listwise_model"), import_module("train_listwise")  # of that folder
+ListwiseData, ListwiseTrainee, ListwiseSettings = model.ListwiseData, model.ListwiseTrainee, model.ListwiseSettings
+keep_passages, measure_features = model.keep_passages, model.measure_features
+read_list, train_listwise = pipeline.read_list, pipeline.train_listwise
 
 
 @pytest.fixture(scope="module")
@@ -146,10 +151,9 @@ def test_documents_that_are_skipped_are_not_mined(settings, sample_set):
 
 
 def test_the_recipe_skips_what_the_re_ranker_learnt_from():
-    recipes = Path(__file__).parents[2] / "pipelines" / "train"
-    with (recipes / "landmark-reranker.toml").open("rb") as file:
+    with (RECIPES / "landmark-reranker.toml").open("rb") as file:
         read = tomllib.load(file)["reranker"]
-    with (recipes / "landmark-listwise.toml").open("rb") as file:
+    with (RECIPES / "landmark-listwise.toml").open("rb") as file:
         compared = tomllib.load(file)["listwise"]
     assert read.get("seed", 0) == compared.get("seed", 0)  # the order of documents is the seed's
     characters = {chosen["path"]: chosen.get("characters", RerankerSet("").characters) for chosen in read["sets"]}
@@ -175,13 +179,15 @@ def test_settings_that_make_no_sense(sample_set, tmp_path, old, new, message):
     path = tmp_path / "train.toml"
     path.write_text(GOOD.format(data=sample_set.parent).replace(old, new))
     with pytest.raises(UsageError, match=message):
-        load_listwise_settings(path)
+        pipeline.load_settings(path)
 
 
 def test_the_command_line_trains_one_for_a_folder(sample_set, tmp_path):
     shutil.copytree(find_reranker(None), tmp_path / "mine", ignore=shutil.ignore_patterns(WEIGHTS))
     config = tmp_path / "train.toml"
     config.write_text(GOOD.format(data=sample_set.parent) + 'reranker = "mine"\n')
-    result = CliRunner().invoke(main, ["train", str(config)])
-    assert result.exit_code == 0, result.output
+    command = [sys.executable, str(RECIPES / "train_listwise.py"), str(config)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(tmp_path / "run" / "reranker")
     assert (tmp_path / "run" / "reranker" / WEIGHTS).is_file()

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from lmkrag.training.student import anchor_loss, imitation_loss, landmark_loss, mask_near_duplicates
+from lmkrag.training.student import anchor_loss, imitation_loss, landmark_loss
 
 
 def example(seed=0, questions=3, sentences=8):
@@ -61,13 +61,6 @@ def test_the_anchor_is_zero_at_the_base():
     vectors = torch.nn.functional.normalize(torch.randn(4, 6), dim=1)
     assert float(anchor_loss(vectors, vectors)) == pytest.approx(0, abs=1e-6)
     assert float(anchor_loss(vectors, -vectors)) == pytest.approx(2, abs=1e-6)
-
-
-def test_near_duplicates_of_the_evidence_are_no_negatives():
-    teacher = torch.nn.functional.normalize(torch.tensor([[1.0, 0], [1.0, 0.05], [0, 1.0]]), dim=1)
-    weights = torch.tensor([[1.0, 0, 0], [0, 0, 1.0]])
-    candidate = mask_near_duplicates(weights == 0, weights, teacher, 0.95)
-    assert candidate.tolist() == [[False, False, True], [True, True, False]]
 
 
 def test_imitation_is_the_divergence_from_the_teacher():

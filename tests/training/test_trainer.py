@@ -52,7 +52,7 @@ def make_small_base(folder):
 def make_settings(data, folder):
     def stage(name, task, **changes):
         chosen = SetSettings("sample", task, documents=2)
-        values = {"steps": 4, "tokens": 256, "windows": [64], "learning_rate": 5e-5, "duplicate": 0.98}
+        values = {"steps": 4, "tokens": 256, "windows": [64], "learning_rate": 5e-5}
         return StageSettings(name, [chosen], **(values | changes))
 
     return TrainSettings(
@@ -180,7 +180,6 @@ steps = 2
 tokens = 256
 windows = [64]
 learning_rate = 5e-5
-duplicate = 0.98
 anchor = {anchor}
 """
 
@@ -304,7 +303,7 @@ def make_decoder(folder, corpus):
 
 def test_an_encoder_of_fewer_layers_imitates_the_one_it_was_cut_from(settings, corpus):
     model = ModelSettings(base="landmark-mini", layers=[0, 2, 5], window=64)
-    stage = replace(settings.stages[2], steps=8, anchor=1.0, imitation=1.0, duplicate=1.0)
+    stage = replace(settings.stages[2], steps=8, anchor=1.0, imitation=1.0)
     folder = train(replace(settings, model=model, stages=[stage], keep_base=0.0))
     assert json.loads((folder / "config.json").read_text())["num_hidden_layers"] == 3
     text = (corpus / "glass-river.txt").read_text()

@@ -1,10 +1,10 @@
-"""The listwise model in training: what :mod:`lmkrag.reranker.listwise` runs, and its losses."""
+"""The listwise model in training: what lmkrag.reranker.listwise runs, its losses, and its graph."""
 
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -15,17 +15,41 @@ from transformers import BertConfig
 from transformers.models.bert.modeling_bert import BertEncoder
 
 from lmkrag.arrays import Ids, Vectors
+from lmkrag.models.bert import AFTER, BEFORE
 from lmkrag.models.files import make_readable
-from lmkrag.reranker.base import ScoredSentences
-from lmkrag.reranker.listwise import CONFIG, WEIGHTS, describe_sentences, normalize_features
-from lmkrag.training.graphs import write_listwise_graph
+from lmkrag.models.graph import build_model, layer_nodes, normalize, shape_nodes
+from lmkrag.reranker.base import DEFAULT_RERANKER, ScoredSentences
+from lmkrag.reranker.listwise import (
+    CONFIG,
+    FEATURES,
+    GRAPH,
+    LOGITS,
+    WEIGHTS,
+    describe_sentences,
+    normalize_features,
+    read_members,
+)
 from lmkrag.training.mining import ANSWERS, UNKNOWN
-from lmkrag.training.reranker_settings import ListwiseSettings, share_sets
+from lmkrag.training.reranker_settings import MiningSettings, share_sets
 from lmkrag.training.weights import save_half
 
 _POWER = 0.4  # a set's share of the questions grows with its size to this power
 _WHOLE = 0.5  # of the questions are given with all that was read
 _FEWEST = 4  # passages of the others
+_INPUTS = f"float[lists, sentences, features] {FEATURES}"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ListwiseSettings(MiningSettings):
+    """The training of what compares all that was read: the table ``[listwise]`` of a configuration."""
+
+    reranker: str = DEFAULT_RERANKER  # what reads, by default our own; a folder is relative to the configuration
+    questions: int = 32  # of a step, which looks at all that was read for each
+    layers: int = 2  # of each member
+    size: int = 64  # dimensions of each layer
+    members: int = 4  # of the model
+    dropout: float = 0.1  # share of the dimensions that are left out
+    learning_rate: float = 1e-3
 
 
 class LabelledList(NamedTuple):
@@ -173,3 +197,21 @@ class ListwiseTrainee(nn.Module):
         save_half(self.state_dict(), folder / WEIGHTS, exact=exact, config=config)
         make_readable(folder)
         write_listwise_graph(folder)
+
+
+def write_listwise_graph(folder: Path) -> None:
+    """Write the graph of a re-ranker's listwise model."""
+    config, members, _, _ = read_members(folder)
+    graph = build_model(_listwise_nodes(config), _INPUTS, [LOGITS], members[0])
+    (folder / GRAPH).write_bytes(graph)
+
+
+def _listwise_nodes(config: dict[str, Any]) -> str:
+    """What computes the log-odds of sentences from their features."""
+    return f"""{shape_nodes(config, FEATURES)}
+        projected = MatMul({FEATURES}, "input.weight")
+        embedded = Add(projected, "input.bias")
+        flattened = Reshape(embedded, flat)
+        {normalize(config, "flattened", "norm.", BEFORE)}
+        {layer_nodes(config)}
+        {LOGITS} = Gemm({AFTER}, "output.weight", "output.bias")"""
