@@ -89,7 +89,7 @@ def take_reader_settings(options: dict[str, Any]) -> dict[str, Any]:
     if options.pop("llm"):
         reader = "openai"
         if given["base_url"] is None:
-            from lmkrag.readers.local import find_local_server
+            from lmkrag.readers.choose import find_local_server
 
             given["base_url"], model = find_local_server()
             given["model"] = given["model"] or model

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lmkrag.arrays import Vectors
-from lmkrag.errors import IndexCorrupt
+from lmkrag.errors import IndexCorrupt, SnapshotExpired
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.searchable import Store
 from lmkrag.index.staged import Staged
@@ -114,10 +114,10 @@ class _WindowMemory:
         if found is None or found[1] - found[0] != count:
             return None
         sentences = np.arange(*found)
-        with self._store.reader.snapshot() as snapshot:
-            if (snapshot.documents.owners(sentences) < 0).any():
-                return None  # a document that this run has replaced
-            return snapshot.read_vectors(sentences)
+        with contextlib.suppress(SnapshotExpired), self._store.reader.snapshot() as snapshot:
+            if (snapshot.documents.owners(sentences) >= 0).all():
+                return snapshot.read_vectors(sentences)
+        return None  # a document that was replaced
 
     def keep(self, window_hash: int, vectors: Vectors) -> None:
         """Keep the vectors of a window, and forget those that were encoded long ago."""
@@ -142,7 +142,7 @@ class _WindowMemory:
         found: _Windows = {}
         with self._store.reader.snapshot(segments=False) as snapshot:
             for row in rows:
-                with contextlib.suppress(IndexCorrupt):  # verify tells; here it is encoded again
+                with contextlib.suppress(IndexCorrupt, SnapshotExpired):  # it is encoded again
                     hashes, ordinals = snapshot.read_windows(row)
                     borders = row.first_sentence + np.append(ordinals, row.sentences)
                     found |= zip(hashes.tolist(), pairwise(borders.tolist()), strict=True)

@@ -13,7 +13,7 @@ from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.formats.load import fingerprint, is_long
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile
-from lmkrag.index.searchable import Store
+from lmkrag.index.searchable import Store, retry_expired
 from lmkrag.ingest.changes import KEPT, find_changes, find_gone, find_named_changes
 from lmkrag.ingest.languages import SAMPLED, choose_encoder, sample_files
 from lmkrag.ingest.long_text import load_long_text
@@ -189,12 +189,16 @@ def _as_document(item: object) -> Document:
 
 def read_known(store: Store, doc_ids: Sequence[str] | None = None) -> dict[str, DocumentRow]:
     """Return the documents of a store by name: all, or those of some names with their attachments."""
-    with store.reader.snapshot(segments=False) as snapshot:
-        if doc_ids is None:
-            return {row.doc_id: row for row in snapshot.all_documents()}
-        rows = [row for doc_id in doc_ids if (row := snapshot.find_document(doc_id)) is not None]
-        attachments = [snapshot.find_attachments(row) for row in rows]
-    return {row.doc_id: row for row in chain(rows, *attachments)}
+
+    def read() -> dict[str, DocumentRow]:
+        with store.reader.snapshot(segments=False) as snapshot:
+            if doc_ids is None:
+                return {row.doc_id: row for row in snapshot.all_documents()}
+            rows = [row for doc_id in doc_ids if (row := snapshot.find_document(doc_id)) is not None]
+            attachments = [snapshot.find_attachments(row) for row in rows]
+        return {row.doc_id: row for row in chain(rows, *attachments)}
+
+    return retry_expired(read)
 
 
 def read_skipped(store: Store) -> dict[str, SkippedFile]:
@@ -260,9 +264,8 @@ def load_files(
         removed: tuple[str, ...] = ()
         if row is not None and store is not None:
             names = {inner.doc_id for inner in attached}
-            with store.reader.snapshot(segments=False) as snapshot:
-                before = snapshot.find_attachments(row)
-            removed = tuple(attachment.doc_id for attachment in before if attachment.doc_id not in names)
+            before = read_known(store, [row.doc_id])
+            removed = tuple(name for name in before if name != row.doc_id and name not in names)
         yield SourceDocument(replace(document, path=path), text, file.root, stamp, replaces=removed)
 
 

@@ -240,7 +240,8 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
 
         def draw(engine: Engine) -> Image:
             (info,) = engine.documents(doc_ids=[doc_id])
-            image = engine.pages.draw(info, page, end and (start, end), form="JPEG", longest=_LONGEST_SIDE)
+            span = None if end is None else (start, end)
+            image = engine.pages.draw(info, page, span, form="JPEG", longest=_LONGEST_SIDE)
             return Image(data=image, format="jpeg")
 
         return await indexes.run(index, draw)

@@ -20,6 +20,7 @@ from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.mcp_proxy import GREETING, locked
 from lmkrag.server.settings import ServerLimits
 from lmkrag.server.uploads import Uploads
+from lmkrag.system import locate_index
 
 _LONGEST = 64 << 20  # bytes of a message
 
@@ -33,7 +34,7 @@ def serve(settings: Mapping[str, Any], listening: socket.socket | None = None) -
     options, limits = settings["reader"], ServerLimits()
     reader = load_reader(**{**options, "prompts": options["prompts"] and Path(options["prompts"])})
     workers = Workers(limits)
-    indexes = ServedIndexes({name: Path(path) for name, path in settings["indexes"].items()}, workers)
+    indexes = ServedIndexes({name: locate_index(path) for name, path in settings["indexes"].items()}, workers)
     uploads = Uploads(indexes, limits) if settings["writable"] else None
     try:
         server = create_mcp_server(indexes, reader, uploads)
@@ -56,16 +57,16 @@ class _Sessions:
 
     async def serve(self, listening: socket.socket, idle: float) -> None:
         path = Path(listening.getsockname())
-        async with await asyncio.start_unix_server(self._serve_one, sock=listening, limit=_LONGEST):
-            while (left := self.used + idle - time.monotonic()) > 0:
-                await asyncio.sleep(left)
-                if self.used + idle > time.monotonic():
-                    continue
-                try:
-                    with locked(path, fcntl.LOCK_NB):
-                        path.unlink(missing_ok=True)
-                except BlockingIOError:  # somebody connects
-                    self.used = time.monotonic()
+        await asyncio.start_unix_server(self._serve_one, sock=listening, limit=_LONGEST)
+        while (left := self.used + idle - time.monotonic()) > 0:
+            await asyncio.sleep(left)
+            if self.used + idle > time.monotonic():
+                continue
+            try:
+                with locked(path, fcntl.LOCK_NB):
+                    path.unlink(missing_ok=True)
+            except BlockingIOError:  # somebody connects
+                self.used = time.monotonic()
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.used = time.monotonic()
