@@ -31,16 +31,16 @@ LINES = {
     "readers": 2_009,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 793,  # a reader of passages, which marks words
-    "search": 4_275,  # stale files, dates, changed figures, disagreement; which re-ranker reads
+    "search": 4_268,  # stale files, dates, changed figures, disagreement; which re-ranker reads
     "sentences": 968,  # headings by the layout
-    "server": 3_265,
+    "server": 3_255,
     "training": 2_446,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 33_595,  # 31,500 without the index on Qdrant and its seams
-    "files": 240,
+    "lines": 33_578,  # 31,500 without the index on Qdrant and its seams
+    "files": 239,
     "files at the top": 17,
     "base dependencies": 26,
     "members of Engine": 20,
