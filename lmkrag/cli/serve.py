@@ -161,23 +161,23 @@ def mcp(indexes: tuple[str, ...], writable: bool, in_process: bool, **options: A
     from lmkrag.system import locate_index
 
     _use_one_thread_each()
-    reader, paths = take_reader_settings(options), name_indexes(indexes)
+    reader = take_reader_settings(options)
+    settings = {
+        "indexes": {name: str(locate_index(path)) for name, path in name_indexes(indexes).items()},
+        "writable": writable,
+        "reader": reader,
+        "folder": os.sep if reader["name"] == "extractive" else str(Path.cwd()),  # models may be named from here
+        "idle": IDLE,
+    }
     if not in_process:
-        folder = os.sep if reader["name"] == "extractive" else str(Path.cwd())  # models may be named from here
-        named = {name: str(locate_index(path)) for name, path in paths.items()}
-        settings = {"indexes": named, "writable": writable, "reader": reader, "folder": folder, "idle": IDLE}
         try:
-            proxy = Proxy(SharedServer(settings))
+            Proxy(SharedServer(settings)).run()
+            return
         except OSError as error:  # no sockets here, or what follows says why
             _logger.info("not shared with other assistants: %s", error)
-        else:
-            proxy.run()
-            return
     with needs("mcp"):
-        from lmkrag.server.mcp_process import serve_stdio
-    from lmkrag.readers.choose import load_reader
-
-    serve_stdio(paths, reader=load_reader(**reader), writable=writable)
+        from lmkrag.server.mcp_process import serve as serve_assistant
+    serve_assistant(settings)
 
 
 def _use_one_thread_each() -> None:

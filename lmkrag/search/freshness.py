@@ -1,4 +1,4 @@
-"""Whether the files of results still are what was indexed."""
+"""Whether the files of results still are what was indexed, and where results stand on the pages of these."""
 
 import hashlib
 import os
@@ -10,9 +10,12 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
+from lmkrag.errors import LmkragError
+from lmkrag.formats.pages import Pages
 from lmkrag.index.catalog import DocumentRow, owner_of
 from lmkrag.index.searchable import Searchable
-from lmkrag.results import SpanList
+from lmkrag.results import PageBox, SpanList
+from lmkrag.search.selection import describe_row
 from lmkrag.system import FileStamp, find_path
 
 _LOOKED_AT = 5_000  # files among which one that is gone is looked for
@@ -47,6 +50,27 @@ def mark_stale(snapshot: Searchable, spans: SpanList, index: Path | str) -> Span
     command = ["lmkrag", "index", *sources, "--prune", "--index", str(index)]
     note = f"{', '.join(told)}; to bring the index in step: {shlex.join(command)}"
     return SpanList(marked, [*spans.notes, note])
+
+
+def find_boxes(snapshot: Searchable, spans: SpanList, pages: Pages) -> SpanList:
+    """Return results with boxes, read from files that are as they were indexed; a note tells which are not."""
+    marked, notes = [], list(spans.notes)
+    for span in spans:
+        row = snapshot.find_document(span.doc_id)
+        if row is not None and row.page_starts and not span.stale:
+            info = replace(describe_row(row), path=span.path)  # it may have moved
+            try:
+                places = pages.find_places(info, span.start, span.end)
+                boxes = (
+                    PageBox(page, *(round(min(1.0, max(0.0, share)), 5) for share in box))
+                    for page, rectangles in places
+                    for box in rectangles
+                )
+                span = replace(span, boxes=tuple(boxes))
+            except LmkragError as error:
+                notes.append(f"{span.place}: no boxes ({error})")
+        marked.append(span)
+    return SpanList(marked, notes)
 
 
 def _find_source(snapshot: Searchable, row: DocumentRow) -> str:

@@ -18,11 +18,10 @@ from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Rerank
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import Context, Span, SpanList
 from lmkrag.search.agreement import compare_passages
-from lmkrag.search.boxes import find_boxes
 from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
 from lmkrag.search.filters import to_expression
-from lmkrag.search.freshness import mark_stale
+from lmkrag.search.freshness import find_boxes, mark_stale
 from lmkrag.search.growth import Grown
 from lmkrag.search.merging import merge_level, merge_passages
 from lmkrag.search.operators import NO_OPERATORS, Operators, apply_operators, parse_operators

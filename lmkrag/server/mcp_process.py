@@ -7,14 +7,13 @@ import json
 import socket
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 from typing import Any, cast
 
 from mcp.server import MCPServer
 from mcp.server.stdio import stdio_server
 
-from lmkrag.readers.base import Reader
 from lmkrag.readers.choose import load_reader
 from lmkrag.server.indexes import ServedIndexes, Workers
 from lmkrag.server.mcp import create_mcp_server
@@ -26,56 +25,47 @@ from lmkrag.system import locate_index
 _LONGEST = 64 << 20  # bytes of a message
 
 
-@contextlib.contextmanager
-def _open_server(paths: Mapping[str, Path | str], reader: Reader, writable: bool) -> Iterator[MCPServer[Any]]:
-    """Open the indexes and what serves them. Raises IndexNotFound, StorageError."""
-    limits = ServerLimits()
-    workers = Workers(limits)
-    with contextlib.ExitStack() as stack:
-        indexes = ServedIndexes(paths, workers)
-        stack.callback(indexes.close)
-        stack.callback(workers.close)  # before the indexes
-        uploads = Uploads(indexes, limits) if writable else None
-        if uploads is not None:
-            stack.callback(uploads.close)
-        yield create_mcp_server(indexes, reader, uploads)
-
-
-def serve_stdio(paths: Mapping[str, Path | str], *, reader: Reader, writable: bool) -> None:
-    """Serve until standard input ends. Raises IndexNotFound, StorageError, before the first word is read."""
-    with _open_server(paths, reader, writable) as server:
-        server.run("stdio")
-
-
-def serve_shared(listening: socket.socket, settings: Mapping[str, Any]) -> None:
-    """Serve a session for each connection, until nobody has said a word for a while; then remove the socket.
+def serve(settings: Mapping[str, Any], listening: socket.socket | None = None) -> None:
+    """Serve standard input until it ends, or a session for each connection until nobody has said a word for a while.
 
     ``settings`` are ``indexes`` (folders by name), ``writable``, ``reader``, the arguments of
-    :func:`lmkrag.readers.choose.load_reader`, and ``idle`` seconds.
+    :func:`lmkrag.readers.choose.load_reader`, and ``idle`` seconds. Raises IndexNotFound, StorageError, UsageError.
     """
-    options = settings["reader"]
+    options, limits = settings["reader"], ServerLimits()
     reader = load_reader(**{**options, "prompts": options["prompts"] and Path(options["prompts"])})
-    paths = {name: locate_index(path) for name, path in settings["indexes"].items()}
-    with _open_server(paths, reader, settings["writable"]) as server:
-        asyncio.run(_Sessions(server, Path(listening.getsockname())).serve(listening, settings["idle"]))
+    workers = Workers(limits)
+    indexes = ServedIndexes({name: locate_index(path) for name, path in settings["indexes"].items()}, workers)
+    uploads = Uploads(indexes, limits) if settings["writable"] else None
+    try:
+        server = create_mcp_server(indexes, reader, uploads)
+        if listening is None:
+            server.run("stdio")
+        else:
+            asyncio.run(_Sessions(server).serve(listening, settings["idle"]))
+    finally:
+        if uploads is not None:
+            uploads.close()
+        workers.close()
+        indexes.close()
 
 
 class _Sessions:
     """The sessions of a process. State: when a message came or went last."""
 
-    def __init__(self, server: MCPServer[Any], path: Path) -> None:
-        self._server, self._path, self._number = server, path, path.stat().st_ino
-        self.used = time.monotonic()
+    def __init__(self, server: MCPServer[Any]) -> None:
+        self._server, self.used = server, time.monotonic()
 
     async def serve(self, listening: socket.socket, idle: float) -> None:
-        async with await asyncio.start_unix_server(self._serve_one, sock=listening, limit=_LONGEST):
-            while True:
-                await asyncio.sleep(self.used + idle - time.monotonic())
-                with contextlib.suppress(OSError), locked(self._path, fcntl.LOCK_NB):  # else somebody connects
-                    if self.used + idle <= time.monotonic():
-                        if self._path.stat().st_ino == self._number:  # else it is another process's
-                            self._path.unlink()
-                        return
+        path = Path(listening.getsockname())
+        await asyncio.start_unix_server(self._serve_one, sock=listening, limit=_LONGEST)
+        while (left := self.used + idle - time.monotonic()) > 0:
+            await asyncio.sleep(left)
+            if self.used + idle > time.monotonic():
+                continue
+            try:
+                with locked(path, fcntl.LOCK_NB):
+                    path.unlink(missing_ok=True)
+            except BlockingIOError:  # somebody connects
                 self.used = time.monotonic()
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -107,4 +97,4 @@ class _Lines:
 
 
 if __name__ == "__main__":
-    serve_shared(socket.socket(fileno=int(sys.argv[1])), json.load(sys.stdin))
+    serve(json.load(sys.stdin), socket.socket(fileno=int(sys.argv[1])))

@@ -31,7 +31,7 @@ class SharedServer:
     """The process for some settings of this user and this version of lmkrag, found by its socket, ``path``."""
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
-        """Take what :func:`lmkrag.server.mcp_process.serve_shared` needs, and ``folder``, in which to start it."""
+        """Take what :func:`lmkrag.server.mcp_process.serve` needs, and ``folder``, in which to start it."""
         from platformdirs import user_cache_path
 
         self._folder, self._settings = settings["folder"], json.dumps(settings, sort_keys=True, default=str)

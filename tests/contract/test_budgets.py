@@ -28,19 +28,19 @@ LINES = {
     "integrations": 358,  # options that do not exist get a hint
     "models": 725,  # weights in 4 bits, words in 8
     "qdrant": 1_531,  # an index that several machines write: its log, its points, what a search asks
-    "readers": 2_009,  # which cell, which of several values; warnings; a model on this machine
+    "readers": 2_012,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 793,  # a reader of passages, which marks words
-    "search": 4_275,  # stale files, dates, changed figures, disagreement; which re-ranker reads
+    "search": 4_289,  # stale files, dates, changed figures, disagreement; which re-ranker reads
     "sentences": 968,  # headings by the layout
-    "server": 3_265,
+    "server": 3_255,
     "training": 2_142,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 33_291,  # 31,500 without the index on Qdrant and its seams
-    "files": 239,
+    "lines": 33_298,  # 31,500 without the index on Qdrant and its seams
+    "files": 238,
     "files at the top": 17,
     "base dependencies": 26,
     "members of Engine": 20,

@@ -104,7 +104,9 @@ def read_boxes(path, boxes) -> str:
 
 
 def best(engine, question: str, **options):
-    return engine.search(question, top_k=1, level="sentence", boxes=True, **options)[0]
+    spans = engine.search(question, top_k=1, level="sentence", boxes=True, **options)
+    assert not [note for note in spans.notes if "no boxes" in note]
+    return spans[0]
 
 
 @pytest.mark.parametrize(

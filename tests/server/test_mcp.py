@@ -66,7 +66,7 @@ async def use(client) -> None:
         (image,) = (await client.call_tool("page_image", arguments)).content
         assert image.mime_type == "image/jpeg" and base64.b64decode(image.data).startswith(b"\xff\xd8")
     refused = await client.call_tool("page_image", {"doc_id": document["doc_id"], "page": 4})
-    assert refused.is_error and refused.content[0].text == f"{document['doc_id']} has 3 pages"
+    assert refused.is_error and refused.content[0].text.endswith(f"{document['doc_id']} has 3 pages")
     outlined = await client.call_tool("document_outline", {"doc_id": "lighthouse-handbook.md"})
     headings = outlined.structured_content["headings"]
     assert headings[0]["level"] == 1
