@@ -11,7 +11,7 @@ from itertools import islice
 from pathlib import Path
 
 from lmkrag.index.catalog import DocumentRow, owner_of
-from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.searchable import Searchable
 from lmkrag.results import SpanList
 from lmkrag.system import FileStamp, find_path
 
@@ -19,7 +19,7 @@ _LOOKED_AT = 5_000  # files among which one that is gone is looked for
 _NAMED = 3
 
 
-def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path) -> SpanList:
+def mark_stale(snapshot: Searchable, spans: SpanList, index: Path | str) -> SpanList:
     """Return results of which those are marked whose files have changed or are gone; a note says what to run.
 
     A file with the size and time that were indexed is not read. One that was moved below its folder is found by its
@@ -49,7 +49,7 @@ def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path) -> SpanList:
     return SpanList(marked, [*spans.notes, note])
 
 
-def _find_source(snapshot: Snapshot, row: DocumentRow) -> str:
+def _find_source(snapshot: Searchable, row: DocumentRow) -> str:
     """What to index again: the folder that a document was found from, or its file where that was added alone."""
     of_folder = (1 for other in snapshot.all_documents() if other.root == row.root)
     return row.root if len(list(islice(of_folder, 2))) == 2 else row.path

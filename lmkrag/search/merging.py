@@ -15,8 +15,27 @@ from lmkrag.search.growth import Grown
 from lmkrag.search.passages import complete_span
 from lmkrag.search.results import Results, strip
 from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.types import Level
 
 Run = tuple[int, int, tuple[int, ...]]  # positions of the first candidate, after the last, and of the hits, best first
+
+
+def merge_level(
+    level: Level,
+    results: Results,
+    candidates: Candidates,
+    score: Scores,
+    grown: Iterable[Grown],
+    *,
+    top_k: int,
+    per_document: int | None = None,
+) -> list[Span]:
+    """Return the best documents, sentences or spans, best first: ``top_k`` at most, ``per_document`` of one."""
+    if level == "document":
+        return best_documents(results, candidates, score, top_k=top_k)
+    if level == "sentence":
+        return best_sentences(results, candidates, score, top_k=top_k, per_document=per_document)
+    return merge_spans(results, candidates, score, grown, top_k=top_k, per_document=per_document)
 
 
 def best_sentences(

@@ -1,8 +1,7 @@
 """Rank passages by reading each as it is shown, together with the question.
 
-Similarities, words and ``landmark-reranker`` are best at passages in the question's own words, and at telling similar
-passages apart. A cross-encoder of passages is better at paraphrases. So its score gets more weight, the fewer of the
-question's words the best passages have.
+``landmark-reranker`` is best at questions in the text's own words. A cross-encoder of passages is better at questions
+in other words. Which of the two a question is shows in the best passages: how many of its words do they have?
 """
 
 import math
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
 
 _AT_A_TIME = 4  # passages that are read at once while time is limited
 _LEADING = 5  # passages whose share of the question's words counts
-_STEEPNESS = 0.06
 _LEAST = 1e-6
 
 
@@ -49,30 +47,30 @@ class PassageRanking:
     def _reranker(self) -> "PassageReranker":
         return self._load()
 
-    def rank(self, passages: Sequence[Span]) -> list[Span]:
-        """Return passages, best first: the first ``weights.ranked`` of them with new scores, and in their order.
+    def rank(self, passages: Sequence[Span]) -> list[Span] | None:
+        """Return passages, best first: the first of them with new scores, and in the order of these.
 
-        All keep their order where most of these are source code: the model has learnt from prose.
+        These are ``weights.ranked``, or ``weights.ranked_in_doubt`` where none of them is likely to answer.
+        None where the question is asked in the words of the first passages, or where most of them are source code:
+        the model has learnt from prose.
         """
-        first = list(passages[: self._weights.ranked])
-        share = self._share(first)
+        weights = self._weights
+        first = list(passages[: weights.ranked_in_doubt])
+        coverage = max((span.coverage for span in first[:_LEADING]), default=1.0)
         is_code = 2 * sum(span.kind == CODE for span in first) > len(first)
-        if len(first) < 2 or share < _LEAST or is_code:
-            return list(passages)
-        read = self._read([span.text for span in first])
+        if len(first) < 2 or coverage >= weights.paraphrase or is_code:
+            return None
+        texts = [span.text for span in first]
+        read = self._read(texts[: weights.ranked])
+        if len(read) and read.max() < weights.doubt:
+            read = self._read(texts)
         if len(read) < 2:
             return list(passages)
         first, rest = first[: len(read)], list(passages[len(read) :])
-        weight = share * float(np.std([span.score for span in first]))
+        weight = weights.reading * float(np.std([span.score for span in first]))
         values = (read - read.mean()) / max(read.std(), _LEAST)
         ranked = [_add_part(span, float(value), weight) for span, value in zip(first, values, strict=True)]
         return sorted(ranked, key=lambda span: -span.score) + rest
-
-    def _share(self, passages: Sequence[Span]) -> float:
-        """What reading counts beside the score, in standard deviations."""
-        coverage = max((span.coverage for span in passages[:_LEADING]), default=1.0)
-        least, most = self._weights.relevance
-        return least + (most - least) / (1 + math.exp((coverage - self._weights.paraphrase) / _STEEPNESS))
 
     def _read(self, texts: Sequence[str]) -> Floats:
         """Scores of the first texts, as many as there is time for."""

@@ -22,6 +22,7 @@ from lmkrag.search.candidates import Candidates
 from lmkrag.search.growth import Grown
 from lmkrag.search.results import Views
 from lmkrag.search.weights import WEIGHTS, Weights
+from lmkrag.types import Level
 
 _AT_A_TIME = 2  # passages that are read at once while time is limited: ours reads each on a processor
 _Key = tuple[int, int, int]  # a passage: the id of its document, its first sentence, and the one after its last
@@ -85,6 +86,16 @@ class Reranking:
     @cached_property
     def _reranker(self) -> Reranker:
         return self._load()
+
+    def rerank_spans(self, views: Views, candidates: Candidates, level: Level) -> tuple[list[Grown], Scores]:
+        """Return the spans that grow from the candidates, best first, and scores ``[n]`` by which results are ordered.
+
+        Spans and passages have the score of their best sentence.
+        """
+        grown = list(candidates.grow())
+        reranked = self.rerank(views, candidates, grown)
+        is_span = level in ("span", "passage")
+        return reranked.order(grown), reranked.score_spans(grown) if is_span else reranked.score
 
     def rerank(self, views: Views, candidates: Candidates, grown: Iterable[Grown]) -> Reranked:
         """Read the passages around the spans that have ``grown``, best first, until time is up, and score anew."""

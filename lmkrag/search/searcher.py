@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
+from lmkrag.formats.pages import Pages
 from lmkrag.index.searchable import retry_expired
 from lmkrag.index.words.exact import asks_in_english
 from lmkrag.index.words.terms import merge_variants, query_variants, query_words
@@ -17,12 +18,13 @@ from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Rerank
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import Context, Span, SpanList
 from lmkrag.search.agreement import compare_passages
+from lmkrag.search.boxes import find_boxes
 from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
 from lmkrag.search.filters import to_expression
 from lmkrag.search.freshness import mark_stale
 from lmkrag.search.growth import Grown
-from lmkrag.search.merging import best_documents, best_sentences, merge_passages, merge_spans
+from lmkrag.search.merging import merge_level, merge_passages
 from lmkrag.search.operators import NO_OPERATORS, Operators, apply_operators, parse_operators
 from lmkrag.search.packing import Cost, fill_budget
 from lmkrag.search.passage_ranking import PassageRanking
@@ -41,18 +43,18 @@ if TYPE_CHECKING:
     from lmkrag.arrays import Scores
     from lmkrag.encoder.index_encoder import IndexEncoders
     from lmkrag.index.catalog import DocumentRow
-    from lmkrag.index.snapshot import Snapshot
+    from lmkrag.index.searchable import Searchable
 
 
 _SWITCH = "question_dates=off searches all"
 
 
 class Searcher:
-    """Searches an index for people and for readers. State: what filters keep of the newest snapshot."""
+    """Searches an index for people and for readers. State: what filters keep of the newest snapshot, and ``pages``."""
 
     def __init__(
         self,
-        reading: "Callable[[], AbstractContextManager[Snapshot]]",
+        reading: "Callable[[], AbstractContextManager[Searchable]]",
         encoders: "IndexEncoders",
         reranker: Reranker | str | None = None,
         *,
@@ -67,6 +69,7 @@ class Searcher:
         self._reading, self._encoders, self._reranker = reading, encoders, reranker
         self._rerank, self._timeout_ms, self._weights = rerank, rerank_timeout_ms, weights
         self._filters = FilterCache()
+        self.pages = Pages()
 
     def search(
         self, queries: Sequence[str], request: SearchRequest, *, cost: Cost | None = None, similarity: bool = False
@@ -93,14 +96,15 @@ class Searcher:
                 for (text, operators), vector in zip(parsed, vectors, strict=True):
                     collapse = not similarity
                     one = partial(self._search_one, snapshot, text, vector, operators, request, cost, collapse)
-                    found.append(mark_stale(snapshot, search_period(text, request, one), self._encoders.path))
+                    spans = mark_stale(snapshot, search_period(text, request, one), self._encoders.path)
+                    found.append(find_boxes(snapshot, spans, self.pages) if request.boxes else spans)
                 return found
 
         return retry_expired(search)
 
     def _search_one(
         self,
-        snapshot: "Snapshot",
+        snapshot: "Searchable",
         text: str,
         vector: "Scores | None",
         operators: Operators,
@@ -144,7 +148,7 @@ class Searcher:
                 period=period,
                 compare=list if request.level == "document" else compare,
                 reranking=reranking,
-                ranking=ranking,
+                ranking=ranking if request.level == "passage" else None,
             )
 
         if request.token_limit is None:
@@ -174,7 +178,7 @@ class Searcher:
         is_english = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
         return DEFAULT_RERANKER if is_english or detect_language(question) == ENGLISH else MULTILINGUAL_RERANKER
 
-    def score_sentences(self, query: str, find: "Callable[[Snapshot], DocumentRow]") -> list[SentenceScore]:
+    def score_sentences(self, query: str, find: "Callable[[Searchable], DocumentRow]") -> list[SentenceScore]:
         """Return how well each sentence of a document, whose row ``find`` gives, fits a question."""
         (vector,) = self._encoders.encode_questions([check_query(query)])
 
@@ -227,7 +231,7 @@ def _make_demands(operators: Operators, period: Period | None) -> Iterator[Calla
         yield partial(keep_period, period)
 
 
-def read_text(snapshot: "Snapshot", doc_id: str, start: int, end: int) -> str:
+def read_text(snapshot: "Searchable", doc_id: str, start: int, end: int) -> str:
     """Return characters of a document by its name; none if it is gone."""
     row = snapshot.find_document(doc_id)
     return "" if row is None else snapshot.read_text(row, start, end)
@@ -250,7 +254,7 @@ def search_period(question: str, request: SearchRequest, search: Callable[[Perio
 
 
 def find_spans(
-    snapshot: "Snapshot",
+    snapshot: "Searchable",
     query: SearchQuery,
     *,
     level: Level = "passage",
@@ -269,9 +273,12 @@ def find_spans(
     ``collapse`` leaves one passage of each file where most of them are source code.
     The other options are those of :class:`lmkrag.search.request.SearchRequest`.
     """
-    top_k = query.top_k
+    top_k = count = query.top_k
+    if ranking is not None:
+        count = max(top_k, query.weights.ranked_in_doubt)
     if operators.excluded or period:
-        query = query._replace(top_k=2 * top_k)  # some may be excluded
+        count *= 2  # some may be excluded
+    query = query._replace(top_k=count)
     # 3. Gather: the sentences nearest to the question, and those with its words.
     matches = gather_matches(snapshot, query)
     if not len(matches.sentences):
@@ -289,36 +296,23 @@ def find_spans(
     mostly_code = CODE in views.languages and is_mostly_code(candidates, views)
     if CODE in views.languages:
         candidates = rank_code(candidates, views, operators.code, mostly_code=mostly_code)
-    grown: Iterable[Grown] = candidates.grow()
-    score = candidates.score
-    # 6. Re-rank: sentences have scores of their own then, spans those of their best sentences.
-    if reranking is not None:
-        spans = list(grown)
-        reranked = reranking.rerank(views, candidates, spans)
-        grown = reranked.order(spans)
-        score = reranked.score if level in ("sentence", "document") else reranked.score_spans(spans)
-    # 7. Make the results.
-    growth: dict[int, tuple[int, int]] | None = None
-    if explain:
-        grown = list(grown)
-        growth = {hit: (first, stop) for first, stop, hit in grown} if level in ("passage", "span") else {}
-    results = Results(views, candidates, score, growth)
-    if level == "document":
-        found = best_documents(results, candidates, score, top_k=query.top_k)
-    elif level == "sentence":
-        found = best_sentences(results, candidates, score, top_k=query.top_k, per_document=per_document)
-    elif level == "span":
-        found = merge_spans(results, candidates, score, grown, top_k=query.top_k, per_document=per_document)
-    else:
-        count = query.top_k if ranking is None else max(query.top_k, query.weights.ranked)
-        found = merge_passages(
-            results,
-            grown,
-            top_k=count,
-            per_document=per_document,
-            collapse=collapse and mostly_code,
-            weights=query.weights,
-        )
-        if ranking is not None:
-            found = ranking.rank(found)
+
+    def make(grown: Iterable[Grown], score: "Scores") -> list[Span]:
+        growth: dict[int, tuple[int, int]] | None = None
+        if explain:
+            grown = list(grown)
+            growth = {hit: (first, stop) for first, stop, hit in grown} if level in ("passage", "span") else {}
+        results = Results(views, candidates, score, growth)
+        limits: dict[str, Any] = {"top_k": count, "per_document": per_document}
+        if level == "passage":
+            collapses = collapse and mostly_code
+            return merge_passages(results, grown, collapse=collapses, weights=query.weights, **limits)
+        return merge_level(level, results, candidates, score, grown, **limits)
+
+    # 6. Re-rank: passages as they are shown, or sentences. Spans have the scores of their best sentences then.
+    found = None if ranking is None else ranking.rank(make(candidates.grow(), candidates.score))
+    if found is None and reranking is not None:
+        found = make(*reranking.rerank_spans(views, candidates, level))
+    if found is None:
+        found = make(candidates.grow(), candidates.score)
     return [span for span in compare(found) if not operators.excludes(span.text)][:top_k]

@@ -7,6 +7,8 @@ to :class:`lmkrag.engine.Engine`.
 
 from dataclasses import dataclass
 
+from lmkrag.results import PARAPHRASE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
@@ -99,12 +101,17 @@ class Weights:
     """Passages that are re-ranked, at most."""
 
     # Passages that are read as they are shown (2026-11-26)
-    ranked: int = 12
+    ranked: int = 16
     """Passages that are ranked by reading them, at most."""
-    relevance: tuple[float, float] = (0.25, 4.0)
-    """What reading counts beside the score, both standardised, where a passage has all words of a question or none."""
-    paraphrase: float = 0.5
-    """Share of the question's words, by weight, in one of the best passages, at which reading counts half-way."""
+    ranked_in_doubt: int = 24
+    """The same where none of those is likely to answer."""
+    doubt: float = -1.0
+    """Log-odds that the best of them answers, below which that is so."""
+    reading: float = 4.0
+    """What reading counts beside the score, both standardised."""
+    paraphrase: float = PARAPHRASE
+    """Share of the question's words, by weight, in one of the best passages, from which on sentences are re-ranked
+    instead."""
 
     # Passages (2026-11-23)
     paragraph_chars: int = 300

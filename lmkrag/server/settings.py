@@ -6,10 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lmkrag.errors import UsageError
-from lmkrag.readers.base import Reader
+from lmkrag.system import is_address, locate_index
+
+if TYPE_CHECKING:
+    from lmkrag.readers.base import Reader
 
 _NAME = re.compile(r"[\w.-]+")
 
@@ -50,14 +53,14 @@ class FollowerState(NamedTuple):
 class ServerSettings:
     """How to serve; raises UsageError where there is no index, or no token where there must be one."""
 
-    indexes: Mapping[str, Path]  # directories by the names that they are served under
+    indexes: Mapping[str, Path | str]  # directories, or addresses on Qdrant, by the names that they are served under
     host: str = "127.0.0.1"
     port: int = 8700
     writable: bool = False
     token: str | None = None  # what every request must carry
     authenticated: bool = True  # else other addresses than the loopback need no token, either
     allowed_hosts: frozenset[str] = frozenset()  # further names of the server
-    reader: Reader | None = None  # what answers, by default the passages themselves
+    reader: "Reader | None" = None  # what answers, by default the passages themselves
     rerank: bool = True  # the default of searches, as is the following
     rerank_timeout_ms: float | None = 300.0
     rerank_model: str | None = None  # a folder or hub name
@@ -89,14 +92,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def name_indexes(values: tuple[str, ...]) -> dict[str, Path]:
+def name_indexes(values: tuple[str, ...]) -> dict[str, Path | str]:
     """Return index directories by name, from ``NAME=DIR`` or ``DIR``. Raises UsageError: two have one name."""
-    named: dict[str, Path] = {}
+    named: dict[str, Path | str] = {}
     for value in values:
         name, separator, folder = value.partition("=")
         if not (separator and _NAME.fullmatch(name)):
-            name, folder = Path(value).resolve().name, value
+            name, folder = Path(locate_index(value.partition("?")[0] if is_address(value) else value)).name, value
         if name in named:
             raise UsageError(f"two indexes are called {name!r}: name them with --index NAME=DIR")
-        named[name] = Path(folder)
+        named[name] = folder if is_address(folder) else Path(folder)
     return named

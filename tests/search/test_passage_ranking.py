@@ -3,8 +3,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from lmkrag import Engine
-from lmkrag.index.store import IndexStore
 from lmkrag.results import Span
 from lmkrag.search.passage_ranking import PassageRanking
 from lmkrag.search.weights import WEIGHTS
@@ -38,32 +36,34 @@ def test_what_is_read_counts_where_words_differ():
     assert [span.score for span in found] == sorted((span.score for span in found), reverse=True)
 
 
-def test_the_order_stays_where_words_are_shared():
-    given = spans(-5, -4, 9, -6, coverage=1.0)
-    assert [span.doc_id for span in ranking(Reader()).rank(given)] == [span.doc_id for span in given]
-
-
-def test_nothing_is_read_without_weight():
+def test_nothing_is_read_where_words_are_shared():
     reader = Reader()
-    given = spans(-5, 9)
-    assert ranking(reader, weights=replace(WEIGHTS, relevance=(0.0, 0.0))).rank(given) == given
+    assert ranking(reader).rank(spans(-5, -4, 9, -6, coverage=WEIGHTS.paraphrase)) is None
     assert reader.read == []
 
 
 def test_each_text_is_read_once():
     reader = Reader()
-    ranks = ranking(reader, weights=replace(WEIGHTS, ranked=3))
-    given = spans(1, 2, 3, 4, 5)
+    ranks = ranking(reader, weights=replace(WEIGHTS, ranked=2, ranked_in_doubt=3))
+    given = spans(-1.3, -1.2, -1.1, 4, 5)
     found = ranks.rank(given)
     assert ranks.rank(given) == found
-    assert sorted(reader.read) == ["it says 1", "it says 2", "it says 3"]
+    assert sorted(reader.read) == ["it says -1.1", "it says -1.2", "it says -1.3"]
     assert found[3:] == given[3:]  # the others keep their places
+
+
+def test_more_is_read_only_in_doubt():
+    reader = Reader()
+    weights = replace(WEIGHTS, ranked=2, ranked_in_doubt=3)
+    given = spans(-5, 2, 9)
+    found = ranking(reader, weights=weights).rank(given)
+    assert reader.read == ["it says -5", "it says 2"]
+    assert [span.doc_id for span in found] == ["1.txt", "0.txt", "2.txt"]
 
 
 @pytest.mark.parametrize("count", [0, 1])
 def test_nothing_to_rank(count):
-    given = spans(*range(count))
-    assert ranking(Reader()).rank(given) == given
+    assert ranking(Reader()).rank(spans(*range(count))) is None
 
 
 def test_no_time_left():
@@ -79,18 +79,19 @@ def test_texts_alike_score_alike():
     assert [span.score for span in found] == pytest.approx([1.0, 0.9, 0.8])
 
 
-def test_a_search_ranks_passages_as_they_are_shown(engine):
-    question = "how many free days do employees earn?"
-    weights = replace(WEIGHTS, relevance=(0.0, 0.0))
-    with Engine(IndexStore.open(engine._store.path), weights=weights) as other:
-        plain = other.search(question, top_k=4)
-    found = engine.search(question, top_k=4)
+@pytest.mark.parametrize(
+    ("question", "shares_words"),
+    [("how much holiday does the staff get?", False), ("is leave accrued by the month?", True)],
+)
+def test_a_search_reads_passages_where_words_differ(engine, question, shares_words):
+    found = engine.search(question, top_k=4, explain=True, rerank=True)
     assert [span.score for span in found] == sorted((span.score for span in found), reverse=True)
-    assert [span.score for span in plain] != [span.score for span in found]
+    assert ("reading of the passage" in found[0].explain()) is not shares_words
+    assert [span.text for span in engine.search(question, top_k=1, rerank=True)] == [found[0].text]
 
 
 def test_source_code_keeps_its_order():
     reader = Reader()
     given = [replace(span, kind="code") for span in spans(-5, -4, 9)]
-    assert ranking(reader).rank(given) == given
+    assert ranking(reader).rank(given) is None
     assert reader.read == []
