@@ -38,7 +38,9 @@ def headings(text: str) -> list[str]:
         pytest.param("It sells.\n\n4.2 Taxes\n\n4.2.1 Taxes are due.", ["4.2 Taxes"], id="numbered"),
         pytest.param("It sells.\n\n**Taxes**\n\nThey are due in May.", ["**Taxes**"], id="bold"),
         pytest.param(
-            "2.1. The bees\n\nThey fly.\n\n2.2. The wax\n\nIt melts.", ["2.1. The bees", "2.2. The wax"], id="numbers with dots"
+            "2.1. The bees\n\nThey fly.\n\n2.2. The wax\n\nIt melts.",
+            ["2.1. The bees", "2.2. The wax"],
+            id="numbers with dots",
         ),
         pytest.param("2. Bees\n\n2.1. The wax\n\nIt melts.", ["2. Bees", "2.1. The wax"], id="numbers of two levels"),
         pytest.param(
