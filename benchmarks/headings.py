@@ -6,10 +6,16 @@ The questions of these sets are headings that were taken out of their documents;
 as Markdown or (``--plain``) as lines like any other, so that the heading itself is found first and what it heads is the
 evidence. Prints the recall of the evidence at 500, 1,000, 2,000 and 4,000 characters through the engine, and how many
 first spans are only a heading.
+
+    python benchmarks/headings.py FOLDER --marked
+
+FOLDER has a folder a kind of text, with files and beside each a ``NAME.marks`` that has its true headings, a line each,
+equal ones as often as they occur. Prints the precision and the recall of the headings that are found, by kind.
 """
 
 import argparse
 import tempfile
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -20,8 +26,10 @@ import numpy as np
 from lmkrag import Document, Engine
 from lmkrag.evaluation.dataset import Dataset, load_dataset
 from lmkrag.evaluation.metrics import macro_interval, overlap_at
+from lmkrag.formats.load import load_document
 from lmkrag.index.searchable import Description
 from lmkrag.index.snapshot import Snapshot
+from lmkrag.sentences.split import split_sentences
 from lmkrag.training.validation import sample_dataset
 
 
@@ -67,6 +75,29 @@ def measure(engine: Engine, dataset: Dataset, headings: set[str]) -> tuple[np.nd
     return np.array(rows), bare / len(rows)
 
 
+def find_headings(path: Path) -> Counter[str]:
+    """The headings of a file, without markup and lines below them."""
+    document = load_document(path, path.name)
+    sentences = split_sentences(document.text, kind=document.kind)
+    headings = (document.text[one.start : one.end].strip() for one in sentences if one.kind == "heading")
+    return Counter(" ".join(heading.splitlines()[0].split()).strip("#*_=¶ \ufeff") for heading in headings)
+
+
+def print_marked(folder: Path) -> None:
+    """Print precision and recall by kind of text."""
+    print("| texts | files | found | precision | true | recall |\n|---|---|---|---|---|---|")
+    counts = {}
+    for kind in sorted(path for path in folder.iterdir() if path.is_dir()):
+        marks = sorted(kind.glob("*.marks"))
+        pairs = [(find_headings(mark.with_suffix("")), Counter(mark.read_text().splitlines())) for mark in marks]
+        right = sum((found & true).total() for found, true in pairs)
+        counts[kind.name] = np.array(
+            [len(marks), right, *(sum(c.total() for c in side) for side in zip(*pairs, strict=True))]
+        )
+    for name, (files, right, found, true) in {**counts, "all": sum(counts.values())}.items():
+        print(f"| {name} | {files} | {found} | {right / found:.1%} | {true} | {right / true:.1%} |")
+
+
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -75,7 +106,11 @@ def main() -> None:
     parser.add_argument("--plain", action="store_true")
     parser.add_argument("--characters", type=int, default=350_000)
     parser.add_argument("--questions", type=int, default=100)
+    parser.add_argument("--marked", action="store_true")
     options = parser.parse_args()
+    if options.marked:
+        print_marked(options.data)
+        return
     table: list[list[np.ndarray]] = [[] for _ in RULES]
     print("| set | rule | recall | first spans that are a heading alone |\n|---|---|---|---|")
     for name in options.sets.split(","):

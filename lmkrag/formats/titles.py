@@ -10,6 +10,7 @@ _LINE = re.compile(r"\S(?:[^\n]*\S)?")
 _LARGER, _NO_SMALLER = 1.12, 0.9  # than the height of most text: what is a heading, and bold text that may be one
 _SAME = 0.06  # of a height: between the lines of one heading
 _LEADING = 2.0  # heights of a line between the lines of one heading at most, from bottom to bottom
+_APART = 2.0  # heights of a letter between the columns of a table
 _MOST_LINES, _LONGEST = 3, 150  # of a heading
 _MARK = "## "
 _TITLE = re.compile(r"(?:\W{0,2}[\dIVXLC]{1,5}[.)]?(?:\d{1,3}\.?)*\W+)?[^\W\d_].*[^\W\d_]{2}")
@@ -50,7 +51,7 @@ def mark_titles(
         start, end = lines[number][0], lines[stop - 1][1]
         title = text[start:end].replace("\n", " ")
         heads = stands_out[number] and stop < len(lines) and look(lines[stop][0]) != looks[stop - 1]
-        if heads and stop - number <= _MOST_LINES and _is_title(title):
+        if heads and stop - number <= _MOST_LINES and _is_title(title) and not _has_columns(text, start, end, box):
             pieces += [text[done:start], _MARK, title]
             marked += [*sources[done:start], *[sources[start]] * len(_MARK), *sources[start:end]]
             done = end
@@ -73,6 +74,15 @@ def _continues(
     if above is None or below is None or is_bold is not other_bold or abs(other - height) > _SAME * height:
         return False
     return 0 < above[1] - below[1] <= _LEADING * height
+
+
+def _has_columns(text: str, start: int, end: int, box: Measure) -> bool:
+    """Whether words of a line stand so far apart that they name the columns of a table."""
+    for space in re.finditer(r"\S \S", text[start:end]):
+        left, right = box(start + space.start()), box(start + space.end() - 1)
+        if left is not None and right is not None and right[0] - left[2] > _APART * (left[3] - left[1]):
+            return True
+    return False
 
 
 def _is_title(title: str) -> bool:

@@ -4,12 +4,14 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from itertools import pairwise
 from typing import NamedTuple
 
 from lmkrag.specs import BLOCK_KINDS, Sentence
 
 _LONGEST = 100  # characters of a heading
 _MOST_WORDS = 16
+_MOST_PLAIN_WORDS = 9  # of one without a number, capitals or emphasis
 _DEEPEST = 3  # headings in a row: title, section, subsection; more such lines are a list, a table or a poem
 _MOST_REPEATED = 2  # times that a line heads something; one that does more often is a speaker's name or a page's header
 _FEWEST_CAPITALS = 4
@@ -27,6 +29,7 @@ _CHAPTER = re.compile(
     r"(?:\s*[.:–—-]?\s*$|\s*[.:–—-]\s+|\s+(?=[^\W\d_a-z]))|第[一二三四五六七八九十百千\d]{1,5}[章节節条條編部回]",
     re.IGNORECASE,
 )
+_ENTRY = re.compile(r"(?:\d{1,3}|[IVXLC]{1,7})[.)]\s[^\n]*\S {3,}\d+(?:[-–]\d+)?$", re.MULTILINE)  # of contents
 _CLOSING = r"[\"'”’»)\]]*$"
 _ENDS_SENTENCE = re.compile(r"[.!?…。！？]" + _CLOSING)
 _ENDS = re.compile(r"[.!?…。！？:;,：；，、]" + _CLOSING)
@@ -40,7 +43,8 @@ _NO_HEADING = re.compile(  # addresses, columns, code, entries of an index or of
 )
 _CUT = re.compile(  # a line that goes on
     r"(?:^|\s)(?:a|an|and|as|at|but|by|for|from|in|into|is|of|on|or|that|the|to|with|und|oder|der|die|das|dem|den|für|von"
-    r"|mit|et|ou|de|du|des|la|le|les|à|y|o|e|el|los|las|del|di|il|en|van|het|&)$",
+    r"|mit|et|ou|de|du|des|la|le|les|à|y|o|e|el|los|las|del|di|il|en|van|het|&|are|was|be|has|have|can|may|see|use|using"
+    r"|this|these|which|following|includes?)$|\([^)]*$",
     re.IGNORECASE,
 )
 
@@ -77,13 +81,14 @@ def mark_headings(sentences: Iterable[tuple[Sentence, str]], kind: str = "text")
     ['heading', 'text', 'heading', 'text']
     """
     held: list[_Line] = []  # that may be headings of what comes next
-    marked = False
+    marks = 0  # headings with markup; a text may have its title underlined and no other
     repeated: Counter[str] = Counter()
     complete = True  # is what comes before them?
     for line in _lines(sentences):
-        if kind in _PAGES and line.kind == "heading" and line.body.startswith("# "):  # the page's own sign
+        if kind in _PAGES and line.kind == "heading" and not line.body.startswith("## "):  # not ours
             line = line._replace(sentences=(replace(line.sentences[0], kind="text"),))
-        marked = marked or line.kind == "heading"
+        marks += (1 + line.single) * (line.kind == "heading")
+        marked = marks > (kind == "text")
         all_marked = kind in _SLIDES or (kind in _PAGES and marked)
         if not all_marked and _may_head(line, marked=marked or kind in _PAGES):
             held.append(line)
@@ -155,12 +160,13 @@ def _may_head(line: _Line, *, marked: bool) -> bool:
         return False
     if line.bold and line.alone:
         return True
+    number = _NUMBER.match(body)
     if marked:
-        return False
-    numbered = _NUMBER.match(body) or _ROMAN.match(body)
-    if numbered and not asks:
-        return True
-    return kind == "text" and line.gap > 1 and (not asks or line.alone)
+        return number is not None and "." in number[1] and line.alone and not asks
+    if number or _ROMAN.match(body):
+        return not asks or line.alone
+    is_short = len(body.split()) <= _MOST_PLAIN_WORDS or _is_title(body)
+    return kind == "text" and line.gap > 1 and is_short and (not asks or line.alone)
 
 
 def _is_title(words: str) -> bool:
@@ -171,19 +177,26 @@ def _is_title(words: str) -> bool:
 
 def _heads(lines: list[_Line], following: _Line) -> bool:
     """Whether lines that may be headings are followed by what they head."""
-    numbers = [found.group(1) for line in lines if (found := _NUMBER.match(line.body))]
-    next_number = _NUMBER.match(following.body)
-    if len(numbers) > 1 or (numbers and next_number and numbers[0].count(".") == next_number.group(1).count(".")):
+    numbers = [found[1].count(".") for line in (*lines, following) if (found := _NUMBER.match(line.body))]
+    if any(depth >= below for depth, below in pairwise(numbers)):
         return False  # a numbered list
     kind, body = following.kind, following.body
     last = lines[-1]
-    plain = not (numbers or last.bold or last.body.isupper() or _ROMAN.match(last.body) or _CHAPTER.match(last.body))
+    plain = not (
+        _NUMBER.match(last.body)
+        or last.bold
+        or last.body.isupper()
+        or _ROMAN.match(last.body)
+        or _CHAPTER.match(last.body)
+    )
     if plain and last.line_ends < 2 and kind not in ("item", "row"):
         return False
     if last.body.isupper() and last.line_ends == 1 and body.split("\n")[0].isupper():
         return False  # a warning in capitals
     if kind == "text" and (body[:1].islower() or (plain and _OPENS_QUOTE.match(body))):
         return False
-    if last.body.endswith(("?", "？")) and following.bold:
+    if _ENTRY.match(body):
+        return False
+    if last.body.endswith(("?", "？")) and (following.bold or body[:1] in "_*"):
         return False  # someone speaks
     return kind != "heading" and (kind != "text" or len(body) > _LONGEST or bool(_ENDS.search(body)))

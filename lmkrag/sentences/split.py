@@ -30,6 +30,7 @@ _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
 _HEADING = re.compile(  # of Markdown, of AsciiDoc and wikis, of LaTeX
     r"\s{0,3}(?:#{1,6}\s+\S|={1,6}\s+[^\W\d_]{2})|\s*\\(?:part|chapter|(?:sub){0,2}section|paragraph)\*?\{[^{}]"
 )
+_COMMENT = re.compile(r"\s*#\s+[^\W\dA-Z]")  # below other lines
 _UNDERLINE = re.compile(r"\s{0,3}(={3,}|-{3,}|~{4,}|`{4,}|\^{3,}|\*{3,}|\"{3,}|\+{3,})\s*$")
 _ITEM = re.compile(
     r"\s*([-*+•‣◦▪–·]|\(?\d{1,3}(\.\d{1,3})*[.)]|\d{1,3}(\.\d{1,3})+|\([a-z]{1,4}\)|[a-z]\))\s+\S", re.IGNORECASE
@@ -54,7 +55,7 @@ _RULE = re.compile(r"\s?---\s*$")
 _FRONT_MATTER_END, _PREAMBLE_END = re.compile(r"\s?---\s*$|\.\.\.\s*$"), re.compile(r"\s*\\begin\{document\}")
 _KEY = re.compile(r"[\w-]+:(?:\s|$)")
 _FRONT_MATTER_LINES = 500
-_NOTHING_TO_SAY = re.compile(r"\W*((\d{1,3}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W*)?$")
+_NOTHING_TO_SAY = re.compile(r"\W*((\d{1,3}(?:\.\d{1,3}){0,4}|[A-Za-z]|[ivxlcIVXLC]{1,4})\W*)?$")
 # Not ends: dots of a leader; "no." before a figure is an abbreviation, a quotation goes on after its own question mark,
 # "![" is an image.
 _NOT_ENDS = re.compile(r"(?:\.[ \t]+)(?=\.)|(?<=\. )\.[ \t]+|\b[Nn]os?\.\s+(?=\d)|[.!?][\"'”’]+\s+(?=[a-z])|!(?=\[)")
@@ -246,13 +247,14 @@ def _underlines(line: str, title: str) -> bool:
     """Whether a line makes a heading of the one before it."""
     rule = _UNDERLINE.match(line)
     # "~~~~" may open code: under a title it is as long, as reStructuredText has it
-    return rule is not None and (rule[1][0] not in "~`" or len(rule[1]) >= len(title.strip()))
+    is_long = rule is not None and (rule[1][0] not in "~`" or len(rule[1]) >= len(title.strip()))
+    return is_long and any(map(str.isalnum, title))
 
 
 def _line_kind(line: str, blank: bool, block: list[str]) -> SentenceKind:
     if _LOGGED.match(line) or _MAIL_HEADER.match(line):
         return "record"
-    if _HEADING.match(line):
+    if _HEADING.match(line) and (blank or not block or not _COMMENT.match(line)):
         return "heading"
     if _ROW.match(line):
         return "row"

@@ -13,7 +13,7 @@ _RULE = re.compile(r"[\s|:+=-]*")
 _PIPE = re.compile(r"(?<!\\)\|")
 _TAB, _AMPERSAND, _SPACES = "\t", re.compile(r"(?<!\\)&"), re.compile(r"\s{2,}")
 _BLANK_LINE = re.compile(r"\n\s*\n\s*\Z")
-_ENDS = re.compile(r"[.!?:;,]$")
+_ENDS, _WORDS = re.compile(r"[.!?:;,–-]$"), re.compile(r"[^\W\d_]{3}|[^\x00-\x7f]{2}")
 _YEAR = re.compile(r"(?:.*\D)?(?:19|20)\d\d\D*")
 _ABOVE = 2  # sentences before a table in which its caption is looked for
 _CAPTIONS, _LONGEST_CAPTION = 3, 100  # lines of a caption, and characters of each, at most
@@ -126,6 +126,8 @@ def _mark_captions(text: Text, above: Sequence[Sentence]) -> Iterator[Sentence]:
     first = len(above)
     while first and _is_caption(text, above[first - 1]):
         first -= 1
+    before = text[above[first - 1].start : above[first - 1].end] if 0 < first < len(above) else "."
+    first = first if _BLANK_LINE.search(before) or _ENDS.search(before.rstrip()) else len(above)  # else it goes on
     yield from above[:first]
     yield from (replace(sentence, kind="heading") for sentence in above[first:])
 
@@ -149,5 +151,5 @@ def _is_caption(text: Text, sentence: Sentence) -> bool:
     lines = text[sentence.start : sentence.end].split("\n")
     lines = [line.strip() for line in lines if line.strip()]
     short = 0 < len(lines) <= _CAPTIONS + 1 and all(len(line) <= _LONGEST_CAPTION for line in lines)
-    short = short and any(map(str.isalpha, lines[-1]))
+    short = short and _WORDS.search(lines[-1]) is not None
     return sentence.kind == "text" and short and not _ENDS.search(lines[-1])

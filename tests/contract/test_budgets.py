@@ -22,7 +22,7 @@ LINES = {
     "cli": 2_080,
     "encoder": 1_175,
     "evaluation": 726,
-    "formats": 3_876,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
+    "formats": 3_886,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
     "index": 4_363,  # columns of fields, tiers of segments
     "ingest": 1_768,
     "integrations": 358,  # options that do not exist get a hint
@@ -32,14 +32,14 @@ LINES = {
     "rendering": 681,  # rows without names of columns
     "reranker": 793,  # a reader of passages, which marks words
     "search": 4_289,  # stale files, dates, changed figures, disagreement; which re-ranker reads
-    "sentences": 968,  # headings by the layout
+    "sentences": 985,  # headings by the layout
     "server": 3_255,
     "training": 2_142,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 33_298,  # 31,500 without the index on Qdrant and its seams
+    "lines": 33_325,  # 31,500 without the index on Qdrant and its seams
     "files": 238,
     "files at the top": 17,
     "base dependencies": 26,

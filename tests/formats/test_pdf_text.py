@@ -220,3 +220,15 @@ def test_divided_words_take_no_time():
     began = time.process_time()
     assert text_of(data).count("harbour") >= 900  # lines that all pages share are left out
     assert (time.process_time() - began) / 10 < 0.1  # some 0.01 on an idle core; 0.7 where it is quadratic
+
+
+def test_bold_names_of_columns_are_no_heading():
+    pdf = FPDF()
+    pdf.add_page()
+    pdf.set_font("Helvetica", style="B", size=10)
+    pdf.text(20, 20, "Field")
+    pdf.text(90, 20, "Description")
+    pdf.set_font("Helvetica", size=10)
+    for number, name in enumerate(["Berth", "Season", "Deposit"]):
+        pdf.text(20, 30 + 6 * number, f"{name} is what the harbour asks for in writing, in each of the forms.")
+    assert "#" not in text_of(bytes(pdf.output()))

@@ -37,6 +37,27 @@ def headings(text: str) -> list[str]:
         ),
         pytest.param("It sells.\n\n4.2 Taxes\n\n4.2.1 Taxes are due.", ["4.2 Taxes"], id="numbered"),
         pytest.param("It sells.\n\n**Taxes**\n\nThey are due in May.", ["**Taxes**"], id="bold"),
+        pytest.param(
+            "2.1. The bees\n\nThey fly.\n\n2.2. The wax\n\nIt melts.",
+            ["2.1. The bees", "2.2. The wax"],
+            id="numbers with dots",
+        ),
+        pytest.param("2. Bees\n\n2.1. The wax\n\nIt melts.", ["2. Bees", "2.1. The wax"], id="numbers of two levels"),
+        pytest.param(
+            "The hive\n====\n\n1.1. The wax\n\nIt melts.", ["The hive\n====", "1.1. The wax"], id="one underlined title"
+        ),
+        pytest.param("1. Who may join?\n\nAll may.\n\n2. When?\n\nIn May.", ["1. Who may join?", "2. When?"], id="FAQ"),
+        pytest.param("* \n****\n\nIt is sold.", [], id="a line of stars"),
+        pytest.param("Comments begin with the\n# sign and end with the\nline.", [], id="a sign within a paragraph"),
+        pytest.param("The choices for the roof are\n\nThatch, which is dear.", [], id="a sentence that goes on"),
+        pytest.param("All of the hives (of which some are\n\nThatched ones) rot.", [], id="an open parenthesis"),
+        pytest.param(
+            "The wax of a hive can be sold in any of the shops\n\nIt melts.", [], id="a sentence without a stop"
+        ),
+        pytest.param("Part II. Bees\n\n1. Wax          12\n2. Honey        15\n\nIt is sold.", [], id="contents"),
+        pytest.param(
+            "_Ida_ (_sits down_).\n\nAre you angry?\n\n_Ruth_ (_rises_). I am.", [], id="a play with directions"
+        ),
         pytest.param("How do I join?\n\nSend a card.", ["How do I join?"], id="question"),
         pytest.param("Boats\n- Ida\n- Ruth\n", ["Boats"], id="of a list"),
         pytest.param("Oars by boat\n\n| Ida | four |\n| Ruth | two |\n", ["Oars by boat"], id="of a table"),
