@@ -1,16 +1,25 @@
 """How long until the first answer of a cold process?
 
     python benchmarks/start.py INDEX [--runs 9]
+    python benchmarks/start.py INDEX --agents 5
 
 Starts a process for each figure and waits for it; medians of interleaved runs. "By torch" is the same search with
-the encoder run by torch and transformers.
+the encoder run by torch and transformers. With ``--agents``, so many sessions of ``lmkrag mcp`` are opened one after
+the other, each asks a question, and the memory of all processes is counted (proportional set size), sharing one process
+and with ``--in-process``.
 """
 
 import argparse
+import json
+import os
+import re
+import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
 
 QUESTION = "how is leave accrued?"
 BY_TORCH = (
@@ -24,7 +33,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("index")
     parser.add_argument("--runs", type=int, default=9)
+    parser.add_argument("--agents", type=int)
     options = parser.parse_args()
+    if options.agents:
+        measure_agents(options.index, options.agents)
+        return
     command = [sys.executable, "-m", "lmkrag"]
     commands = {
         "python -c pass": [sys.executable, "-c", "pass"],
@@ -44,6 +57,56 @@ def main() -> None:
     print("| command | median s | share of the last |\n|---|---|---|")
     for name, found in times.items():
         print(f"| {name} | {statistics.median(found):.2f} | {statistics.median(found) / slowest:.2f} |")
+
+
+def measure_agents(index: str, count: int) -> None:
+    """Print when each session had its first answer, and the memory of all processes."""
+    for options in ([], ["--in-process"]):
+        with tempfile.TemporaryDirectory() as cache:
+            command = [sys.executable, "-m", "lmkrag", "mcp", "--index", index, *options]
+            agents, times, memory = [], [], []
+            for _ in range(count):
+                began = time.perf_counter()
+                pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+                agents.append(subprocess.Popen(command, env={**os.environ, "XDG_CACHE_HOME": cache}, **pipes))
+                ask(agents[-1])
+                times.append(time.perf_counter() - began)
+                memory.append(sum(find_memory(cache).values()))
+            print(" ".join(["lmkrag mcp", *options]))
+            print("  first answers, s   ", *(f"{seconds:.2f}" for seconds in times))
+            print("  memory in all, MB  ", *(f"{size / 1e6:.0f}" for size in memory))
+            for number in find_memory(cache):
+                os.kill(number, signal.SIGKILL)
+            for agent in agents:
+                agent.wait()
+
+
+def ask(agent: "subprocess.Popen[bytes]") -> None:
+    """Begin a session and search."""
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "start", "version": "1"}}
+    search = {"name": "search", "arguments": {"query": QUESTION, "top_k": 1}}
+    for message in (
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {"id": 2, "method": "tools/call", "params": search},
+    ):
+        agent.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        agent.stdin.flush()
+        if "id" in message and "error" in (reply := json.loads(agent.stdout.readline())):
+            raise SystemExit(reply["error"]["message"])
+
+
+def find_memory(cache: str) -> dict[int, int]:
+    """Bytes of every process with a cache, by its number; pages that several share are divided between them."""
+    found = {}
+    for folder in Path("/proc").glob("[0-9]*"):
+        try:
+            if f"XDG_CACHE_HOME={cache}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                size = re.search(r"^Pss: *(\d+) kB", (folder / "smaps_rollup").read_text(), re.MULTILINE)
+                found[int(folder.name)] = 1024 * int(size[1])
+        except OSError:  # it has ended
+            continue
+    return found
 
 
 if __name__ == "__main__":

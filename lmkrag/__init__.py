@@ -1,4 +1,4 @@
-"""lmkrag: a chunking-free retrieval engine. Importing it imports no torch, transformers, faiss or nltk."""
+"""lmkrag: a chunking-free retrieval engine. Importing it imports no torch, transformers or faiss."""
 
 import logging
 from importlib import import_module

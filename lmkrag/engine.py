@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 
 
 class Engine:
-    """An index and the encoder that made it: ``engine.encoders.encoder``.
+    """An index and the encoder that made it: ``engine.encoders.encoder``; ``engine.pages`` draws pages.
 
     Reading methods may be called from any thread and after a fork; one process at a time may write. After ``close()``,
     new calls raise ``IndexClosed``; running calls finish.
@@ -72,6 +72,7 @@ class Engine:
             rerank_timeout_ms=rerank_timeout_ms,
             weights=weights or WEIGHTS,
         )
+        self.pages = self.searcher.pages
 
     @classmethod
     def open(
@@ -108,6 +109,7 @@ class Engine:
     def close(self) -> None:
         """Close the index's files, once nobody reads them any more; further calls are refused."""
         self._store.close()
+        self.pages.close()
 
     def __enter__(self) -> Self:
         return self
@@ -198,7 +200,7 @@ class Engine:
         Args:
             query: a question or words.
             options: ``top_k``, ``max_tokens``, ``mode``, ``level``, ``filter``, ``per_document``, ``explain``,
-                ``operators``, ``rerank`` and ``rerank_timeout_ms``: see
+                ``boxes``, ``operators``, ``rerank`` and ``rerank_timeout_ms``: see
                 :class:`lmkrag.search.request.SearchRequest`.
 
         Raises:

@@ -2,18 +2,22 @@
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from lmkrag.errors import UsageError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 FORMATS = "lmkrag.formats"  # entry points named after a suffix: ``read(data: bytes, name: str) -> Loaded``
 READERS = "lmkrag.readers"  # entry points named after a reader: given the user's options, return a ``Reader``
 
 
 @cache
-def list_plugins(group: str) -> Mapping[str, EntryPoint]:
+def list_plugins(group: str) -> "Mapping[str, EntryPoint]":
     """Return the entry points of a group by name; installed packages are looked at once for each process."""
+    from importlib.metadata import entry_points
+
     return {point.name: point for point in entry_points(group=group)}
 
 

@@ -82,14 +82,9 @@ def _name_batch(files: Sequence[Found], known: Mapping[str, DocumentRow], target
     return hashlib.sha256(described.encode()).hexdigest()[:32]
 
 
-def is_batch(folder: Path) -> bool:
-    """Return whether a folder is a batch that is whole."""
-    return (folder / _RECORD).is_file()
-
-
 def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: IndexStore) -> None:
     """Encode a batch into its folder in ``out``, unless it is there. Raises StorageError: several processes died."""
-    if is_batch(out / batch.name):
+    if (out / batch.name / _RECORD).is_file():
         return
     if len(list(out.glob(f".{batch.name}.*"))) == _TRIES:
         raise StorageError(f"the process that read it died {_TRIES} times (is there enough memory?)")
@@ -154,7 +149,7 @@ def encode_on_ray(store: IndexStore, address: str, files: list[Found], run: Run)
     failures: dict[str, str] = {}
 
     def adopt(name: str) -> None:
-        if not is_batch(out / name):
+        if not (out / name / _RECORD).is_file():
             failures[name] = f"a worker wrote {out / name}, but it is not there for this process; use a shared disk"
             return
         try:
@@ -165,7 +160,7 @@ def encode_on_ray(store: IndexStore, address: str, files: list[Found], run: Run)
             failures[name] = str(error)
         shutil.rmtree(out / name)
 
-    for name in [name for name in waiting if is_batch(out / name)]:
+    for name in [name for name in waiting if (out / name / _RECORD).is_file()]:
         adopt(name)
     with connected(address) if waiting else contextlib.nullcontext() as ray:
         for _ in range(_ROUNDS):

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 STRONG = 0.8  # the least confidence of a strong answer
 FOUND = 0.45  # evidence that it takes to answer: similarity and words of the question; see ``benchmarks/LOG.md``
 COVERAGE = 0.3  # what a passage with all of the question's words adds to the evidence
+PARAPHRASE = 0.55  # share of the question's words in the best passages below which it is asked in other words
 _WEIGHED = 3  # spans whose words count as evidence
 _PAGES = {"odp": "slide", "pptx": "slide"}
 _LONGEST = 60  # characters of a heading, and of the words that a page is opened at
@@ -52,6 +53,17 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True)
+class PageBox:
+    """A rectangle on a page, from 1: left, top, right and bottom edge as shares of its width and height, 0 to 1."""
+
+    page: int
+    x0: float
+    y0: float
+    x1: float
+    y1: float
+
+
+@dataclass(frozen=True, slots=True)
 class Span:
     """An exact piece of a document: ``document.text[start:end] == text``.
 
@@ -66,7 +78,7 @@ class Span:
     none; ``date`` from when it is, as far as that is known (``2026-11``), by its ``date_source``: ``"heading"``,
     ``"front matter"``, ``"header"``, ``"file name"``, ``"properties"`` or ``"file"``, the time of its last change;
     ``superseded_by`` the place of a newer passage that says the same with another value; ``contrasts`` where others
-    differ.
+    differ; ``boxes`` where it stands on pages, line by line, if that was asked for.
     """
 
     doc_id: str
@@ -94,6 +106,7 @@ class Span:
     date_source: str = ""
     superseded_by: str = ""
     contrasts: tuple[Contrast, ...] = ()
+    boxes: tuple[PageBox, ...] = ()
     derived: ClassVar = ("place", "url", "section", "weak", "instructs_model")  # of its JSON, beside the fields
 
     def __str__(self) -> str:

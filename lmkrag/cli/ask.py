@@ -78,17 +78,22 @@ def take_reader(options: dict[str, Any]) -> "Reader":
     """Make the reader that the options of :func:`reader_options` name, and take them out of ``options``."""
     from lmkrag.readers.choose import load_reader
 
+    return load_reader(**take_reader_settings(options))
+
+
+def take_reader_settings(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of ``load_reader`` that the options name, and take these out of ``options``."""
     names = ("model", "base_url", "timeout", "max_tokens", "temperature", "prompts")
     given = {name: options.pop(name) for name in names}
     reader = options.pop("reader")
     if options.pop("llm"):
         reader = "openai"
         if given["base_url"] is None:
-            from lmkrag.readers.local import find_local_server
+            from lmkrag.readers.choose import find_local_server
 
             given["base_url"], model = find_local_server()
             given["model"] = given["model"] or model
-    return load_reader(reader, **given)
+    return {"name": reader, **given}
 
 
 def _take_reader_if_chosen(options: dict[str, Any], server: str | None) -> "Reader | None":

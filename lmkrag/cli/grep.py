@@ -6,6 +6,7 @@ import sys
 from collections import Counter
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -13,8 +14,10 @@ from lmkrag.cli.index import glob_options
 from lmkrag.cli.output import json_option, one_line, print_json
 from lmkrag.errors import UsageError
 from lmkrag.results import Span
-from lmkrag.search.line_matches import LineMatch, find_lines
 from lmkrag.system import printable
+
+if TYPE_CHECKING:
+    from lmkrag.search.line_matches import LineMatch
 
 _LONGEST_LINE = 500  # characters that are printed
 _CANDIDATES = 200  # passages that a pattern is looked for in
@@ -61,6 +64,8 @@ def grep(
     index in the user's cache directory. Prints FILE:LINE:TEXT; exits with 1 where nothing or only weak results were
     found.
     """
+    from lmkrag.search.line_matches import find_lines
+
     umask = os.umask(0o077)  # only the user may read the cache
     click.get_current_context().call_on_close(lambda: os.umask(umask))
     pattern = _compile(regex, ignore_case=ignore_case)
@@ -117,7 +122,7 @@ def _search(
     return use_cached(index, lambda: OpenFolder(index, folder, meaning, include, exclude), search)
 
 
-def _print(matches: list[LineMatch], before: int, after: int, *, separated: bool) -> None:
+def _print(matches: "list[LineMatch]", before: int, after: int, *, separated: bool) -> None:
     """Print lines as grep does; on a terminal below the names of their files, and coloured."""
     shown = ""
     for match in matches:
@@ -140,7 +145,7 @@ def _print(matches: list[LineMatch], before: int, after: int, *, separated: bool
             click.echo(one_line(match.span.more_places))
 
 
-def _to_json(match: LineMatch) -> dict[str, object]:
+def _to_json(match: "LineMatch") -> dict[str, object]:
     span = match.span
     return {
         "path": match.path,

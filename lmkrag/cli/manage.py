@@ -26,6 +26,7 @@ _COLOURS = {"same": "green", "moved": "cyan", "elsewhere": "cyan", "reworded": "
 _LEAST_SPACE = 1 << 30  # bytes
 _EXTRAS = {
     "torch": "torch",
+    "mcp": "mcp",
     "serve": "fastapi",
     "openai": "openai",
     "langchain": "langchain_core",
@@ -82,22 +83,41 @@ def _describe_scans(document: DocumentInfo) -> str:
     "--around", type=click.IntRange(min=0), metavar="CHARACTER", help="Only print the lines around a character."
 )
 @click.option("--page", type=click.IntRange(min=1), metavar="N", help="Only print one page, counted from 1.")
+@click.option(
+    "--span", type=(click.IntRange(0), click.IntRange(1)), metavar="START END", help="Only print or outline characters."
+)
+@click.option("--image", type=click.Path(path_type=Path), metavar="FILE", help="Draw a page as .png, .jpg or .webp.")
 @output.index_option
 @output.server_option
 @output.json_option
-def show(doc_id: str, around: int | None, page: int | None, index_path: str, server: str | None, as_json: bool) -> None:
-    """Print the text of a document, exactly as indexed."""
-    if around is not None and page is not None:
-        raise UsageError("give --around or --page, not both")
+def show(doc_id: str, index_path: str, server: str | None, image: Path | None, as_json: bool, **part: Any) -> None:
+    """Print the text of a document, exactly as indexed, or draw a page of it."""
+    around, page, span = (part[name] for name in ("around", "page", "span"))
+    if (around is not None) + (page is not None) + (span is not None and image is None) > 1:
+        raise UsageError("give one of --around, --page and --span; --image takes --page and --span")
     with output.open_engine(index_path, server) as engine:
+        if image is not None:
+            _draw(engine, doc_id, page, span, image)
+            return
         document = engine.document(doc_id)
-    start, end = _part_to_show(document, around, page)
+    start, end = span or _part_to_show(document, around, page)
     text = document.text[start:end]
     if as_json:
         output.print_json({"doc_id": doc_id, "start": start, "end": end, "text": text})
     else:
         # As bytes: a terminal's encoding or line ends must not change the text
         sys.stdout.buffer.write(text.encode("utf-8", "surrogatepass"))
+
+
+def _draw(engine: Any, doc_id: str, page: int | None, span: tuple[int, int] | None, path: Path) -> None:
+    form = {".png": "PNG", ".jpg": "JPEG", ".webp": "WEBP"}.get(path.suffix.lower())
+    if form is None or not isinstance(engine, Engine):
+        raise UsageError("--image needs an index on this machine, and a name that ends with .png, .jpg or .webp")
+    (info,) = engine.documents(doc_ids=[doc_id])
+    try:
+        path.write_bytes(engine.pages.draw(info, page, span, form=form))
+    except OSError as error:
+        raise UsageError(f"--image {path}: {error.strerror}") from error
 
 
 def _part_to_show(document: Document, around: int | None, page: int | None) -> tuple[int, int]:

@@ -79,6 +79,8 @@ def _print_copies(span: Span) -> None:
         click.echo(indented("also in " + ", ".join(map(one_line, span.also_in))))
     if span.more:
         click.echo(indented(one_line(span.more_places)))
+    for box in span.boxes:
+        click.echo(indented(f"page {box.page}: {box.x0:.3f} {box.y0:.3f} {box.x1:.3f} {box.y1:.3f}"))
 
 
 def indented(text: str) -> str:

@@ -22,7 +22,7 @@ _BATCH = 256  # queries encoded together
 )
 @output.index_option
 @output.server_option
-@output.search_options("max_tokens", "level", "explain")
+@output.search_options("max_tokens", "level", "explain", "boxes")
 @click.option(
     "-C",
     "--context",

@@ -1,6 +1,7 @@
 """``lmkrag serve`` and ``lmkrag mcp``."""
 
 import contextlib
+import logging
 import os
 import re
 import sys
@@ -12,9 +13,11 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from lmkrag.cli.ask import reader_options, take_reader
+from lmkrag.cli.ask import reader_options, take_reader, take_reader_settings
 from lmkrag.cli.output import DEFAULT_INDEX, find_default_index, rerank_model_option
 from lmkrag.errors import UsageError, needs
+
+_logger = logging.getLogger(__name__)
 
 
 def _indexes_option(command: Any) -> Any:
@@ -145,17 +148,36 @@ def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path | str]:
 @click.command(epilog="Example: lmkrag mcp --index indexes/handbook")
 @_indexes_option
 @click.option("--writable", is_flag=True, help="Allow the assistant to add and remove documents.")
+@click.option("--in-process", is_flag=True, help="Do not share a process with other assistants on this machine.")
 @reader_options
-def mcp(indexes: tuple[str, ...], writable: bool, **options: Any) -> None:
+def mcp(indexes: tuple[str, ...], writable: bool, in_process: bool, **options: Any) -> None:
     """Serve indexes to an assistant over MCP.
 
-    It speaks the Model Context Protocol (MCP) on standard input and output.
+    It speaks the Model Context Protocol (MCP) on standard input and output. All assistants of a user share one process
+    for the same indexes and options; it ends after 15 minutes without a message.
     """
+    from lmkrag.server.mcp_proxy import IDLE, Proxy, SharedServer
+    from lmkrag.server.settings import name_indexes
+    from lmkrag.system import locate_index
+
     _use_one_thread_each()
-    with needs("serve"):
-        from lmkrag.server.run import serve_stdio
-        from lmkrag.server.settings import ServerLimits, name_indexes
-    serve_stdio(name_indexes(indexes), reader=take_reader(options), writable=writable, limits=ServerLimits())
+    reader, paths = take_reader_settings(options), name_indexes(indexes)
+    if not in_process:
+        folder = os.sep if reader["name"] == "extractive" else str(Path.cwd())  # models may be named from here
+        named = {name: str(locate_index(path)) for name, path in paths.items()}
+        settings = {"indexes": named, "writable": writable, "reader": reader, "folder": folder, "idle": IDLE}
+        try:
+            proxy = Proxy(SharedServer(settings))
+        except OSError as error:  # no sockets here, or what follows says why
+            _logger.info("not shared with other assistants: %s", error)
+        else:
+            proxy.run()
+            return
+    with needs("mcp"):
+        from lmkrag.server.mcp_process import serve_stdio
+    from lmkrag.readers.choose import load_reader
+
+    serve_stdio(paths, reader=load_reader(**reader), writable=writable)
 
 
 def _use_one_thread_each() -> None:

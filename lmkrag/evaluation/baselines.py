@@ -22,6 +22,17 @@ from lmkrag.types import Document
 _NAME = re.compile(r"(?P<kind>recursive|sentence|late):(?P<size>\d+)(?P<title>\+title)?")
 
 
+def parse_name(name: str) -> re.Match[str]:
+    """Return the parts of a baseline's name. Raises UsageError: it is none."""
+    form = _NAME.fullmatch(name)
+    if form is None or (form["kind"] == "late" and form["title"]):
+        raise UsageError(
+            f"unknown baseline {name!r}: use recursive:TOKENS, sentence:NEIGHBOURS or late:TOKENS, the first two "
+            "also with +title"
+        )
+    return form
+
+
 @dataclass(frozen=True, slots=True)
 class Units:
     """What a baseline made of one document: unit ``i`` returns characters ``bounds[i]`` and has ``vectors[i]``."""
@@ -42,12 +53,7 @@ class Baseline:
     def __init__(self, name: str, *, model: str = BASE_ENCODER, prefixes: tuple[str, str] = ("", "")) -> None:
         """Load ``model`` (all-MiniLM-L6-v2 without one); ``prefixes`` stand before its questions and its texts."""
         self.name = name
-        form = _NAME.fullmatch(name)
-        if form is None or (form["kind"] == "late" and form["title"]):
-            raise UsageError(
-                f"unknown baseline {name!r}: use recursive:TOKENS, sentence:NEIGHBOURS or late:TOKENS, the first two "
-                "also with +title"
-            )
+        form = parse_name(name)
         self._kind, self._size, self._titled = form["kind"], int(form["size"]), form["title"] is not None
         self._model = _load_model(model)
         self._prefixes = prefixes

@@ -11,7 +11,7 @@ from lmkrag.arrays import Floats
 from lmkrag.encoder.spec import find_model, fingerprint_model
 from lmkrag.engine import Engine
 from lmkrag.errors import UsageError
-from lmkrag.evaluation.baselines import Baseline
+from lmkrag.evaluation.baselines import Baseline, parse_name
 from lmkrag.evaluation.dataset import Dataset, Query, choose_queries, load_dataset
 from lmkrag.evaluation.metrics import BUDGETS, Overlap, Piece, Ranks, is_relevant, overlap_at, rank_queries
 from lmkrag.ingest.opening import open_index
@@ -70,10 +70,13 @@ def compare(
 ) -> Comparison:
     """Measure lmkrag and the baselines on sets in the data format; a second run uses what the first left in ``out``.
 
-    ``progress`` is called with the set and the system about to run. Raises UsageError: a set can't be read, or no
-    question of any set has evidence. MissingExtra: the ``eval`` extra.
+    ``progress`` is called with the set and the system about to run. Raises UsageError: a system is unknown, a set can't
+    be read, or no question of any set has evidence. MissingExtra: the ``eval`` extra.
     """
     comparison = Comparison()
+    for system in options.against:
+        if not _is_ours(system):
+            parse_name(system)
     for folder in folders:
         dataset = load_dataset(folder)
         queries = choose_queries(dataset, options.queries)
@@ -84,7 +87,7 @@ def compare(
         comparison.queries[dataset.name] = [query.query_id for query in queries]
         for system in (OURS, *options.against):
             progress(dataset.name, system)
-            if system == OURS or system.partition(":")[0] == RERANKED:
+            if _is_ours(system):
                 encoder = find_model(options.encoder)
                 key = f"{encoder.name}-{fingerprint_model(encoder, '')[:8]}"  # that another encoder does not have
                 ranking = _ours(system, dataset, queries, out / "index" / key / _key(dataset), options)
@@ -94,6 +97,10 @@ def compare(
     if not comparison.queries:
         raise UsageError("no question of these sets has evidence")
     return comparison
+
+
+def _is_ours(system: str) -> bool:
+    return system == OURS or system.partition(":")[0] == RERANKED
 
 
 def _ours(system: str, dataset: Dataset, queries: list[Query], path: Path, options: Options) -> _Ranking:

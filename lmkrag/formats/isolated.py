@@ -103,12 +103,12 @@ class IsolatedLoader:
             file.flush()
             return fill_scans(document, partial(self._read_scan, Path(file.name), document.fingerprint, limit))
 
-    def render_page(self, path: Path, fingerprint: str, number: int, scale: float) -> bytes:
-        """Draw a page, from 1, of the PDF file with a fingerprint, ``scale`` pixels to a point; return it as WebP."""
-        return base64.b64decode(self._call(path, "render_page", fingerprint=fingerprint, number=number, scale=scale))
+    def render_page(self, path: Path, fingerprint: str, number: int, **how: Any) -> bytes:
+        """Draw a page, from 1, of the file with a fingerprint: see :func:`lmkrag.formats.pdf.render_page`."""
+        return base64.b64decode(self._call(path, "render_page", fingerprint=fingerprint, number=number, **how))
 
     def find_rectangles(self, path: Path, fingerprint: str, number: int, start: int, end: int) -> list[Box]:
-        """Find where characters of a page stand: see :func:`lmkrag.formats.pdf.find_rectangles`."""
+        """Find where characters of a page stand, or the shapes of a slide that have them."""
         place: dict[str, Any] = {"number": number, "start": start, "end": end}
         return [tuple(box) for box in self._call(path, "find_rectangles", fingerprint=fingerprint, **place)]
 
@@ -248,16 +248,17 @@ def _load(path: Path, doc_id: str) -> dict[str, Any]:
     }
 
 
-def _render_page(path: Path, fingerprint: str, number: int, scale: float) -> str:
+def _render_page(path: Path, fingerprint: str, **how: Any) -> str:
     from lmkrag.formats.pdf import render_page
 
-    return base64.b64encode(render_page(_read_unchanged(path, fingerprint), number, scale)).decode()
+    return base64.b64encode(render_page(_read_unchanged(path, fingerprint), **how)).decode()
 
 
 def _find_rectangles(path: Path, fingerprint: str, **place: int) -> Any:
-    from lmkrag.formats.pdf import find_rectangles
+    from lmkrag.formats import pdf, slides
 
-    return find_rectangles(_read_unchanged(path, fingerprint), **place)
+    data = _read_unchanged(path, fingerprint)
+    return (slides if data.startswith(b"PK") else pdf).find_rectangles(data, **place)
 
 
 def _read_scan(path: Path, fingerprint: str, number: int) -> dict[str, Any]:

@@ -24,6 +24,7 @@ _LINE = re.compile(r"[^\n]*\S[^\n]*")
 _PAGE_NUMBER = re.compile(r"^\d+\b|\b\d+(?: (?:of|/) \d+)?$")
 _EDGE = 2  # lines at the top and at the bottom of a page, at most, that may be headers and footers
 _FEWEST_RUNNING, _RUNNING_SHARE = 3, 0.4  # pages that share one, and share of all: left and right pages may differ
+_OUTLINE, _LINES = (220, 20, 60), 500  # its colour, and widths of its line on the longer side of a page
 _UNITS = 100_000  # that a page is divided into, either way
 
 
@@ -78,11 +79,24 @@ def _find_edges(page: str) -> dict[tuple[bool, str], tuple[int, int]]:
     return found
 
 
-def render_page(data: bytes, number: int, scale: float) -> bytes:
-    """Draw a page as :func:`draw_page` does; return it as WebP."""
-    image = draw_page(data, number, scale)
+def render_page(
+    data: bytes, number: int, scale: float = 2, boxes: Sequence[Box] = (), form: str = "PNG", longest: int | None = None
+) -> bytes:
+    """Draw a page as :func:`draw_page` does, with boxes outlined; return it as ``PNG``, ``JPEG`` or ``WEBP``.
+
+    ``boxes`` are (left, top, right, bottom) as shares of the page, ``longest`` the most pixels of its longer side.
+    """
+    from PIL import ImageDraw
+
+    image = draw_page(data, number, scale).convert("RGB")
+    if longest is not None:
+        image.thumbnail((longest, longest))
+    drawing, line = ImageDraw.Draw(image), max(2, max(image.size) // _LINES)
+    for left, top, right, bottom in boxes:
+        (x0, y0), (x1, y1) = (left * image.width, top * image.height), (right * image.width, bottom * image.height)
+        drawing.rectangle((x0 - line, y0 - line, x1 + line, y1 + line), outline=_OUTLINE, width=line)
     packed = io.BytesIO()
-    image.convert("RGB").save(packed, "WEBP", quality=80)
+    image.save(packed, form, quality=80)
     return packed.getvalue()
 
 
@@ -101,7 +115,8 @@ def find_rectangles(data: bytes, number: int, start: int, end: int) -> tuple[Box
     with _open_page(data, number) as page:
         found = PageText(page)
         wanted = (found.box(place) for place in range(start, end) if not found.text[place : place + 1].isspace())
-        return tuple(merge_boxes(_to_shares(page, box) for box in wanted if box is not None))
+        lines = merge_boxes(box for box in wanted if box is not None)  # before a turned page is turned
+        return tuple(_to_shares(page, box) for box in lines)
 
 
 @contextlib.contextmanager
@@ -138,7 +153,7 @@ def _is_scan(page: Any, content: PageText) -> bool:
 
 
 def merge_boxes(boxes: Iterable[Box]) -> list[Box]:
-    """Merge the boxes of characters into one for each line. ``boxes``: (left, top, right, bottom), in reading order."""
+    """Merge boxes of characters, (left, lower y, right, higher y) in reading order, into one for each line."""
     merged: list[Box] = []
     for box in boxes:
         if merged and _continues_line(merged[-1], box):

@@ -1,5 +1,6 @@
 """PowerPoint presentations, by python-pptx: a page a slide, its title as a heading, its notes after it."""
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -7,32 +8,62 @@ import pptx
 from pptx.oxml.ns import qn
 
 from lmkrag.formats.base import Loaded, describe_properties, join_pages, open_office_file
+from lmkrag.formats.columns import Box
 from lmkrag.formats.drawings import read_drawings, read_paragraph
 from lmkrag.formats.tabular import Grid, bar_lines
 
+_GAP = "\n\n"  # between shapes
 _COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
 
 
 def read(data: bytes, name: str) -> Loaded:
     """Read a .pptx file; groups of shapes, tables, charts, SmartArt and equations are read, too."""
     presentation = pptx.Presentation(open_office_file(data, "PowerPoint", ".pptx"))
-    text, starts = join_pages(["\n\n".join(_read_slide(slide)) for slide in presentation.slides])
+    text, starts = join_pages([_GAP.join(text for text, _ in _read_slide(slide)) for slide in presentation.slides])
     properties = presentation.core_properties
     title = "" if properties.title == "PowerPoint Presentation" else properties.title or ""
     meta = describe_properties(properties.author, properties.modified or properties.created)
     return Loaded(text, "pptx", title, starts, meta)
 
 
-def _read_slide(slide: Any) -> Iterator[str]:
+def find_rectangles(data: bytes, number: int, start: int, end: int) -> list[Box]:
+    """Return (left, top, right, bottom), as shares of a slide from 1, of its shapes with characters of its text."""
+    presentation = pptx.Presentation(open_office_file(data, "PowerPoint", ".pptx"))
+    width, height = presentation.slide_width, presentation.slide_height
+    found, place = [], 0
+    for text, shape in _read_slide(presentation.slides[number - 1]):
+        if place < end and start < place + len(text) and shape is not None and shape.left is not None:
+            left, top, right, bottom = _measure(shape)
+            found.append((left / width, top / height, right / width, bottom / height))
+        place += len(text + _GAP)
+    return found
+
+
+def _measure(shape: Any) -> Box:
+    """The frame of a shape on the slide, turned and scaled as the shape and the groups around it are."""
+    angle = math.radians(getattr(shape, "rotation", 0))
+    sin, cos = abs(math.sin(angle)), abs(math.cos(angle))
+    width, height = shape.width * cos + shape.height * sin, shape.width * sin + shape.height * cos
+    left, top = shape.left + (shape.width - width) / 2, shape.top + (shape.height - height) / 2
+    for group in shape.element.iterancestors(qn("p:grpSp")):
+        frame = group.grpSpPr.xfrm
+        across, down = frame.ext.cx / (frame.chExt.cx or 1), frame.ext.cy / (frame.chExt.cy or 1)
+        left, top = frame.off.x + (left - frame.chOff.x) * across, frame.off.y + (top - frame.chOff.y) * down
+        width, height = width * across, height * down
+    return left, top, left + width, top + height
+
+
+def _read_slide(slide: Any) -> Iterator[tuple[str, Any]]:
+    """The texts of a slide, each with its shape if that is known."""
     heading = slide.shapes.title
     if heading is not None and heading.text_frame.text.strip():
-        yield "# " + _read_frame(heading)
+        yield "# " + _read_frame(heading), heading
     for shape in _shapes(slide.shapes):
         if heading is not None and shape.shape_id == heading.shape_id:
             continue
         if shape.has_text_frame:
             if lines := [line for line in map(read_paragraph, shape.element.iter(qn("a:p"))) if line]:
-                yield "\n".join(f"- {line}" for line in lines) if len(lines) > 1 else lines[0]
+                yield "\n".join(f"- {line}" for line in lines) if len(lines) > 1 else lines[0], shape
         elif shape.has_table:
             grid = Grid()
             for row in shape.table.rows:
@@ -41,14 +72,14 @@ def _read_slide(slide: Any) -> Iterator[str]:
                         height, width = (cell.span_height, cell.span_width) if cell.is_merge_origin else (1, 1)
                         grid.add(_read_frame(cell), height, width)
                 grid.end_row()
-            yield "\n".join(bar_lines(grid.rows))
+            yield "\n".join(bar_lines(grid.rows)), shape
         else:
-            yield from read_drawings(shape.element, slide.part)
+            yield from ((text, shape) for text in read_drawings(shape.element, slide.part))
     # Shapes with equations, which python-pptx does not see: they have an alternative for other programs.
     for choice in slide.element.iter(f"{_COMPATIBILITY}Choice"):
-        yield from filter(None, map(read_paragraph, choice.iter(qn("a:p"))))
+        yield from ((text, None) for text in map(read_paragraph, choice.iter(qn("a:p"))) if text)
     if slide.has_notes_slide and (notes := slide.notes_slide.notes_text_frame.text.strip()):
-        yield notes
+        yield notes, None
 
 
 def _read_frame(shape: Any) -> str:

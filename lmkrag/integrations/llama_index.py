@@ -118,8 +118,6 @@ def to_node(span: Span) -> TextNode:
         end_char_idx=span.end,
         metadata=metadata,
         excluded_embed_metadata_keys=list(metadata),
-        excluded_llm_metadata_keys=[
-            key for key in metadata if key not in ("title", "section", "page", "stale", "superseded_by")
-        ],
+        excluded_llm_metadata_keys=[key for key in metadata if key not in _TOLD],
         relationships={NodeRelationship.SOURCE: RelatedNodeInfo(node_id=span.doc_id, node_type=ObjectType.DOCUMENT)},
     )

@@ -16,11 +16,10 @@ WORDS = "embeddings.word_embeddings.weight"  # the name of the embeddings of wor
 CODES, CODEWORDS, KEPT, KEPT_ROWS = (f"{WORDS}.{part}" for part in ("codes", "codewords", "kept", "kept_rows"))
 """``[words, parts]`` uint8, ``[parts, 256, size]`` float16, and the numbers and rows of the words kept as they are."""
 
-_INT8, _INT4, _SCALES = ".int8", ".int4", ".scales"
+_INT8, INT4, SCALES = ".int8", ".int4", ".scales"
 
-ROWS, ROW_SCALES = WORDS + _INT8, WORDS + _SCALES  # ``[words, dimensions]`` int8, ``[words, 1]`` float32, for a graph
-_BLOCK = 32  # weights of a row with one scale, in 4 bits
-_SHRINK = np.linspace(0.75, 1.1, 15)  # of a scale: less rounding for the many, clipping for the few
+ROWS, ROW_SCALES = WORDS + _INT8, WORDS + SCALES  # ``[words, dimensions]`` int8, ``[words, 1]`` float32, for a graph
+BLOCK = 32  # weights of a row with one scale, in 4 bits
 
 
 def unpacked_names(names: Iterable[str]) -> set[str]:
@@ -29,8 +28,8 @@ def unpacked_names(names: Iterable[str]) -> set[str]:
     for name in names:
         if name == CODES:
             found.add(WORDS)
-        elif name not in (CODEWORDS, KEPT, KEPT_ROWS) and not name.endswith(_SCALES):
-            found.add(name.removesuffix(_INT8).removesuffix(_INT4))
+        elif name not in (CODEWORDS, KEPT, KEPT_ROWS) and not name.endswith(SCALES):
+            found.add(name.removesuffix(_INT8).removesuffix(INT4))
     return found
 
 
@@ -41,9 +40,9 @@ def unpack_weights(tensors: Mapping[str, Any]) -> dict[str, Vectors]:
         if name in tensors:
             weights[name] = tensors[name]
         elif name + _INT8 in tensors:
-            weights[name] = _decode_rows(tensors[name + _INT8], tensors[name + _SCALES].astype(np.float32))
-        elif name + _INT4 in tensors:
-            weights[name] = _decode_blocks(tensors[name + _INT4], tensors[name + _SCALES].astype(np.float32))
+            weights[name] = _decode_rows(tensors[name + _INT8], tensors[name + SCALES].astype(np.float32))
+        elif name + INT4 in tensors:
+            weights[name] = _decode_blocks(tensors[name + INT4], tensors[name + SCALES].astype(np.float32))
         else:
             weights[name] = decode_words(tensors)
     return weights
@@ -71,31 +70,7 @@ def pack_matrices(weights: Mapping[str, Vectors]) -> dict[str, Any]:
 def pack_rows(name: str, weight: Vectors) -> dict[str, Any]:
     """Return a matrix ``[rows, columns]`` in 8 bits, with one scale for each row."""
     scales = np.maximum(np.abs(weight.astype(np.float32)).max(1, keepdims=True), 1e-12) / 127
-    return {name + _INT8: np.round(weight / scales).astype(np.int8), name + _SCALES: scales}
-
-
-def pack_blocks(weights: Mapping[str, Vectors]) -> dict[str, Any]:
-    """Return weights with every matrix of a layer in 4 bits; a block's scale is that of the least squared error."""
-    packed: dict[str, Any] = {}
-    for name, weight in weights.items():
-        if weight.ndim != 2 or not name.startswith("encoder."):
-            packed[name] = weight.astype(np.float16)
-            continue
-        blocks = weight.reshape(len(weight), -1, _BLOCK)
-        greatest = np.take_along_axis(blocks, np.abs(blocks).argmax(-1)[..., None], -1)[..., 0]
-        scales = np.zeros(greatest.shape, np.float32)
-        codes = np.zeros(blocks.shape, np.int8)
-        least = np.full(greatest.shape, np.inf)
-        for share in _SHRINK:
-            scale = (share * greatest / -8).astype(np.float16).astype(np.float32)
-            code = np.clip(np.round(blocks / np.where(scale == 0, 1, scale)[..., None]), -8, 7)
-            error = ((code * scale[..., None] - blocks) ** 2).sum(-1)
-            better = error < least
-            least[better], scales[better], codes[better] = error[better], scale[better], code[better]
-        halves = (codes + 8).astype(np.uint8).reshape(len(weight), -1, 2)
-        packed[name + _INT4] = halves[..., 0] | halves[..., 1] << 4
-        packed[name + _SCALES] = scales.astype(np.float16)
-    return packed
+    return {name + _INT8: np.round(weight / scales).astype(np.int8), name + SCALES: scales}
 
 
 def _decode_rows(packed: Any, scales: Vectors) -> Vectors:
@@ -106,6 +81,6 @@ def _decode_rows(packed: Any, scales: Vectors) -> Vectors:
 
 def _decode_blocks(packed: Any, scales: Vectors) -> Vectors:
     """A matrix from 4 bits ``[rows, columns / 2]`` and the scales ``[rows, columns / 32]`` of its blocks."""
-    codes = np.stack([packed & 15, packed >> 4], -1).reshape(len(packed), -1, _BLOCK).astype(np.float32) - 8
+    codes = np.stack([packed & 15, packed >> 4], -1).reshape(len(packed), -1, BLOCK).astype(np.float32) - 8
     weights: Vectors = (codes * scales[..., None]).reshape(len(packed), -1)
     return weights

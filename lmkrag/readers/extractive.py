@@ -13,7 +13,17 @@ from lmkrag.readers.tables import find_cell
 from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.loading import load_passage_reranker
 from lmkrag.reranker.passages import PassageReranker, Reading
-from lmkrag.results import STRONG, Answer, Citation, Quote, ShortAnswer, Span, best_coverage, best_similarity
+from lmkrag.results import (
+    PARAPHRASE,
+    STRONG,
+    Answer,
+    Citation,
+    Quote,
+    ShortAnswer,
+    Span,
+    best_coverage,
+    best_similarity,
+)
 from lmkrag.sentences.languages import detect_language
 from lmkrag.sentences.split import split_sentences
 from lmkrag.sentences.structure import is_lead_in, is_navigation
@@ -249,23 +259,24 @@ def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence
     return 1 / (1 + exp(-bias - sum(weight * value for weight, value in zip(weights, features, strict=True))))
 
 
-def confidence_features(
-    question: str, spans: Sequence[Span], readings: Sequence[Reading]
-) -> tuple[float, float, float, float]:
+def confidence_features(question: str, spans: Sequence[Span], readings: Sequence[Reading]) -> tuple[float, ...]:
     """Return what speaks for an answer, of spans and of how the first of them were read, best first.
 
     The best similarity of the search, the log-odds that one of the first passages answers, the similarity times what
-    the first passage scores more than the first that is not shown, and the share of the question's exact words that the
-    first passage does not have, counted half where another one does.
+    the first passage scores more than the first that is not shown, where the question is asked in other words than
+    theirs and where it is not, and the share of the question's exact words that the first passage does not have,
+    counted half where another one does.
     """
     keys = find_keys(question)
     missing = len(find_missing(question, spans)) + len(find_missing(question, spans[:1]))
     low, high = ANSWERS.log_odds
     similarity = best_similarity(spans)
+    in_other_words = best_coverage(spans) < PARAPHRASE
     lead = min(ANSWERS.max_lead, spans[0].score - spans[: ANSWERS.max_passages + 1][-1].score)
     return (
         similarity,
         min(high, max(low, *(reading.score for reading in readings))) if readings else 0.0,
-        similarity * lead,
+        similarity * lead * in_other_words,
+        similarity * lead * (not in_other_words),
         missing / (2 * len(keys)) if keys else 0.0,
     )

@@ -14,10 +14,16 @@ class AnswerWeights:
     # Whether there is an answer
     min_confidence: float = 0.14  # the least probability with which an answer is not called doubtful
     cell_confidence: float = 0.9  # the probability of a table's value whose row and column the question names
-    bias: float = -1.77  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
-    features: tuple[float, ...] = (1.72, 0.254, 7.68, -0.98)  # its coefficients
+    bias: float = -1.2  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
+    features: tuple[float, ...] = (2.12, 0.328, 9.38, 2.85, -0.865)  # its coefficients
     foreign_bias: float = -5.4  # the constant for other languages than English
-    foreign_features: tuple[float, ...] = (12.5, 0.0, 0.0, -2.9)  # the coefficients for other languages than English
+    foreign_features: tuple[float, ...] = (
+        12.5,
+        0.0,
+        0.0,
+        0.0,
+        -2.9,
+    )  # the coefficients for other languages than English
     log_odds: tuple[float, float] = (-6.0, 3.0)  # least and greatest log-odds of a passage that count
     max_lead: float = 0.5  # what the first passage scores more than the first not shown, as far as it counts
     language_passages: int = 3  # passages that the language of the documents is detected from

@@ -18,8 +18,6 @@ from functools import partial, reduce
 from operator import and_, ge, gt, le, lt, or_
 from typing import Any, Self
 
-from pathspec import GitIgnoreSpec
-
 from lmkrag.errors import UsageError
 from lmkrag.types import DocumentInfo
 
@@ -65,6 +63,8 @@ def filter_files(*, include: Sequence[str] = (), exclude: Sequence[str] = (), pa
     """Return a filter for documents with a path, whose ids match globs of ``.gitignore`` form; None where all do."""
     if not (include or exclude or path):
         return None
+    from pathspec import GitIgnoreSpec
+
     included, excluded = GitIgnoreSpec.from_lines(include or ["*"]), GitIgnoreSpec.from_lines(exclude)
 
     def is_chosen(doc_id: str | None) -> bool:

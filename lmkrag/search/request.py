@@ -58,6 +58,7 @@ class SearchOptions(_CommonOptions, total=False):
     max_tokens: int | None
     level: Level
     explain: bool
+    boxes: bool
     operators: bool
 
 
@@ -98,6 +99,7 @@ class SearchRequest:
         filter: only search matching documents, such as ``kind=pdf and path=docs/*`` or ``{"kind": "pdf"}``.
         per_document: maximum number of results per document.
         explain: give each span its ``explanation``; ``print(span.explain())``.
+        boxes: give each span its ``boxes`` on the pages of a PDF file, a picture or slides, read from the file.
         operators: exclude ``-word`` and ``-"a phrase"`` at the end of the query.
         rerank: re-rank the top 16 passages; on by default, except in lexical mode.
         rerank_timeout_ms: maximum time for re-ranking, in milliseconds.
@@ -150,6 +152,9 @@ class SearchRequest:
         None, "count", "Maximum number of results per document.", most=10_000, metavar="N", agents=True
     )
     explain: bool = _option(False, "flag", "Explain why each result was found.")
+    boxes: bool = _option(
+        False, "flag", "Find where each result stands on its page: PDF files, pictures and slides.", agents=True
+    )
     operators: bool = _option(False, "flag", "Exclude -word and -'a phrase' at the end of the query.")
     rerank: bool | None = _option(
         None, "switch", "Re-rank the top 16 passages; on by default, except in lexical mode.", variable="LMKRAG_RERANK"

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from lmkrag.encoder.spec import MULTILINGUAL_ENCODER
+from lmkrag.formats.pages import Pages
 from lmkrag.index.searchable import retry_expired
 from lmkrag.index.words.exact import asks_in_english
 from lmkrag.index.words.terms import merge_variants, query_variants, query_words
@@ -17,6 +18,7 @@ from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Rerank
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import Context, Span, SpanList
 from lmkrag.search.agreement import compare_passages
+from lmkrag.search.boxes import find_boxes
 from lmkrag.search.candidates import Candidates, SearchQuery, gather_matches, prefer_named_document, score_matches
 from lmkrag.search.code_blocks import is_mostly_code, rank_code
 from lmkrag.search.filters import to_expression
@@ -48,7 +50,7 @@ _SWITCH = "question_dates=off searches all"
 
 
 class Searcher:
-    """Searches an index for people and for readers. State: what filters keep of the newest snapshot."""
+    """Searches an index for people and for readers. State: what filters keep of the newest snapshot, and ``pages``."""
 
     def __init__(
         self,
@@ -67,6 +69,7 @@ class Searcher:
         self._reading, self._encoders, self._reranker = reading, encoders, reranker
         self._rerank, self._timeout_ms, self._weights = rerank, rerank_timeout_ms, weights
         self._filters = FilterCache()
+        self.pages = Pages()
 
     def search(
         self, queries: Sequence[str], request: SearchRequest, *, cost: Cost | None = None, similarity: bool = False
@@ -93,7 +96,8 @@ class Searcher:
                 for (text, operators), vector in zip(parsed, vectors, strict=True):
                     collapse = not similarity
                     one = partial(self._search_one, snapshot, text, vector, operators, request, cost, collapse)
-                    found.append(mark_stale(snapshot, search_period(text, request, one), self._encoders.path))
+                    spans = mark_stale(snapshot, search_period(text, request, one), self._encoders.path)
+                    found.append(find_boxes(snapshot, spans, self.pages) if request.boxes else spans)
                 return found
 
         return retry_expired(search)

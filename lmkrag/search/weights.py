@@ -7,6 +7,8 @@ to :class:`lmkrag.engine.Engine`.
 
 from dataclasses import dataclass
 
+from lmkrag.results import PARAPHRASE
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Weights:
@@ -107,7 +109,7 @@ class Weights:
     """Log-odds that the best of them answers, below which that is so."""
     reading: float = 4.0
     """What reading counts beside the score, both standardised."""
-    paraphrase: float = 0.55
+    paraphrase: float = PARAPHRASE
     """Share of the question's words, by weight, in one of the best passages, from which on sentences are re-ranked
     instead."""
 

@@ -1,37 +1,29 @@
 """Split text into sentences that tile it: joined in order, they are the text, to the last character.
 
 Block structure first (headings, list items, table rows, code, speaker turns, blank lines), which no sentence
-splitter understands; then sentences inside running prose, by NLTK's Punkt, the full stops of other scripts, and the
+splitter understands; then sentences inside running prose, by Punkt, the full stops of other scripts, and the
 spaces of Thai and Lao, which have no full stop; last, which of them are headings that no markup shows, and what rows of
 tables are read with.
 """
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import cache
 from itertools import chain, islice, pairwise
-from typing import TYPE_CHECKING
 
 from lmkrag.sentences.code_lines import add_definitions
 from lmkrag.sentences.headings import mark_headings
+from lmkrag.sentences.prose import find_starts
 from lmkrag.sentences.structure import is_navigation
 from lmkrag.sentences.table_rows import add_contexts
 from lmkrag.specs import BLOCK_KINDS, BYTE_ORDER_MARK, Sentence, SentenceKind, Text
 
-if TYPE_CHECKING:
-    from nltk.tokenize.punkt import PunktSentenceTokenizer
-
 RECORDS = frozenset({"csv", "json", "ods", "xlsx", "subtitles"})  # kinds of documents whose lines are records
 MAX_CHARS = 1_000  # a longer sentence is cut at the best white space: no encoder window would hold it
 _SECTION = 1 << 20  # characters read at a time
-_LONGEST_LINE = _PROSE_BLOCK = 50_000  # NLTK runs each regular expression under a time limit: feed it piece by piece
+_LONGEST_LINE = _PROSE_BLOCK = 50_000  # looked at at once
 _LONGEST_BLOCK = 200_000  # a log of a gigabyte has no blank line
 _CODE_GROUP, _SAMPLE_GROUP = 700, 400  # characters that share a landmark, of source code and of code in a text
 _HARD_WRAP = 120  # lines longer than this are whole paragraphs, not wrapped ones
-
-_ABBREVIATIONS = """dr mr mrs ms prof st jr sr rev gen col capt lt sgt hon gov sen rep pres e.g i.e etc al cf vs viz ca
-approx resp fig figs eq eqs sec ch vol pp p ed eds inc ltd co corp dept univ u.s u.k u.n d.c a.m p.m ph.d jan feb mar
-apr jun jul aug sep sept oct nov dec""".split()
 
 _LINE = re.compile(r"[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _FENCE = re.compile(r"\s{0,3}(```+|~~~+)")
@@ -318,18 +310,8 @@ def _code_blocks(start: int, lines: Iterable[str], most: int = _SAMPLE_GROUP) ->
         yield start, group, "code"
 
 
-@cache
-def _load_punkt() -> "PunktSentenceTokenizer":
-    """NLTK's Punkt (Kiss and Strunk, Computational Linguistics 32(4), 2006) with abbreviations set by hand."""
-    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer  # takes half a second
-
-    parameters = PunktParameters()
-    parameters.abbrev_types = set(_ABBREVIATIONS)
-    return PunktSentenceTokenizer(parameters)
-
-
 def _find_ends(text: str) -> list[int]:
-    starts = {start for start, _ in _load_punkt().span_tokenize(text)}
+    starts = set(find_starts(text))
     starts -= {match.end() for match in _NOT_ENDS.finditer(text)}
     if not text.isascii():
         starts.update(match.end() for match in _FULL_STOP.finditer(text))

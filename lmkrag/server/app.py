@@ -20,7 +20,6 @@ from lmkrag.server.guard import Guard
 from lmkrag.server.indexes import ServedIndexes, Workers
 from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.metrics import Metrics
-from lmkrag.server.pages import Pages
 from lmkrag.server.problems import handle_errors
 from lmkrag.server.routes import dify, documents, openai, rerank, search
 from lmkrag.server.routes import indexes as index_routes
@@ -47,7 +46,6 @@ def create_app(settings: ServerSettings) -> ASGIApp:
         workers=workers,
         indexes=indexes,
         metrics=Metrics(indexes, workers),
-        pages=Pages(),
         uploads=Uploads(indexes, settings.limits) if settings.writable else None,
     )
     mcp = create_mcp_server(indexes, service.reader, service.uploads)
@@ -114,7 +112,6 @@ def _close(service: Service) -> None:
     if service.uploads is not None:
         service.uploads.close()
     service.workers.close()
-    service.pages.close()
     service.indexes.close()
 
 

@@ -9,6 +9,7 @@ from typing import Annotated, Any, TypeVar
 from urllib.parse import quote
 
 from mcp.server import MCPServer
+from mcp.server.mcpserver import Image
 from mcp.server.mcpserver.exceptions import ResourceError, ToolError
 from mcp_types import Resource, ToolAnnotations
 from pydantic import Field
@@ -38,9 +39,11 @@ _OUTLINED = 2_000_000  # characters of a document
 _ASKED = 1_000  # characters of a place that others like it are looked for by
 _PATIENCE = 25.0  # seconds in which a text is indexed, or the assistant learns that it goes on
 _INTERVAL = 0.05
+_LONGEST_SIDE = 1_568  # pixels of an image; models scale larger ones down
 _INSTRUCTIONS = (
     "Search the user's documents and read them. Results are exact passages with their places: quote them, and name the "
-    "document and place. read_document gives what stands around a passage, document_outline its headings."
+    "document and place. read_document gives what stands around a passage, document_outline its headings, page_image "
+    "a picture of its page."
 )
 
 _READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
@@ -224,6 +227,24 @@ def _add_document_tools(server: MCPServer[Any], indexes: ServedIndexes) -> None:
             return replies.Headings(doc_id=doc_id, headings=outline(document)[:_LISTED])
 
         return await indexes.run(index, read)
+
+    @_tool(server, "Show a page")
+    async def page_image(
+        doc_id: _DocId,
+        page: Annotated[int | None, Field(ge=1, description="From 1; that of the characters without it.")] = None,
+        start: Annotated[int, Field(ge=0, description="First of the characters that are outlined.")] = 0,
+        end: Annotated[int | None, Field(ge=1, description="After the last; nothing is outlined without it.")] = None,
+        index: _Index = None,
+    ) -> Image:
+        """Draw a page of a PDF file or a picture, with the characters of a passage outlined."""
+
+        def draw(engine: Engine) -> Image:
+            (info,) = engine.documents(doc_ids=[doc_id])
+            span = None if end is None else (start, end)
+            image = engine.pages.draw(info, page, span, form="JPEG", longest=_LONGEST_SIDE)
+            return Image(data=image, format="jpeg")
+
+        return await indexes.run(index, draw)
 
     @_tool(server, "Check citations")
     async def check(

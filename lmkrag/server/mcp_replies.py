@@ -2,6 +2,7 @@
 
 from pydantic import BaseModel, Field
 
+from lmkrag.results import PageBox
 from lmkrag.search.checking import CitationCheck
 from lmkrag.search.outline import Heading
 
@@ -23,6 +24,7 @@ class Passage(BaseModel):
     score: float
     text: str
     more: list[int] = Field(description="Lines of lesser results in the same file.")
+    boxes: list[PageBox] = Field(description="Where it stands on its page, with `boxes`: edges as shares of the page.")
 
 
 class Passages(BaseModel):

@@ -1,14 +1,16 @@
 """Errors as RFC 9457 problem details, and in the shapes that OpenAI's and Dify's clients expect."""
 
 import logging
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from fastapi import FastAPI, Request
-from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse
 
 from lmkrag import errors
+
+if TYPE_CHECKING:
+    from fastapi import FastAPI
 
 _logger = logging.getLogger(__name__)
 
@@ -79,8 +81,9 @@ def from_error(error: errors.LmkragError, index: str, path: str) -> Problem:
     return Problem(status, name, title, str(error).replace(path, index), headers=headers)
 
 
-def handle_errors(app: FastAPI) -> None:
+def handle_errors(app: "FastAPI") -> None:
     """Let an application answer every error as a problem."""
+    from fastapi.exceptions import RequestValidationError
 
     @app.exception_handler(Problem)
     async def on_problem(request: Request, error: Problem) -> JSONResponse:

@@ -1,18 +1,13 @@
 """Listen, serve, and stop without losing a request."""
 
 import socket
-from collections.abc import Callable, Mapping
-from pathlib import Path
+from collections.abc import Callable
 
 import uvicorn
 
 from lmkrag.errors import UsageError
-from lmkrag.readers.base import Reader
 from lmkrag.server.app import create_app
-from lmkrag.server.indexes import ServedIndexes, Workers
-from lmkrag.server.mcp import create_mcp_server
-from lmkrag.server.settings import ServerLimits, ServerSettings
-from lmkrag.server.uploads import Uploads
+from lmkrag.server.settings import ServerSettings
 
 _BACKLOG = 1_024
 _IDLE = 20  # seconds that a connection is kept for the next request
@@ -61,17 +56,3 @@ class _Server(uvicorn.Server):
         await super().startup(sockets)
         if self.lifespan.should_exit:
             raise UsageError("the server could not start; its log says why")
-
-
-def serve_stdio(paths: Mapping[str, Path | str], *, reader: Reader, writable: bool, limits: ServerLimits) -> None:
-    """Serve until standard input ends. Raises IndexNotFound, StorageError, before the first word is read."""
-    workers = Workers(limits)
-    indexes = ServedIndexes(paths, workers)
-    uploads = Uploads(indexes, limits) if writable else None
-    try:
-        create_mcp_server(indexes, reader, uploads).run("stdio")
-    finally:
-        if uploads is not None:
-            uploads.close()
-        workers.close()
-        indexes.close()

@@ -1,4 +1,4 @@
-"""What every route needs of the server: its indexes, threads, jobs, pages and settings."""
+"""What every route needs of the server: its indexes, threads, jobs and settings."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -9,7 +9,6 @@ from lmkrag.readers.base import Reader
 from lmkrag.server.guard import Guard
 from lmkrag.server.indexes import ServedIndexes, Workers
 from lmkrag.server.metrics import Metrics
-from lmkrag.server.pages import Pages
 from lmkrag.server.settings import FollowerState, ServerSettings
 from lmkrag.server.uploads import Uploads
 
@@ -23,7 +22,6 @@ class Service:
     workers: Workers
     indexes: ServedIndexes
     metrics: Metrics
-    pages: Pages
     uploads: Uploads | None
     guard: Guard | None = None
     ready: bool = False

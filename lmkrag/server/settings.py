@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from lmkrag.errors import UsageError
-from lmkrag.readers.base import Reader
 from lmkrag.system import is_address, locate_index
+
+if TYPE_CHECKING:
+    from lmkrag.readers.base import Reader
 
 _NAME = re.compile(r"[\w.-]+")
 
@@ -58,7 +60,7 @@ class ServerSettings:
     token: str | None = None  # what every request must carry
     authenticated: bool = True  # else other addresses than the loopback need no token, either
     allowed_hosts: frozenset[str] = frozenset()  # further names of the server
-    reader: Reader | None = None  # what answers, by default the passages themselves
+    reader: "Reader | None" = None  # what answers, by default the passages themselves
     rerank: bool = True  # the default of searches, as is the following
     rerank_timeout_ms: float | None = 300.0
     rerank_model: str | None = None  # a folder or hub name

@@ -11,7 +11,6 @@ from lmkrag.encoder.spec import find_model
 from lmkrag.models.bert import AFTER, BEFORE, fuse_weights, read_weights
 from lmkrag.models.graph import BERT_INPUTS, bert_nodes, build_bert, build_model, layer_nodes, normalize, shape_nodes
 from lmkrag.models.quantization import quantize, read_ranges
-from lmkrag.reranker import passages
 from lmkrag.reranker.landmark import ANSWER_BOUNDS, OUTPUTS, TOKEN_SIMILARITY, WEIGHTS, read_body, read_head
 from lmkrag.reranker.listwise import FEATURES, GRAPH, LOGITS, read_members
 
@@ -32,15 +31,10 @@ def write_encoder_graphs(folder: Path) -> None:
 
 def write_reranker_graphs(folder: Path) -> None:
     """Write the graph of a re-ranker folder, and where it has ranges that for int8."""
-    _write_graphs(folder, read_head(folder)[0], _head_nodes(), _RERANKER_INPUTS, OUTPUTS)
+    write_graphs(folder, read_head(folder)[0], _head_nodes(), _RERANKER_INPUTS, OUTPUTS)
 
 
-def write_passage_graphs(folder: Path) -> None:
-    """Write the graph of the folder of a re-ranker of passages, and where it has ranges that for int8."""
-    _write_graphs(folder, passages.read_head(folder), _passage_nodes(), BERT_INPUTS, passages.OUTPUTS)
-
-
-def _write_graphs(folder: Path, head: dict[str, Vectors], nodes: str, inputs: str, outputs: Sequence[str]) -> None:
+def write_graphs(folder: Path, head: dict[str, Vectors], nodes: str, inputs: str, outputs: Sequence[str]) -> None:
     """Write the graphs of a re-ranker, whose ``nodes`` with the weights of its ``head`` follow those of its BERT."""
     settings = json.loads((folder / "reranker.json").read_text("utf-8"))
     layers = int(settings["layers"])
@@ -57,19 +51,6 @@ def write_listwise_graph(folder: Path) -> None:
     config, members, _, _ = read_members(folder)
     graph = build_model(_listwise_nodes(config), _LISTWISE_INPUTS, [LOGITS], members[0])
     (folder / GRAPH).write_bytes(graph)
-
-
-def _passage_nodes() -> str:
-    """What computes :data:`lmkrag.reranker.passages.OUTPUTS`: a score from the first token's state, ends from each."""
-    pooler, pooler_bias, classifier, classifier_bias, ends, ends_bias = passages.HEAD
-    return f"""
-        first = Constant <value_ints = [0]> ()
-        second = Constant <value_ints = [1]> ()
-        state = Slice({AFTER}, first, second)
-        pooled = Gemm <transB = 1> (state, "{pooler}", "{pooler_bias}")
-        bent = Tanh(pooled)
-        {passages.SCORE} = Gemm <transB = 1> (bent, "{classifier}", "{classifier_bias}")
-        {passages.ENDS} = Gemm <transB = 1> ({AFTER}, "{ends}", "{ends_bias}")"""
 
 
 def _head_nodes() -> str:

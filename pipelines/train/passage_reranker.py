@@ -22,6 +22,7 @@ from pathlib import Path
 import numpy as np
 from int8_onnx import unpack
 from multilingual_base import pack_words
+from passage_storage import pack_blocks, write_passage_graphs
 from safetensors.numpy import load_file, save_file
 from tokenizers import Tokenizer
 
@@ -29,11 +30,10 @@ from lmkrag.encoder.loading import read_config
 from lmkrag.encoder.spec import find_model
 from lmkrag.models.bert import bert_inputs
 from lmkrag.models.files import make_readable, write_json
-from lmkrag.models.packing import WORDS, pack_blocks, pack_matrices
+from lmkrag.models.packing import WORDS, pack_matrices
 from lmkrag.models.quantization import write_ranges
 from lmkrag.reranker.landmark import FORMAT, read_body
 from lmkrag.training.calibration import RangeMeter
-from lmkrag.training.graphs import write_passage_graphs
 
 BASE = "landmark-mini"  # whose tokenizer is the same
 SPECIALS = [0, 100, 101, 102, 103]

@@ -18,35 +18,35 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "": 2_545,  # the single files of lmkrag/; notes, dates and contrasts of results
-    "cli": 2_026,
+    "": 2_556,  # the single files of lmkrag/; notes, dates and contrasts of results
+    "cli": 2_080,
     "encoder": 1_175,
-    "evaluation": 713,
-    "formats": 3_645,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
+    "evaluation": 726,
+    "formats": 3_876,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
     "index": 4_363,  # columns of fields, tiers of segments
     "ingest": 1_768,
-    "integrations": 360,  # options that do not exist get a hint
-    "models": 750,  # weights in 4 bits, words in 8
-    "qdrant": 1_533,  # the same store and snapshots on an engine for several machines
-    "readers": 1_978,  # which cell, which of several values; warnings; a model on this machine
+    "integrations": 358,  # options that do not exist get a hint
+    "models": 725,  # weights in 4 bits, words in 8
+    "qdrant": 1_532,  # an index that several machines write: its log, its points, what a search asks
+    "readers": 2_009,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
-    "reranker": 790,  # a reader of passages, which marks words
-    "search": 4_277,  # stale files, dates, changed figures, disagreement; which re-ranker reads
-    "sentences": 920,  # headings by the layout
-    "server": 3_039,
-    "training": 2_465,  # questions that nothing answers
+    "reranker": 793,  # a reader of passages, which marks words
+    "search": 4_275,  # stale files, dates, changed figures, disagreement; which re-ranker reads
+    "sentences": 968,  # headings by the layout
+    "server": 3_265,
+    "training": 2_446,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 33_100,  # 31,500 is the most that the later issues may bring it to
-    "files": 237,
+    "lines": 33_596,  # 31,500 without the index on Qdrant and its seams
+    "files": 240,
     "files at the top": 17,
-    "base dependencies": 27,
+    "base dependencies": 26,
     "members of Engine": 20,
     "public names": 28,  # with ServerError and MissingExtra, which callers catch
     "commands": 18,
-    "options": 206,  # --since, --until and --question-dates of search, ask and chat
+    "options": 210,  # --since, --until and --question-dates of search, ask and chat
     "environment variables": 10,
 }
 

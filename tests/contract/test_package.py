@@ -15,7 +15,7 @@ import lmkrag
 from lmkrag import errors
 
 ROOT = Path(__file__).parents[2]
-HEAVY = ["torch", "transformers", "onnx", "onnxruntime", "faiss", "nltk", "lxml", "docx", "pypdfium2", "nbformat"]
+HEAVY = ["torch", "transformers", "onnx", "onnxruntime", "faiss", "lxml", "docx", "pypdfium2", "nbformat"]
 HEAVY += ["openai", "vllm", "langchain_core", "llama_index", "httpx", "fastapi", "uvicorn", "mcp", "PIL"]
 
 

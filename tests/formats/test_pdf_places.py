@@ -106,10 +106,10 @@ def test_pages_that_are_not_there(tmp_path):
     path.write_bytes(data)
     with IsolatedLoader() as loader:
         fingerprint = loader.load(path, "x.pdf").fingerprint
-        assert loader.render_page(path, fingerprint, 1, 1.0)[8:12] == b"WEBP"
+        assert loader.render_page(path, fingerprint, 1, scale=1.0, form="WEBP")[8:12] == b"WEBP"
         assert loader.find_rectangles(path, fingerprint, 1, 0, 9)
         with pytest.raises(DocumentError, match="has changed since it was indexed"):
-            loader.render_page(path, "other", 1, 1.0)
+            loader.render_page(path, "other", 1)
         path.unlink()
         with pytest.raises(DocumentError, match="can't be read"):
             loader.find_rectangles(path, fingerprint, 1, 0, 9)

@@ -15,7 +15,7 @@ from lmkrag.index.catalog import DocumentRow
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.sources import read_known
 from lmkrag.ingest.walk import Found, walk
-from lmkrag.ray_encoding import adopt_batch, encode_batch, is_batch, plan_batches
+from lmkrag.ray_encoding import adopt_batch, encode_batch, plan_batches
 from lmkrag.system import FileStamp
 
 
@@ -84,7 +84,7 @@ def test_a_batch_that_exists_is_not_encoded_again(store, encoder, corpus, out):
     (batch,) = plan_batches(list(walk(corpus)), {}, store, size=1 << 20)
     encode_batch(batch, out, lambda: encoder, store)
     assert [path.name for path in out.iterdir()] == [batch.name]
-    assert is_batch(out / batch.name)
+    assert (out / batch.name / "batch.json").is_file()
     encode_batch(batch, out, lambda: pytest.fail("it was read again"), store)
 
 

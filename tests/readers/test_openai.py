@@ -34,7 +34,7 @@ def test_it_streams_from_a_real_server(reader):
 
 
 def test_a_server_on_this_machine_is_found(chat_server, causal_model):
-    from lmkrag.readers.local import find_local_server
+    from lmkrag.readers.choose import find_local_server
 
     port = int(chat_server.split(":")[2].partition("/")[0])
     with socket.socket() as deaf:  # listens, and never answers
@@ -47,7 +47,7 @@ def test_a_server_on_this_machine_is_found(chat_server, causal_model):
 
 
 def test_no_server_on_this_machine():
-    from lmkrag.readers.local import find_local_server
+    from lmkrag.readers.choose import find_local_server
 
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

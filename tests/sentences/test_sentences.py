@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lmkrag.sentences import prose
 from lmkrag.sentences import split as sentences_module
 from lmkrag.sentences.split import MAX_CHARS, split_sentences
 
@@ -110,6 +111,23 @@ def test_blocks_without_end_are_cut(unit, monkeypatch):
 )
 def test_boundaries(text, expected):
     assert parts(text) == expected
+
+
+PIECES = [
+    *("a", "The", "no", "A", "É", "文", "p.", "e.g.", "Dr.", "x-etc.", "J.", "U.S.", "5.", "3,4.", "-1.", "١."),
+    *(" ", "  ", "\n", "\t", "\xa0", "...", "..", ". . .", "?!", *".!?,;:-()[]{}\"'“”«»’@#*&`", "--"),
+]
+
+
+@given(st.lists(st.sampled_from(PIECES), max_size=40).map("".join))
+@settings(max_examples=300)
+def test_sentences_begin_where_nltk_finds_them(text):
+    from nltk.tokenize.punkt import PunktParameters, PunktSentenceTokenizer
+
+    parameters = PunktParameters()
+    parameters.abbrev_types = set(prose._ABBREVIATIONS)
+    spans = PunktSentenceTokenizer(parameters).span_tokenize(text)
+    assert list(prose.find_starts(text)) == [start for start, _ in spans]
 
 
 @pytest.mark.parametrize(

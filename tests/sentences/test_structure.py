@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from lmkrag.sentences.split import split_sentences
@@ -61,7 +61,6 @@ def test_what_is_long_is_cut_at_the_next_line():
     assert len(paragraphs([f"Sentence {number}. " for number in range(200)])) == 1
 
 
-@settings(deadline=None)  # the first one loads NLTK
 @given(st.lists(st.sampled_from(["Aye. ", "No!\n", "So it is.\n\n", "Wrapped\nhere. ", LONG, "\n"])).map("".join))
 def test_paragraphs_of_any_text_tile_its_sentences(text):
     sentences = [text[s.start : s.end] for s in split_sentences(text)]

@@ -141,7 +141,7 @@ def test_costly_requests_are_bounded(client):
 def test_a_costly_request_lets_others_in_between(built_index):
     """One thread searches; a request of many texts takes it for one text at a time."""
     app = create_app(ServerSettings(indexes={"demo": built_index}, limits=ServerLimits(threads=1)))
-    texts = ["The gate is red. The lamp is lit. " * 200] * 20
+    texts = ["The gate is red. The lamp is lit. " * 60] * 20
     ended = []
 
     async def run():

@@ -30,6 +30,7 @@ class Replay(BaseHTTPRequestHandler):
     """Replies with what its server has for a path."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # else each body waits 40 ms for an acknowledgement of its headers
     server: ReplayServer
 
     def do_GET(self):

@@ -1,5 +1,6 @@
 """MCP by the SDK's own client: in process, on standard input and output, and over HTTP."""
 
+import base64
 import os
 import sys
 from dataclasses import fields
@@ -39,11 +40,11 @@ async def use(client) -> None:
     tools = {tool.name: tool for tool in (await client.list_tools()).tools}
     assert tools.keys() == {
         *("search", "ask", "gather_evidence", "find_related"),
-        *("read_document", "document_outline", "check", "list_documents"),
+        *("read_document", "document_outline", "check", "list_documents", "page_image"),
     }
     for tool in tools.values():
         assert tool.annotations.read_only_hint
-        assert tool.output_schema and tool.description
+        assert tool.description and bool(tool.output_schema) == (tool.name != "page_image")
     found = await client.call_tool("search", {"query": "how is leave accrued?", "top_k": 2})
     passages = found.structured_content["passages"]
     assert len(passages) == 2 and passages[0]["place"] == "lighthouse-handbook.md:50"
@@ -56,6 +57,16 @@ async def use(client) -> None:
     listed = (await client.call_tool("list_documents", {"filter": "kind=pdf"})).structured_content
     assert listed["cursor"] is None
     assert [document["pages"] for document in listed["documents"]] == [3]
+    (document,) = listed["documents"]
+    options = {"query": "which ships are there?", "filter": "kind=pdf", "top_k": 1, "boxes": True}
+    (passage,) = (await client.call_tool("search", options)).structured_content["passages"]
+    assert {box["page"] for box in passage["boxes"]} >= {passage["page"]}
+    shown = {name: passage[name] for name in ("doc_id", "page", "start", "end")}
+    for arguments in (shown, {"doc_id": document["doc_id"]}):
+        (image,) = (await client.call_tool("page_image", arguments)).content
+        assert image.mime_type == "image/jpeg" and base64.b64decode(image.data).startswith(b"\xff\xd8")
+    refused = await client.call_tool("page_image", {"doc_id": document["doc_id"], "page": 4})
+    assert refused.is_error and refused.content[0].text == f"{document['doc_id']} has 3 pages"
     outlined = await client.call_tool("document_outline", {"doc_id": "lighthouse-handbook.md"})
     headings = outlined.structured_content["headings"]
     assert headings[0]["level"] == 1
@@ -160,7 +171,7 @@ async def test_writing(make):
 async def test_stdio(built_index, mode):
     command = StdioServerParameters(
         command=sys.executable,
-        args=["-m", "lmkrag", "mcp", "--index", f"demo={built_index}"],
+        args=["-m", "lmkrag", "mcp", "--in-process", "--index", f"demo={built_index}"],
         env={**os.environ, "HF_HUB_OFFLINE": "1"},
     )
     async with Client(command, mode=mode) as client:

@@ -428,7 +428,7 @@ def test_a_busy_server_is_asked_again(page, server):
 
 def test_a_folder_is_served_while_it_is_indexed(page, serve, tmp_path):
     (tmp_path / "notes").mkdir()
-    for number in range(300):
+    for number in range(100):
         rules = "\n\n".join(f"Rule {rule} of island {number} is about lamp {rule * number}." for rule in range(50))
         (tmp_path / "notes" / f"island-{number}.md").write_text(f"# Island {number}\n\n{rules}\n")
     with serve(tmp_path, tmp_path / "notes", "--no-open", XDG_CACHE_HOME=str(tmp_path / "cache")) as running:
@@ -437,7 +437,7 @@ def test_a_folder_is_served_while_it_is_indexed(page, serve, tmp_path):
         until(page, "document.querySelector('.indexing progress').value > 0")
         page.screenshot(path=SCREENSHOTS / "indexing.png")
         page.get_by_text("Indexing:").wait_for(state="detached", timeout=120_000)
-        page.get_by_text("Answers quote exact passages of 300 documents.").wait_for()
+        page.get_by_text("Answers quote exact passages of 100 documents.").wait_for()
 
 
 def test_an_answer_that_is_not_sure(page, server):

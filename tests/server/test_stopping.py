@@ -42,11 +42,11 @@ def test_without_its_packages(built_index):
     import sys
 
     script = "import sys; sys.modules['fastapi'] = None; sys.modules['mcp'] = None; from lmkrag.cli import main; main()"
-    for command in ("serve", "mcp"):
-        arguments = [sys.executable, "-c", script, command, "--index", str(built_index)]
+    for command, extra, options in (("serve", "serve", []), ("mcp", "mcp", ["--in-process"])):
+        arguments = [sys.executable, "-c", script, command, "--index", str(built_index), *options]
         refused = subprocess.run(arguments, capture_output=True, text=True, timeout=60)
         assert refused.returncode == 1
-        assert "pip install 'lmkrag[serve]'" in refused.stderr
+        assert f"pip install 'lmkrag[{extra}]'" in refused.stderr
 
 
 def test_the_environment_names_indexes(serve, built_index, tmp_path):

@@ -226,7 +226,7 @@ def drop_stop_words(words: Sequence[str]) -> list[str]:
 def _stop_words(language: str) -> frozenset[str]:
     from stop_words import get_stop_words
 
-    return frozenset(map(fold, get_stop_words(language)))
+    return frozenset(fold("\n".join(get_stop_words(language))).split("\n"))  # all at once is far quicker
 
 
 def find_stems(query: str) -> list[str]:

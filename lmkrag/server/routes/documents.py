@@ -18,10 +18,10 @@ from pydantic import ValidationError
 
 from lmkrag.engine import Engine
 from lmkrag.errors import LmkragError
+from lmkrag.formats.pages import SCALES
 from lmkrag.rendering.blocks import parse_blocks
 from lmkrag.server import schemas
 from lmkrag.server.asking import Event, stream_events
-from lmkrag.server.pages import SCALES
 from lmkrag.server.problems import Problem
 from lmkrag.server.service import Service, TheService
 from lmkrag.server.uploads import UploadJob, Uploads
@@ -139,11 +139,11 @@ async def find_places(
     end: Annotated[int, Query(ge=0, le=2**53)],
     index: _IndexName = None,
 ) -> Any:
-    """Say where characters of a PDF's text stand on its pages."""
+    """Say where characters of a PDF file, a picture or slides stand on the pages."""
 
     def find(engine: Engine) -> dict[str, Any]:
         (info,) = engine.documents(doc_ids=[doc_id])
-        places = service.pages.find_places(info, start, min(end, start + _MOST_TEXT))
+        places = engine.pages.find_places(info, start, min(end, start + _MOST_TEXT))
         return {"places": [{"page": number, "rectangles": rectangles} for number, rectangles in places]}
 
     return await service.indexes.find(index).run(find)
@@ -165,7 +165,7 @@ async def draw_page(
 
     def draw(engine: Engine) -> tuple[str, bytes]:
         (info,) = engine.documents(doc_ids=[doc_id])
-        return info.fingerprint, service.pages.render(info, number, scale)
+        return info.fingerprint, engine.pages.draw(info, number, scale=scale, form="WEBP")
 
     fingerprint, image = await service.indexes.find(index).run(draw)
     headers = {"ETag": f'"{fingerprint[:16]}-{number}-{scale:g}"', "Cache-Control": "private, max-age=3600"}

@@ -1,0 +1,172 @@
+"""What an assistant starts: it copies lines between standard input and output and the process that serves an index.
+
+That process is shared by all assistants of a user, and is started when the first of them needs it. Only the standard
+library is imported here, so that a second assistant is served at once and takes little memory.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import platform
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from lmkrag.system import PYTHON
+from lmkrag.version import __version__
+
+GREETING = f"lmkrag {__version__}\n".encode()  # the process is ready for a session
+IDLE = 900.0  # seconds without a message after which the process ends
+_ENVIRONMENT = ("LMKRAG_", "OPENAI_", "HF_", "CUDA_")  # what begins so sets models and readers
+_START = 60.0  # seconds in which a process opens its indexes
+
+
+class SharedServer:
+    """The process for some settings of this user and this version of lmkrag, found by its socket, ``path``."""
+
+    def __init__(self, settings: Mapping[str, Any]) -> None:
+        """Take what :func:`lmkrag.server.mcp_process.serve_shared` needs, and ``folder``, in which to start it."""
+        from platformdirs import user_cache_path
+
+        self._folder, self._settings = settings["folder"], json.dumps(settings, sort_keys=True, default=str)
+        variables = sorted(item for item in os.environ.items() if item[0].startswith(_ENVIRONMENT))
+        identity = [self._settings, __version__, __file__, sys.executable, platform.node(), str(variables)]
+        digest = hashlib.sha256("\0".join(identity).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+        self.path = user_cache_path("lmkrag", appauthor=False) / "mcp" / f"{digest}.sock"
+
+    def connect(self) -> socket.socket:
+        """Return a connection for a session; start the process where none runs. Raises OSError: it does not start."""
+        folder = self.path.parent
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if folder.is_symlink() or folder.stat().st_uid != os.getuid():
+            raise PermissionError(f"{folder} is not a folder of this user")
+        folder.chmod(0o700)
+        with locked(self.path):
+            try:
+                return self._dial()
+            except OSError:
+                self._start()
+                return self._dial()
+
+    def _dial(self) -> socket.socket:
+        with contextlib.ExitStack() as stack:
+            connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+            connection.settimeout(_START)
+            connection.connect(str(self.path))
+            if connection.recv(len(GREETING), socket.MSG_WAITALL) != GREETING:
+                raise ConnectionError("the process ended")
+            connection.settimeout(None)
+            stack.pop_all()
+        return connection
+
+    def _start(self) -> None:
+        """Start the process with a socket that listens already."""
+        self.path.unlink(missing_ok=True)
+        with socket.socket(socket.AF_UNIX) as listening, self.path.with_suffix(".log").open("wb") as log:
+            listening.bind(str(self.path))
+            listening.listen()
+            command = [*PYTHON, "-m", "lmkrag.server.mcp_process", str(listening.fileno())]
+            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": log}
+            process = subprocess.Popen(
+                command, cwd=self._folder, pass_fds=[listening.fileno()], start_new_session=True, **pipes
+            )
+            assert process.stdin is not None
+            with contextlib.suppress(BrokenPipeError), process.stdin:
+                process.stdin.write(self._settings.encode())
+
+
+@contextlib.contextmanager
+def locked(path: Path, flags: int = 0) -> Iterator[None]:
+    """Wait until nobody else starts or ends the process of a socket. Raises BlockingIOError: not to wait was asked."""
+    with path.with_suffix(".lock").open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX | flags)
+        yield
+
+
+class Proxy:
+    """One session. State: the connection, and the requests that wait for a reply, which another process may give."""
+
+    def __init__(self, server: SharedServer) -> None:
+        """Connect. Raises OSError: the process does not start."""
+        self._server, self._connection = server, server.connect()
+        self._changed = threading.Condition()
+        self._handshake: list[bytes] = []
+        self._pending: dict[Any, bytes] = {}
+        self._ended = False
+
+    def run(self) -> None:
+        """Copy until standard input ends and the process has said its last."""
+        replies = threading.Thread(target=self._copy_replies, daemon=True)
+        replies.start()
+        for line in sys.stdin.buffer:
+            message = _parse(line)
+            method = message.get("method")
+            with self._changed:
+                if method in ("server/discover", "initialize", "notifications/initialized"):
+                    self._handshake.append(line)
+                elif method == "notifications/cancelled":
+                    self._pending.pop(message["params"]["requestId"], None)
+                if method is not None and "id" in message:
+                    self._pending[message["id"]] = line
+                self._send(line)
+                self._changed.notify()
+        with self._changed, contextlib.suppress(OSError):
+            self._ended = True
+            self._changed.notify()
+            self._connection.shutdown(socket.SHUT_WR)
+        replies.join()
+
+    def _copy_replies(self) -> None:
+        """Copy replies; where a process ends before it has replied, ask another one, once."""
+        replied = True
+        while True:
+            with contextlib.suppress(ConnectionError):
+                for line in self._connection.makefile("rb"):
+                    replied = True
+                    message = _parse(line)
+                    if "method" not in message:
+                        self._pending.pop(message.get("id"), None)
+                    sys.stdout.buffer.write(line)
+                    sys.stdout.buffer.flush()
+            with self._changed:
+                self._changed.wait_for(lambda: self._pending or self._ended)
+                if self._ended:
+                    return
+                try:
+                    if not replied:
+                        raise ConnectionError("it ended again during the same call")
+                    self._restart()
+                except OSError as error:
+                    sys.stderr.write(f"lmkrag: the process that serves assistants can't be reached ({error})\n")
+                    os._exit(1)  # as if it had been this one
+                replied = False
+
+    def _restart(self) -> None:
+        self._connection.close()
+        self._connection = self._server.connect()
+        for line in self._handshake:
+            if _parse(line).get("id") not in self._pending:  # the client has its reply already
+                self._send(line)
+                if b'"id"' in line:
+                    while self._connection.recv(1) not in (b"\n", b""):
+                        pass
+        for line in list(self._pending.values()):
+            self._send(line)
+
+    def _send(self, line: bytes) -> None:
+        with contextlib.suppress(OSError):  # who copies replies learns of the end
+            self._connection.sendall(line)
+
+
+def _parse(line: bytes) -> dict[str, Any]:
+    try:
+        message = json.loads(line)
+    except ValueError:  # for the process to refuse
+        return {}
+    return message if isinstance(message, dict) else {}
