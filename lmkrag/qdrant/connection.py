@@ -113,6 +113,8 @@ class Connection:
         """
         if self._process != os.getpid() and not self.address.is_local:  # connections are the parent's
             self._client, self._process = self._connect(), os.getpid()
+        if self.address.is_local:
+            options.pop("search_params", None)  # it compares all vectors, and warns that it does
         for pause in (*_PAUSES, None):
             try:
                 with _guard if self.address.is_local else nullcontext():

@@ -343,6 +343,10 @@ class QdrantSnapshot(Searchable):
         records, _ = self._call("scroll", self._documents, models.Filter(must=[match]), limit=_PAGE, with_payload=_ROWS)
         alive = self.documents.find(np.array([record.id for record in records], np.int64))
         living = set(self.documents.keys[alive].tolist())
+        if not living and self._reader.log.refresh().head != self.state.head:
+            raise SnapshotExpired(
+                f"{self._reader.connection.address.text}: {doc_id!r} may have been replaced; read again"
+            )
         return next((read_row(record.id, record.payload) for record in records if record.id in living), None)
 
     def _read_column(self, column: str) -> dict[int, dict[str, Any]]:

@@ -54,7 +54,6 @@ class _Gone(NamedTuple):
     """A document that a commit removes."""
 
     key: int
-    sentences: int
     words: dict[str, Sparse]
     counts: dict[str, int]
 
@@ -274,7 +273,7 @@ class QdrantStore:
             sentences.append(sum_words(Sparse(words, np.ones(len(words))) for words in of_part))
         words = {"sentences": sum_words(sentences), "documents": found["words"], "openings": found["openings"]}
         negative = {kind: Sparse(vector.words, -vector.values) for kind, vector in words.items()}
-        return _Gone(row.id, row.sentences, negative, records[0].payload["counts"])
+        return _Gone(row.id, negative, records[0].payload["counts"])
 
     def _delete_documents(self, keys: Iterable[int]) -> None:
         for part in in_parts(keys):

@@ -27,7 +27,7 @@ LINES = {
     "ingest": 1_768,
     "integrations": 358,  # options that do not exist get a hint
     "models": 725,  # weights in 4 bits, words in 8
-    "qdrant": 1_531,  # an index that several machines write: its log, its points, what a search asks
+    "qdrant": 1_536,  # an index that several machines write: its log, its points, what a search asks
     "readers": 2_012,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 793,  # a reader of passages, which marks words
@@ -39,7 +39,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 33_325,  # 31,500 without the index on Qdrant and its seams
+    "lines": 33_330,  # 31,500 without the index on Qdrant and its seams
     "files": 238,
     "files at the top": 17,
     "base dependencies": 26,
