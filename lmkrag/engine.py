@@ -1,21 +1,21 @@
 """The public entry point: opens an index, adds to it, searches it, asks it. It composes the parts, no more."""
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack, cast
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from lmkrag.errors import ReaderError, UsageError
 from lmkrag.results import Answer, Context, SpanList
 from lmkrag.search.request import AskOptions, SearchOptions, SearchRequest, check_queries, show_options
-from lmkrag.system import is_address
 from lmkrag.types import Document, DocumentInfo, IndexReport, IndexStatus, SentenceScore, check_doc_id, check_range
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
     from lmkrag.index.catalog import DocumentRow
-    from lmkrag.index.searchable import Searchable, Store
+    from lmkrag.index.snapshot import Snapshot
+    from lmkrag.index.store import IndexStore
     from lmkrag.ingest.report import Progress
     from lmkrag.readers.base import AnswerStream, AsyncAnswerStream, Reader
     from lmkrag.readers.prompt import Layout
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from lmkrag.search.filters import Filter
     from lmkrag.search.quotations import Source as Cited
     from lmkrag.search.weights import Weights
-
-Value = TypeVar("Value")
 
 
 class Engine:
@@ -46,7 +44,7 @@ class Engine:
 
     def __init__(
         self,
-        store: "Store",
+        store: "IndexStore",
         encoder: "LandmarkEncoder | None" = None,
         *,
         reranker: "Reranker | str | None" = None,
@@ -86,10 +84,10 @@ class Engine:
         rerank: bool = True,
         rerank_timeout_ms: float | None = None,
     ) -> Self:
-        """Open an index directory, or an index on Qdrant.
+        """Open an index directory.
 
         Args:
-            path: of the index, or its address on Qdrant: ``qdrant://HOST:6333/NAME``.
+            path: of the index.
             create: make it if it is not there.
             encoder: a model folder, hub name or loaded encoder. An existing index knows its own.
             recipe: how vectors are stored, a name or ``.toml`` file; only when the index is made.
@@ -157,11 +155,9 @@ class Engine:
 
         encode = None
         if ray is not None:
-            if is_address(self._store.path):
-                raise UsageError("ray encodes for an index in a directory: copy it to Qdrant afterwards")
             from lmkrag.ray_encoding import encode_on_ray
 
-            encode = partial(encode_on_ray, cast(Any, self._store), ray)
+            encode = partial(encode_on_ray, self._store, ray)
         documents = make_source(
             source, include=include, exclude=exclude, prune=prune, follow_links=follow_links, encode=encode
         )
@@ -189,7 +185,9 @@ class Engine:
 
     def verify(self) -> tuple[str, ...]:
         """Check every file and row of the index; return what is wrong, empty when it is whole."""
-        return self._store.find_problems()
+        from lmkrag.index.verify import find_problems
+
+        return find_problems(self._store)
 
     # Searching
 
@@ -340,14 +338,10 @@ class Engine:
         """
         from lmkrag.search.selection import describe_row, list_documents
 
-        doc_ids = None if doc_ids is None else list(doc_ids)
-
-        def read(snapshot: "Searchable") -> list[DocumentInfo]:
+        with self._reading() as snapshot:
             if doc_ids is not None:
                 return [describe_row(self._find(snapshot, doc_id)) for doc_id in doc_ids]
             return list_documents(snapshot, filter, check_doc_id(after or ""), limit)
-
-        return self._read(read)
 
     def document(self, doc_id: str) -> Document:
         """Return a document with its text exactly as indexed, and its metadata.
@@ -357,11 +351,9 @@ class Engine:
         """
         from lmkrag.search.selection import to_document
 
-        def read(snapshot: "Searchable") -> Document:
+        with self._reading() as snapshot:
             row = self._find(snapshot, doc_id)
             return to_document(row, snapshot.read_text(row))
-
-        return self._read(read)
 
     def read(self, doc_id: str, start: int = 0, end: int | None = None) -> str:
         """Return the text of a document, or its characters ``[start, end)``, exactly as indexed.
@@ -370,26 +362,17 @@ class Engine:
             DocumentNotFound: it is not in the index. UsageError: ``start`` is negative.
         """
         check_range(start, end)
-        return self._read(lambda snapshot: snapshot.read_text(self._find(snapshot, doc_id), start, end))
+        with self._reading() as snapshot:
+            return snapshot.read_text(self._find(snapshot, doc_id), start, end)
 
     def status(self) -> IndexStatus:
         """Return what the index holds."""
         return self._store.status()
 
-    def _reading(self, *, segments: bool = False) -> "contextlib.AbstractContextManager[Searchable]":
+    def _reading(self, *, segments: bool = False) -> "contextlib.AbstractContextManager[Snapshot]":
         return self._store.reader.snapshot(segments=segments)
 
-    def _read(self, read: "Callable[[Searchable], Value]") -> "Value":
-        """What a call reads of the newest state, again where that is replaced meanwhile."""
-        from lmkrag.index.searchable import retry_expired
-
-        def read_once() -> "Value":
-            with self._reading() as snapshot:
-                return read(snapshot)
-
-        return retry_expired(read_once)
-
-    def _find(self, snapshot: "Searchable", doc_id: str) -> "DocumentRow":
+    def _find(self, snapshot: "Snapshot", doc_id: str) -> "DocumentRow":
         from lmkrag.search.selection import find_document
 
         return find_document(snapshot, doc_id, self._store.path)

@@ -10,13 +10,11 @@ import click
 from lmkrag.cli.index import finish, following_progress, model_options
 from lmkrag.cli.output import ErrorHandlingGroup, index_option, json_option, one_line, print_json
 from lmkrag.engine import Engine
-from lmkrag.errors import UsageError
-from lmkrag.system import is_address
 
 
 @click.group(cls=ErrorHandlingGroup, epilog="Example: lmkrag index-tools compact --index indexes/handbook")
 def index_tools() -> None:
-    """Compact, re-encode, repair or copy an index."""
+    """Compact, re-encode or repair an index."""
 
 
 @index_tools.command(epilog="Example: lmkrag index-tools compact --index indexes/handbook")
@@ -50,7 +48,7 @@ def reindex(index_path: str, recipe: str | None, encoder: str | None, as_json: b
     from lmkrag.ingest.reindex import reindex as run
 
     with following_progress() as progress:
-        report = run(_folder(index_path), encoder=encoder, recipe=recipe, progress=progress)
+        report = run(Path(index_path), encoder=encoder, recipe=recipe, progress=progress)
     finish(report, index_path, strict=False, as_json=as_json)
 
 
@@ -72,7 +70,7 @@ def repair(index_path: str, encoder: str | None, recipe: str | None, as_json: bo
     from lmkrag.ingest.repair import repair_index
 
     load = partial(load_new_encoder, encoder) if encoder else None
-    report = repair_index(_folder(index_path), encoder=load, recipe=recipe)
+    report = repair_index(Path(index_path), encoder=load, recipe=recipe)
     if as_json:
         print_json(asdict(report))
     elif not report.damaged:
@@ -86,27 +84,6 @@ def repair(index_path: str, encoder: str | None, recipe: str | None, as_json: bo
         click.echo(f"the damaged index is kept in {report.damaged}", err=True)
     if report.lost or report.unknown:
         sys.exit(1)
-
-
-@index_tools.command(epilog="Example: lmkrag index-tools copy indexes/handbook qdrant://localhost:6333/handbook")
-@click.argument("source", metavar="FROM")
-@click.argument("target", metavar="TO")
-@json_option
-def copy(source: str, target: str, as_json: bool) -> None:
-    """Copy an index between a directory and Qdrant.
-
-    Nothing is encoded. TO is created if missing, and keeps other documents that it has. After an interruption, run the
-    same command again to resume.
-    """
-    from lmkrag.ingest.copying import copy_index
-
-    finish(copy_index(source, target), target, strict=False, as_json=as_json)
-
-
-def _folder(index_path: str) -> Path:
-    if is_address(index_path):
-        raise UsageError(f"{index_path}: on Qdrant; copy it to a directory: lmkrag index-tools copy {index_path} DIR")
-    return Path(index_path)
 
 
 @index_tools.command(epilog="Example: lmkrag index-tools recipes")

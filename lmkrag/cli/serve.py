@@ -29,7 +29,7 @@ def _indexes_option(command: Any) -> Any:
         envvar="LMKRAG_INDEX",
         default=lambda: (find_default_index(),),
         show_default=f"{DEFAULT_INDEX}, here or in a folder above",
-        metavar="[NAME=]DIR|ADDRESS",
+        metavar="[NAME=]DIR",
         help="An index to serve; repeatable.",
     )(command)
 
@@ -122,7 +122,7 @@ def serve(
     with contextlib.ExitStack() as stack:
         follower_state = None
         if folders:
-            (index,) = map(Path, served.values())
+            (index,) = served.values()
             follower_state = stack.enter_context(FolderFollower(folders, index, environment)).state
         try:
             run(replace(settings, follower_state=follower_state), announce=announce)
@@ -130,7 +130,7 @@ def serve(
             sys.exit(130)
 
 
-def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path | str]:
+def _open_cached_index(folders: tuple[Path, ...]) -> dict[str, Path]:
     """Make the index of folders in the user's cache directory; return it by the name of the first folder."""
     from lmkrag.engine import Engine
     from lmkrag.ingest.folder_cache import cached_index, use_cached
@@ -158,12 +158,11 @@ def mcp(indexes: tuple[str, ...], writable: bool, in_process: bool, **options: A
     """
     from lmkrag.server.mcp_proxy import IDLE, Proxy, SharedServer
     from lmkrag.server.settings import name_indexes
-    from lmkrag.system import locate_index
 
     _use_one_thread_each()
     reader = take_reader_settings(options)
     settings = {
-        "indexes": {name: str(locate_index(path)) for name, path in name_indexes(indexes).items()},
+        "indexes": {name: str(path.resolve()) for name, path in name_indexes(indexes).items()},
         "writable": writable,
         "reader": reader,
         "folder": os.sep if reader["name"] == "extractive" else str(Path.cwd()),  # models may be named from here

@@ -72,7 +72,7 @@ def _place(name: str, block: int) -> str:
     return f"column {name} {block}"
 
 
-def column_of(key: str) -> str:
+def _column(key: str) -> str:
     """The name of the column that a field is in."""
     return key if key in _OWN else str(xxh3_64_intdigest(key.encode("utf-8", "surrogatepass")) % _SHARED)
 
@@ -85,7 +85,7 @@ def _build(documents: Iterable[DocumentRow]) -> dict[str, bytes]:
     fields: dict[str, dict[str, dict[Any, tuple[Any, list[int]]]]] = {}
     for position, row in enumerate(rows):
         for key, value in fields_of(row).items():
-            entries = fields.setdefault(column_of(key), {}).setdefault(key, {})
+            entries = fields.setdefault(_column(key), {}).setdefault(key, {})
             for item in () if value is None else _items(value):
                 _, positions = entries.setdefault(item if type(item) is str else (json.dumps(item),), (item, []))
                 if positions[-1:] != [position]:
@@ -99,7 +99,7 @@ def _build(documents: Iterable[DocumentRow]) -> dict[str, bytes]:
         "characters": sum(row.length for row in rows),
         "kinds": Counter(row.kind for row in rows),
         "roots": Counter(row.root for row in rows),
-        "unread": sum(map(count_unread, rows)),
+        "unread": sum(map(_count_unread, rows)),
     }
     documents_column = len(rows).to_bytes(8, "little") + table.tobytes() + json.dumps(facts).encode()
     return {"": documents_column, **{name: column.encode() for name, column in columns.items()}}
@@ -120,7 +120,7 @@ def _lay_out(entries: Iterable[tuple[Any, list[int]]]) -> tuple[list[Any], list[
     return list(values), list(map(len, positions)), [place for places in positions for place in places]
 
 
-def count_unread(row: DocumentRow) -> int:
+def _count_unread(row: DocumentRow) -> int:
     """How many pages of a document nobody could read."""
     pages = row.meta.get("scanned_pages")
     return len(pages) if isinstance(pages, list) and "ocr_confidence" not in row.meta else 0
@@ -170,7 +170,7 @@ def read_ranges(connection: Connection, known: DocumentRanges = NO_DOCUMENTS, si
 
 def match_field(connection: Connection, documents: DocumentRanges, key: str, test: Callable[[Any], bool]) -> Mask:
     """Return which documents have a value of a field that passes a test, None where there is none; or IndexCorrupt."""
-    name, without = column_of(key), test(None)
+    name, without = _column(key), test(None)
     passed, present = np.zeros(len(documents.keys), bool), np.zeros(len(documents.keys), bool)
     missing = {block for block, names in documents.columns.items() if name in names}
     query = "SELECT block, data FROM document_column WHERE name = ?"

@@ -1,4 +1,4 @@
-"""One committed state of an index directory, and what a search asks of it."""
+"""One committed state of an index, and what a search asks of it."""
 
 import sqlite3
 from collections.abc import Callable, Iterable, Sequence
@@ -8,81 +8,122 @@ from typing import Any
 
 import numpy as np
 
-from lmkrag.arrays import Bytes, Hashes, Ids, Mask, Scores, Vectors
+from lmkrag.arrays import Hashes, Ids, Mask, Scores, Vectors
 from lmkrag.errors import REPAIR, IndexCorrupt
 from lmkrag.index import catalog, catalog_texts, columns
-from lmkrag.index.catalog import DocumentRow, SkippedFile
+from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import LiveSegment, Selection
 from lmkrag.index.ranges import DocumentRanges, find_rows
-from lmkrag.index.searchable import Searchable
-from lmkrag.index.staged import Staged
+from lmkrag.index.searchable import NOTHING_NEAR, Description, Matches, Nearest, spread_scores
 from lmkrag.index.vectors.vector_set import VectorFile
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words import lexical
-from lmkrag.index.words.lexical import Openings, Terms, Totals
+from lmkrag.index.words.lexical import Terms, Totals
 from lmkrag.json_values import replace_surrogates
 from lmkrag.system import computed_once
+from lmkrag.types import Mode
 
 
 @dataclass(frozen=True)
-class Snapshot(Searchable):
-    """A state of an index directory."""
+class Snapshot:
+    """One committed state of the index, for as long as the reader holds it."""
 
     connection: sqlite3.Connection
     documents: DocumentRanges
     segments: tuple[LiveSegment, ...]
 
-    def read_structure(self, sentences: Ids) -> tuple[Ids, Bytes]:
-        paragraphs, roles = sentences.copy(), np.zeros(len(sentences), np.uint8)
+    def search(
+        self,
+        vector: Scores | None,
+        words: Hashes,
+        *,
+        mode: Mode,
+        top_k: int,
+        allowed: Selection | None = None,
+        nearest: Nearest | None = None,
+    ) -> Matches:
+        """Find the sentences nearest to a question, and those with its words, ``top_k`` each at most.
+
+        ``vector`` ``[dimensions]`` has length one; in lexical mode None will do, and similarities are 0 then. ``words``
+        are from :func:`lmkrag.index.words.terms.query_words`. ``allowed`` are the documents to search in; words weigh
+        the same either way. ``nearest`` is what an earlier search for the same vector, mode, number and documents
+        found.
+        """
+        if nearest is None:
+            nearest = NOTHING_NEAR
+            if mode != "lexical" and vector is not None:
+                scores, ids = self.search_dense(vector[None], top_k, allowed)
+                nearest = Nearest(ids[0][ids[0] >= 0], scores[0][ids[0] >= 0])
+        matched, bm25, terms = np.zeros(0, np.int64), np.zeros(0, np.float32), None
+        if mode != "dense":
+            terms = self.find_terms(words)
+            matched, bm25 = self.search_lexical(terms, top_k, allowed)
+        sentences = np.union1d(nearest.sentences, matched)
+        dense = self.score_sentences(vector, sentences, nearest.sentences, nearest.dense)
+        return Matches(sentences, dense, spread_scores(bm25, matched, sentences), terms, nearest)
+
+    def describe(self, sentences: Ids, owners: Ids, vector: Scores | None, matches: Matches) -> Description:
+        """Return all that ranking needs to know of ``sentences`` ``[k]``, increasing, those of ``matches`` among them.
+
+        ``owners`` ``[k]`` are the positions of their documents in ``documents``; without ``vector``, similarity is left
+        out.
+        """
+        paragraphs = sentences.copy()
+        roles = np.zeros(len(sentences), np.uint8)
         for live in self.segments:
             inside, rows = find_rows(live.by_sentence, sentences)
             structure = live.segment.structure
             paragraphs[inside] -= structure.positions[rows]
             roles[inside] = structure.roles[rows]
-        return paragraphs, roles
+        terms = matches.terms
+        distinct, position = np.unique(owners, return_inverse=True)
+        return Description(
+            dense=self.score_sentences(vector, sentences, matches.sentences, matches.dense),
+            documents=self.documents.keys[owners],
+            paragraphs=paragraphs,
+            roles=roles,
+            title_match=None if terms is None else self.match_titles(distinct, terms.words)[position],
+            document_score=None
+            if terms is None or len(distinct) < 2
+            else self.score_documents(distinct, terms)[position],
+        )
 
     def find_document(self, doc_id: str) -> DocumentRow | None:
+        """Return the catalog's row of a document."""
         return catalog.find_document(self.connection, doc_id)
 
-    def find_attachments(self, row: DocumentRow) -> list[DocumentRow]:
-        return catalog.find_attachments(self.connection, row)
-
     def nearby_ids(self, doc_id: str) -> list[str]:
+        """Return the names of some documents that are like a name which is not there."""
         return catalog.nearby_ids(self.connection, replace_surrogates(doc_id))
 
     def all_documents(
         self, after: str = "", limit: int | None = None, among: Iterable[int] | None = None
     ) -> Iterable[DocumentRow]:
+        """Yield the rows of documents by ``doc_id``: all, or those ``among`` some ids, at most ``limit`` after one."""
         return catalog.all_documents(self.connection, after, limit, among)
 
     def match_field(self, key: str, test: Callable[[Any], bool]) -> Mask:
+        """Return which documents have a field that passes a test: see :func:`lmkrag.index.columns.match_field`."""
         return columns.match_field(self.connection, self.documents, key, test)
 
-    def select(self, predicate: Callable[[Callable[[str, Callable[[Any], bool]], Any]], Any]) -> list[int]:
-        documents = columns.read_ranges(self.connection)  # this snapshot may be without
-        kept: list[int] = documents.keys[predicate(partial(columns.match_field, self.connection, documents))].tolist()
-        return kept
-
     def view_document(self, key: int) -> DocumentView:
+        """Return a document by its row id, to be read piece by piece. Raises IndexCorrupt: there is none."""
         row = catalog.read_documents(self.connection, [key])[key]
         read_sentences = partial(catalog_texts.read_sentences, self.connection, row)
         return DocumentView(row, read_sentences, partial(self.read_text, row))
 
     def read_text(self, row: DocumentRow, start: int = 0, end: int | None = None) -> str:
+        """Return characters ``[start, end)`` of a document, clipped to its length; its whole text by default."""
         return catalog_texts.read_text(self.connection, row, start, row.length if end is None else end)
-
-    def read_windows(self, row: DocumentRow) -> tuple[Hashes, Ids]:
-        return catalog_texts.read_windows(self.connection, row)
-
-    def read_stored(self, row: DocumentRow) -> Staged:
-        return catalog_texts.read_stored(self.connection, row)
-
-    def read_skipped(self) -> dict[str, SkippedFile]:
-        return catalog.read_skipped(self.connection)
 
     # The parts of a search
 
     def search_dense(self, queries: Vectors, top_k: int, allowed: Selection | None = None) -> tuple[Vectors, Ids]:
+        """Find the sentences nearest to each query ``[n, dimensions]`` of length one, by inner product.
+
+        Returns scores ``[n, k]`` and sentence ids ``[n, k]`` with ``k <= top_k``, best first, ties by id; id -1 where
+        there are no more.
+        """
         scores = [np.zeros((len(queries), 0), np.float32)]
         ids = [np.zeros((len(queries), 0), np.int64)]
         for live in self.segments:
@@ -97,6 +138,7 @@ class Snapshot(Searchable):
         return np.take_along_axis(all_scores, order, 1), np.take_along_axis(all_ids, order, 1)
 
     def find_terms(self, words: Hashes) -> Terms:
+        """Look up some words, from :func:`lmkrag.index.words.terms.query_words`."""
         return lexical.find_terms(self.segments, self.totals, words)
 
     @computed_once
@@ -107,21 +149,22 @@ class Snapshot(Searchable):
         return Totals(len(self.documents.keys), self.documents.sentences, words, languages)
 
     def search_lexical(self, terms: Terms, top_k: int, allowed: Selection | None = None) -> tuple[Ids, Scores]:
+        """Find sentences by BM25 over any of some words: see :func:`lmkrag.index.words.lexical.search_terms`."""
         return lexical.search_terms(self.segments, terms, top_k, allowed)
 
     def score_documents(self, positions: Ids, terms: Terms) -> Scores:
+        """Return the BM25 scores of whole documents: see :func:`lmkrag.index.words.lexical.score_documents`."""
         return lexical.score_documents(self.segments, self.documents, positions, terms)
 
     def match_titles(self, positions: Ids, words: Hashes) -> Scores:
+        """Return which share of the words of documents' titles are among some words: ``[k]``, 0 without a title."""
         lengths = self._titles_with(words, positions)
         shares: Scores = ((lengths > 0).sum(axis=0) / np.maximum(lengths.max(axis=0, initial=1), 1)).astype(np.float32)
         return shares
 
-    def find_openings(self, terms: Terms, among: Ids | None, border: tuple[float, int, int]) -> Openings:
-        def find_titled(positions: Ids) -> Mask:
-            return self._titles_with(terms.words, positions) > 0
-
-        return lexical.find_openings(self.segments, self.documents, terms, among, border, find_titled)
+    def words_in_titles(self, words: Hashes, positions: Ids) -> Mask:
+        """Return which of some words stand in the titles of documents ``[k]``: ``[words, k]``."""
+        return self._titles_with(words, positions) > 0
 
     def _titles_with(self, words: Hashes, positions: Ids) -> Ids:
         """``[words, k]``: how many words a title has in which a word stands, else 0."""
@@ -133,7 +176,19 @@ class Snapshot(Searchable):
                 lengths[number, inside] = live.segment.postings.find_titled(word, rows)
         return lengths
 
+    def score_sentences(self, vector: Scores | None, sentences: Ids, known: Ids, similarity: Scores) -> Scores:
+        """Return the inner product of a question with sentences ``[n]``, increasing; of the ``known`` it is given."""
+        dense = spread_scores(similarity, known, sentences)
+        if vector is not None:
+            fresh = np.ones(len(sentences), bool)
+            fresh[np.searchsorted(sentences, known)] = False
+            if fresh.any():
+                # too few for BLAS, whose threads would cost more than they save
+                dense[fresh] = np.einsum("ij,j->i", self.read_vectors(sentences[fresh]), vector)
+        return dense
+
     def read_vectors(self, sentences: Ids) -> Vectors:
+        """Return the stored vectors ``[len(sentences), dimensions]``. Raises IndexCorrupt: one has none."""
         vectors = gather_vectors([(live.segment.vectors, live.by_sentence) for live in self.segments], sentences)
         if vectors is None:
             raise IndexCorrupt(f"no segment holds one of the sentences asked for; {REPAIR}")

@@ -120,12 +120,6 @@ class IndexStore:
         with self.reader.snapshot(segments=False) as snapshot:
             return read_status(self.path, snapshot.connection, self.encoder, self.recipe)
 
-    def find_problems(self) -> tuple[str, ...]:
-        """Check every file and row: see :func:`lmkrag.index.verify.find_problems`."""
-        from lmkrag.index.verify import find_problems
-
-        return find_problems(self)
-
     @staticmethod
     def exists(path: Path) -> bool:
         """Return whether there is an index at ``path``, also one with shards, which :meth:`open` refuses."""

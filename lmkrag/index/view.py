@@ -1,6 +1,6 @@
 """A document of a snapshot, read piece by piece as it is looked at."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -15,22 +15,15 @@ class DocumentView:
     """Sentences and characters of one document. Each block of them is read once, when something in it is asked for."""
 
     def __init__(
-        self,
-        row: DocumentRow,
-        read_sentences: Callable[[int], tuple[Ids, Bytes]],
-        read_text: Callable[[int, int], str],
-        lines: Sequence[int] = (0,),
+        self, row: DocumentRow, read_sentences: Callable[[int], tuple[Ids, Bytes]], read_text: Callable[[int, int], str]
     ) -> None:
-        """Take the row and what reads blocks of sentences and characters; good for as long as the snapshot is held.
-
-        ``lines`` are the line ends before each block of the text, as far as they are known.
-        """
+        """Take the row and what reads blocks of sentences and characters; good for as long as the snapshot is held."""
         self.row = row
         self._read_sentences, self._read_text = read_sentences, read_text
         self._sentences: dict[int, tuple[Ids, Bytes]] = {}
         self._texts: dict[int, str] = {}
         self._headings: dict[int, list[int]] = {}  # of each block of sentences that was looked at, the last one first
-        self._lines = list(lines)
+        self._lines = [0]  # line ends before each block of the text, as far as they were counted
 
     def _block(self, ordinal: int) -> tuple[Ids, Bytes]:
         first = ordinal - ordinal % SENTENCES_PER_BLOCK

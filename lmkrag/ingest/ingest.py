@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.index.catalog import DocumentRow
-from lmkrag.index.searchable import Store
+from lmkrag.index.store import IndexStore
 from lmkrag.ingest.languages import warn_of_languages
 from lmkrag.ingest.pipeline import encode_documents
 from lmkrag.ingest.report import Progress, Run, SourceDocument
@@ -21,7 +21,7 @@ GetEncoder = Callable[[], "LandmarkEncoder"]  # gives the encoder; called only w
 
 
 def ingest(
-    store: Store, encoder: GetEncoder, source: DocumentSource, *, progress: Progress | None = None
+    store: IndexStore, encoder: GetEncoder, source: DocumentSource, *, progress: Progress | None = None
 ) -> IndexReport:
     """Bring a store up to date with a source. Raises IndexLocked, StorageError; UsageError, as the source says."""
     with store.writing():
@@ -38,7 +38,9 @@ def ingest(
         return run.report()
 
 
-def encode_files(store: Store, encoder: GetEncoder, files: Sequence[Found], *, target: Store | None = None) -> Run:
+def encode_files(
+    store: IndexStore, encoder: GetEncoder, files: Sequence[Found], *, target: IndexStore | None = None
+) -> Run:
     """Encode files into an empty index, which ``target``, whose windows are not encoded again, may adopt."""
     run = Run({} if target is None else read_known(target, [file.doc_id for file in files]))
     with store.writing(), IsolatedLoader() as loader:
@@ -47,7 +49,7 @@ def encode_files(store: Store, encoder: GetEncoder, files: Sequence[Found], *, t
     return run
 
 
-def restore_files(store: Store, encoder: GetEncoder, rows: Sequence[DocumentRow]) -> IndexReport:
+def restore_files(store: IndexStore, encoder: GetEncoder, rows: Sequence[DocumentRow]) -> IndexReport:
     """Index the files of documents that were lost, under the names they had; those that are gone are skipped."""
     run = Run({})
     files = find_lost_files(rows, run)
@@ -58,11 +60,11 @@ def restore_files(store: Store, encoder: GetEncoder, rows: Sequence[DocumentRow]
 
 
 def _encode(
-    store: Store,
+    store: IndexStore,
     encoder: GetEncoder,
     documents: Iterator[SourceDocument],
     run: Run,
-    recall_from: Store | None = None,
+    recall_from: IndexStore | None = None,
 ) -> None:
     """Encode documents; the encoder is loaded only if there are any."""
     for first in documents:

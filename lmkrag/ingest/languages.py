@@ -6,7 +6,7 @@ from lmkrag.encoder.index_encoder import load_new_encoder
 from lmkrag.encoder.spec import DEFAULT_ENCODER, MULTILINGUAL_ENCODER
 from lmkrag.errors import DocumentError
 from lmkrag.formats.isolated import IsolatedLoader
-from lmkrag.index.searchable import Store
+from lmkrag.index.store import IndexStore
 from lmkrag.ingest.report import Run
 from lmkrag.ingest.walk import Found
 from lmkrag.sentences.languages import document_language
@@ -32,7 +32,7 @@ def sample_files(files: Sequence[Found]) -> Iterator[Document]:
                 continue
 
 
-def choose_encoder(store: Store, run: Run, sample: Iterable[Document]) -> None:
+def choose_encoder(store: IndexStore, run: Run, sample: Iterable[Document]) -> None:
     """Record the multilingual encoder, unless one was chosen, in a new index that is not mostly English, and warn."""
     if run.known or not store.chooses_encoder:
         return
@@ -49,7 +49,7 @@ def choose_encoder(store: Store, run: Run, sample: Iterable[Document]) -> None:
         run.warnings.append(f"{foreign:.0%} of the text sampled is not in English: encoder {name} was chosen")
 
 
-def warn_of_languages(store: Store, run: Run) -> None:
+def warn_of_languages(store: IndexStore, run: Run) -> None:
     """Warn where an index whose encoder reads English got documents in other languages."""
     documents = run.added + run.updated
     if store.encoder.name == DEFAULT_ENCODER and run.foreign > _MIN_FOREIGN * documents:

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 
 from lmkrag.encoder.index_encoder import load_encoder, load_new_encoder
 from lmkrag.errors import IndexNotFound, UsageError
-from lmkrag.index.searchable import Store
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import DEFAULT_RECIPE, load_recipe
-from lmkrag.system import check_platform, is_address, set_wait_policy
+from lmkrag.system import check_platform, set_wait_policy
 
 if TYPE_CHECKING:
     from lmkrag.encoder.landmark import LandmarkEncoder
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
 
 def open_index(
     path: str | Path, *, create: bool = False, encoder: "str | LandmarkEncoder | None" = None, recipe: str | None = None
-) -> "tuple[Store, LandmarkEncoder | None]":
+) -> "tuple[IndexStore, LandmarkEncoder | None]":
     """Open an index, and the encoder if one is given or the index is made: see :meth:`lmkrag.engine.Engine.open`."""
     check_platform()
     set_wait_policy()
@@ -26,8 +25,6 @@ def open_index(
         raise UsageError(f"an encoder is a folder, a name or a loaded encoder, not {encoder!r}")
     if not isinstance(create, bool):
         raise UsageError(f"create must be true or false, not {create!r}")
-    if is_address(path):
-        return _open_on_qdrant(str(path), create=create, encoder=encoder, recipe=recipe)
     path = Path(path)
     if IndexStore.exists(path):
         store = IndexStore.open(path)
@@ -41,20 +38,3 @@ def open_index(
         raise IndexNotFound(f"{path}: no index here; make one with: lmkrag index PATH --index {path}")
     chosen, loaded = load_recipe(recipe or DEFAULT_RECIPE), load_new_encoder(encoder)
     return IndexStore.create(path, encoder=loaded.spec, recipe=chosen, chooses_encoder=encoder is None), loaded
-
-
-def _open_on_qdrant(
-    address: str, *, create: bool, encoder: "str | LandmarkEncoder | None", recipe: str | None
-) -> "tuple[Store, LandmarkEncoder | None]":
-    from lmkrag.qdrant.store import QdrantStore
-
-    if recipe is not None:
-        raise UsageError(f"{address}: recipes are for folders: Qdrant stores vectors as its collection says")
-    store = QdrantStore.open(address)
-    if store is not None:
-        spec = store.encoder
-        return store, None if encoder is None else load_encoder(encoder, window=spec.window, overlap=spec.overlap)
-    if not create:
-        raise IndexNotFound(f"{address}: no index here; make one with: lmkrag index PATH --index {address}")
-    loaded = load_new_encoder(encoder)
-    return QdrantStore.create(address, encoder=loaded.spec, chooses_encoder=encoder is None), loaded

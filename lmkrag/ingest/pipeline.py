@@ -5,15 +5,17 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lmkrag.arrays import Vectors
-from lmkrag.errors import IndexCorrupt, SnapshotExpired
+from lmkrag.errors import IndexCorrupt
+from lmkrag.index import catalog_texts
 from lmkrag.index.catalog import DocumentRow
-from lmkrag.index.searchable import Store
+from lmkrag.index.segments import SegmentFile
 from lmkrag.index.staged import Staged
+from lmkrag.index.store import IndexStore
 from lmkrag.index.words.postings import PostingsBuilder
 from lmkrag.ingest.report import Run, SourceDocument
 from lmkrag.sentences.split import iter_sentences
@@ -32,12 +34,12 @@ _SEGMENT_ROWS = 16_384  # a document larger than this spreads over several segme
 
 
 def encode_documents(
-    store: Store,
+    store: IndexStore,
     encoder: "LandmarkEncoder",
     documents: Iterable[SourceDocument],
     run: Run,
     *,
-    recall_from: Store | None = None,
+    recall_from: IndexStore | None = None,
 ) -> None:
     """Encode documents as they come, and commit them in batches, inside :meth:`~lmkrag.index.store.IndexStore.writing`.
 
@@ -94,7 +96,7 @@ class _WindowMemory:
     such as licences. State: the last windows of this run, and where those of the index are, once that is worth reading.
     """
 
-    def __init__(self, store: Store, known: Mapping[str, DocumentRow]) -> None:
+    def __init__(self, store: IndexStore, known: Mapping[str, DocumentRow]) -> None:
         self._store, self._known = store, known
         self._own: tuple[str, _Windows] = ("", {})  # of one document
         self._kept: OrderedDict[int, Vectors] = OrderedDict()  # of this run, by their hashes
@@ -114,10 +116,10 @@ class _WindowMemory:
         if found is None or found[1] - found[0] != count:
             return None
         sentences = np.arange(*found)
-        with contextlib.suppress(SnapshotExpired), self._store.reader.snapshot() as snapshot:
-            if (snapshot.documents.owners(sentences) >= 0).all():
-                return snapshot.read_vectors(sentences)
-        return None  # a document that was replaced
+        with self._store.reader.snapshot() as snapshot:
+            if (snapshot.documents.owners(sentences) < 0).any():
+                return None  # a document that this run has replaced
+            return snapshot.read_vectors(sentences)
 
     def keep(self, window_hash: int, vectors: Vectors) -> None:
         """Keep the vectors of a window, and forget those that were encoded long ago."""
@@ -142,8 +144,8 @@ class _WindowMemory:
         found: _Windows = {}
         with self._store.reader.snapshot(segments=False) as snapshot:
             for row in rows:
-                with contextlib.suppress(IndexCorrupt, SnapshotExpired):  # it is encoded again
-                    hashes, ordinals = snapshot.read_windows(row)
+                with contextlib.suppress(IndexCorrupt):  # verify tells; here it is encoded again
+                    hashes, ordinals = catalog_texts.read_windows(snapshot.connection, row)
                     borders = row.first_sentence + np.append(ordinals, row.sentences)
                     found |= zip(hashes.tolist(), pairwise(borders.tolist()), strict=True)
         return found
@@ -152,12 +154,12 @@ class _WindowMemory:
 class _PendingCommit:
     """What is committed together next; rows of the open document, with attachments of the one to follow, come last."""
 
-    def __init__(self, store: Store, on_commit: Callable[[list[Staged]], None]) -> None:
+    def __init__(self, store: IndexStore, on_commit: Callable[[list[Staged]], None]) -> None:
         self._store, self._on_commit = store, on_commit
         self._vectors: list[Vectors] = []
         self._words, self._structure = PostingsBuilder(), StructureTable()
         self._staged: list[Staged] = []
-        self._segments: list[Any] = []  # of what is open only, once it has filled one
+        self._segments: list[SegmentFile] = []  # of what is open only, once it has filled one
         self._complete = 0  # documents in _staged that may be committed
         self._complete_rows = 0  # rows in memory that are theirs
         self._began = time.monotonic()
@@ -198,7 +200,7 @@ class _PendingCommit:
             self._store.merge_small()  # no file is staged now, which merging would remove
         self._began = time.monotonic()
 
-    def _stage(self, rows: int) -> Any:
+    def _stage(self, rows: int) -> SegmentFile:
         """Write the first rows in memory to a segment."""
         taken, count = [], 0
         while count < rows:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from lmkrag.encoder.index_encoder import load_new_encoder
 from lmkrag.errors import IndexNotFound
-from lmkrag.index.searchable import Store
+from lmkrag.index.catalog_texts import read_stored
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import load_recipe
 from lmkrag.index.working import WorkingFolder
@@ -29,9 +29,9 @@ _RECORD = "made-with.json"
 class StoredTexts:
     """The documents of another index as they are stored there; documents that it does not have are removed."""
 
-    source: Store
+    source: IndexStore
 
-    def read(self, store: Store, run: Run) -> Iterator[SourceDocument]:
+    def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
         """Yield the documents that the store does not have."""
         rows = read_known(self.source)
         run.total = sum(row.size for row in rows.values())
@@ -45,10 +45,10 @@ class StoredTexts:
                     run.unchanged += 1
                     run.advance(row.doc_id, row.size)
                     continue
-                staged = snapshot.read_stored(row)
+                staged = read_stored(snapshot.connection, row)
                 yield SourceDocument(staged.document, staged.text, staged.root, staged.stamp)
 
-    def finish(self, store: Store, run: Run) -> None:
+    def finish(self, store: IndexStore, run: Run) -> None:
         """Record which files the source has skipped."""
         store.note_files(skipped=read_skipped(self.source).values())
 

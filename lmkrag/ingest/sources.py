@@ -13,7 +13,7 @@ from lmkrag.formats.isolated import IsolatedLoader
 from lmkrag.formats.load import fingerprint, is_long
 from lmkrag.index import catalog
 from lmkrag.index.catalog import DocumentRow, SkippedFile
-from lmkrag.index.searchable import Store, retry_expired
+from lmkrag.index.store import IndexStore
 from lmkrag.ingest.changes import KEPT, find_changes, find_gone, find_named_changes
 from lmkrag.ingest.languages import SAMPLED, choose_encoder, sample_files
 from lmkrag.ingest.long_text import load_long_text
@@ -71,10 +71,10 @@ _RACY_NS = 2_000_000_000  # a file changed this recently may change again within
 class DocumentSource(Protocol):
     """Where documents come from."""
 
-    def read(self, store: Store, run: Run) -> Iterator[SourceDocument]:
+    def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
         """Yield what has to be encoded; note in ``run`` what is unchanged, skipped or removed."""
 
-    def finish(self, store: Store, run: Run) -> None:
+    def finish(self, store: IndexStore, run: Run) -> None:
         """Record what was seen, also after an error or an interruption."""
 
 
@@ -95,7 +95,7 @@ class Files:
     _has_read: bool = False
     _forgotten: list[str] = field(default_factory=list)
 
-    def read(self, store: Store, run: Run) -> Iterator[SourceDocument]:
+    def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
         skipped = read_skipped(store)
         if self.named:
             changes = find_named_changes(self.named, run.known, skipped)
@@ -110,7 +110,7 @@ class Files:
         with IsolatedLoader() as loader:
             yield from load_files(files, loader, run, store)
 
-    def finish(self, store: Store, run: Run) -> None:
+    def finish(self, store: IndexStore, run: Run) -> None:
         if self.prune:
             gone = find_gone(self.sources, run.known.values())
             run.removed += [doc_id for doc_id in gone if doc_id not in run.removed]
@@ -124,10 +124,10 @@ class Documents:
 
     documents: Iterable[Document]
 
-    def finish(self, store: Store, run: Run) -> None:
+    def finish(self, store: IndexStore, run: Run) -> None:
         """Do nothing: there are no files."""
 
-    def read(self, store: Store, run: Run) -> Iterator[SourceDocument]:
+    def read(self, store: IndexStore, run: Run) -> Iterator[SourceDocument]:
         documents = iter(self.documents)
         first = list(islice(documents, SAMPLED))
         choose_encoder(store, run, first)
@@ -187,24 +187,20 @@ def _as_document(item: object) -> Document:
     return from_foreign(item)
 
 
-def read_known(store: Store, doc_ids: Sequence[str] | None = None) -> dict[str, DocumentRow]:
+def read_known(store: IndexStore, doc_ids: Sequence[str] | None = None) -> dict[str, DocumentRow]:
     """Return the documents of a store by name: all, or those of some names with their attachments."""
-
-    def read() -> dict[str, DocumentRow]:
-        with store.reader.snapshot(segments=False) as snapshot:
-            if doc_ids is None:
-                return {row.doc_id: row for row in snapshot.all_documents()}
-            rows = [row for doc_id in doc_ids if (row := snapshot.find_document(doc_id)) is not None]
-            attachments = [snapshot.find_attachments(row) for row in rows]
-        return {row.doc_id: row for row in chain(rows, *attachments)}
-
-    return retry_expired(read)
+    with store.reader.snapshot(segments=False) as snapshot:
+        if doc_ids is None:
+            return {row.doc_id: row for row in snapshot.all_documents()}
+        rows = [row for doc_id in doc_ids if (row := snapshot.find_document(doc_id)) is not None]
+        attachments = [catalog.find_attachments(snapshot.connection, row) for row in rows]
+    return {row.doc_id: row for row in chain(rows, *attachments)}
 
 
-def read_skipped(store: Store) -> dict[str, SkippedFile]:
+def read_skipped(store: IndexStore) -> dict[str, SkippedFile]:
     """Return the files that were skipped before, by path."""
     with store.reader.snapshot(segments=False) as snapshot:
-        return snapshot.read_skipped()
+        return catalog.read_skipped(snapshot.connection)
 
 
 def find_lost_files(rows: Sequence[DocumentRow], run: Run) -> list[Found]:
@@ -222,7 +218,7 @@ def find_lost_files(rows: Sequence[DocumentRow], run: Run) -> list[Found]:
 
 
 def load_files(
-    files: Sequence[Found], loader: IsolatedLoader, run: Run, store: Store | None
+    files: Sequence[Found], loader: IsolatedLoader, run: Run, store: IndexStore | None
 ) -> Iterator[SourceDocument]:
     """Read changed files one at a time; note what only looks changed or can't be read. ``store``: earlier versions."""
     for file in files:
@@ -264,8 +260,9 @@ def load_files(
         removed: tuple[str, ...] = ()
         if row is not None and store is not None:
             names = {inner.doc_id for inner in attached}
-            before = read_known(store, [row.doc_id])
-            removed = tuple(name for name in before if name != row.doc_id and name not in names)
+            with store.reader.snapshot(segments=False) as snapshot:
+                before = catalog.find_attachments(snapshot.connection, row)
+            removed = tuple(attachment.doc_id for attachment in before if attachment.doc_id not in names)
         yield SourceDocument(replace(document, path=path), text, file.root, stamp, replaces=removed)
 
 

@@ -9,7 +9,8 @@ import numpy as np
 from lmkrag.arrays import Hashes, Ids, Mask, Scores
 from lmkrag.index.live import Selection
 from lmkrag.index.ranges import DocumentRanges
-from lmkrag.index.searchable import Matches, Nearest, Searchable, join_matches, spread_scores
+from lmkrag.index.searchable import Matches, Nearest, join_matches, spread_scores
+from lmkrag.index.snapshot import Snapshot
 from lmkrag.search.document_match import DocumentMatch, match_document
 from lmkrag.search.fusion import Fused, fuse
 from lmkrag.search.growth import Grown, grow_spans
@@ -71,7 +72,7 @@ class SearchQuery(NamedTuple):
 
     def match(
         self,
-        snapshot: Searchable,
+        snapshot: Snapshot,
         words: Hashes,
         *,
         mode: Mode | None = None,
@@ -84,7 +85,7 @@ class SearchQuery(NamedTuple):
         return snapshot.search(self.vector, words, mode=mode, top_k=pool, allowed=allowed, nearest=nearest)
 
 
-def gather_matches(snapshot: Searchable, query: SearchQuery) -> Matches:
+def gather_matches(snapshot: Snapshot, query: SearchQuery) -> Matches:
     """Return the sentences that are nearest to a question, and those with most of its words."""
     matches = query.match(snapshot, query.words, allowed=query.allowed)
     if query.phrases is not None and len(query.phrases) and query.mode != "dense":
@@ -101,7 +102,7 @@ class Preferred(NamedTuple):
     factors: Callable[[Ids], Scores] | None = None  # of scores, by positions of documents; None where none is preferred
 
 
-def prefer_named_document(snapshot: Searchable, query: SearchQuery, matches: Matches) -> Preferred:
+def prefer_named_document(snapshot: Snapshot, query: SearchQuery, matches: Matches) -> Preferred:
     """Prefer the document that a question names, if there is one.
 
     Its best sentences are gathered, too. If they fit the question about as well as what was found, the words that name
@@ -129,7 +130,7 @@ def prefer_named_document(snapshot: Searchable, query: SearchQuery, matches: Mat
 
 
 def _document_factors(
-    snapshot: Searchable, candidates: Candidates, found: DocumentMatch, weights: Weights
+    snapshot: Snapshot, candidates: Candidates, found: DocumentMatch, weights: Weights
 ) -> Callable[[Ids], Scores] | None:
     """Factors of the scores in documents, by their positions; None if another document is meant after all."""
     inside = candidates.documents == snapshot.documents.keys[found.document]
@@ -151,7 +152,7 @@ def _document_factors(
     return factors
 
 
-def score_matches(snapshot: Searchable, query: SearchQuery, preferred: Preferred) -> Candidates:
+def score_matches(snapshot: Snapshot, query: SearchQuery, preferred: Preferred) -> Candidates:
     """Return the matches with the neighbours of the best of them, and the fused scores of all of these."""
     matches, words, factors = preferred
     weights, mode = query.weights, query.mode

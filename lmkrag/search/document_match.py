@@ -4,14 +4,18 @@ Where documents are alike (contracts, releases, minutes), each of them holds a p
 one is meant, only such words say: "Consider the agreement between X and Y; may the recipient share ...?"
 """
 
+import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from lmkrag.arrays import Floats, Hashes, Ids
-from lmkrag.index.searchable import Searchable
-from lmkrag.index.words.lexical import Terms
+from lmkrag.index.snapshot import Snapshot
+from lmkrag.index.words.lexical import Terms, count_document_words, find_first
 from lmkrag.search.weights import WEIGHTS, Weights
+
+_TITLED = 1_000  # documents whose titles are looked at
 
 
 class DocumentMatch(NamedTuple):
@@ -25,7 +29,7 @@ class DocumentMatch(NamedTuple):
 
 
 def match_document(
-    snapshot: Searchable, terms: Terms, among: Ids | None = None, weights: Weights = WEIGHTS
+    snapshot: Snapshot, terms: Terms, among: Ids | None = None, weights: Weights = WEIGHTS
 ) -> DocumentMatch | None:
     """Find the document that a question names by words of its opening or title; None for none, or several alike.
 
@@ -36,17 +40,56 @@ def match_document(
     count = len(snapshot.documents.keys if among is None else among)
     if count < 2:
         return None
-    found = snapshot.find_openings(terms, among, (weights.opening_share, weights.min_opening, weights.opening))
-    if found.total <= 0:
+    places = find_first(snapshot.segments, snapshot.documents, terms)
+    holding = np.zeros(len(snapshot.documents.keys), bool)
+    for owners, _ in places:
+        holding[owners] = True
+    chosen = holding.copy()  # others may be named by their titles
+    others = np.flatnonzero(~holding[:_TITLED])
+    chosen[others[: max(0, _TITLED - np.count_nonzero(holding))]] = True
+    if among is not None:
+        chosen[np.setdiff1d(np.flatnonzero(chosen), among, assume_unique=True)] = False
+    documents = np.flatnonzero(chosen)
+    lengths = count_document_words(snapshot.segments, snapshot.documents, documents)
+    border = np.clip(weights.opening_share * lengths, weights.min_opening, weights.opening)
+    held, opened, inverse = [], [], []
+    for owners, before in places:
+        kept = chosen[owners]
+        owners, before = np.searchsorted(documents, owners[kept]), before[kept]
+        held.append(owners)
+        opened.append(owners[before < border[owners]])
+        inverse.append(math.log1p((count - len(owners) + 0.5) / (len(owners) + 0.5)) if len(owners) else 0.0)
+    total = sum(inverse)
+    if total <= 0:
         return None
-    shares = found.opened / found.total
-    mass = found.held + 0.5 * found.total * shares
+    mass = _add_up(held, inverse, len(documents))
+    likely = _find_best(mass + 0.5 * _add_up(opened, inverse, len(documents)), _TITLED)
+    titled = snapshot.words_in_titles(terms.words, documents[likely])
+    opened = [np.union1d(owners, likely[in_title]) for owners, in_title in zip(opened, titled, strict=True)]
+    shares = _add_up(opened, inverse, len(documents)) / total
     best = int(np.argmax(shares))
+    mass += 0.5 * total * shares
     margin = float(shares[best] - np.delete(shares, best).max(initial=0))
     if margin < weights.document_margin or mass[best] < mass.max():
         return None
-    naming = found.words_of(best) & (found.openings <= max(1, weights.common_share * count))
+    most = max(1, weights.common_share * count)
+    naming = np.array([best in owners and len(owners) <= most for owners in opened])
     left = terms.words[~naming]
-    return DocumentMatch(
-        int(found.documents[best]), found.documents, shares, margin, left if len(left) else terms.words
-    )
+    return DocumentMatch(int(documents[best]), documents, shares, margin, left if len(left) else terms.words)
+
+
+def _find_best(rank: Floats, most: int) -> Ids:
+    """The positions of the greatest values, in order; of equal ones the first."""
+    if len(rank) <= most:
+        return np.arange(len(rank))
+    least = np.partition(rank, -most)[-most]
+    better = np.flatnonzero(rank > least)
+    return np.union1d(better, np.flatnonzero(rank == least)[: most - len(better)])
+
+
+def _add_up(owners: Sequence[Ids], weights: Sequence[float], count: int) -> Floats:
+    """``[count]``: of each document, the weights of the words that it has, given the documents of each word."""
+    total = np.zeros(count)
+    for of_word, weight in zip(owners, weights, strict=True):
+        total[of_word] += weight
+    return total

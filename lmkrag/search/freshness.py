@@ -13,7 +13,7 @@ from pathlib import Path
 from lmkrag.errors import LmkragError
 from lmkrag.formats.pages import Pages
 from lmkrag.index.catalog import DocumentRow, owner_of
-from lmkrag.index.searchable import Searchable
+from lmkrag.index.snapshot import Snapshot
 from lmkrag.results import PageBox, SpanList
 from lmkrag.search.selection import describe_row
 from lmkrag.system import FileStamp, find_path
@@ -22,7 +22,7 @@ _LOOKED_AT = 5_000  # files among which one that is gone is looked for
 _NAMED = 3
 
 
-def mark_stale(snapshot: Searchable, spans: SpanList, index: Path | str) -> SpanList:
+def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path) -> SpanList:
     """Return results of which those are marked whose files have changed or are gone; a note says what to run.
 
     A file with the size and time that were indexed is not read. One that was moved below its folder is found by its
@@ -52,7 +52,7 @@ def mark_stale(snapshot: Searchable, spans: SpanList, index: Path | str) -> Span
     return SpanList(marked, [*spans.notes, note])
 
 
-def find_boxes(snapshot: Searchable, spans: SpanList, pages: Pages) -> SpanList:
+def find_boxes(snapshot: Snapshot, spans: SpanList, pages: Pages) -> SpanList:
     """Return results with boxes, read from files that are as they were indexed; a note tells which are not."""
     marked, notes = [], list(spans.notes)
     for span in spans:
@@ -73,7 +73,7 @@ def find_boxes(snapshot: Searchable, spans: SpanList, pages: Pages) -> SpanList:
     return SpanList(marked, notes)
 
 
-def _find_source(snapshot: Searchable, row: DocumentRow) -> str:
+def _find_source(snapshot: Snapshot, row: DocumentRow) -> str:
     """What to index again: the folder that a document was found from, or its file where that was added alone."""
     of_folder = (1 for other in snapshot.all_documents() if other.root == row.root)
     return row.root if len(list(islice(of_folder, 2))) == 2 else row.path

@@ -5,10 +5,8 @@ from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from itertools import islice
 
-import numpy as np
-
 from lmkrag.arrays import Scores
-from lmkrag.index.searchable import Searchable
+from lmkrag.index.snapshot import Snapshot
 from lmkrag.index.view import DocumentView
 from lmkrag.index.words.terms import hash_words
 from lmkrag.places import LINED, line_at, number_paragraph
@@ -21,7 +19,6 @@ from lmkrag.sentences.table_rows import is_header, is_tabbed, split_row
 from lmkrag.specs import BYTE_ORDER_MARK, CODE, ENGLISH
 from lmkrag.types import Explanation, Hit
 
-_LIKELY = 48  # candidates whose documents are read together
 _LOOKED_AT = 200  # headings above a span
 _READ = 20_000  # characters of a span that are looked through for the question's words
 _ROWS = 5_000  # of a table that are looked through for its header
@@ -42,12 +39,10 @@ _NUMBER = re.compile(r"\(?(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
 class Views:
     """The documents of some candidates, each looked up once."""
 
-    def __init__(self, snapshot: Searchable, candidates: Candidates) -> None:
+    def __init__(self, snapshot: Snapshot, candidates: Candidates) -> None:
         self._snapshot, self._candidates = snapshot, candidates
         self._views: dict[int, DocumentView] = {}
         self.languages = snapshot.totals.languages
-        best = np.argsort(-candidates.score, kind="stable")[:_LIKELY]
-        snapshot.prepare(np.unique(candidates.documents[best]).tolist())
 
     def view(self, candidate: int) -> DocumentView:
         """Return the document that a candidate (a position) is of."""

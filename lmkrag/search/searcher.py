@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from lmkrag.arrays import Scores
     from lmkrag.encoder.index_encoder import IndexEncoders
     from lmkrag.index.catalog import DocumentRow
-    from lmkrag.index.searchable import Searchable
+    from lmkrag.index.snapshot import Snapshot
 
 
 _SWITCH = "question_dates=off searches all"
@@ -53,7 +53,7 @@ class Searcher:
 
     def __init__(
         self,
-        reading: "Callable[[], AbstractContextManager[Searchable]]",
+        reading: "Callable[[], AbstractContextManager[Snapshot]]",
         encoders: "IndexEncoders",
         reranker: Reranker | str | None = None,
         *,
@@ -103,7 +103,7 @@ class Searcher:
 
     def _search_one(
         self,
-        snapshot: "Searchable",
+        snapshot: "Snapshot",
         text: str,
         vector: "Scores | None",
         operators: Operators,
@@ -177,7 +177,7 @@ class Searcher:
         is_english = self._encoders.name != MULTILINGUAL_ENCODER or asks_in_english(question)
         return DEFAULT_RERANKER if is_english or detect_language(question) == ENGLISH else MULTILINGUAL_RERANKER
 
-    def score_sentences(self, query: str, find: "Callable[[Searchable], DocumentRow]") -> list[SentenceScore]:
+    def score_sentences(self, query: str, find: "Callable[[Snapshot], DocumentRow]") -> list[SentenceScore]:
         """Return how well each sentence of a document, whose row ``find`` gives, fits a question."""
         (vector,) = self._encoders.encode_questions([check_query(query)])
 
@@ -230,7 +230,7 @@ def _make_demands(operators: Operators, period: Period | None) -> Iterator[Calla
         yield partial(keep_period, period)
 
 
-def read_text(snapshot: "Searchable", doc_id: str, start: int, end: int) -> str:
+def read_text(snapshot: "Snapshot", doc_id: str, start: int, end: int) -> str:
     """Return characters of a document by its name; none if it is gone."""
     row = snapshot.find_document(doc_id)
     return "" if row is None else snapshot.read_text(row, start, end)
@@ -253,7 +253,7 @@ def search_period(question: str, request: SearchRequest, search: Callable[[Perio
 
 
 def find_spans(
-    snapshot: "Searchable",
+    snapshot: "Snapshot",
     query: SearchQuery,
     *,
     level: Level = "passage",

@@ -2,14 +2,16 @@
 
 import threading
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 
 from lmkrag.errors import DocumentNotFound, UsageError
 from lmkrag.index.catalog import DocumentRow
+from lmkrag.index.columns import match_field, read_ranges
 from lmkrag.index.live import Selection
-from lmkrag.index.searchable import Searchable
+from lmkrag.index.snapshot import Snapshot
 from lmkrag.json_values import replace_surrogates
 from lmkrag.search.filters import Filter, parse_filter, to_expression
 from lmkrag.system import renew_in_forks
@@ -30,7 +32,7 @@ class FilterCache:
         """Begin with a lock that no thread holds."""
         self._guard = threading.Lock()
 
-    def select(self, snapshot: Searchable, expression: str) -> Selection:
+    def select(self, snapshot: Snapshot, expression: str) -> Selection:
         """Return the documents of a snapshot that a filter keeps. Raises UsageError: the filter can't be parsed."""
         with self._guard:
             known = self._selections.get(expression)
@@ -47,7 +49,7 @@ class FilterCache:
 
 
 def list_documents(
-    snapshot: Searchable, wanted: Filter | None, after: str = "", limit: int | None = None
+    snapshot: Snapshot, wanted: Filter | None, after: str = "", limit: int | None = None
 ) -> list[DocumentInfo]:
     """Return the documents that a filter keeps, or all, by ``doc_id``: at most ``limit`` after one."""
     if limit is not None and (type(limit) is not int or limit < 0):
@@ -55,11 +57,12 @@ def list_documents(
     expression = to_expression(wanted)
     if expression is None:
         return [describe_row(row) for row in snapshot.all_documents(after, limit)]
-    kept = snapshot.select(parse_filter(expression))
-    return [describe_row(row) for row in snapshot.all_documents(after, limit, kept)]
+    documents = read_ranges(snapshot.connection)  # the snapshot may be without
+    kept = parse_filter(expression)(partial(match_field, snapshot.connection, documents))
+    return [describe_row(row) for row in snapshot.all_documents(after, limit, documents.keys[kept].tolist())]
 
 
-def find_document(snapshot: Searchable, doc_id: str, index: Path | str) -> DocumentRow:
+def find_document(snapshot: Snapshot, doc_id: str, index: Path) -> DocumentRow:
     """Return the row of a document. Raises DocumentNotFound: there is none; the message names one with a similar id."""
     row = snapshot.find_document(replace_surrogates(check_doc_id(doc_id)))
     if row is None:

@@ -5,14 +5,15 @@ import numpy as np
 from lmkrag.arrays import Hashes, Scores
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.live import Selection
-from lmkrag.index.searchable import NOTHING_NEAR, Matches, Searchable, spread_scores
+from lmkrag.index.searchable import NOTHING_NEAR, Matches, spread_scores
+from lmkrag.index.snapshot import Snapshot
 from lmkrag.search.fusion import fuse
 from lmkrag.types import SentenceScore
 
 _AT_ONCE = 20_000  # vectors in memory
 
 
-def score_document(snapshot: Searchable, row: DocumentRow, vector: Scores, words: Hashes) -> list[SentenceScore]:
+def score_document(snapshot: Snapshot, row: DocumentRow, vector: Scores, words: Hashes) -> list[SentenceScore]:
     """Return the score of every sentence of a document, from its first to its last character.
 
     The scores are fused as in a search of this document alone, so that they compare its sentences with each other.

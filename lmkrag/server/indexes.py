@@ -14,7 +14,6 @@ from lmkrag.errors import IndexMismatch, LmkragError
 from lmkrag.index.searchable import retry_expired
 from lmkrag.server.problems import Problem, busy, from_error
 from lmkrag.server.settings import ServerLimits
-from lmkrag.system import locate_index
 
 Result = TypeVar("Result")
 
@@ -59,7 +58,7 @@ _logger = logging.getLogger(__name__)
 class ServedIndex:
     """One index and the name it is served under. State: ``engine``, which is open."""
 
-    def __init__(self, name: str, path: Path | str, workers: Workers, open_engine: Callable[[str], Engine]) -> None:
+    def __init__(self, name: str, path: Path, workers: Workers, open_engine: Callable[[str], Engine]) -> None:
         self.name, self.path = name, path
         self._workers = workers
         self._guard = threading.Lock()
@@ -101,11 +100,11 @@ class ServedIndexes:
     """All indexes of a server, by name."""
 
     def __init__(
-        self, paths: Mapping[str, Path | str], workers: Workers, open_engine: Callable[[str], Engine] | None = None
+        self, paths: Mapping[str, Path], workers: Workers, open_engine: Callable[[str], Engine] | None = None
     ) -> None:
         """Open directories by their names. Raises IndexNotFound: one is not there. StorageError: it can't be used."""
         self.by_name: dict[str, ServedIndex] = {}
-        paths = {name: locate_index(path) for name, path in paths.items()}
+        paths = {name: path.resolve() for name, path in paths.items()}
         opening = (lambda name: Engine.open(paths[name])) if open_engine is None else open_engine
         try:
             for name, path in paths.items():

@@ -20,7 +20,6 @@ from lmkrag.server.mcp import create_mcp_server
 from lmkrag.server.mcp_proxy import GREETING, locked
 from lmkrag.server.settings import ServerLimits
 from lmkrag.server.uploads import Uploads
-from lmkrag.system import locate_index
 
 _LONGEST = 64 << 20  # bytes of a message
 
@@ -34,7 +33,7 @@ def serve(settings: Mapping[str, Any], listening: socket.socket | None = None) -
     options, limits = settings["reader"], ServerLimits()
     reader = load_reader(**{**options, "prompts": options["prompts"] and Path(options["prompts"])})
     workers = Workers(limits)
-    indexes = ServedIndexes({name: locate_index(path) for name, path in settings["indexes"].items()}, workers)
+    indexes = ServedIndexes({name: Path(path) for name, path in settings["indexes"].items()}, workers)
     uploads = Uploads(indexes, limits) if settings["writable"] else None
     try:
         server = create_mcp_server(indexes, reader, uploads)

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from lmkrag.errors import UsageError
-from lmkrag.system import is_address, locate_index
 
 if TYPE_CHECKING:
     from lmkrag.readers.base import Reader
@@ -53,7 +52,7 @@ class FollowerState(NamedTuple):
 class ServerSettings:
     """How to serve; raises UsageError where there is no index, or no token where there must be one."""
 
-    indexes: Mapping[str, Path | str]  # directories, or addresses on Qdrant, by the names that they are served under
+    indexes: Mapping[str, Path]  # directories by the names that they are served under
     host: str = "127.0.0.1"
     port: int = 8700
     writable: bool = False
@@ -92,14 +91,14 @@ def is_loopback(host: str) -> bool:
         return False
 
 
-def name_indexes(values: tuple[str, ...]) -> dict[str, Path | str]:
+def name_indexes(values: tuple[str, ...]) -> dict[str, Path]:
     """Return index directories by name, from ``NAME=DIR`` or ``DIR``. Raises UsageError: two have one name."""
-    named: dict[str, Path | str] = {}
+    named: dict[str, Path] = {}
     for value in values:
         name, separator, folder = value.partition("=")
         if not (separator and _NAME.fullmatch(name)):
-            name, folder = Path(locate_index(value.partition("?")[0] if is_address(value) else value)).name, value
+            name, folder = Path(value).resolve().name, value
         if name in named:
             raise UsageError(f"two indexes are called {name!r}: name them with --index NAME=DIR")
-        named[name] = folder if is_address(folder) else Path(folder)
+        named[name] = Path(folder)
     return named

@@ -25,7 +25,6 @@ from lmkrag.index.files import sync
 from lmkrag.server.indexes import ServedIndex, ServedIndexes
 from lmkrag.server.problems import Problem, busy
 from lmkrag.server.settings import ServerLimits
-from lmkrag.system import is_address
 from lmkrag.types import MAX_DOC_ID, Document, IndexReport
 
 _JSON = ".lmkrag.json"
@@ -73,9 +72,6 @@ class Uploads:
         self._writing = threading.Lock()
         self._stopping = self._interrupted = False
         served = list(indexes.by_name.values())
-        for index in served:
-            if is_address(index.path):
-                raise UsageError(f"{index.name}: on Qdrant; add documents by lmkrag index PATH --index {index.path}")
         for index in served:
             shutil.rmtree(_folder(index) / ".incoming", ignore_errors=True)
         self._thread = threading.Thread(target=self._work, args=(served,), name="lmkrag-add")
@@ -268,7 +264,7 @@ def check_doc_id(doc_id: str) -> PurePosixPath:
 
 
 def _folder(index: ServedIndex) -> Path:
-    path = Path(index.path).resolve()  # "." has no name
+    path = index.path.resolve()  # "." has no name
     return path.with_name(path.name + ".uploads")
 
 

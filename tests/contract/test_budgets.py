@@ -18,35 +18,34 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "": 2_556,  # the single files of lmkrag/; notes, dates and contrasts of results
-    "cli": 2_080,
+    "": 2_525,  # the single files of lmkrag/; notes, dates and contrasts of results
+    "cli": 2_051,
     "encoder": 1_175,
     "evaluation": 726,
     "formats": 3_886,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
-    "index": 4_363,  # columns of fields, tiers of segments
-    "ingest": 1_768,
+    "index": 4_080,  # columns of fields, tiers of segments
+    "ingest": 1_678,
     "integrations": 358,  # options that do not exist get a hint
     "models": 725,  # weights in 4 bits, words in 8
-    "qdrant": 1_536,  # an index that several machines write: its log, its points, what a search asks
     "readers": 2_012,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 793,  # a reader of passages, which marks words
-    "search": 4_289,  # stale files, dates, changed figures, disagreement; which re-ranker reads
+    "search": 4_332,  # stale files, dates, changed figures, disagreement; which re-ranker reads
     "sentences": 985,  # headings by the layout
-    "server": 3_255,
+    "server": 3_248,
     "training": 2_142,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 33_330,  # 31,500 without the index on Qdrant and its seams
-    "files": 238,
+    "lines": 31_397,  # 31,500 is the most that the later issues may bring it to
+    "files": 231,
     "files at the top": 17,
     "base dependencies": 26,
     "members of Engine": 20,
     "public names": 28,  # with ServerError and MissingExtra, which callers catch
     "commands": 18,
-    "options": 210,  # --since, --until and --question-dates of search, ask and chat
+    "options": 207,  # --since, --until and --question-dates of search, ask and chat
     "environment variables": 10,
 }
 

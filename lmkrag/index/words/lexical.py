@@ -1,20 +1,18 @@
 """Lexical search over the live segments of a snapshot: sentences, and documents as whole texts, by BM25."""
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from lmkrag.arrays import Floats, Hashes, Ids, Mask, Scores
+from lmkrag.arrays import Hashes, Ids, Scores
 from lmkrag.index.live import LiveSegment, Selection
 from lmkrag.index.ranges import DocumentRanges, clip_runs, expand_ranges
 from lmkrag.index.words.postings import Posting
 
 K1, B = 1.2, 0.75  # saturation and length normalisation
-COMMON = 100_000  # a word in more sentences than this tells no documents apart
-TITLED = 1_000  # documents whose titles are looked at
+_COMMON = 100_000  # a word in more sentences than this tells no documents apart
 
 
 class Totals(NamedTuple):
@@ -33,17 +31,6 @@ class Terms(NamedTuple):
     postings: list[list[Posting]]
     weights: list[float]
     totals: Totals
-
-
-class Openings(NamedTuple):
-    """Documents that may be the one that some words name."""
-
-    documents: Ids  # ``[n]``, increasing positions of those with any of the words, and of others
-    held: Floats  # ``[n]``, weights of the words that each has: how much they tell documents apart
-    opened: Floats  # ``[n]``, weights of the words that its opening or title has
-    total: float  # the weight of all words
-    openings: Ids  # ``[words]``, in how many openings or titles each word is
-    words_of: Callable[[int], Mask]  # which words the opening or title has, of the document at a place in ``documents``
 
 
 def find_terms(segments: Sequence[LiveSegment], totals: Totals, words: Hashes) -> Terms:
@@ -98,11 +85,7 @@ def score_documents(segments: Sequence[LiveSegment], documents: DocumentRanges, 
             first, stop = np.searchsorted(posting.rows, borders)
             matching = posting.counts[expand_ranges(first, stop - first)]
             counts[number] += np.bincount(np.repeat(owners, stop - first), matching, len(positions))
-    return score_documents_by_counts(counts, count_document_words(segments, documents, positions), terms)
-
-
-def score_documents_by_counts(counts: NDArray[Any], lengths: Ids, terms: Terms) -> Scores:
-    """Return the BM25 scores ``[k]`` of documents of some lengths, by how often each has each word ``[words, k]``."""
+    lengths = count_document_words(segments, documents, positions)
     average = max(1, terms.totals.words) / max(1, terms.totals.documents)
     scores: Scores = np.array(terms.weights) @ ((K1 + 1) * counts / (counts + _norm(lengths, average)))
     return scores.astype(np.float32)
@@ -126,7 +109,7 @@ def find_first(segments: Sequence[LiveSegment], documents: DocumentRanges, terms
     places = []
     for column in zip(*terms.postings, strict=True):
         owners, before = [np.zeros(0, np.int64)], [np.zeros(0, np.int64)]
-        if sum(len(posting.rows) for posting in column) <= COMMON:
+        if sum(len(posting.rows) for posting in column) <= _COMMON:
             for live, posting in zip(segments, column, strict=True):
                 sentences = live.sentences(posting.rows.astype(np.int64))
                 owner = documents.owners(sentences)
@@ -139,80 +122,6 @@ def find_first(segments: Sequence[LiveSegment], documents: DocumentRanges, terms
                 before.append(words[rows] - words[rows - above])
         places.append((np.concatenate(owners), np.concatenate(before)))
     return places
-
-
-def find_openings(
-    segments: Sequence[LiveSegment],
-    documents: DocumentRanges,
-    terms: Terms,
-    among: Ids | None,
-    border: tuple[float, int, int],
-    find_titled: Callable[[Ids], Mask],
-) -> Openings:
-    """Find in which documents ``among`` some, and in which openings and titles of theirs, the words are.
-
-    An opening is a share of the words of a document, bounded by a minimum and a maximum: ``border``. ``find_titled``
-    returns which words stand in the titles of some documents ``[words, k]``.
-    """
-    count = len(documents.keys if among is None else among)
-    places = find_first(segments, documents, terms)
-    holding = np.zeros(len(documents.keys), bool)
-    for owners, _ in places:
-        holding[owners] = True
-    chosen = holding.copy()  # others may be named by their titles
-    others = np.flatnonzero(~holding[:TITLED])
-    chosen[others[: max(0, TITLED - np.count_nonzero(holding))]] = True
-    if among is not None:
-        chosen[np.setdiff1d(np.flatnonzero(chosen), among, assume_unique=True)] = False
-    positions = np.flatnonzero(chosen)
-    ends = clip_opening(count_document_words(segments, documents, positions), border)
-    held, opened, inverse = [], [], []
-    for owners, before in places:
-        kept = chosen[owners]
-        owners, before = np.searchsorted(positions, owners[kept]), before[kept]
-        held.append(owners)
-        opened.append(owners[before < ends[owners]])
-        inverse.append(weigh_holders(len(owners), count))
-    mass = _add_up(held, inverse, len(positions))
-    likely = _find_best(mass + 0.5 * _add_up(opened, inverse, len(positions)), TITLED)
-    titled = find_titled(positions[likely])
-    opened = [np.union1d(owners, likely[in_title]) for owners, in_title in zip(opened, titled, strict=True)]
-    return Openings(
-        positions,
-        mass,
-        _add_up(opened, inverse, len(positions)),
-        sum(inverse),
-        np.array([len(owners) for owners in opened]),
-        lambda place: np.array([place in owners for owners in opened], bool),
-    )
-
-
-def clip_opening(lengths: Ids, border: tuple[float, int, int]) -> NDArray[Any]:
-    """Return how many words the openings of documents of some lengths have: a share, at least and at most some."""
-    clipped: NDArray[Any] = np.clip(border[0] * lengths, *border[1:])
-    return clipped
-
-
-def weigh_holders(holders: int, count: int) -> float:
-    """Return how much a word tells documents apart that ``holders`` of ``count`` have; nothing if none has it."""
-    return math.log1p((count - holders + 0.5) / (holders + 0.5)) if holders else 0.0
-
-
-def _find_best(rank: Floats, most: int) -> Ids:
-    """The positions of the greatest values, in order; of equal ones the first."""
-    if len(rank) <= most:
-        return np.arange(len(rank))
-    least = np.partition(rank, -most)[-most]
-    better = np.flatnonzero(rank > least)
-    return np.union1d(better, np.flatnonzero(rank == least)[: most - len(better)])
-
-
-def _add_up(owners: Sequence[Ids], weights: Sequence[float], count: int) -> Floats:
-    """``[count]``: of each document, the weights of the words that it has, given the documents of each word."""
-    total = np.zeros(count)
-    for of_word, weight in zip(owners, weights, strict=True):
-        total[of_word] += weight
-    return total
 
 
 def inverse_document_frequency(matches: int, total: int) -> float:
@@ -234,15 +143,6 @@ def score_rows(
         total[rows] = before + np.float32(weight * (K1 + 1)) * counts / (counts + norm)
     every = np.concatenate(matching).astype(np.int64)
     return every, total[every]
-
-
-def score_counts(counts: NDArray[Any], terms: Terms, lengths: NDArray[np.uint16]) -> Scores:
-    """Return the BM25 scores ``[k]`` of sentences of some lengths, by how often each has each word ``[words, k]``."""
-    norm = _norm(lengths, max(1, terms.totals.words) / max(1, terms.totals.sentences))
-    total = np.zeros(len(lengths), np.float32)
-    for row, weight in zip(counts.astype(np.float32), terms.weights, strict=True):
-        total += np.float32(weight * (K1 + 1)) * row / (row + norm)
-    return total
 
 
 def _norm(lengths: NDArray[Any], average: float) -> NDArray[Any]:

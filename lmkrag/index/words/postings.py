@@ -20,7 +20,7 @@ from lmkrag.index.words.terms import STEMMERS, hash_words, query_words
 from lmkrag.specs import CODE, ENGLISH
 from lmkrag.system import computed_once
 
-TITLE = np.uint64(0x9E3779B97F4A7C15)  # a word of a title has its hash, exclusive or this
+_TITLE = np.uint64(0x9E3779B97F4A7C15)  # a word of a title has its hash, exclusive or this
 _DEAD = np.uint32(2**32 - 1)  # instead of a row
 _AT_ONCE = 1 << 21  # entries that are sorted in memory
 _NO_WORDS: Hashes = np.zeros(0, np.uint64)
@@ -60,7 +60,7 @@ class PostingsBuilder:
         languages, self._languages = self._languages[:rows], self._languages[rows:]
         lengths = np.fromiter(map(len, taken), np.int64, len(taken))
         of_titles = np.fromiter(map(len, titles), np.int64, len(titles))
-        words = np.concatenate([_NO_WORDS, *taken, *(title ^ TITLE for title in titles)])
+        words = np.concatenate([_NO_WORDS, *taken, *(title ^ _TITLE for title in titles)])
         owners = np.concatenate([np.repeat(np.arange(rows, dtype=np.uint32), each) for each in (lengths, of_titles)])
         order = np.argsort(words, kind="stable")
         words, owners = words[order], owners[order]
@@ -119,7 +119,7 @@ class Postings:
 
     def find_titled(self, word: int, rows: Ids) -> Ids:
         """Return how many words the titles of documents with these first ``rows`` have; 0 where the word is not one."""
-        posting = self.find(word ^ int(TITLE))
+        posting = self.find(word ^ int(_TITLE))
         if not len(posting.rows):
             return np.zeros(len(rows), np.int64)
         place = np.minimum(np.searchsorted(posting.rows, rows.astype(np.uint32)), len(posting.rows) - 1)
