@@ -256,7 +256,8 @@ def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence
         return 0.0
     features = confidence_features(question, spans, readings)
     bias, weights = (ANSWERS.bias, ANSWERS.features) if readings else (ANSWERS.foreign_bias, ANSWERS.foreign_features)
-    return 1 / (1 + exp(-bias - sum(weight * value for weight, value in zip(weights, features, strict=True))))
+    confidence = 1 / (1 + exp(-bias - sum(weight * value for weight, value in zip(weights, features, strict=True))))
+    return min(confidence, ANSWERS.max_missing) if find_missing(question, spans) else confidence
 
 
 def confidence_features(question: str, spans: Sequence[Span], readings: Sequence[Reading]) -> tuple[float, ...]:

@@ -153,7 +153,7 @@ def test_passages_are_shown_in_the_order_of_the_search_unless_the_first_is_sure(
 
 
 def test_a_doubtful_answer_says_so_and_shows_one_passage():
-    near = replace(make_span(hit(100, 125, 1.0, dense=0.2)), coverage=0.2)
+    near = replace(make_span(hit(100, 125, 1.0, dense=0.1)), coverage=0.2)
     answer = ExtractiveReader().answer("When is the lamp sold?", [near, near, near])
     assert (answer.found, answer.label) == (False, "weak")
     assert answer.text == f"{WEAK_INTRODUCTION}\n\n{TEXT} [1]"
