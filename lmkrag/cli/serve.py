@@ -65,7 +65,7 @@ def _indexes_option(command: Any) -> Any:
     metavar="on|off",
     default="on",
     show_default=True,
-    help="Default of searches: re-rank the top 16 passages.",
+    help="Default of searches: re-rank the best passages.",
 )
 @click.option(
     "--rerank-timeout-ms",

@@ -101,7 +101,7 @@ class SearchRequest:
         explain: give each span its ``explanation``; ``print(span.explain())``.
         boxes: give each span its ``boxes`` on the pages of a PDF file, a picture or slides, read from the file.
         operators: exclude ``-word`` and ``-"a phrase"`` at the end of the query.
-        rerank: re-rank the top 16 passages; on by default, except in lexical mode.
+        rerank: re-rank the best passages; on by default, except in lexical mode.
         rerank_timeout_ms: maximum time for re-ranking, in milliseconds.
         since: only passages from this day, month or year on, such as ``2026-03``; see ``Span.date``.
         until: only passages up to this day, month or year, which is included.
@@ -157,7 +157,7 @@ class SearchRequest:
     )
     operators: bool = _option(False, "flag", "Exclude -word and -'a phrase' at the end of the query.")
     rerank: bool | None = _option(
-        None, "switch", "Re-rank the top 16 passages; on by default, except in lexical mode.", variable="LMKRAG_RERANK"
+        None, "switch", "Re-rank the best passages; on by default, except in lexical mode.", variable="LMKRAG_RERANK"
     )
     rerank_timeout_ms: float | None = _option(
         None, "number", "Maximum time for re-ranking, in milliseconds.", most=60_000, metavar="MS"
