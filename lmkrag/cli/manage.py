@@ -89,7 +89,7 @@ def _describe_scans(document: DocumentInfo) -> str:
 @output.server_option
 @output.json_option
 def show(doc_id: str, index_path: str, server: str | None, image: Path | None, as_json: bool, **part: Any) -> None:
-    """Print the text of a document, exactly as indexed, or draw a page of it."""
+    """Print the text of a document, or draw a page of it."""
     around, page, span = (part[name] for name in ("around", "page", "span"))
     if (around is not None) + (page is not None) + (span is not None and image is None) > 1:
         raise UsageError("give one of --around, --page and --span; --image takes --page and --span")

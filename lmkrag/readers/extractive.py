@@ -257,6 +257,8 @@ def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence
     features = confidence_features(question, spans, readings)
     bias, weights = (ANSWERS.bias, ANSWERS.features) if readings else (ANSWERS.foreign_bias, ANSWERS.foreign_features)
     confidence = 1 / (1 + exp(-bias - sum(weight * value for weight, value in zip(weights, features, strict=True))))
+    if readings and best_similarity(spans) < ANSWERS.min_similarity and not best_coverage(spans):
+        return min(confidence, ANSWERS.max_unrelated)
     return min(confidence, ANSWERS.max_missing) if find_missing(question, spans) else confidence
 
 

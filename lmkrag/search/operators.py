@@ -55,7 +55,7 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
     ('-al',)
     """
     text, excluded = add_fiscal_years(query.rstrip()), []
-    while exclusions and (found := _EXCLUDED.search(text)):
+    while exclusions and (found := _EXCLUDED.search(text)) and split_words(found[1] or found[2]):
         text = text[: found.start()]
         excluded.append(_normalize(found[1] or found[2]))
     unquoted = _QUOTED.sub(" ", text)
@@ -65,7 +65,7 @@ def parse_operators(query: str, *, exclusions: bool = True) -> tuple[str, Operat
     operators = Operators(
         phrases=tuple(phrases)[:_MOST_PHRASES],
         exact=find_exact_words(unquoted)[:_MOST_PHRASES],
-        excluded=tuple(filter(str.strip, excluded)),
+        excluded=tuple(excluded),
         alone=alone and bool(phrases),
         code=read_code_question(unquoted),
     )

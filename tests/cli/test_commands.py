@@ -394,7 +394,7 @@ def test_a_part_of_a_document_is_shown(lmkrag, notes, index):
     for wrong, message in (
         (["--page", 1], "boats.md has no pages"),
         (["--around", 10_000], f"boats.md has {len(text)} characters"),
-        (["--around", 1, "--page", 1], "give --around or --page, not both"),
+        (["--around", 1, "--page", 1], "give one of --around, --page and --span; --image takes --page and --span"),
     ):
         result = lmkrag("show", "boats.md", "--index", notes, *wrong)
         assert (result.returncode, result.stderr) == (2, f"lmkrag: {message}\n")

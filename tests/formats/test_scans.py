@@ -104,7 +104,7 @@ def test_without_the_extra_a_scan_says_what_to_install(scan, monkeypatch, tmp_pa
     monkeypatch.setattr(pdf, "is_installed", lambda: False)
     with pytest.raises(DocumentError, match=r"1 page without a text layer: pip install 'lmkrag\[ocr\]'"):
         load_document(scan, "ferry.pdf")
-    monkeypatch.setattr("lmkrag.formats.load.is_installed", lambda: False)
+    monkeypatch.setattr("lmkrag.formats.load.find_spec", lambda module: None)
     draw(TEXT).save(tmp_path / "note.png")
     with pytest.raises(DocumentError, match=r"picture: pip install 'lmkrag\[ocr\]'") as refused:
         load_document(tmp_path / "note.png", "note.png")

@@ -34,8 +34,8 @@ def cache(monkeypatch):
     shutil.rmtree(folder)
 
 
-def processes(cache) -> list[int]:
-    """The processes that are shared by assistants with a cache."""
+def processes(cache, part="lmkrag.server.mcp_process") -> list[int]:
+    """The processes with a cache that have a part in their command, by default those that assistants share."""
     found = []
     for folder in Path("/proc").iterdir():
         try:
@@ -44,7 +44,7 @@ def processes(cache) -> list[int]:
         except OSError:
             continue
         ours = f"XDG_CACHE_HOME={cache}".encode() in variables.split(b"\0")
-        if ours and b"lmkrag.server.mcp_process" in command and state != "Z":
+        if ours and part.encode() in command and state != "Z":
             found.append(int(folder.name))
     return found
 
@@ -78,13 +78,9 @@ async def test_two_assistants_share_a_process(cache, built_index):
         places = await asyncio.gather(search(first), search(second), search(first))
         assert set(places) == {"lighthouse-handbook.md:50"}
         (shared,) = processes(cache)
-        proxies = [
-            folder
-            for folder in Path("/proc").iterdir()
-            if folder.name.isdecimal() and f"demo={built_index}".encode() in (folder / "cmdline").read_bytes()
-        ]
+        proxies = processes(cache, f"demo={built_index}")
         assert len(proxies) == 2
-        assert not any("numpy" in (folder / "maps").read_text() for folder in proxies)
+        assert not any("numpy" in Path(f"/proc/{number}/maps").read_text() for number in proxies)
         assert "faiss" in Path(f"/proc/{shared}/maps").read_text()
     assert processes(cache) == [shared]  # for the next one
     assert (cache / "lmkrag" / "mcp").stat().st_mode & 0o777 == 0o700
