@@ -82,9 +82,14 @@ def _name_batch(files: Sequence[Found], known: Mapping[str, DocumentRow], target
     return hashlib.sha256(described.encode()).hexdigest()[:32]
 
 
+def _is_whole(folder: Path) -> bool:
+    """Whether a folder has a complete batch: its record is written last."""
+    return (folder / _RECORD).is_file()
+
+
 def encode_batch(batch: FileBatch, out: Path, encoder: GetEncoder, target: IndexStore) -> None:
     """Encode a batch into its folder in ``out``, unless it is there. Raises StorageError: several processes died."""
-    if (out / batch.name / _RECORD).is_file():
+    if _is_whole(out / batch.name):
         return
     if len(list(out.glob(f".{batch.name}.*"))) == _TRIES:
         raise StorageError(f"the process that read it died {_TRIES} times (is there enough memory?)")
@@ -149,7 +154,7 @@ def encode_on_ray(store: IndexStore, address: str, files: list[Found], run: Run)
     failures: dict[str, str] = {}
 
     def adopt(name: str) -> None:
-        if not (out / name / _RECORD).is_file():
+        if not _is_whole(out / name):
             failures[name] = f"a worker wrote {out / name}, but it is not there for this process; use a shared disk"
             return
         try:
@@ -160,7 +165,7 @@ def encode_on_ray(store: IndexStore, address: str, files: list[Found], run: Run)
             failures[name] = str(error)
         shutil.rmtree(out / name)
 
-    for name in [name for name in waiting if (out / name / _RECORD).is_file()]:
+    for name in [name for name in waiting if _is_whole(out / name)]:
         adopt(name)
     with connected(address) if waiting else contextlib.nullcontext() as ray:
         for _ in range(_ROUNDS):

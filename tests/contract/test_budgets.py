@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "": 2_525,  # the single files of lmkrag/; notes, dates and contrasts of results
+    "": 2_530,  # the single files of lmkrag/; notes, dates and contrasts of results
     "cli": 2_051,
     "encoder": 1_175,
     "evaluation": 726,
@@ -27,7 +27,7 @@ LINES = {
     "ingest": 1_678,
     "integrations": 358,  # options that do not exist get a hint
     "models": 725,  # weights in 4 bits, words in 8
-    "readers": 2_018,  # which cell, which of several values; warnings; a model on this machine
+    "readers": 2_012,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 793,  # a reader of passages, which marks words
     "search": 4_332,  # stale files, dates, changed figures, disagreement; which re-ranker reads
@@ -38,7 +38,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_403,  # 31,500 is the most that the later issues may bring it to
+    "lines": 31_402,  # 31,500 is the most that the later issues may bring it to
     "files": 231,
     "files at the top": 17,
     "base dependencies": 26,
