@@ -73,6 +73,16 @@ async def wait_for(condition):
     return value
 
 
+async def stop_during_a_search(client, cache) -> tuple[int, asyncio.Task[str]]:
+    """Stop the shared process and begin a search, which waits for it."""
+    await search(client)
+    (number,) = processes(cache)
+    os.kill(number, signal.SIGSTOP)
+    call = asyncio.create_task(search(client))
+    await asyncio.sleep(0.5)
+    return number, call
+
+
 async def test_two_assistants_share_a_process(cache, built_index):
     async with Client(agent(built_index)) as first, Client(agent(built_index)) as second:
         places = await asyncio.gather(search(first), search(second), search(first))
@@ -88,11 +98,7 @@ async def test_two_assistants_share_a_process(cache, built_index):
 
 async def test_killed_in_the_midst_of_a_call(cache, built_index):
     async with Client(agent(built_index)) as client:
-        await search(client)
-        (number,) = processes(cache)
-        os.kill(number, signal.SIGSTOP)
-        call = asyncio.create_task(search(client))
-        await asyncio.sleep(0.5)
+        number, call = await stop_during_a_search(client, cache)
         assert not call.done()
         os.kill(number, signal.SIGKILL)
         assert await call == "lighthouse-handbook.md:50"  # from another process
@@ -105,11 +111,7 @@ async def test_killed_in_the_midst_of_a_call(cache, built_index):
 
 async def test_killed_twice_during_a_call(cache, built_index):
     async with Client(agent(built_index)) as client:
-        await search(client)
-        (number,) = processes(cache)
-        os.kill(number, signal.SIGSTOP)
-        call = asyncio.create_task(search(client))
-        await asyncio.sleep(0.5)
+        number, call = await stop_during_a_search(client, cache)
         os.kill(number, signal.SIGKILL)
         again = await wait_for(lambda: [other for other in processes(cache) if other != number])
         os.kill(again[0], signal.SIGKILL)  # before it has opened the index
