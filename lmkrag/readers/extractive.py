@@ -79,7 +79,7 @@ class ExtractiveReader(Reader):
         for number, (span, reading) in enumerate(zip_longest(shown, readings), 1):
             marked = (cite_sentence(number, span, *sentence) for sentence in find_sentences(span, reading))
             citations += [citation for citation in marked if citation][:1]
-        if citations and readings and readings[0].score > 0 and is_told(question, citations[0].quote):
+        if citations and readings and readings[0].score > 0 and has_all_words(question, citations[0].quote):
             confidence = max(confidence, STRONG)
         is_weak = confidence < ANSWERS.min_confidence
         if not citations or (is_weak and not best_coverage(spans)):
@@ -232,10 +232,10 @@ def find_missing(question: str, spans: Sequence[Span]) -> tuple[str, ...]:
     return tuple(word for word in find_keys(question) if not any(holds(text, word) for text in texts))
 
 
-def is_told(question: str, sentence: str) -> bool:
-    """Return whether a question asks for a day or a number, not for a year alone, and a sentence has all its words.
+def has_all_words(question: str, sentence: str) -> bool:
+    """Return whether a question names a day or a number, not a year alone, and a sentence has all its words.
 
-    >>> is_told("What happened on 2025-05-12?", "The pier opened on 12 May 2025.")
+    >>> has_all_words("What happened on 2025-05-12?", "The pier opened on 12 May 2025.")
     True
     """
     quantities = [written for written, _ in (*find_days(question), *find_numbers(question))]
@@ -254,10 +254,10 @@ def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence
     """
     if not spans:
         return 0.0
-    features = confidence_features(question, spans, readings)
+    similarity, *_ = features = confidence_features(question, spans, readings)
     bias, weights = (ANSWERS.bias, ANSWERS.features) if readings else (ANSWERS.foreign_bias, ANSWERS.foreign_features)
     confidence = 1 / (1 + exp(-bias - sum(weight * value for weight, value in zip(weights, features, strict=True))))
-    if readings and best_similarity(spans) < ANSWERS.min_similarity and not best_coverage(spans):
+    if readings and similarity < ANSWERS.min_similarity and not best_coverage(spans):
         return min(confidence, ANSWERS.max_unrelated)
     return min(confidence, ANSWERS.max_missing) if find_missing(question, spans) else confidence
 
