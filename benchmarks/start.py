@@ -4,9 +4,9 @@
     python benchmarks/start.py INDEX --agents 5
 
 Starts a process for each figure and waits for it; medians of interleaved runs. "By torch" is the same search with
-the encoder run by torch and transformers. With ``--agents``, so many sessions of ``lmkrag mcp`` are opened one after
-the other, each asks a question, and the memory of all processes is counted (proportional set size), sharing one process
-and with ``--in-process``.
+the encoder in torch and transformers. ``--agents N`` opens N sessions of ``lmkrag mcp``, one after another, and asks a
+question in each. It prints the memory of all processes (proportional set size), first with the shared process, then
+with ``--in-process``.
 """
 
 import argparse

@@ -1,7 +1,7 @@
 """Rank passages by reading each as it is shown, together with the question.
 
 ``landmark-reranker`` is best at questions in the text's own words. A cross-encoder of passages is better at questions
-in other words. Which of the two a question is shows in the best passages: how many of its words do they have?
+in other words. A question is in the text's own words if one of the best passages has enough of its words.
 """
 
 import math
@@ -48,11 +48,11 @@ class PassageRanking:
         return self._load()
 
     def rank(self, passages: Sequence[Span]) -> list[Span] | None:
-        """Return passages, best first: the first of them with new scores, and in the order of these.
+        """Read the first passages, and return all, best first; those that were not read follow in their order.
 
-        These are ``weights.ranked``, or ``weights.ranked_in_doubt`` where none of them is likely to answer.
-        None where the question is asked in the words of the first passages, or where most of them are source code:
-        the model has learnt from prose.
+        ``weights.ranked`` are read, or ``weights.ranked_in_doubt`` if none of these is likely to answer.
+        Returns None where the question is asked in the words of the best passages, or where most of them are source
+        code: the model has learnt from prose.
         """
         weights = self._weights
         first = list(passages[: weights.ranked_in_doubt])
@@ -66,7 +66,7 @@ class PassageRanking:
         return _reorder(passages, read, weights.reading)
 
     def refine(self, passages: Sequence[Span]) -> list[Span]:
-        """Return passages that sentences have ranked; reading moves the first ``weights.refined`` a little."""
+        """Read the first ``weights.refined`` passages of an order by sentences, and move them by a small weight."""
         first = passages[: self._weights.refined]
         if _is_code(first):
             return list(passages)

@@ -77,8 +77,8 @@ class Searcher:
 
         Raises UsageError: a query is not a string.
 
-        ``cost`` counts a span's tokens, where the request limits them. ``similarity`` is for a reader: it gets
-        all passages of a file, and similarities in lexical mode, too.
+        ``cost`` counts a span's tokens, where the request limits them. With ``similarity``, which readers ask for, all
+        passages of a file are returned, and their hits have similarities in lexical mode, too.
         """
         # 1. Parse: what is excluded, and which phrases are quoted.
         parsed = [parse_operators(check_query(query), exclusions=request.operators) for query in queries]
@@ -296,6 +296,7 @@ def find_spans(
     if CODE in views.languages:
         candidates = rank_code(candidates, views, operators.code, mostly_code=mostly_code)
 
+    # 7. Make the results, after step 6 or for it.
     def make(grown: Iterable[Grown], score: "Scores") -> list[Span]:
         growth: dict[int, tuple[int, int]] | None = None
         if explain:

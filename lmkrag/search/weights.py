@@ -104,19 +104,18 @@ class Weights:
     ranked: int = 16
     """Passages that are ranked by reading them, at most."""
     ranked_in_doubt: int = 24
-    """The same where none of those is likely to answer."""
+    """Passages that are read, at most, if none of those is likely to answer."""
     doubt: float = -1.0
-    """Log-odds that the best of them answers, below which that is so."""
+    """Log-odds that a passage answers: if the best has less, more passages are read."""
     reading: float = 4.0
-    """What reading counts beside the score, both standardised."""
+    """Weight of reading beside the score, both standardised."""
     paraphrase: float = PARAPHRASE
     """Share of the question's words, by weight, in one of the best passages, from which on sentences are re-ranked
-    instead."""
-
+    first."""
     refined: int = 8
-    """Passages that are read after sentences were re-ranked."""
+    """Passages that are read after sentences were re-ranked, at most."""
     refinement: float = 0.25
-    """What reading counts then."""
+    """Weight of reading beside the score after sentences were re-ranked."""
 
     # Passages (2026-11-23)
     paragraph_chars: int = 300

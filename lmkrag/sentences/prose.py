@@ -1,7 +1,7 @@
 """Where sentences of prose begin: Punkt (Kiss and Strunk, Computational Linguistics 32(4), 2006), not trained.
 
-What is an abbreviation is set by hand. Ends where NLTK's ``PunktSentenceTokenizer`` with these abbreviations does,
-whose import takes two seconds where SciPy and scikit-learn are installed.
+The abbreviations are set by hand. Sentences begin where NLTK's ``PunktSentenceTokenizer`` finds them with these
+abbreviations; NLTK itself takes two seconds to import where SciPy and scikit-learn are installed.
 """
 
 import re

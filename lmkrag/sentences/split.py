@@ -20,7 +20,7 @@ from lmkrag.specs import BLOCK_KINDS, BYTE_ORDER_MARK, Sentence, SentenceKind, T
 RECORDS = frozenset({"csv", "json", "ods", "xlsx", "subtitles"})  # kinds of documents whose lines are records
 MAX_CHARS = 1_000  # a longer sentence is cut at the best white space: no encoder window would hold it
 _SECTION = 1 << 20  # characters read at a time
-_LONGEST_LINE = _PROSE_BLOCK = 50_000  # looked at at once
+_LONGEST_LINE = _PROSE_BLOCK = 50_000  # characters that are split at a time
 _LONGEST_BLOCK = 200_000  # a log of a gigabyte has no blank line
 _CODE_GROUP, _SAMPLE_GROUP = 700, 400  # characters that share a landmark, of source code and of code in a text
 _HARD_WRAP = 120  # lines longer than this are whole paragraphs, not wrapped ones

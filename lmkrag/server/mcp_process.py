@@ -25,7 +25,7 @@ _LONGEST = 64 << 20  # bytes of a message
 
 
 def serve(settings: Mapping[str, Any], listening: socket.socket | None = None) -> None:
-    """Serve standard input until it ends, or a session for each connection until nobody has said a word for a while.
+    """Serve standard input until it ends, or a session for each connection until no message has come for a while.
 
     ``settings`` are ``indexes`` (folders by name), ``writable``, ``reader``, the arguments of
     :func:`lmkrag.readers.choose.load_reader`, and ``idle`` seconds. Raises IndexNotFound, StorageError, UsageError.

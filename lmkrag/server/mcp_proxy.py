@@ -23,7 +23,7 @@ from lmkrag.version import __version__
 
 GREETING = f"lmkrag {__version__}\n".encode()  # the process is ready for a session
 IDLE = 900.0  # seconds without a message after which the process ends
-_ENVIRONMENT = ("LMKRAG_", "OPENAI_", "HF_", "CUDA_")  # what begins so sets models and readers
+_ENVIRONMENT = ("LMKRAG_", "OPENAI_", "HF_", "CUDA_")  # prefixes of variables that set models and readers
 _START = 60.0  # seconds in which a process opens its indexes
 
 
@@ -101,7 +101,7 @@ class Proxy:
         self._ended = False
 
     def run(self) -> None:
-        """Copy until standard input ends and the process has said its last."""
+        """Copy until standard input has ended and the last reply has come."""
         replies = threading.Thread(target=self._copy_replies, daemon=True)
         replies.start()
         for line in sys.stdin.buffer:
@@ -160,7 +160,7 @@ class Proxy:
             self._send(line)
 
     def _send(self, line: bytes) -> None:
-        with contextlib.suppress(OSError):  # who copies replies learns of the end
+        with contextlib.suppress(OSError):  # the thread that copies replies notices it
             self._connection.sendall(line)
 
 
