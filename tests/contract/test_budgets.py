@@ -19,7 +19,7 @@ PACKAGE = ROOT / "lmkrag"
 
 LINES = {
     "": 2_530,  # the single files of lmkrag/; notes, dates and contrasts of results
-    "cli": 2_051,
+    "cli": 2_046,
     "encoder": 1_175,
     "evaluation": 726,
     "formats": 3_886,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
@@ -33,13 +33,13 @@ LINES = {
     "search": 4_332,  # stale files, dates, changed figures, disagreement; which re-ranker reads
     "sentences": 985,  # headings by the layout
     "server": 3_248,
-    "training": 2_142,  # questions that nothing answers
+    "training": 1_284,
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_402,  # 31,500 is the most that the later issues may bring it to
-    "files": 231,
+    "lines": 30_539,  # 31,500 is the most that the later issues may bring it to
+    "files": 225,
     "files at the top": 17,
     "base dependencies": 26,
     "members of Engine": 20,

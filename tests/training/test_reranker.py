@@ -1,16 +1,22 @@
 """Training a re-ranker for real, in miniature, and what it is exported to."""
 
 import json
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from click.testing import CliRunner
+from mining import ANSWERS, MinedPassage, mine_passages
+from reranker_model import RerankerModel, save_reranker
+from reranker_settings import RerankerSet, RerankerSettings, load_reranker_settings
+from reranker_steps import RerankerData, _pack, make_unanswerable
 from tokenizers import Tokenizer
+from train_reranker import train_reranker
 
 from lmkrag import Engine
-from lmkrag.cli import main
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import UsageError
 from lmkrag.evaluation.dataset import write_records
@@ -20,12 +26,8 @@ from lmkrag.models.quantization import check_ranges, read_ranges
 from lmkrag.reranker.base import RerankPassage
 from lmkrag.reranker.inputs import PairTokenizer
 from lmkrag.reranker.landmark import LandmarkReranker, read_body
-from lmkrag.training.mining import ANSWERS, MinedPassage, mine_passages
-from lmkrag.training.passage_reader import RerankerModel, save_reranker
-from lmkrag.training.reranker_settings import RerankerSet, RerankerSettings, load_reranker_settings
-from lmkrag.training.reranker_steps import RerankerData, _pack, make_unanswerable
-from lmkrag.training.reranker_trainer import train_reranker
 
+RECIPES = Path(__file__).parents[2] / "pipelines" / "train"
 QUESTION = "How often is the clockwork wound?"
 PASSAGE = RerankPassage(
     "The lamp", ("It is wound every three hours. ", "The lens is wiped with leather. ", "Nobody sings.")
@@ -167,6 +169,8 @@ def test_a_question_made_unanswerable():
     assert make_unanswerable("Who planted a tree in 1892?", texts, rng) == "Who planted a tree in 1901?"
     assert make_unanswerable("Which tree is the oldest?", texts, rng) == "Which tree is the newest?"
     assert make_unanswerable("why?", texts, rng) is None
+    burnt = ["Bergen burned in 1702, Oslo in 1624."]
+    assert make_unanswerable("When did Bergen burn?", burnt, np.random.default_rng(0)) == "When did Oslo burn?"
 
 
 GOOD = '[reranker]\nout = "run"\ndata = "{data}"\nsteps = 2\nsets = [{{ path = "sample" }}]\n'
@@ -191,9 +195,24 @@ def test_settings_that_make_no_sense(sample_set, tmp_path, old, new, message):
         load_reranker_settings(path)
 
 
+def run_recipe(config):
+    command = [sys.executable, str(RECIPES / "train_reranker.py"), str(config)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
 def test_the_command_line_trains_one(sample_set, tmp_path):
     config = tmp_path / "train.toml"
     config.write_text(GOOD.format(data=sample_set.parent).replace("steps = 2", "steps = 1\nlayers = 1\nquestions = 2"))
-    result = CliRunner().invoke(main, ["train", str(config)])
-    assert result.exit_code == 0, result.output
+    done = run_recipe(config)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == str(tmp_path / "run" / "reranker")
     assert json.loads((tmp_path / "run" / "reranker" / "reranker.json").read_text())["layers"] == 1
+
+
+def test_the_command_line_names_a_bad_configuration(tmp_path):
+    config = tmp_path / "train.toml"
+    config.write_text("[reranker]\nstepps = 1\n")
+    done = run_recipe(config)
+    assert done.returncode == 2
+    assert f"error: {config}: reranker: unknown key 'stepps'" in done.stderr
+    assert "Traceback" not in done.stderr
