@@ -193,8 +193,8 @@ def rank_files(files: Sequence[Found], query: str) -> list[Found]:
             text = b""
         name = file.doc_id.lower().encode("utf-8", "surrogateescape")
         counts.append([text.count(term) + _IN_NAME * name.count(term) for term in terms])
-    found = [sum(1 for row in counts if row[position]) for position in range(len(terms))]
-    rarity = [math.log(1 + (len(files) - count + 0.5) / (count + 0.5)) for count in found]
+    frequencies = [sum(1 for row in counts if row[position]) for position in range(len(terms))]
+    rarity = [math.log(1 + (len(files) - count + 0.5) / (count + 0.5)) for count in frequencies]
     mean = sum(file.stamp.size for file in files) / max(1, len(files)) or 1
 
     def score(position: int) -> float:

@@ -118,8 +118,8 @@ def read_weights(path: Path, *, only: str = "", rows: bool = False) -> dict[str,
         names = list(file.keys())
         prefix = "bert." if f"bert.{WORDS}" in names else ""
         parts = [only] if only else ["embeddings.", "encoder."]
-        wanted = [name for name in names if name.startswith(tuple(prefix + part for part in parts))]
-        tensors = {name.removeprefix(prefix): file.get_tensor(name) for name in wanted}
+        selection = [name for name in names if name.startswith(tuple(prefix + part for part in parts))]
+        tensors = {name.removeprefix(prefix): file.get_tensor(name) for name in selection}
     packed = {name: tensors.pop(name) for name in (ROWS, ROW_SCALES) if rows and name in tensors}
     weights = unpack_weights(tensors)
     return packed | {

@@ -24,13 +24,13 @@ BLOCK = 32  # weights of a row with one scale, in 4 bits
 
 def unpacked_names(names: Iterable[str]) -> set[str]:
     """Return the names of the weights that a file with tensors of such names holds."""
-    found = set()
+    weights = set()
     for name in names:
         if name == CODES:
-            found.add(WORDS)
+            weights.add(WORDS)
         elif name not in (CODEWORDS, KEPT, KEPT_ROWS) and not name.endswith(SCALES):
-            found.add(name.removesuffix(_INT8).removesuffix(INT4))
-    return found
+            weights.add(name.removesuffix(_INT8).removesuffix(INT4))
+    return weights
 
 
 def unpack_weights(tensors: Mapping[str, Any]) -> dict[str, Vectors]:

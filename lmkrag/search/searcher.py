@@ -156,10 +156,10 @@ class Searcher:
 
     def _start_reranking(self, question: str, request: SearchRequest) -> tuple[Reranking | None, PassageRanking | None]:
         """What re-ranks sentences, and what then ranks passages, which is ours for prose in English alone."""
-        wanted = request.rerank
-        if wanted is None:
-            wanted = self._rerank and request.mode != "lexical"
-        if not wanted:
+        enabled = request.rerank
+        if enabled is None:
+            enabled = self._rerank and request.mode != "lexical"
+        if not enabled:
             return None, None
         options: dict[str, Any] = {
             "timeout_ms": request.rerank_timeout_ms or self._timeout_ms,
@@ -194,8 +194,8 @@ class Searcher:
             return self.search(questions, request, similarity=True)  # which tells whether anything answers
 
         def count_tokens(text: str) -> int:
-            own = reader.count_tokens(text)
-            return self._encoders.count_tokens(text) if own is None else own
+            count = reader.count_tokens(text)
+            return self._encoders.count_tokens(text) if count is None else count
 
         contexts = self.build_contexts(questions, request, count_tokens)
         return [SpanList(context.spans, context.notes) for context in contexts]
@@ -212,9 +212,9 @@ class Searcher:
         count_tokens = count_tokens or self._encoders.count_tokens
         budget = request.context_tokens or DEFAULT_CONTEXT
         request = replace(request, context_tokens=budget)
-        found = self.search(questions, request, cost=framed_cost(count_tokens))
+        results = self.search(questions, request, cost=framed_cost(count_tokens))
         contexts = []
-        for question, spans in zip(questions, found, strict=True):
+        for question, spans in zip(questions, results, strict=True):
             if not spans:  # is there nothing, or nothing that fits?
                 (spans,) = self.search([question], replace(request, context_tokens=None, top_k=1))
             context = build_context(question, spans, budget=budget, count_tokens=count_tokens, layout=layout)

@@ -99,13 +99,13 @@ def create_student(model: ModelSettings, folder: Path) -> None:
     save_student(Student(backbone, pooling, tokenizer), settings, folder)
 
 
-def _keep_layers(backbone: Any, kept: Sequence[int]) -> None:
+def _keep_layers(backbone: Any, numbers: Sequence[int]) -> None:
     """Leave out all layers but some (Sanh et al., "DistilBERT", arXiv 1910.01108)."""
     layers = getattr(getattr(backbone, "encoder", None), "layer", ())
-    if not all(0 <= number < len(layers) for number in kept):
-        raise UsageError(f"layers {list(kept)}: the base has {len(layers)}, counted from 0")
-    backbone.encoder.layer = nn.ModuleList(layers[number] for number in kept)
-    backbone.config.num_hidden_layers = len(kept)
+    if not all(0 <= number < len(layers) for number in numbers):
+        raise UsageError(f"layers {list(numbers)}: the base has {len(layers)}, counted from 0")
+    backbone.encoder.layer = nn.ModuleList(layers[number] for number in numbers)
+    backbone.config.num_hidden_layers = len(numbers)
 
 
 def load_student(folder: Path, *, lora: int = 0) -> Student:
