@@ -28,7 +28,7 @@ def settings(sample_set, tmp_path_factory):
     return ListwiseSettings(
         out="run",
         data=str(sample_set.parent),
-        sets=[RerankerSet("sample")],
+        sets=[RerankerSet("sample", questions=6)],
         steps=2,
         size=8,
         questions=3,
@@ -179,7 +179,9 @@ def test_settings_that_make_no_sense(sample_set, tmp_path, old, new, message):
         load_settings(path)
 
 
-def test_the_command_line_trains_one_for_a_folder(sample_set, tmp_path):
+def test_the_command_line_trains_one_for_a_folder(sample_set, settings, lists, tmp_path):
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "mined").symlink_to(settings.folder / "run" / "mined")
     shutil.copytree(find_reranker(None), tmp_path / "mine", ignore=shutil.ignore_patterns(WEIGHTS))
     config = tmp_path / "train.toml"
     config.write_text(GOOD.format(data=sample_set.parent) + 'reranker = "mine"\n')
