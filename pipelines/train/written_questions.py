@@ -123,7 +123,7 @@ def write_mined(path: Path, engine: Engine, questions: Iterator[Question] | Sequ
 
 
 def label_passage(span: Span | None, doc_id: str, text: str, begin: int, question: Question) -> list[Any]:
-    """Return a passage as :mod:`lmkrag.training.mining` writes it: its sentences, and which of them answer."""
+    """Return a passage as `mining.py` writes it: its sentences, and which of them answer."""
     sentences = list(split_sentences(text)) or []
     labels = [NO_ANSWER] * len(sentences)
     answers = []
