@@ -217,9 +217,7 @@ def show_options(names: type) -> Callable[[Function], Function]:
 
     def decorate(function: Function) -> Function:
         shown = signature(function)
-        parameters = [
-            parameter for parameter in shown.parameters.values() if parameter.kind is not Parameter.VAR_KEYWORD
-        ]
+        parameters = [item for item in shown.parameters.values() if item.kind is not Parameter.VAR_KEYWORD]
         parameters += [
             Parameter(name, Parameter.KEYWORD_ONLY, default=declared.default, annotation=declared.type)
             for name, declared in find_options(get_type_hints(names)).items()
