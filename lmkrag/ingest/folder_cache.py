@@ -172,15 +172,20 @@ class OpenFolder(contextlib.ExitStack):
                 self.callback(_index_in_background, folder, index, include, exclude)
 
     def _choose(self, files: list[Found], query: str) -> list[Found]:
-        """The files that are encoded at once, best first."""
-        chosen: list[Found] = []
-        size = 0
-        for file in rank_files(files, query) if sum(file.stamp.size for file in files) > _FIRST else files:
-            if not chosen or size + file.stamp.size <= _FIRST:
-                chosen.append(file)
-                size += file.stamp.size
+        chosen = choose_files(files, query)
         self.remaining = len(files) - len(chosen)
         return chosen
+
+
+def choose_files(files: Sequence[Found], query: str) -> list[Found]:
+    """Return the files to encode before the first answer, best first: the best that are short, else the shortest."""
+    chosen: list[Found] = []
+    size = 0
+    for file in rank_files(files, query) if sum(file.stamp.size for file in files) > _FIRST else files:
+        if size + file.stamp.size <= _FIRST:
+            chosen.append(file)
+            size += file.stamp.size
+    return chosen or sorted(files, key=lambda file: file.stamp.size)[:1]  # a minified file would take minutes
 
 
 def rank_files(files: Sequence[Found], query: str) -> list[Found]:

@@ -58,7 +58,10 @@ def find_lines(spans: Sequence[Span], query: str, pattern: re.Pattern[str] | Non
         definition = (
             next(find_definitions(texts[span.path], first), None) if span.kind == "code" and first <= last else None
         )
-        yield LineMatch(path, lines, first, min(last, first + _MOST_LINES - 1), span, definition)
+        last = min(last, first + _MOST_LINES - 1)
+        while last > first and not lines[last - 1].strip():
+            last -= 1
+        yield LineMatch(path, lines, first, last, span, definition)
 
 
 def _weigh(line: str, words: Sequence[str], names: Sequence[str]) -> float:

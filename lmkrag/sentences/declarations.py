@@ -41,7 +41,7 @@ def _declaration(names: tuple[str, ...]) -> re.Pattern[str]:
         (?:(?:{_MODIFIERS})[ \t]+)*(?:{_KEYWORDS})[ \t(]+(?:mut[ \t]+|self\.|<[^>\n]*>[ \t]*|[\w<>?]+\.)?[:'"$`]?{name}
         | \#[ \t]*define[ \t]+{name}
         # a type and the name: ``int name = 3;``, ``String name;``, ``int name(int x);``
-        | (?!(?:{STATEMENTS}|var|let)\b)(?:[\w$<>\[\],.?*&:]+[ \t]+)+[*&$]*{name}[ \t]*
+        | (?!(?:{STATEMENTS}|var|let)\b)(?:[\w$<>\[\],.?*&:]+(?<!:)[ \t]+)+[*&$]*{name}[ \t]*
           (?:\[[^\]\n]*\][ \t]*)?(?:=(?![=>])|;|\{{[ \t]*(?:get|set|init)\b|\([^;{{}}]*\)[^;{{}}=\n]*;)
         | \}}[ \t]*\*?{name}[ \t]*;
         | typedef\b[^;\n]*\(\*{name}\)

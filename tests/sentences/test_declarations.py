@@ -67,6 +67,8 @@ DECLARED = [
     ("json", "retries", '  "retries": 3,'),
 ]
 USED = [
+    ("python", "Tokenizer", "    tokenizer: Tokenizer = Tokenizer.from_file(path)"),
+    ("ts", "Options", "  const options: Options = read();"),
     ("python", "MAX_RETRIES", "for _ in range(MAX_RETRIES):"),
     ("python", "MAX_RETRIES", "    MAX_RETRIES,"),
     ("python", "timeout", "    connect(timeout=timeout)"),
