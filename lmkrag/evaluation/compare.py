@@ -15,7 +15,6 @@ from lmkrag.evaluation.baselines import Baseline, parse_name
 from lmkrag.evaluation.dataset import Dataset, Query, choose_queries, load_dataset
 from lmkrag.evaluation.metrics import BUDGETS, Overlap, Piece, Ranks, is_relevant, overlap_at, rank_queries
 from lmkrag.ingest.opening import open_index
-from lmkrag.models.files import hash_weights
 from lmkrag.search.filters import quote
 from lmkrag.search.weights import WEIGHTS, Weights
 from lmkrag.sentences.split import split_sentences
@@ -90,8 +89,7 @@ def compare(
             progress(dataset.name, system)
             if _is_ours(system):
                 encoder = find_model(options.encoder)
-                own = fingerprint_model(encoder, "", hash_weights(encoder))  # that another encoder does not have
-                key = f"{encoder.name}-{own[:8]}"
+                key = f"{encoder.name}-{fingerprint_model(encoder, '')[:8]}"  # that another encoder does not have
                 ranking = _ours(system, dataset, queries, out / "index" / key / _key(dataset), options)
             else:
                 ranking = _baseline(system, dataset, queries, out / "baselines", options)
