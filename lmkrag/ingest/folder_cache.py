@@ -75,9 +75,7 @@ def _lock_cache(index: Path) -> Iterator[None]:
                 folder.chmod(0o700)
             file = lock.enter_context(index.parent.with_name(f"{index.name}.lock").open("ab"))
             fcntl.flock(file, fcntl.LOCK_EX)
-            lock.callback(
-                fcntl.flock, file, fcntl.LOCK_UN
-            )  # closing is not enough: a parser's process has the file, too
+            lock.callback(fcntl.flock, file, fcntl.LOCK_UN)  # a parser's process that has the file, too, keeps no lock
             if index.exists() and not IndexStore.exists(index):  # making it failed
                 shutil.rmtree(index)
         except OSError as error:

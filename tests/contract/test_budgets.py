@@ -24,7 +24,7 @@ LINES = {
     "evaluation": 726,
     "formats": 3_886,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
     "index": 4_090,  # columns of fields, tiers of segments
-    "ingest": 1_698,  # a folder in step needs no parser
+    "ingest": 1_696,  # a folder in step needs no parser
     "integrations": 358,  # options that do not exist get a hint
     "models": 818,  # weights in 4 bits, words in 8; a single question in NumPy
     "readers": 2_012,  # which cell, which of several values; warnings; a model on this machine
@@ -38,7 +38,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_612,  # 31,500 is the most that later issues may bring it to: 112 above, to be removed elsewhere
+    "lines": 31_610,  # 31,500 is the most that later issues may bring it to: 110 above, to be removed elsewhere
     "files": 233,
     "files at the top": 17,
     "base dependencies": 26,
