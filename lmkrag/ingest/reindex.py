@@ -13,9 +13,9 @@ from lmkrag.index.catalog_texts import read_stored
 from lmkrag.index.store import IndexStore
 from lmkrag.index.vectors.recipes import load_recipe
 from lmkrag.index.working import WorkingFolder
+from lmkrag.ingest.changes import read_known, read_skipped
 from lmkrag.ingest.ingest import ingest
 from lmkrag.ingest.report import Progress, Run, SourceDocument
-from lmkrag.ingest.sources import read_known, read_skipped
 from lmkrag.specs import EncoderSpec, Recipe
 from lmkrag.types import IndexReport
 

@@ -12,8 +12,6 @@ from lmkrag.formats.pages import Pages
 from lmkrag.index.searchable import retry_expired
 from lmkrag.index.words.exact import asks_in_english
 from lmkrag.index.words.terms import merge_variants, query_variants, query_words
-from lmkrag.readers.base import LanguageModelReader, Reader
-from lmkrag.readers.prompt import Layout, build_context, framed_cost
 from lmkrag.reranker.base import DEFAULT_RERANKER, MULTILINGUAL_RERANKER, Reranker
 from lmkrag.reranker.loading import load_passage_reranker, load_reranker
 from lmkrag.results import Context, Span, SpanList
@@ -43,6 +41,8 @@ if TYPE_CHECKING:
     from lmkrag.encoder.index_encoder import IndexEncoders
     from lmkrag.index.catalog import DocumentRow
     from lmkrag.index.snapshot import Snapshot
+    from lmkrag.readers.base import Reader
+    from lmkrag.readers.prompt import Layout
 
 
 _SWITCH = "question_dates=off searches all"
@@ -188,8 +188,10 @@ class Searcher:
 
         return retry_expired(score)
 
-    def search_for(self, reader: Reader, questions: Sequence[str], request: SearchRequest) -> list[SpanList]:
+    def search_for(self, reader: "Reader", questions: Sequence[str], request: SearchRequest) -> list[SpanList]:
         """Return the spans that a reader gets for each question, a language model as many as fit its context."""
+        from lmkrag.readers.base import LanguageModelReader  # a search alone needs none of them
+
         if not isinstance(reader, LanguageModelReader):
             return self.search(questions, request, similarity=True)  # which tells whether anything answers
 
@@ -206,9 +208,11 @@ class Searcher:
         request: SearchRequest,
         count_tokens: Callable[[str], int] | None = None,
         *,
-        layout: Layout = "fenced",
+        layout: "Layout" = "fenced",
     ) -> list[Context]:
         """Return what a language model sees for each question, within its tokens. Raises UsageError: no span fits."""
+        from lmkrag.readers.prompt import build_context, framed_cost
+
         count_tokens = count_tokens or self._encoders.count_tokens
         budget = request.context_tokens or DEFAULT_CONTEXT
         request = replace(request, context_tokens=budget)
@@ -310,10 +314,11 @@ def find_spans(
         return merge_level(level, results, candidates, score, grown, **limits)
 
     # 6. Re-rank: passages as they are shown, or sentences. Spans have the scores of their best sentences then.
-    found = None if ranking is None else ranking.rank(make(candidates.grow(), candidates.score))
-    if found is None and reranking is not None:
-        found = make(*reranking.rerank_spans(views, candidates, level))
-        found = found if ranking is None else ranking.refine(found)
+    as_they_are = None if ranking is None else make(candidates.grow(), candidates.score)
+    found = None if ranking is None or as_they_are is None else ranking.rank(as_they_are)
     if found is None:
-        found = make(candidates.grow(), candidates.score)
+        order = None if reranking is None else reranking.rerank_spans(views, candidates, level)
+        found = as_they_are if order is None else make(*order)
+        found = make(candidates.grow(), candidates.score) if found is None else found
+        found = found if ranking is None else ranking.refine(found)
     return [span for span in compare(found) if not operators.excludes(span.text)][:top_k]

@@ -19,27 +19,27 @@ PACKAGE = ROOT / "lmkrag"
 
 LINES = {
     "": 2_530,  # the single files of lmkrag/; notes, dates and contrasts of results
-    "cli": 2_046,
-    "encoder": 1_175,
+    "cli": 2_049,  # a single question without ONNX Runtime
+    "encoder": 1_186,  # the same
     "evaluation": 726,
     "formats": 3_886,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
-    "index": 4_080,  # columns of fields, tiers of segments
-    "ingest": 1_678,
+    "index": 4_090,  # columns of fields, tiers of segments
+    "ingest": 1_696,  # a folder in step needs no parser
     "integrations": 358,  # options that do not exist get a hint
-    "models": 725,  # weights in 4 bits, words in 8
+    "models": 818,  # weights in 4 bits, words in 8; a single question in NumPy
     "readers": 2_012,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 793,  # a reader of passages, which marks words
-    "search": 4_332,  # stale files, dates, changed figures, disagreement; which re-ranker reads
-    "sentences": 985,  # headings by the layout
+    "search": 4_348,  # stale files, dates, changed figures, disagreement; which re-ranker reads
+    "sentences": 1_042,  # headings by the layout; what declares a name
     "server": 3_248,
     "training": 1_284,
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 30_539,  # 31,500 is the most that the later issues may bring it to
-    "files": 225,
+    "lines": 30_747,  # 31,500 is the most that the later issues may bring it to
+    "files": 227,
     "files at the top": 17,
     "base dependencies": 26,
     "members of Engine": 20,
