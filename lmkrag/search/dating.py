@@ -6,6 +6,7 @@ A date is ISO 8601 as far as it is known: ``2026-11-03``, ``2026-11`` or ``2026`
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lmkrag.index.catalog import DocumentRow
@@ -30,6 +31,9 @@ _DATES_TEXT = re.compile(
 )
 
 
+_REMEMBERED = 10_000  # documents
+
+
 class Dated(NamedTuple):
     """A date, and where it stands: see :class:`lmkrag.results.Span`."""
 
@@ -37,6 +41,10 @@ class Dated(NamedTuple):
     source: str = ""
 
 
+_dated: dict[tuple[object, ...], Dated] = {}
+
+
+@lru_cache(maxsize=4_096)
 def find_date(text: str, *, years: bool = False) -> str:
     """Return the first date of a text, as precise as it is there; with ``years`` also a year alone; empty without one.
 
@@ -72,6 +80,17 @@ def date_passage(row: DocumentRow, headings: Sequence[str], read: Callable[[int,
     for heading in reversed(headings):
         if day := find_date(heading, years=True):
             return Dated(day, "heading")
+    key = (row.content_checksum, row.path, row.root, row.kind, row.mtime_ns, str(row.meta))
+    dated = _dated.get(key)
+    if dated is None:
+        if len(_dated) >= _REMEMBERED:
+            _dated.clear()
+        dated = _dated[key] = _date_document(row, read)
+    return dated
+
+
+def _date_document(row: DocumentRow, read: Callable[[int, int], str]) -> Dated:
+    """From when a document is, its headings aside."""
     own = date_meta(row.meta)
     is_property = row.kind in WITH_PROPERTIES
     if own and not is_property:
