@@ -3,7 +3,8 @@
 import hashlib
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -19,6 +20,7 @@ from lmkrag.search.selection import describe_row
 from lmkrag.system import FileStamp, find_path
 
 _LOOKED_AT = 5_000  # files among which one that is gone is looked for
+_REMEMBERED = 10  # seconds for which the files of a folder are remembered
 _NAMED = 3
 
 
@@ -102,14 +104,22 @@ def _compare(row: DocumentRow) -> tuple[str, str]:
 
 def _find_moved(row: DocumentRow) -> str:
     """The path of a file with the fingerprint of one that is gone, below the folder that it was found from."""
-    for number, path in enumerate(_walk(find_path(row.root))):
+    for path in _list_files(row.root, int(time.monotonic() / _REMEMBERED)).get(row.size, ()):
         with suppress(OSError):
             stamp = FileStamp.of(path.stat())
             if stamp.size == row.size and _hash(path, stamp) == row.fingerprint:
                 return str(path)
-        if number == _LOOKED_AT:
-            break
     return ""
+
+
+@lru_cache(maxsize=8)
+def _list_files(root: str, time_slot: int) -> Mapping[int, Sequence[Path]]:
+    """The files of a folder by their sizes; ``time_slot`` ends how long they are remembered."""
+    files: dict[int, list[Path]] = {}
+    for path in islice(_walk(find_path(root)), _LOOKED_AT):
+        with suppress(OSError):
+            files.setdefault(path.stat().st_size, []).append(path)
+    return files
 
 
 def _walk(root: Path) -> Iterable[Path]:
