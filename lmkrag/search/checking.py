@@ -38,7 +38,7 @@ _FEWEST_WORDS = 3  # of a piece of a stitched quotation
 _MOST_WORDS = 200  # of a quotation that may be stitched
 _MOST_PIECES = 4
 _NUMBER_LENGTH = 12
-_ELLIPSIS = re.compile(r"\.\.\.|…")
+_ELLIPSIS = re.compile(r"(?<!\.)\.\.\.(?!\.)|…")
 _LEFT_OUT = 600  # characters for which an ellipsis stands
 _PLAIN = {**STRAIGHT, **dict.fromkeys(map(ord, "[]*`|"), None)}
 """Straight quotation marks, and no brackets and marks of Markdown."""
@@ -181,21 +181,24 @@ def _span(document: Document, start: int, end: int) -> Span:
 
 def _locate(cited: Quotation, text: str, near: int) -> tuple[int, int] | None:
     """Where a text has the words of a quotation, nearest to where they were; an ellipsis leaves no negation out."""
-    runs = [words for part in _ELLIPSIS.split(cited.text.translate(_PLAIN)) if (words := part.split())]
-    if not runs:
-        return None
-    first, last = runs[0][0], runs[-1][-1]
-    before = r"(?<!\w)(?<!\d[.,'])(?<!\s[-−])" if first[0].isdigit() else r"(?<!\w)" * first[0].isalnum()
-    after = r"(?![.,']?\d|\s?[%‰°])" * last[-1].isdigit() + r"(?!\w)" * last[-1].isalnum()
-    middle = rf"(\W.{{0,{_LEFT_OUT}}}?)(?<!\w)".join(r"[\s|*_`]+".join(map(re.escape, words)) for words in runs)
     plain = text.translate(STRAIGHT)
-    found = [
-        match.span()
-        for match in re.finditer(before + middle + after, plain, re.IGNORECASE | re.DOTALL)
-        if not any(token.kind == "negation" for left_out in match.groups() for token in read_tokens(left_out))
-        and _find_negation(cited.text, plain, match.start()) == match.start()
-    ]
-    return min(found, key=lambda span: abs(span[0] - near), default=None)
+    for marks in (STRAIGHT, _PLAIN):
+        runs = [words for part in _ELLIPSIS.split(cited.text.translate(marks)) if (words := part.split())]
+        if not runs:
+            return None
+        first, last = runs[0][0], runs[-1][-1]
+        before = r"(?<!\w)(?<!\d[.,'])(?<!\s[-−])" if first[0].isdigit() else r"(?<!\w)" * first[0].isalnum()
+        after = r"(?![.,']?\d|\s?[%‰°])" * last[-1].isdigit() + r"(?!\w)" * last[-1].isalnum()
+        middle = rf"(\W.{{0,{_LEFT_OUT}}}?)(?<!\w)".join(r"[\s|*_`]+".join(map(re.escape, words)) for words in runs)
+        found = [
+            match.span()
+            for match in re.finditer(before + middle + after, plain, re.IGNORECASE | re.DOTALL)
+            if not any(token.kind == "negation" for left_out in match.groups() for token in read_tokens(left_out))
+            and _find_negation(cited.text, plain, match.start()) == match.start()
+        ]
+        if found:
+            return min(found, key=lambda span: abs(span[0] - near))
+    return None
 
 
 def _find_negation(quote: str, text: str, start: int) -> int:

@@ -24,8 +24,10 @@ _REMEMBERED = 10  # seconds for which the files of a folder are remembered
 _NAMED = 3
 
 
-def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path) -> SpanList:
-    """Return results of which those are marked whose files have changed or are gone; a note says what to run.
+def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path | None) -> SpanList:
+    """Return results of which those are marked whose files have changed or are gone; a note says so.
+
+    The note says what to run on an ``index``; without one it names no folder.
 
     A file with the size and time that were indexed is not read. One that was moved below its folder is found by its
     fingerprint, and the span gets its new path. Documents that were read from no file, or from a folder that is not on
@@ -49,8 +51,10 @@ def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path) -> SpanList:
         for state, verb in (("changed", "changed"), ("gone", "disappeared"), ("", "moved"))
         if (doc_ids := [doc_id for doc_id, (found, _) in states.items() if found == state])
     ]
-    command = ["lmkrag", "index", *sources, "--prune", "--index", str(index)]
-    note = f"{', '.join(told)}; to bring the index in step: {shlex.join(command)}"
+    note = ", ".join(told)
+    if index is not None:
+        command = ["lmkrag", "index", *sources, "--prune", "--index", str(index)]
+        note += f"; to bring the index in step: {shlex.join(command)}"
     return SpanList(marked, [*spans.notes, note])
 
 
@@ -70,7 +74,7 @@ def find_boxes(snapshot: Snapshot, spans: SpanList, pages: Pages) -> SpanList:
                 )
                 span = replace(span, boxes=tuple(boxes))
             except LmkragError as error:
-                notes.append(f"{span.place}: no boxes ({error})")
+                notes.append(f"{span.place}: no boxes ({str(error).replace(span.path, span.doc_id)})")
         marked.append(span)
     return SpanList(marked, notes)
 
