@@ -28,9 +28,7 @@ _NEAR = 0.7
 _HEADER = 600  # characters at a document's beginning, where it may say what it replaces
 _FRAME = 2  # words at a sentence's beginning that tell what it is about
 _PERSONS = frozenset(("who", "whom", "whose", "wer", "wem", "qui", "quién", "chi", "wie", "quem"))
-_PLACES = frozenset(
-    ("which", "what", "where", "welche", "wo", "quel", "quelle", "où", "cuál", "dónde", "quale", "dove")
-)
+_PLACES = frozenset(("which", "what", "where", "welche", "wo", "quel", "où", "cuál", "dónde", "quale", "dove"))
 _LABEL_WORDS = """clause section page row column step room table figure chapter article item line number no nr invoice
 order ticket issue case unit lot gate platform building floor phase stage question example exercise appendix annex
 paragraph volume part group class type seite kapitel abschnitt artikel zimmer raum schritt zeile tabelle abbildung
@@ -58,8 +56,7 @@ _AS_OF = re.compile(
 )
 _PREVIOUS = re.compile(
     r"\b(?:previous|former|earlier|prior|old(?:er)?)\s+(?:version|release|edition|polic|rule|price|fee|handbook|contract)"
-    r"|\b(?:alte|vorige|frühere)[nrsm]?\s+(?:fassung|version|ausgabe|preis)|\bversion précédente"
-    r"|\bversión anterior",
+    r"|\b(?:alte|vorige|frühere)[nrsm]?\s+(?:fassung|version|ausgabe|preis)|\bversi[oó]n (?:précéd|anteri)",
     re.IGNORECASE,
 )
 _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")

@@ -25,33 +25,27 @@ three drei trois tres tre drie três|four vier quatre cuatro quattro quatro|five
 six sechs seis sei zes|seven|eight|nine|ten|eleven|twelve"""
 _NUMBERS = {word: count for count, words in enumerate(re.split(r"[|\n]", _NUMBER_WORDS), 1) for word in words.split()}
 _COUNT = rf"(?P<count>\d{{1,3}}|{'|'.join(_NUMBERS)})"
-_WEEKDAYS = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"]
-_LAST = "last|previous|letzte[nrms]?|vorige[nrms]?|vergangene[nrms]?"
+_LAST = (
+    "last|previous|past|letzte[nrms]?|vorige[nrms]?|vergangene[nrms]?|últim[oa]s|derni(?:ers|ères)|ultim[ie]|laatste"
+)
 _NOT_PART = r"(?!\s+(?:of|before|des|der|du|del?|van)\b)"  # "the last week of the season"
 _SINCE = "since|seit|depuis|desde|dal|sinds"
-_RELATIVE = tuple(
+_RELATIVE = [
     (kind, re.compile(rf"(?<!\w)(?:{pattern})(?!\w){_NOT_PART}", re.IGNORECASE))
     for kind, pattern in (
-        ("day", "yesterday|gestern|ayer|ieri|gisteren|ontem"),
+        ("ago", "yesterday|gestern|ayer|ieri|gisteren|ontem"),
         ("since", rf"(?:seit|depuis|sinds|desde hace)\s+{_COUNT}\s+{_UNIT}"),
         ("ago", rf"(?:vor|il y a|hace|há)\s+{_COUNT}\s+{_UNIT}"),
         ("ago", rf"{_COUNT}\s+{_UNIT}\s+(?:ago|geleden|fa|atrás)"),
-        (
-            "counted",
-            rf"(?:(?:{_LAST}|últim[oa]s|derni(?:ers|ères)|ultim[ie]|laatste)\s+{_COUNT}"
-            rf"|past(?:\s+{_COUNT.replace('count', 'past')})?)\s+{_UNIT}",
-        ),
-        ("weekday", rf"(?:last|previous)\s+(?P<weekday>{'|'.join(_WEEKDAYS)})"),
-        ("last", rf"(?:{_LAST})\s+{_UNIT}"),
-        ("last", rf"{_UNIT}\s+(?:pasad[oa]|dernière?|scors[oa]|passad[oa])"),
+        ("last", rf"(?P<last>{_LAST})\s+(?:{_COUNT}\s+)?{_UNIT}"),
+        ("ago", rf"{_UNIT}\s+(?:pasad[oa]|dernière?|scors[oa]|passad[oa])"),
         ("this", rf"(?:this|diese[nrms]?|cette|est[ae]|deze|quest[ao])\s+{_UNIT}"),
         (
             "quarter",
-            r"(?<=\bin )(?:the )?(?P<quarter>Q[1-4]|(?:first|second|third|fourth) quarter)"
-            r"(?: (?:of )?(?P<year>20\d\d))?|(?<=\bim )(?P<quartal>[1-4])\. Quartal(?: (?P<jahr>20\d\d))?",
+            r"(?<=\b[ie][nm] )(?P<quarter>Q[1-4]|[1-4](?:\.|st|nd|rd|th) (?:quarter|Quartal))(?: (?P<year>20\d\d))?",
         ),
     )
-)
+]
 _MAY_NAME = re.compile(  # the beginnings of such words, and of those of borders
     r"\b(?:yest|gest|aye|ier|gist|ont|last|prev|letz|vor|verg|past|pas|dern|sco|úl|ul|laa|this|dies|cet|est|dez|quest"
     r"|ago|gel|fa|atr|il y|hac|há|q[1-4]|qua|first|second|third|fourth|since|sei|dep|desd|dal|sin|aft|nac|apr|desp|dop"
@@ -59,8 +53,7 @@ _MAY_NAME = re.compile(  # the beginnings of such words, and of those of borders
 )
 # The figures of that time are meant there, not what was written then.
 _COMPARED = re.compile(
-    r"\b(?:than|compare[ds]?|comparison|versus|vs|verglichen)\b|\b(?:over|to|with) (?:last|this)|from last year",
-    re.IGNORECASE,
+    r"\b(?:than|compared?|versus|vs|verglichen|(?:over|to|with) (?:last|this)|from last year)\b", re.I
 )
 _BORDER = re.compile(
     rf"\b(?:(?P<since>{_SINCE})|(?P<after>after|nach|après|después|dopo|depois)"
@@ -68,9 +61,7 @@ _BORDER = re.compile(
     r"|(?P<between>between|from|zwischen|vom|entre|du|tra|dal|tussen|van))\b(?P<rest>[^,;?]{0,40})",
     re.IGNORECASE,
 )
-_BEFORE = re.compile(
-    rf"{_BORDER.pattern.partition('(?P<rest>')[0]}\s+(?:the|la|le|der|dem|den|l[ao])?\s*\Z", re.IGNORECASE
-)
+_BEFORE = re.compile(rf"{_BORDER.pattern.partition('(?P<rest>')[0]}\s+(?:the|la|le|der|dem|lo)?\s*\Z", re.IGNORECASE)
 _AND = re.compile(r"\s+(?:and|to|until|und|bis|et|au|y|al?|e|en|tot)\s+", re.IGNORECASE)
 _MONTH = re.compile(rf"(?<!\w)({'|'.join(MONTHS)})\b", re.IGNORECASE)
 _OTHER_YEAR = re.compile(r"\s*,?\s*1\d{3}\b")
@@ -126,28 +117,22 @@ def find_period(question: str, today: date) -> Period | None:
 
 def _read_relative(kind: str, match: "re.Match[str]", today: date) -> tuple[str, str]:
     """The first and last day, month or year of words such as ``two weeks ago``."""
-    words = match.groupdict()
-    unit = words.get("unit") and next(
-        unit for unit, names in _UNITS if re.fullmatch(names, words["unit"], re.IGNORECASE)
-    )
-    counted = words.get("count") or words.get("past") or "1"
-    count = int(counted) if counted.isdigit() else _NUMBERS[counted.lower()]
-    if kind == "weekday":
-        count = (today.weekday() - _WEEKDAYS.index(words["weekday"].lower()) - 1) % 7 + 1
-        unit = "day"
+    words: dict[str, str | None] = {"unit": None, "count": None, "last": None, **match.groupdict()}
     if kind == "quarter":
-        name = words["quarter"] or words["quartal"]
-        number = (
-            int(name[-1])
-            if name[-1].isdigit()
-            else ["first", "second", "third", "fourth"].index(name.split()[0].lower()) + 1
-        )
-        year = int(words["year"] or words["jahr"] or today.year - (3 * number - 2 > today.month))
-        return f"{year}-{3 * number - 2:02}", f"{year}-{3 * number:02}"
-    if kind in ("counted", "since"):
-        back = timedelta(round(count * {"day": 1, "week": 7, "month": 30.44, "year": 365.25}[unit or "day"]))
+        year = words["year"] or today.year
+        first = date.fromisoformat(find_date(f"{words['quarter']} {year}") + "-01")
+        first = first if words["year"] or first <= today else first.replace(year=today.year - 1)
+        return f"{first:%Y-%m}", f"{first.year}-{first.month + 2:02}"
+    name = words["unit"] or "day"
+    unit = next(unit for unit, names in _UNITS if re.fullmatch(names, name, re.IGNORECASE))
+    counted = words["count"] or "1"
+    count = int(counted) if counted.isdigit() else _NUMBERS[counted.lower()]
+    if kind == "since" or (kind == "last" and (words["count"] or words["last"] == "past")):
+        back = timedelta(round(count * {"day": 1, "week": 7, "month": 30.44, "year": 365.25}[unit]))
         return (today - back).isoformat(), "" if kind == "since" else today.isoformat()
-    return _calendar(unit or "day", today, 0 if kind == "this" else count)
+    if kind == "last" and unit == "day":
+        return "", ""  # "the last day of March", "the last days"
+    return _calendar(unit, today, 0 if kind == "this" else count)
 
 
 def _calendar(unit: str, today: date, back: int) -> tuple[str, str]:

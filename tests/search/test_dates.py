@@ -98,7 +98,6 @@ def test_wrong_dates_are_refused(engine):
         ("il y a deux jours", "on 24 November 2026"),
         ("hace un año", "in 2025"),
         ("notes of the past two weeks", "from 12 to 26 November 2026"),
-        ("minutes of last Monday", "on 23 November 2026"),
         ("what did we sell in Q1?", "from January to March 2026"),
         ("Umsatz im 4. Quartal 2025", "from October to December 2025"),
         ("what is new since yesterday?", "since 25 November 2026"),

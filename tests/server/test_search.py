@@ -63,7 +63,9 @@ def test_a_client_learns_that_a_file_has_changed_and_of_no_folder_here(tmp_path)
         found = client.post("/api/search", json=query).json()
         assert [span["stale"] for span in found["spans"]] == ["changed"]
         assert found["notes"] == ["pay.md changed since indexing"]
-        assert client.post("/api/ask", json={"question": query["query"]}).json()["warnings"] == ["pay.md changed since indexing"]
+        assert client.post("/api/ask", json={"question": query["query"]}).json()["warnings"] == [
+            "pay.md changed since indexing"
+        ]
 
 
 def test_fields_are_those_of_the_command_line(client, local):
