@@ -25,6 +25,7 @@ _PIECE = re.compile(r"[^\W\d_]+|\d+")
 _NEAR = 0.7
 """The least share of the better passage's score for two to answer equally well; 0.75 to 1 where they say the same."""
 
+_RELEVANT = 0.5  # the least share of the best score with which a passage is told to differ from another
 _HEADER = 600  # characters at a document's beginning, where it may say what it replaces
 _FRAME = 2  # words at a sentence's beginning that tell what it is about
 _PERSONS = frozenset(("who", "whom", "whose", "wer", "wem", "qui", "quién", "chi", "wie", "quem"))
@@ -45,7 +46,8 @@ _DATED = re.compile(
     re.IGNORECASE,
 )
 _REPLACES = re.compile(
-    r"\b(?:replaces|supersedes|takes the place of|ersetzt|remplace|sustituye|sostituisce|vervangt|substitui)\b"
+    r"\b(?:replaces|supersedes|takes the place of|amends|amendment (?:\w+ )?(?:to|of)|ersetzt|remplace|sustituye"
+    r"|sostituisce|vervangt|substitui|änderung (?:de[rs]|zu[mr]?)|avenant (?:au|à))\b"
     r"([^.\n]{0,120})",
     re.IGNORECASE,
 )
@@ -103,7 +105,7 @@ def compare_passages(
     notes: list[str] = []
     older: dict[int, int] = {}
     for one, other in combinations(range(len(compared)), 2):
-        if one >= _BEST:
+        if one >= _BEST or compared[one].score < _RELEVANT * compared[0].score:
             break
         if not 0 < _NEAR * compared[one].score <= compared[other].score or not told[one].is_like(told[other]):
             continue
@@ -233,7 +235,8 @@ def _names(text: str, span: Span) -> bool:
 
 def _describe(spans: Sequence[Span], told: Sequence[_Told], difference: Difference) -> str:
     values = [
-        f"{_slice(each, side, difference) or 'without it'}{f' ({span.date[:4]})' if span.date else ''}"
+        (_slice(each, side, difference) or "without it")
+        + f" ({span.date[:4]})" * (span.date_source not in ("", "file"))
         for side, (span, each) in enumerate(zip(spans, told, strict=True))
     ]
     quotes = [

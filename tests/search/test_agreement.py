@@ -118,3 +118,23 @@ def test_the_question_says_which_version_is_meant(engine, question, first):
     found = engine.search(question)
     assert found[0].doc_id == first
     assert {span.superseded_by for span in found if span.doc_id == first} == {""}
+
+
+def test_an_amendment_is_newer_and_only_what_answers_is_told(tmp_path):
+    texts = {
+        "agreement.txt": "Service agreement\n\nThe deposit for the hall is 900 euros.\n",
+        "second.txt": "Second amendment to the agreement, effective 1 July 2026\n\nThe deposit for the hall is 1,200 euros.",
+        "tariff 2024.csv": "item,price\nGuest berth a night,22 euros\n",
+        "tariff 2025.csv": "item,price\nGuest berth a night,26 euros\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / "docs").mkdir(exist_ok=True)
+        (tmp_path / "docs" / name).write_text(text)
+    (tmp_path / "docs" / "second.txt").rename(tmp_path / "docs" / "agreement, amendment.txt")
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        engine.add(tmp_path / "docs")
+        found = engine.search("what is the deposit for the hall?", rerank=False)
+    assert [span.doc_id for span in found[:2]] == ["agreement, amendment.txt", "agreement.txt"]
+    assert found[1].superseded_by.startswith("agreement, amendment.txt")
+    (note,) = found.notes  # nothing of berths
+    assert re.match(r"2 documents differ: (900 and 1,200 \(2026\)|1,200 \(2026\) and 900); ", note)
