@@ -123,7 +123,7 @@ def test_the_question_says_which_version_is_meant(engine, question, first):
 def test_an_amendment_is_newer_and_only_what_answers_is_told(tmp_path):
     texts = {
         "agreement.txt": "Service agreement\n\nThe deposit for the hall is 900 euros.\n",
-        "second.txt": "Second amendment to the agreement, effective 1 July 2026\n\nThe deposit for the hall is 1,200 euros.",
+        "second.txt": "Amendment to the agreement, effective 1 July 2026\n\nThe deposit for the hall is 1,200 euros.",
         "tariff 2024.csv": "item,price\nGuest berth a night,22 euros\n",
         "tariff 2025.csv": "item,price\nGuest berth a night,26 euros\n",
     }
