@@ -7,7 +7,7 @@ unit, name or negation, and if their titles, headings and folders are of the sam
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from pathlib import PurePath
 
@@ -65,6 +65,9 @@ _YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _ANY_YEAR = "9999"
 
 
+_read_sentence = lru_cache(maxsize=2_000)(read_tokens)
+
+
 class _Told:
     """A passage's best sentence: where it begins in the document, and its text; its tokens are read when needed."""
 
@@ -80,7 +83,7 @@ class _Told:
 
     @cached_property
     def tokens(self) -> list[Token]:
-        return read_tokens(self.text)
+        return _read_sentence(self.text)
 
     @cached_property
     def words(self) -> set[str]:
