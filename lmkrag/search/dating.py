@@ -14,7 +14,7 @@ from lmkrag.index.words.quantities import MONTHS, find_days, number_month
 
 DATE_KEYS = (
     *("date", "updated", "last_updated", "lastupdated", "modified", "last_modified", "lastmod", "revised", "effective"),
-    *("effective_date", "valid_from", "published", "issued", "created", "datum", "stand", "fecha", "year"),
+    *("effective_date", "valid_from", "published", "issued", "created", "datum", "stand", "fecha"),
 )
 WITH_PROPERTIES = frozenset({"pdf", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub"})
 """Kinds of documents whose metadata are those of their program."""

@@ -49,7 +49,7 @@ _RELATIVE = [
 _MAY_NAME = re.compile(  # the beginnings of such words, and of those of borders
     r"\b(?:yest|gest|aye|ier|gist|ont|last|prev|letz|vor|verg|past|pas|dern|sco|úl|ul|laa|this|dies|cet|est|dez|quest"
     r"|ago|gel|fa|atr|il y|hac|há|q[1-4]|qua|first|second|third|fourth|since|sei|dep|desd|dal|sin|aft|nac|apr|desp|dop"
-    r"|bef|ava|ant|pri|voo|unt|bis|jus|has|fin|tot|até|bet|from|zwi|vom|ent|du|tra|tus|van)"
+    r"|bef|ava|ant|pri|voo|unt|bis|jusq|has|fin|tot|até|bet|from|zwi|vom|ent|du|tra|tus|van)"
 )
 # The figures of that time are meant there, not what was written then.
 _COMPARED = re.compile(

@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "": 2_537,  # the single files of lmkrag/; notes, dates and contrasts of results; a session that begins without click
+    "": 2_537,  # the single files of lmkrag/; notes, dates, contrasts; a session that begins without click
     "cli": 2_057,  # remembers what the arguments of `lmkrag mcp` mean
     "encoder": 1_175,
     "evaluation": 726,
