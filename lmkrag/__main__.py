@@ -1,17 +1,24 @@
-"""``python -m lmkrag``."""
+"""The ``lmkrag`` command, and ``python -m lmkrag``."""
 
 import os
 import sys
 from pathlib import Path
 
-# Python puts the working directory first: modules of a folder that is only to be indexed must not be imported.
-if (
-    os.path.realpath(sys.path[0] or os.curdir)
-    == os.path.realpath(os.curdir)
-    != str(Path(__file__).resolve().parents[1])
-):
-    del sys.path[0]
 
-from lmkrag.cli import main
+def main() -> None:
+    """Run the command. A session of an assistant that another like it came before needs no other imports."""
+    if sys.argv[1:2] == ["mcp"]:
+        from lmkrag.server.mcp_proxy import resume
 
-main(prog_name="lmkrag")
+        resume()
+    from lmkrag.cli import main as run
+
+    run(prog_name="lmkrag")
+
+
+if __name__ == "__main__":
+    # Python puts the working directory first: modules of a folder that is only to be indexed must not be imported.
+    here, package = os.path.realpath(os.curdir), str(Path(__file__).resolve().parents[1])
+    if os.path.realpath(sys.path[0] or os.curdir) == here != package:
+        del sys.path[0]
+    main()

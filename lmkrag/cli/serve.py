@@ -156,13 +156,16 @@ def mcp(indexes: tuple[str, ...], writable: bool, in_process: bool, **options: A
     It speaks the Model Context Protocol (MCP) on standard input and output. All assistants of a user share one process
     for the same indexes and options; it ends after 15 minutes without a message.
     """
-    from lmkrag.server.mcp_proxy import IDLE, Proxy, SharedServer
+    from lmkrag.server.mcp_proxy import IDLE, Proxy, SharedServer, remember
     from lmkrag.server.settings import name_indexes
 
     _use_one_thread_each()
+    named = name_indexes(indexes)
+    source = click.get_current_context().get_parameter_source("indexes")
+    is_fixed = source is not ParameterSource.DEFAULT and not options["llm"]  # else looked for at each start
     reader = take_reader_settings(options)
     settings = {
-        "indexes": {name: str(path.resolve()) for name, path in name_indexes(indexes).items()},
+        "indexes": {name: str(path.resolve()) for name, path in named.items()},
         "writable": writable,
         "reader": reader,
         "folder": os.sep if reader["name"] == "extractive" else str(Path.cwd()),  # models may be named from here
@@ -170,7 +173,10 @@ def mcp(indexes: tuple[str, ...], writable: bool, in_process: bool, **options: A
     }
     if not in_process:
         try:
-            Proxy(SharedServer(settings)).run()
+            proxy = Proxy(SharedServer(settings))
+            if is_fixed:
+                remember(settings, {name: str(path) for name, path in named.items()})
+            proxy.run()
             return
         except OSError as error:  # no sockets here, or what follows says why
             _logger.info("not shared with other assistants: %s", error)

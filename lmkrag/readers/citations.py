@@ -19,9 +19,9 @@ _CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
 _INDEXED = re.compile(r"\w+\[[^\]]*\]")
 _WORD = re.compile(r"\w+")
 _QUOTED = re.compile(
-    r"""(?<!\d)"(?=\S)([^"“”„\n]+)["”]|“([^“”"]+)[”"]|„([^„“”"]+)[“”"]|(?<!\w)'(?=\S)((?:[^'\n]|'(?=\w))+)(?<=\S)'(?!\w)"""
+    r"""(?<!\w)"(?=\S)((?:[^"“”„\n]|\n(?!\s*\n))+)(?<=\S)["”]|“([^“”"]+)[”"]|„([^„“”"]+)[“”"]|(?<!\w)'(?=\S)((?:[^'\n]|'(?=\w))+)(?<=\S)'(?!\w)"""
     r"|[‘‚]((?:[^‚‘’]|’(?=\w))+)[‘’](?!\w)|«([^«»]+)»|»([^«»]+)«|‹([^‹›]+)›|›([^‹›]+)‹|「([^「」]+)」|『([^『』]+)』"
-    r"|^>[ \t]?(.+)$",
+    r"|^>[ \t]?((?![ \t]*(?:[—–]|--)).+(?:\n>(?![ \t]*(?:[—–]|--|$)).+)*)$",
     re.MULTILINE,
 )
 _MIN_QUOTED = 8  # letters of a quotation; fewer are a term or a title
@@ -206,7 +206,7 @@ def find_quotations(text: str) -> list[str]:
 def place_quotations(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield what :func:`find_quotations` returns, and where each begins and ends with its marks."""
     for match in _QUOTED.finditer(_CODE.sub(lambda code: " " * len(code[0]), text)):
-        words = next(filter(None, match.groups())).strip()
+        words = next(filter(None, match.groups())).replace("\n>", "\n").strip()
         if sum(1 + (c >= "\u2e80") for c in words) >= _MIN_QUOTED:
             yield words, *match.span()
 

@@ -1,15 +1,17 @@
 """Passages that say the same with another value: which is newer, and that they differ.
 
 Precision goes before recall: two sentences differ only if all of their words are the same but for one number, date,
-unit, name or negation, and if their titles and headings are of the same subject, or the sentences name it.
+unit, name or negation, and if their titles, headings and folders are of the same subject.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import cached_property, lru_cache
 from itertools import combinations
-from typing import NamedTuple
+from pathlib import PurePath
 
+from lmkrag.index.words.quantities import MONTHS
 from lmkrag.results import Contrast, Span
 from lmkrag.search.dating import find_date
 from lmkrag.search.differences import Difference, Token, find_differences, read_tokens
@@ -18,34 +20,72 @@ _COMPARED = 12  # passages, the best ones
 _BEST = 3  # passages, one of which the others are compared with
 _LEAST_WORDS = 4
 _LEAST_SHARED = 0.4  # of the distinct words of two sentences
+_ALIKE = 0.2  # the same before units and numbers are read, whatever their spelling
+_PIECE = re.compile(r"[^\W\d_]+|\d+")
 _NEAR = 0.7
 """The least share of the better passage's score for two to answer equally well; 0.75 to 1 where they say the same."""
 
+_RELEVANT = 0.5  # the least share of the best score with which a passage is told to differ from another
 _HEADER = 600  # characters at a document's beginning, where it may say what it replaces
-_VERSION_WORDS = "version release edition draft final copy new old update updated amendment amended revised v"
+_FRAME = 2  # words at a sentence's beginning that tell what it is about
+_PERSONS = frozenset(("who", "whom", "whose", "wer", "wem", "qui", "quién", "chi", "wie", "quem"))
+_PLACES = frozenset(("which", "what", "where", "welche", "wo", "quel", "où", "cuál", "dónde", "quale", "dove"))
+_LABEL_WORDS = """clause section page row column step room table figure chapter article item line number no nr invoice
+order ticket issue case unit lot gate platform building floor phase stage question example exercise appendix annex
+paragraph volume part group class type seite kapitel abschnitt artikel zimmer raum schritt zeile tabelle abbildung
+rechnung nummer anlage étape chapitre tableau ligne numéro salle página capítulo artículo paso fila sala número"""
+_LABELS = frozenset(_LABEL_WORDS.split())
+"""Words that a number behind them only names one of: another number is another thing."""
+
+_VERSION_WORDS = """version release edition draft final copy new old update updated amendment amended revised rev v
+current latest previous archive archived archives older former backup neu alt aktuell fassung ancien nouveau"""
 _VERSIONS = frozenset(_VERSION_WORDS.split())
+_DATED = re.compile(
+    rf"(?:\b(?:{'|'.join(_VERSIONS)})[ ._-]?|\b(?:FY|Q)(?=\d))[\d.]+|(?<!\d)(?:19|20)\d\d(?!\d)|\d+(?:\.\d+)+"
+    rf"|\d{{1,2}}[. ]+(?={'|'.join(MONTHS)})|\b(?:{'|'.join(MONTHS)})\b(?: \d{{1,2}}\b)?|(?<=\d)[_-](?=\d)",
+    re.IGNORECASE,
+)
 _REPLACES = re.compile(
-    r"\b(?:replaces|supersedes|takes the place of|ersetzt|remplace|sustituye|sostituisce|vervangt|substitui)\b"
+    r"\b(?:replaces|supersedes|takes the place of|amends|amendment (?:\w+ )?(?:to|of)|ersetzt|remplace|sustituye"
+    r"|sostituisce|vervangt|substitui|änderung (?:de[rs]|zu[mr]?)|avenant (?:au|à))\b"
     r"([^.\n]{0,120})",
     re.IGNORECASE,
 )
 _AS_OF = re.compile(
-    r"\b(?:as of|as at|back in)\s+(?:\w+\s+)?((?:19|20)\d\d)\b"
+    r"\b(?:as of|as at|back in|stand|en date de|a fecha de)\s+(?:\w+\s+)?((?:19|20)\d\d)\b"
     r"|\b(?:in|by|according to|under)\s+the\s+((?:19|20)\d\d)\s+(?:version|edition|release|rules|policy|handbook)\b",
     re.IGNORECASE,
 )
+_PREVIOUS = re.compile(
+    r"\b(?:previous|former|earlier|prior|old(?:er)?)\s+(?:version|release|edition|polic|rule|price|fee|handbook|contract)"
+    r"|\b(?:alte|vorige|frühere)[nrsm]?\s+(?:fassung|version|ausgabe|preis)|\bversi[oó]n (?:précéd|anteri)",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(r"(?<!\d)(?:19|20)\d\d(?!\d)")
 _ANY_YEAR = "9999"
-_DIGITS = re.compile(r"[\d_-]+")
 
 
-class _Told(NamedTuple):
-    """A passage's best sentence: where it begins in the document, its text and words."""
+_read_sentence = lru_cache(maxsize=2_000)(read_tokens)
 
-    start: int
-    text: str
-    tokens: list[Token]
 
-    @property
+class _Told:
+    """A passage's best sentence: where it begins in the document, and its text; its tokens are read when needed."""
+
+    def __init__(self, span: Span) -> None:
+        hit = span.hits[0] if span.hits else span
+        self.start = max(span.start, hit.start)
+        self.text = span.text[self.start - span.start : min(span.end, hit.end) - span.start]
+        self._pieces = set(_PIECE.findall(self.text.casefold()))
+
+    def is_like(self, other: "_Told") -> bool:
+        """Return whether two share so many words, spelling aside, that their tokens are worth reading."""
+        return _ALIKE * len(self._pieces | other._pieces) <= len(self._pieces & other._pieces)
+
+    @cached_property
+    def tokens(self) -> list[Token]:
+        return _read_sentence(self.text)
+
+    @cached_property
     def words(self) -> set[str]:
         return {token.value for token in self.tokens}
 
@@ -55,7 +95,7 @@ def compare_passages(
 ) -> tuple[list[Span], list[str]]:
     """Return passages, the newer before the older where they say the same with another value, and notes on those.
 
-    A question "as of 2023" prefers what was the newest then.
+    A question "as of 2023", of a year that one has, or for the previous version prefers what was the newest then.
 
     Args:
         question: in words.
@@ -63,16 +103,16 @@ def compare_passages(
         read: returns characters of a document by its name.
     """
     compared, rest = list(spans[:_COMPARED]), list(spans[_COMPARED:])
-    told = [_read(span) for span in compared]
-    match = _AS_OF.search(question)
-    year = (match[1] or match[2]) if match else _ANY_YEAR
-    asked = {token.value for token in read_tokens(question)}
+    told = [_Told(span) for span in compared]
+    year = _choose_year(question, compared)
     notes: list[str] = []
     older: dict[int, int] = {}
     for one, other in combinations(range(len(compared)), 2):
-        if one >= _BEST or not 0 < _NEAR * compared[one].score <= compared[other].score:
+        if one >= _BEST or compared[one].score < _RELEVANT * compared[0].score:
+            break
+        if not 0 < _NEAR * compared[one].score <= compared[other].score or not told[one].is_like(told[other]):
             continue
-        difference = _contrast(compared[one], told[one], compared[other], told[other], asked)
+        difference = _contrast(compared[one], told[one], compared[other], told[other], question)
         if difference is None:
             continue
         places = [_place(told[one], difference.first), _place(told[other], difference.second)]
@@ -95,42 +135,59 @@ def compare_passages(
     return [compared[number] for number in order] + rest, notes
 
 
-def _read(span: Span) -> _Told:
-    hit = span.hits[0] if span.hits else None
-    start = max(span.start, hit.start) if hit else span.start
-    text = span.text[start - span.start : (min(span.end, hit.end) if hit else span.end) - span.start]
-    return _Told(start, text, read_tokens(text))
+def _choose_year(question: str, spans: Sequence[Span]) -> str:
+    """The year whose newest passage counts; an empty one where the question asks for the previous version."""
+    if match := _AS_OF.search(question):
+        return match[1] or match[2]
+    years = set(_YEAR.findall(question)) & {span.date[:4] for span in spans if span.date_source != "file"}
+    return years.pop() if len(years) == 1 else "" if _PREVIOUS.search(question) else _ANY_YEAR
 
 
 def _place(told: _Told, bounds: tuple[int, int]) -> tuple[int, int]:
     return told.start + bounds[0], told.start + bounds[1]
 
 
-def _contrast(one: Span, first: _Told, other: Span, second: _Told, asked: set[str]) -> Difference | None:
+def _contrast(one: Span, first: _Told, other: Span, second: _Told, question: str) -> Difference | None:
     """The one value in which two passages differ; None where they say the same, or are not about the same."""
     shared = first.words & second.words
     if len(first.tokens) < _LEAST_WORDS or len(shared) < _LEAST_SHARED * len(first.words | second.words):
         return None
-    differences = find_differences(first.text, second.text)
+    differences = [
+        each
+        for each in find_differences(first.text, second.text)
+        if _slice(first, 0, each) + _slice(second, 1, each) != "ne"  # of "ne … pas"
+    ]
     if len(differences) != 1 or differences[0].kind == "word" or differences[0].plain:
         return None
-    difference = differences[0]
-    values = {
-        token.value
+    (difference,) = differences
+    asked = {token.value for token in read_tokens(question)}
+    values = [
+        [token for token in told.tokens if start <= token.start < end]
         for told, (start, end) in ((first, difference.first), (second, difference.second))
-        for token in told.tokens
-        if start <= token.start < end
-    }
-    if values & asked:  # it tells which of the two is asked about
+    ]
+    if {token.value for tokens in values for token in tokens} & asked:  # it tells which of the two is asked about
         return None
-    if difference.kind in ("number", "date", "name") and not (
-        _slice(first, 0, difference) and _slice(second, 1, difference)
-    ):
-        return None  # a detail that one of them leaves out
-    if difference.kind == "name" and not {"who", "whom", "whose", "which", "where", "what"} & asked:
+    if difference.kind != "negation" and not _are_values(difference, values, first.tokens, asked):
         return None
-    named = {token.value for told in (first, second) for token in told.tokens if token.kind == "name"} & shared
-    return difference if named or _same_subject(one, other) else None
+    return difference if _same_subject(one, other) else None
+
+
+def _are_values(difference: Difference, values: list[list[Token]], tokens: list[Token], asked: set[str]) -> bool:
+    """Whether a sentence may have one of two values alone: they are of one kind, and no names of what it is about."""
+    kinds = [{token.kind for token in each} for each in values]
+    is_date = difference.kind == "date" and all("date" in each for each in kinds)
+    if not all(values) or (not is_date and (kinds[0] != kinds[1] or {"number", "unit"} <= kinds[0])):  # 1 kg and 1000 g
+        return False
+    number = tokens.index(values[0][0])
+    if number < _FRAME and difference.kind in ("date", "name"):  # "In 2024 …", "Managers …"
+        is_one = not any(each[-1].value.endswith("s") for each in values)
+        return difference.kind == "name" and is_one and not number and not asked.isdisjoint(_PERSONS)
+    if difference.kind == "name":
+        return not asked.isdisjoint(_PERSONS | _PLACES)
+    words = [tokens[number - 1].value] if number else []
+    if values[0][0].value.endswith("th"):
+        words += [token.value for token in tokens[number + 1 : number + 2]]
+    return _LABELS.isdisjoint(words)
 
 
 def _slice(told: _Told, side: int, difference: Difference) -> str:
@@ -139,25 +196,26 @@ def _slice(told: _Told, side: int, difference: Difference) -> str:
 
 
 def _same_subject(one: Span, other: Span) -> bool:
-    """Whether titles and headings name the same, years, versions and numbers aside, or one of them less."""
-    subjects = [
-        {
-            token.value
-            for part in (span.title, *span.headings)
-            for token in read_tokens(_DIGITS.sub(" ", part))
-            if token.kind != "date" and token.value not in _VERSIONS
-        }
-        for span in (one, other)
-    ]
-    return subjects[0] <= subjects[1] or subjects[1] <= subjects[0]
+    """Whether titles, headings and folders name the same, years and versions aside, or one of them less."""
+    named, folders = (
+        [{token.value for part in parts for token in read_tokens(_DATED.sub(" ", part))} - _VERSIONS for parts in both]
+        for both in (
+            [
+                [part for part in (span.title, *span.headings) if part] or [PurePath(span.doc_id).stem]
+                for span in (one, other)
+            ],
+            [(str(PurePath(span.doc_id).parent).replace("_", " "),) for span in (one, other)],
+        )
+    )
+    return all(first <= second or second <= first for first, second in (named, folders))
 
 
 def _choose_valid(one: Span, other: Span, year: str, read: Callable[[str, int, int], str]) -> int | None:
     """Which of two passages, 0 or 1, is the newest of a year or before; None if nobody can tell."""
     for number, (span, beside) in enumerate(((one, other), (other, one))):
         match = _REPLACES.search(read(span.doc_id, 0, _HEADER)) if span.doc_id != beside.doc_id else None
-        if match and year == _ANY_YEAR and _names(match[1], beside):
-            return number
+        if match and year in ("", _ANY_YEAR) and _names(match[1], beside):
+            return number if year else 1 - number
     if "file" in (one.date_source, other.date_source) or not (one.date and other.date):
         return None
     precise = min(len(one.date), len(other.date))
@@ -180,7 +238,8 @@ def _names(text: str, span: Span) -> bool:
 
 def _describe(spans: Sequence[Span], told: Sequence[_Told], difference: Difference) -> str:
     values = [
-        f"{_slice(each, side, difference) or 'without it'}{f' ({span.date[:4]})' if span.date else ''}"
+        (_slice(each, side, difference) or "without it")
+        + f" ({span.date[:4]})" * (span.date_source not in ("", "file"))
         for side, (span, each) in enumerate(zip(spans, told, strict=True))
     ]
     quotes = [

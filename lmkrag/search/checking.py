@@ -38,6 +38,11 @@ _FEWEST_WORDS = 3  # of a piece of a stitched quotation
 _MOST_WORDS = 200  # of a quotation that may be stitched
 _MOST_PIECES = 4
 _NUMBER_LENGTH = 12
+_ELLIPSIS = re.compile(r"(?<!\.)\.\.\.(?!\.)|…")
+_LEFT_OUT = 600  # characters for which an ellipsis stands
+_PLAIN = {**STRAIGHT, **dict.fromkeys(map(ord, "[]*`|"), None)}
+"""Straight quotation marks, and no brackets and marks of Markdown."""
+
 _BEFORE_NUMBER = re.compile(r"(?:(?:(?<!\S)[€$£¥−-]\s?)?(?:\d[\d.,'’]*)?)?\Z")  # \Z: it may be empty
 _BEHIND_NUMBER = re.compile(r"(?:[.,'’]\d+)*(?:\s?[%‰°€$£¥])?")
 _GAP = 0.85  # the least share of words in common with one place, of a quotation that only leaves something out there
@@ -129,10 +134,14 @@ def check_quotation(
         documents.append(document)
         similarity, start, end = _find_similar(cited.text, text)
         near = max(near, (similarity, start, end, document), key=lambda one: one[0])
+    parts = [part for part in _ELLIPSIS.split(cited.text) if _WORD.search(part)]
+    checks = (check_quotation(replace(cited, text=part), read, find) for part in parts if len(parts) > 1)
+    if wrong := next((part for part in checks if part.state in FAILED), None):
+        return replace(wrong, quote=cited.text)
     similarity, start, end, nearest = near
     is_near = nearest is not None and similarity >= MIN_SIMILARITY
     if nearest is not None:
-        start, end = _widen(nearest.text, start, end)
+        start, end = _widen(nearest.text, _find_negation(cited.text, nearest.text, start), end)
     told = nearest.text[start:end] if nearest is not None else ""
     differences = find_differences(cited.text, told) if is_near else []
     changes = tuple(each.describe(cited.text, told) for each in differences if each.kind != "word")
@@ -171,17 +180,35 @@ def _span(document: Document, start: int, end: int) -> Span:
 
 
 def _locate(cited: Quotation, text: str, near: int) -> tuple[int, int] | None:
-    """Where a text has the words of a quotation, nearest to where they were."""
-    words = cited.text.translate(STRAIGHT).split()
-    if not words:
-        return None
-    before = r"(?<!\w)(?<!\d[.,'])(?<!\s[-−])" if words[0][0].isdigit() else r"(?<!\w)" * words[0][0].isalnum()
-    after = r"(?![.,']?\d|\s?[%‰°])" * words[-1][-1].isdigit()
-    pattern = re.compile(before + r"\s+".join(map(re.escape, words)) + after, re.IGNORECASE)
-    places = (match.span() for match in pattern.finditer(text.translate(STRAIGHT)))
-    ends_in_word = words[-1][-1].isalnum()
-    whole = (span for span in places if not (ends_in_word and text[span[1] : span[1] + 1].isalnum()))
-    return min(whole, key=lambda span: abs(span[0] - near), default=None)
+    """Where a text has the words of a quotation, nearest to where they were; an ellipsis leaves no negation out."""
+    plain = text.translate(STRAIGHT)
+    for marks in (STRAIGHT, _PLAIN):
+        runs = [words for part in _ELLIPSIS.split(cited.text.translate(marks)) if (words := part.split())]
+        if not runs:
+            return None
+        first, last = runs[0][0], runs[-1][-1]
+        before = r"(?<!\w)(?<!\d[.,'])(?<!\s[-−])" if first[0].isdigit() else r"(?<!\w)" * first[0].isalnum()
+        after = r"(?![.,']?\d|\s?[%‰°])" * last[-1].isdigit() + r"(?!\w)" * last[-1].isalnum()
+        middle = rf"(\W.{{0,{_LEFT_OUT}}}?)(?<!\w)".join(r"[\s|*_`]+".join(map(re.escape, words)) for words in runs)
+        places = [
+            match.span()
+            for match in re.finditer(before + middle + after, plain, re.IGNORECASE | re.DOTALL)
+            if not any(token.kind == "negation" for left_out in match.groups() for token in read_tokens(left_out))
+            and _find_negation(cited.text, plain, match.start()) == match.start()
+        ]
+        if places:
+            return min(places, key=lambda span: abs(span[0] - near))
+    return None
+
+
+def _find_negation(quote: str, text: str, start: int) -> int:
+    """Where a negation stands before the words of a quotation that begins a sentence with them; else their start."""
+    if not (quote[:1].isupper() and text[start].islower()):
+        return start
+    before = text[max(0, start - _NUMBER_LENGTH) : start]
+    return next(
+        (start - len(before) + token.start for token in read_tokens(before)[-1:] if token.kind == "negation"), start
+    )
 
 
 def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
@@ -199,22 +226,24 @@ def _find_similar(quote: str, text: str) -> tuple[float, int, int]:
         (place - number) // _BUCKET for place, word in enumerate(theirs) for number in positions.get(word, ())
     )
     margin = len(ours) // 4 + _BUCKET
-    best = (0.0, -1, -1)
+    best = (0.0, 0.0, -1, -1)  # by the share of the longer one, which words between those in common make smaller
     for bucket, _ in votes.most_common(_CANDIDATES):
         # Word by word, where only some were exchanged: the longest blocks may be those of another sentence.
         for start in range(max(0, bucket * _BUCKET), min((bucket + 1) * _BUCKET, len(theirs) - len(ours) + 1)):
             same = sum(map(eq, theirs[start : start + len(ours)], ours))
-            best = max(best, (same / len(ours), spans[start][0], spans[start + len(ours) - 1][1]))
+            share = same / len(ours)
+            best = max(best, (share, share, spans[start][0], spans[start + len(ours) - 1][1]))
         first = max(0, bucket * _BUCKET - margin)
         window = theirs[first : (bucket + 1) * _BUCKET + len(ours) + margin]
         blocks = SequenceMatcher(None, window, ours, autojunk=False).get_matching_blocks()[:-1]
         if blocks:
             low, high = first + blocks[0].a, first + blocks[-1].a + blocks[-1].size
-            similarity = 2 * sum(block.size for block in blocks) / (len(ours) + high - low)
+            same = sum(block.size for block in blocks)
+            shares = same / max(len(ours), high - low), 2 * same / (len(ours) + high - low)
             low = max(0, low - blocks[0].b)  # what was changed at the ends belongs to it
             high = min(len(theirs), high + len(ours) - blocks[-1].b - blocks[-1].size)
-            best = max(best, (similarity, spans[low][0], spans[high - 1][1]))
-    return best
+            best = max(best, (*shares, spans[low][0], spans[high - 1][1]))
+    return best[1:]
 
 
 def _widen(text: str, start: int, end: int) -> tuple[int, int]:

@@ -6,20 +6,40 @@ A date is ISO 8601 as far as it is known: ``2026-11-03``, ``2026-11`` or ``2026`
 import re
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 from lmkrag.index.catalog import DocumentRow
 from lmkrag.index.words.quantities import MONTHS, find_days, number_month
 
-DATE_KEYS = ("date", "updated", "modified", "last_modified", "lastmod", "revised", "published", "issued", "created")
+DATE_KEYS = (
+    *("date", "updated", "last_updated", "lastupdated", "modified", "last_modified", "lastmod", "revised", "effective"),
+    *("effective_date", "valid_from", "published", "issued", "created", "datum", "stand", "fecha"),
+)
 WITH_PROPERTIES = frozenset({"pdf", "docx", "pptx", "xlsx", "odt", "odp", "ods", "epub"})
 """Kinds of documents whose metadata are those of their program."""
 
 _MONTH = "|".join(MONTHS)
 _DAY = re.compile(r"(?<![\d.])((?:19|20)\d\d)[-_./]?(0[1-9]|1[0-2])[-_./]?(0[1-9]|[12]\d|3[01])(?!\d)")
-_MONTH_YEAR = re.compile(rf"(?<![^\W_])({_MONTH})\.?(?: de| of|,)? ?((?:19|20)\d\d)(?!\d)", re.IGNORECASE)
-_YEAR_MONTH = re.compile(r"(?<![\d.-])((?:19|20)\d\d)[-_/](0[1-9]|1[0-2])(?![\d-])")
-_YEAR = re.compile(r"(?<![\w.,$€£/-])((?:19|20)\d\d)(?![\w%]|[.,]\d)")
+_EAST_ASIAN = re.compile(
+    r"((?:19|20)\d\d) ?[年년] ?(\d\d?) ?[月월](?: ?(\d\d?) ?[日일])?|((?:19|20)\d\d)\. (\d\d?)\. (\d\d?)\."
+)
+_MONTH_YEAR = re.compile(rf"(?<![^\W_])({_MONTH})\.?(?: de| of|,)?[ -]?((?:19|20)\d\d)(?!\d)", re.IGNORECASE)
+_NAMED_MONTH = re.compile(rf"(?<![\d.-])((?:19|20)\d\d)[ -]({_MONTH})(?![^\W_])", re.IGNORECASE)
+_YEAR_MONTH = re.compile(r"(?<![\d.-])((?:19|20)\d\d)(?:[-_/](0[1-9]|1[0-2])|[-_]([1-9]))(?![\d-])")
+_MONTH_NUMBER = re.compile(r"(?<![\d./-])(0?[1-9]|1[0-2])[./-]((?:19|20)\d\d)(?!\d|[./-]\d)")
+_QUARTER = re.compile(
+    r"(?<![^\W_])Q([1-4])[ /_-]?((?:19|20)\d\d)(?!\d)|(?<!\d)((?:19|20)\d\d)[ /_-]?Q([1-4])(?!\w)"
+    r"|(?<!\d)([1-4])(?:\.|st|nd|rd|th|er|e|º)? (?:quarter|Quartal|trimestre|kwartaal)(?: de)? ((?:19|20)\d\d)(?!\d)",
+    re.IGNORECASE,
+)
+_YEAR = re.compile(
+    r"(?:(?<=\bFY)|(?<=\bv)|(?<=\bversion )|(?<=\brelease )|(?<![\w.,$€£/-])(?<!\d:)(?<!\brfc )(?<!\biso )"
+    r"(?<!\broom )(?<!\bpage )(?<!\bport ))((?:19|20)\d\d)"
+    r"(?:(?<=\bv....)|(?<=\brelease ....)|(?<=\bversion ....)|(?!\.\d))(?![\w%]|,\d)",
+    re.IGNORECASE,
+)
+_GLUED = re.compile(r"(?<=[^\W\d_])(?=(?:19|20)\d\d(?!\d))|(?<=(?<!\d)(?:19|20)\d\d)(?=[^\W\d_]{4})")
 _MAY_DATE = re.compile(r"(?<!\d)(?:19|20)\d\d|\d[./-]\d")
 _HEADER = 600  # characters at a document's beginning that may date it
 _DATES_TEXT = re.compile(
@@ -30,6 +50,9 @@ _DATES_TEXT = re.compile(
 )
 
 
+_REMEMBERED = 10_000  # documents
+
+
 class Dated(NamedTuple):
     """A date, and where it stands: see :class:`lmkrag.results.Span`."""
 
@@ -37,6 +60,10 @@ class Dated(NamedTuple):
     source: str = ""
 
 
+_dated: dict[tuple[object, ...], Dated] = {}
+
+
+@lru_cache(maxsize=4_096)
 def find_date(text: str, *, years: bool = False) -> str:
     """Return the first date of a text, as precise as it is there; with ``years`` also a year alone; empty without one.
 
@@ -54,10 +81,22 @@ def find_date(text: str, *, years: bool = False) -> str:
             day = exact[0]
             iso = f"{day.year}-{day.month:02}-{day.day:02}" if len(exact) == 1 else str(day.year)
             dates.append((text.index(written), -3, iso))
-    dates += [(match.start(), -2, f"{match[2]}-{number_month(match[1]):02}") for match in _MONTH_YEAR.finditer(text)]
-    dates += [(match.start(), -2, "-".join(match.groups())) for match in _YEAR_MONTH.finditer(text)]
+    for match in _EAST_ASIAN.finditer(text):
+        parts = [f"{int(part):02}" for part in match.groups() if part]
+        dates.append((match.start(), -len(parts), "-".join(parts)))
+    months: list[tuple[re.Match[str], str, int | str]]
+    months = [(match, match[2], number_month(match[1])) for match in _MONTH_YEAR.finditer(text)]
+    months += [(match, match[1], number_month(match[2])) for match in _NAMED_MONTH.finditer(text)]
+    months += [(match, match[1], match[2] or match[3]) for match in _YEAR_MONTH.finditer(text)]
+    months += [(match, match[2], match[1]) for match in _MONTH_NUMBER.finditer(text)]
+    for match in _QUARTER.finditer(text):
+        first, second = filter(None, match.groups())
+        year, quarter = sorted((first, second), key=len, reverse=True)
+        months.append((match, year, 3 * int(quarter) - 2))
+    dates += [(match.start(), -2, f"{year}-{int(month):02}") for match, year, month in months]
     if years and not dates:
-        dates = [(match.start(), -1, match[1]) for match in _YEAR.finditer(text)]
+        newest = datetime.now(UTC).year + 2  # later years are plans, or no years
+        dates = [(match.start(), -1, match[1]) for match in _YEAR.finditer(text) if int(match[1]) <= newest]
     return min(dates, default=(0, 0, ""), key=lambda one: (one[1], one[0]))[2]
 
 
@@ -72,6 +111,17 @@ def date_passage(row: DocumentRow, headings: Sequence[str], read: Callable[[int,
     for heading in reversed(headings):
         if day := find_date(heading, years=True):
             return Dated(day, "heading")
+    key = (row.content_checksum, row.path, row.root, row.kind, row.mtime_ns, str(row.meta))
+    dated = _dated.get(key)
+    if dated is None:
+        if len(_dated) >= _REMEMBERED:
+            _dated.clear()
+        dated = _dated[key] = _date_document(row, read)
+    return dated
+
+
+def _date_document(row: DocumentRow, read: Callable[[int, int], str]) -> Dated:
+    """From when a document is, its headings aside."""
     stated = date_meta(row.meta)
     is_property = row.kind in WITH_PROPERTIES
     if stated and not is_property:
@@ -90,12 +140,17 @@ def date_passage(row: DocumentRow, headings: Sequence[str], read: Callable[[int,
 
 def date_meta(meta: Mapping[str, Any]) -> str:
     """Return the date of a document by its metadata; empty without one."""
-    keys = {str(key).lower().replace("-", "_"): value for key, value in meta.items()}
+    keys = {name_key(key): value for key, value in meta.items()}
     return next((day for key in DATE_KEYS if (day := find_date(str(keys.get(key, "")), years=True))), "")
+
+
+def name_key(key: str) -> str:
+    """Return a key of metadata as :data:`DATE_KEYS` spells it."""
+    return str(key).lower().rpartition(":")[2].rpartition(".")[2].replace("-", "_").removesuffix("_time")
 
 
 def date_name(doc_id: str) -> str:
     """Return the date in a file's name, or in the names of its folders; empty without one."""
     parts = (doc_id.rpartition("/")[2].rpartition(".")[0], doc_id)
-    plain = (re.sub(r"(?<=\D)[-_/]|[-_/](?=\D)", " ", part) for part in parts)
+    plain = (re.sub(r"(?<=\D)[-_/]|[-_/](?=\D)", " ", _GLUED.sub(" ", part)) for part in parts)
     return next((day for part in plain if (day := find_date(part, years=True))), "")

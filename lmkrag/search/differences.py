@@ -6,7 +6,7 @@ from difflib import SequenceMatcher
 from functools import cache
 from typing import Literal, NamedTuple
 
-from lmkrag.index.words.quantities import MONTHS
+from lmkrag.index.words.quantities import MONTHS, find_days
 from lmkrag.index.words.terms import drop_stop_words
 from lmkrag.readers.citations import STRAIGHT
 
@@ -16,10 +16,11 @@ _TOKEN = re.compile(
     r"(?:(?<![\w)])[-−])?(?:\d{1,3}(?:[ \u00a0\u202f]\d{3})+(?!\d)|\d+(?:[.,:'/-]\d+)*)"
     r"|[^\W\d_]+(?:'[^\W\d_]+)*|[%‰°€$£¥]"
 )
-_GROUPED = re.compile(r"[-−]?\d{1,3}(?:([.,' \u00a0\u202f])\d{3})(?:\1\d{3})*")
+_GROUPED = re.compile(r"([-−]?\d{1,3}(?:([.,' \u00a0\u202f])\d{3})(?:\2\d{3})*)(?:(?!\2)[.,](\d\d?))?")
 _NUMERALS = """zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen
 seventeen eighteen nineteen twenty"""
-_ORDINALS = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth"
+_ORDINALS = """first second third fourth fifth sixth seventh eighth ninth tenth eleventh twelfth thirteenth fourteenth
+fifteenth sixteenth seventeenth eighteenth nineteenth twentieth"""
 _NUMBERS = {
     **{word: f"{number}th" for number, word in enumerate(_ORDINALS.split(), 1)},
     **{word: str(number) for number, word in enumerate(_NUMERALS.split())},
@@ -32,14 +33,16 @@ month monat monate mois|year jahr jahre|mm|cm|metre meter m|km kilometre kilomet
 g gram|kg kilogram|mg|tonne ton t|litre liter l|ml|celsius|fahrenheit|watt w|kw|volt v|hz|ms|kb|mb|gb|tb"""
 _UNITS = {name: names.split()[0] for names in re.split(r"[|\n]", _UNIT_NAMES) for name in names.split()}
 _DAYS = frozenset(("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"))
-_MONTHS = {name for names in MONTHS for name in names.split("|")} - {"may", "mar", "mars", "mai"}
+_FIGURES = ("number", "date", "unit")
+_OR_WORDS = {"may", "mar", "mars", "mai"}  # months only where they begin with a capital, inside a sentence
+_MONTHS = {name for names in MONTHS for name in names.split("|")} - _OR_WORDS
 _NEGATION_WORDS = """not no never nor neither none nobody nothing without cannot nicht kein keine keinen keiner nie ohne
 ne pas jamais sans sin nunca senza niet geen nooit não sem"""
 _NEGATIONS = frozenset(_NEGATION_WORDS.split())
 _PREFIXES = ("un", "in", "im", "il", "ir", "non", "dis")
 _NO_STOP_WORD = "lighthouse"
 _BEFORE = 12  # characters that tell whether a word begins a sentence
-_BEGINS = re.compile(r"[.!?:;|\n]\W*\Z")
+_BEGINS = re.compile(r"(?:(?<!\d)\.|[!?:;|\n])\W*\Z")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _DATED = re.compile(r"\d{1,4}([-/.])\d\d?\1\d{1,4}")
 
@@ -79,7 +82,10 @@ def read_tokens(text: str) -> list[Token]:
         value, kind = _classify(lower)
         if kind == "word" and word[0].isupper():
             before = plain[max(0, match.start() - _BEFORE) : match.start()].rjust(_BEFORE, ".")
-            kind = "name" if _has_content(lower) or not _BEGINS.search(before) else "word"
+            begins = _BEGINS.search(before) is not None
+            kind = "name" if _has_content(lower) or not begins else "word"
+            if lower in _OR_WORDS and not begins:
+                value, kind = _name_month(lower), "date"
         tokens.append(Token(*match.span(), value, kind))
     return tokens
 
@@ -94,24 +100,32 @@ def _classify(word: str) -> tuple[str, Kind]:
     if word[-1].isdigit():
         if _DATED.fullmatch(word):
             return word, "date"
-        if _GROUPED.fullmatch(word):
-            return re.sub(r"[^\d-]", "", word), "number"
-        plain = re.sub(r"(?<=\d),(?=\d{1,2}$)", ".", word).replace("−", "-")
+        word = word.replace("−", "-")
+        if grouped := _GROUPED.fullmatch(word):
+            word = re.sub(r"[^\d-]", "", grouped[1]) + (f".{grouped[3]}" if grouped[3] else "")
+        plain = re.sub(r"(?<=\d),(?=\d{1,2}$)", ".", word)
+        plain = re.sub(r"^(-?\d+)(?:(\.\d*?)0+)$", r"\1\2", plain).rstrip(".") if "." in plain else plain
         return plain.lstrip("0") or "0", "date" if _YEAR.fullmatch(word) else "number"
     if word in _NUMBERS:
         return _NUMBERS[word], "number"
     if word in _NEGATIONS or word.endswith("n't"):
         return "not" if word.endswith("n't") else word, "negation"
     if word in _DAYS or word in _MONTHS:
-        return next((names for names in MONTHS if word in names.split("|")), word), "date"
+        return _name_month(word), "date"
     unit = _UNITS.get(word) or _UNITS.get(word.removesuffix("s"))
     return (unit, "unit") if unit else (word, "word")
+
+
+def _name_month(word: str) -> str:
+    """All names of a month, or a day of the week as it is."""
+    return next((names for names in MONTHS if word in names.split("|")), word)
 
 
 def find_differences(first: str, second: str) -> list[Difference]:
     """Return what differs between two texts, in their order.
 
-    Letter case, punctuation, and the spelling of a number or unit make no difference; nor does what only moved.
+    Letter case, punctuation, and the spelling of a number, date or unit make no difference; nor does what only moved,
+    unless figures change places.
 
     >>> [found.describe("It costs 1,200 euros.", "It costs 900 €.") for found in find_differences(
     ...     "It costs 1,200 euros.", "It costs 900 €.")]
@@ -127,14 +141,22 @@ def find_differences(first: str, second: str) -> list[Difference]:
     inserted = Counter(token.value for tag, _, told, *_ in operations if tag == "insert" for token in told)
     deleted = Counter(token.value for tag, said, *_ in operations if tag == "delete" for token in said)
     moved = inserted & deleted
+    orders = [
+        [[token.value for token in tokens if token.kind == kind] for kind in _FIGURES] for tokens in (ours, theirs)
+    ]
+    movable = ("word", "name", *(_FIGURES if orders[0] == orders[1] else ()))
     differences = []
     for tag, said, told, ours_at, theirs_at in operations:
-        if tag != "replace" and all(token.value in moved for token in (*said, *told)):
+        if tag != "replace" and all(token.value in moved and token.kind in movable for token in (*said, *told)):
             continue
         bounds = [
             (tokens[0].start, tokens[-1].end) if tokens else (place, place)
             for tokens, place in ((said, ours_at), (told, theirs_at))
         ]
+        texts = (text[slice(*place)] for text, place in zip((first, second), bounds, strict=True))
+        days, others = (frozenset(day for _, each in find_days(text) for day in each) for text in texts)
+        if days & others:
+            continue
         plain = max(sum(token.kind == "word" for token in tokens) for tokens in (said, told))
         differences.append(Difference(_choose_kind(said, told), plain, *bounds))
     return differences

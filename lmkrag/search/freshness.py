@@ -3,7 +3,8 @@
 import hashlib
 import os
 import shlex
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -19,11 +20,14 @@ from lmkrag.search.selection import describe_row
 from lmkrag.system import FileStamp, find_path
 
 _LOOKED_AT = 5_000  # files among which one that is gone is looked for
+_REMEMBERED = 10  # seconds for which the files of a folder are remembered
 _NAMED = 3
 
 
-def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path) -> SpanList:
-    """Return results of which those are marked whose files have changed or are gone; a note says what to run.
+def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path | None) -> SpanList:
+    """Return results of which those are marked whose files have changed or are gone; a note says so.
+
+    The note says what to run on an ``index``; without one it names no folder.
 
     A file with the size and time that were indexed is not read. One that was moved below its folder is found by its
     fingerprint, and the span gets its new path. Documents that were read from no file, or from a folder that is not on
@@ -47,8 +51,10 @@ def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path) -> SpanList:
         for state, verb in (("changed", "changed"), ("gone", "disappeared"), ("", "moved"))
         if (doc_ids := [doc_id for doc_id, (found, _) in states.items() if found == state])
     ]
-    command = ["lmkrag", "index", *sources, "--prune", "--index", str(index)]
-    note = f"{', '.join(clauses)}; to bring the index in step: {shlex.join(command)}"
+    note = ", ".join(clauses)
+    if index is not None:
+        command = ["lmkrag", "index", *sources, "--prune", "--index", str(index)]
+        note += f"; to bring the index in step: {shlex.join(command)}"
     return SpanList(marked, [*spans.notes, note])
 
 
@@ -68,7 +74,7 @@ def find_boxes(snapshot: Snapshot, spans: SpanList, pages: Pages) -> SpanList:
                 )
                 span = replace(span, boxes=tuple(boxes))
             except LmkragError as error:
-                notes.append(f"{span.place}: no boxes ({error})")
+                notes.append(f"{span.place}: no boxes ({str(error).replace(span.path, span.doc_id)})")
         marked.append(span)
     return SpanList(marked, notes)
 
@@ -102,14 +108,22 @@ def _compare(row: DocumentRow) -> tuple[str, str]:
 
 def _find_moved(row: DocumentRow) -> str:
     """The path of a file with the fingerprint of one that is gone, below the folder that it was found from."""
-    for number, path in enumerate(_walk(find_path(row.root))):
+    for path in _list_files(row.root, int(time.monotonic() / _REMEMBERED)).get(row.size, ()):
         with suppress(OSError):
             stamp = FileStamp.of(path.stat())
             if stamp.size == row.size and _hash(path, stamp) == row.fingerprint:
                 return str(path)
-        if number == _LOOKED_AT:
-            break
     return ""
+
+
+@lru_cache(maxsize=8)
+def _list_files(root: str, time_slot: int) -> Mapping[int, Sequence[Path]]:
+    """The files of a folder by their sizes; ``time_slot`` ends how long they are remembered."""
+    files: dict[int, list[Path]] = {}
+    for path in islice(_walk(find_path(root)), _LOOKED_AT):
+        with suppress(OSError):
+            files.setdefault(path.stat().st_size, []).append(path)
+    return files
 
 
 def _walk(root: Path) -> Iterable[Path]:

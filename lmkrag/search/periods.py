@@ -13,34 +13,58 @@ from lmkrag.search.dating import DATE_KEYS, WITH_PROPERTIES, date_name, date_pas
 from lmkrag.search.filters import PredicateFilter, Test, parse_filter
 from lmkrag.search.results import Views, find_headings
 
-_LAST = "last|previous|letzte[nrms]?|vorige[nrms]?|vergangene[nrms]?"
-_LAST_BEHIND = "pasad[oa]|dernière?|scors[oa]|passad[oa]"
 _UNITS = (
-    ("days", "days?|tagen?|jours?|días|giorni|dagen|dias"),
+    ("day", "days?|tage?n?|jours?|d[íi]as?|giorn[oi]|dag(?:en)?"),
     ("week", "weeks?|wochen?|semaines?|semanas?|settiman[ae]|weken|week"),
     ("month", "months?|monate?n?|mois|mes(?:es)?|mes[ei]|maand(?:en)?|mês"),
     ("year", "years?|jahre?n?|ans?|année|años?|ann[oi]|jaar|anos?"),
 )
-_UNIT = "|".join(names for _, names in _UNITS)
-# The figures of that time are meant there, not what was written then.
-_COMPARED = r"(?<!\bthan )(?<!\bover )(?<!\bversus )(?<!\bwith )(?<!\bto )"
-_YESTERDAY = re.compile(rf"{_COMPARED}\b(?:yesterday|gestern|ayer|ieri|gisteren|ontem)\b", re.IGNORECASE)
-_COUNTED = re.compile(
-    rf"{_COMPARED}\b(?:{_LAST}|past|últim[oa]s|derni(?:ers|ères)|ultim[ie]|laatste)\s+(\d{{1,3}})\s+({_UNIT})\b",
-    re.IGNORECASE,
+_UNIT = rf"(?P<unit>{'|'.join(names for _, names in _UNITS)})"
+_NUMBER_WORDS = """a an one ein einem einer eine un une una uno een um uma|two zwei deux dos due twee dois duas
+three drei trois tres tre drie três|four vier quatre cuatro quattro quatro|five fünf cinq cinco cinque vijf
+six sechs seis sei zes|seven|eight|nine|ten|eleven|twelve"""
+_NUMBERS = {word: count for count, words in enumerate(re.split(r"[|\n]", _NUMBER_WORDS), 1) for word in words.split()}
+_COUNT = rf"(?P<count>\d{{1,3}}|{'|'.join(_NUMBERS)})"
+_LAST = (
+    "last|previous|past|letzte[nrms]?|vorige[nrms]?|vergangene[nrms]?|últim[oa]s|derni(?:ers|ères)|ultim[ie]|laatste"
 )
-_LAST_ONE = re.compile(
-    rf"{_COMPARED}(?:\b(?:{_LAST})\s+({_UNIT})\b|\b({_UNIT})\s+(?:{_LAST_BEHIND})\b"
-    rf"|\b(?:this|diese[nrms]?|cette|est[ae]|deze|quest[ao])\s+({_UNIT})\b)",
-    re.IGNORECASE,
+_NOT_PART = r"(?!\s+(?:of|before|des|der|du|del?|van)\b)"  # "the last week of the season"
+_SINCE = "since|seit|depuis|desde|dal|sinds"
+_RELATIVE = [
+    (kind, re.compile(rf"(?<!\w)(?:{pattern})(?!\w){_NOT_PART}", re.IGNORECASE))
+    for kind, pattern in (
+        ("ago", "yesterday|gestern|ayer|ieri|gisteren|ontem"),
+        ("since", rf"(?:seit|depuis|sinds|desde hace)\s+{_COUNT}\s+{_UNIT}"),
+        ("ago", rf"(?:vor|il y a|hace|há)\s+{_COUNT}\s+{_UNIT}"),
+        ("ago", rf"{_COUNT}\s+{_UNIT}\s+(?:ago|geleden|fa|atrás)"),
+        ("last", rf"(?P<last>{_LAST})\s+(?:{_COUNT}\s+)?{_UNIT}"),
+        ("ago", rf"{_UNIT}\s+(?:pasad[oa]|dernière?|scors[oa]|passad[oa])"),
+        ("this", rf"(?:this|diese[nrms]?|cette|est[ae]|deze|quest[ao])\s+{_UNIT}"),
+        (
+            "quarter",
+            r"(?<=\b[ie][nm] )(?P<quarter>Q[1-4]|[1-4](?:\.|st|nd|rd|th) (?:quarter|Quartal))(?: (?P<year>20\d\d))?",
+        ),
+    )
+]
+_MAY_NAME = re.compile(  # the beginnings of such words, and of those of borders
+    r"\b(?:yest|gest|aye|ier|gist|ont|last|prev|letz|vor|verg|past|pas|dern|sco|úl|ul|laa|this|dies|cet|est|dez|quest"
+    r"|ago|gel|fa|atr|il y|hac|há|q[1-4]|qua|first|second|third|fourth|since|sei|dep|desd|dal|sin|aft|nac|apr|desp|dop"
+    r"|bef|ava|ant|pri|voo|unt|bis|jusq|has|fin|tot|até|bet|from|zwi|vom|ent|du|tra|tus|van)"
+)
+# The figures of that time are meant there, not what was written then.
+_COMPARED = re.compile(
+    r"\b(?:than|compared?|versus|vs|verglichen|(?:over|to|with) (?:last|this)|from last year)\b", re.I
 )
 _BORDER = re.compile(
-    r"\b(?:(?P<since>since|seit|depuis|desde|dal|sinds)|(?P<after>after|nach|après|después|dopo|depois)"
-    r"|(?P<before>before|vor|avant|antes|prima|voor)|(?P<until>until|bis|jusqu'au|hasta|fino|tot|até))\b"
-    r"(?P<rest>[^,;?]{0,40})",
+    rf"\b(?:(?P<since>{_SINCE})|(?P<after>after|nach|après|después|dopo|depois)"
+    r"|(?P<before>before|vor|avant|antes|prima|voor)|(?P<until>until|bis|jusqu'au|hasta|fino|tot|até)"
+    r"|(?P<between>between|from|zwischen|vom|entre|du|tra|dal|tussen|van))\b(?P<rest>[^,;?]{0,40})",
     re.IGNORECASE,
 )
+_BEFORE = re.compile(rf"{_BORDER.pattern.partition('(?P<rest>')[0]}\s+(?:the|la|le|der|dem|lo)?\s*\Z", re.IGNORECASE)
+_AND = re.compile(r"\s+(?:and|to|until|und|bis|et|au|y|al?|e|en|tot)\s+", re.IGNORECASE)
 _MONTH = re.compile(rf"(?<!\w)({'|'.join(MONTHS)})\b", re.IGNORECASE)
+_OTHER_YEAR = re.compile(r"\s*,?\s*1\d{3}\b")
 _DAY = 10  # characters of a date that names a day
 _FORMATS = {4: "%Y", 7: "%B %Y", _DAY: "%d %B %Y"}
 _OLDEST = 10  # years: what a question says of a time before that is hardly about when documents were written
@@ -79,65 +103,95 @@ def find_period(question: str, today: date) -> Period | None:
     >>> find_period("who joined since March?", date(2026, 11, 26))
     Period(since='2026-03', until='', words='since March')
     """
-    if match := _YESTERDAY.search(question):
-        day = (today - timedelta(1)).isoformat()
-        return Period(day, day, match[0])
-    if match := _COUNTED.search(question):
-        days = {"days": 1, "week": 7, "month": 30.44, "year": 365.25}[_unit(match[2])]
-        back = timedelta(round(int(match[1]) * days))
-        return Period((today - back).isoformat(), today.isoformat(), match[0]) if back.days < 365 * _OLDEST else None
-    if (match := _LAST_ONE.search(question)) and (unit := _unit(match[1] or match[2] or match[3])) != "days":
-        if unit == "year" and question[: match.start()].endswith("from "):  # "a rise from last year"
+    if not _MAY_NAME.search(question.lower()) or _COMPARED.search(question):
+        return None
+    found = ((kind, match) for kind, pattern in _RELATIVE if (match := pattern.search(question)))
+    for kind, match in found:
+        since, until = _read_relative(kind, match, today)
+        border = _BEFORE.search(question[: match.start()])
+        if not since or int(since[:4]) <= today.year - _OLDEST:
             return None
-        return Period(*_calendar(unit, today, last=match[3] is None), match[0])
-    if match := _BORDER.search(question):
-        return _read_border(match, today)
-    return None
+        return _bound(border, since, until, (border[0] if border else "") + match[0])
+    return next(filter(None, (_read_border(match, today) for match in _BORDER.finditer(question))), None)
 
 
-def _unit(word: str) -> str:
-    return next(unit for unit, names in _UNITS if re.fullmatch(names, word, re.IGNORECASE))
+def _read_relative(kind: str, match: "re.Match[str]", today: date) -> tuple[str, str]:
+    """The first and last day, month or year of words such as ``two weeks ago``."""
+    words: dict[str, str | None] = {"unit": None, "count": None, "last": None, **match.groupdict()}
+    if kind == "quarter":
+        year = words["year"] or today.year
+        first = date.fromisoformat(find_date(f"{words['quarter']} {year}") + "-01")
+        first = first if words["year"] or first <= today else first.replace(year=today.year - 1)
+        return f"{first:%Y-%m}", f"{first.year}-{first.month + 2:02}"
+    name = words["unit"] or "day"
+    unit = next(unit for unit, names in _UNITS if re.fullmatch(names, name, re.IGNORECASE))
+    counted = words["count"] or "1"
+    count = int(counted) if counted.isdigit() else _NUMBERS[counted.lower()]
+    if kind == "since" or (kind == "last" and (words["count"] or words["last"] == "past")):
+        back = timedelta(round(count * {"day": 1, "week": 7, "month": 30.44, "year": 365.25}[unit]))
+        return (today - back).isoformat(), "" if kind == "since" else today.isoformat()
+    if kind == "last" and unit == "day":
+        return "", ""  # "the last day of March", "the last days"
+    return _calendar(unit, today, 0 if kind == "this" else count)
 
 
-def _calendar(unit: str, today: date, *, last: bool) -> tuple[str, str]:
-    """This or the last week, month or year."""
-    if unit == "week":
-        monday = today - timedelta(today.weekday() + 7 * last)
-        return monday.isoformat(), (monday + timedelta(6)).isoformat()
-    year, month = today.year, today.month
-    if unit == "month":
-        year, month = (year, month - last) if month > last else (year - 1, 12)
-        return f"{year}-{month:02}", f"{year}-{month:02}"
-    return str(year - last), str(year - last)
+def _calendar(unit: str, today: date, back: int) -> tuple[str, str]:
+    """This day, week, month or year, or one so many before it."""
+    if unit in ("day", "week"):
+        first = today - timedelta(back if unit == "day" else today.weekday() + 7 * back)
+        return first.isoformat(), (first + timedelta(6 if unit == "week" else 0)).isoformat()
+    months = 12 * today.year + today.month - 1 - back * (12 if unit == "year" else 1)
+    name = str(months // 12) if unit == "year" else f"{months // 12}-{months % 12 + 1:02}"
+    return name, name
+
+
+def _bound(border: "re.Match[str] | None", since: str, until: str, words: str) -> Period:
+    """The period that is since, after, before or until another; that one without a border."""
+    words = " ".join(words.split())
+    if border is None or border["between"]:
+        return Period(since, until, words)
+    if border["since"]:
+        return Period(since, "", words)
+    if border["until"]:
+        return Period("", until, words)
+    return Period(_step(until, 1), "", words) if border["after"] else Period("", _step(since, -1), words)
+
+
+def _step(day: str, step: int) -> str:
+    """The day, month or year before or after one."""
+    if len(day) == _DAY:
+        return (date.fromisoformat(day) + timedelta(step)).isoformat()
+    if len(day) == len("2026"):
+        return str(int(day) + step)
+    return _calendar("month", date.fromisoformat(day + "-01"), -step)[0]
 
 
 def _read_border(match: "re.Match[str]", today: date) -> Period | None:
     """The period that begins or ends with a month or day; one without a year is the last one."""
-    days = [(written, day) for written, found in find_days(match["rest"]) if len(found) == 1 for day in found]
-    iso = find_date(match["rest"])
-    words = " ".join(match[0].split())
+    if match["between"]:
+        first, *second = _AND.split(match["rest"], maxsplit=1)
+        until, last = _read_day("".join(second), today)
+        since, _ = _read_day(first, today, until[:4])
+        return Period(since, until, " ".join([*match[0].partition(last)[0].split(), last])) if since and until else None
+    day, written = _read_day(match["rest"], today)
+    return _bound(match, day, day, match[0].partition(written)[0] + written) if day else None
+
+
+def _read_day(text: str, today: date, year: str = "") -> tuple[str, str]:
+    """The day or month that a text names, and how; empty without one of late. ``year`` is that of one without."""
+    days = [(written, day) for written, found in find_days(text) if len(found) == 1 for day in found]
+    iso, written = find_date(text), text
+    month = _MONTH.search(text)
     if not iso and days:
-        day = days[0][1]
-        this_year = date(today.year, day.month, min(day.day, 28)) <= today
-        iso = f"{today.year - (not this_year)}-{day.month:02}-{day.day:02}"
-        words = words[: words.index(days[0][0]) + len(days[0][0])] if days[0][0] in words else words
-    elif not iso and (month := _MONTH.search(match["rest"])) and (month[0][0].isupper() or len(month[0]) > 3):
-        number = number_month(month[0])
-        iso = f"{today.year - (number > today.month)}-{number:02}"
-        words = words[: words.index(month[0]) + len(month[0])]
-    if not iso or not today.year - _OLDEST <= int(iso[:4]) <= today.year + 1:
-        return None
-    if match["since"]:
-        return Period(iso, "", words)
-    if match["until"]:
-        return Period("", iso, words)
-    step = timedelta(1 if match["after"] else -1)
-    if len(iso) == 10:
-        border = (date.fromisoformat(iso) + step).isoformat()
-    else:
-        year, month_number = int(iso[:4]), int(iso[5:7] or 1) + step.days
-        border = f"{year + (month_number > 12) - (month_number < 1)}-{(month_number - 1) % 12 + 1:02}"
-    return Period(border, "", words) if match["after"] else Period("", border, words)
+        written, day = days[0]
+        passed = date(today.year, day.month, min(day.day, 28)) <= today
+        iso = f"{year or today.year - (not passed)}-{day.month:02}-{day.day:02}"
+    elif not iso and month and (month[0][0].isupper() or len(month[0]) > 3):
+        written, number = month[0], number_month(month[0])
+        iso = f"{year or today.year - (number > today.month)}-{number:02}"
+    if not iso or _OTHER_YEAR.match(text.partition(written)[2]):
+        return "", ""
+    return (iso, written) if today.year - _OLDEST <= int(iso[:4]) <= today.year + 1 else ("", "")
 
 
 def filter_period(expression: str | None, period: Period) -> PredicateFilter:

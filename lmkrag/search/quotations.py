@@ -16,8 +16,9 @@ Source = Answer | Span | Iterable[Span] | Mapping[str, Any] | str
 
 _FEWEST_WORDS = 3  # of a quotation in a text
 _NEAR = 60  # characters between a quotation and what names its source
-_DEFINITION = re.compile(r"^ {0,3}\[\^?([\w-]+)\]:?[ \t]+(.+)$", re.MULTILINE)
-_REFERENCE = re.compile(r"\[\^?([\w-]{1,20})\](?![(:])|\(([^()\n]+)\)|(?<=[\s>])[—–][ \t]*([^\n]+)")
+_DEFINITION = re.compile(r"^ {0,3}\[(\^?[\w-]+)\]:?[ \t]+(.+)$", re.MULTILINE)
+_REFERENCE = re.compile(r"\[(\^?[\w-]{1,20})\](?![(:])|\(([^()\n]+)\)|(?<=[\s>])(?:[—–]|--)[ \t]*([^\n]+)")
+_FOOTNOTES = re.compile(r"(?:\[\^?[\w-]{1,20}\])*\Z")  # inside a block quotation
 _LINK = re.compile(r"\[[^\]\n]*\]\(<?([^()\n>]+)>?\)|<([^<>\n]+)>|`([^`\n]+)`")
 
 
@@ -84,7 +85,9 @@ def _read_text(text: str) -> Iterator[Quotation]:
     for number, (words, start, end) in enumerate(quotations, 1):
         stop = quotations[number][1] if number < len(quotations) else len(text)
         around = next((match for match in defined.values() if match.start() <= start < match.end()), None)
-        named = _REFERENCE.search(text, max(start, end - 1), min(stop, end + _NEAR))
+        mark = _FOOTNOTES.search(words)[0]  # type: ignore[index]
+        words = words.removesuffix(mark)
+        named = _REFERENCE.search(text, max(start, end - 1 - len(mark)), min(stop, end + _NEAR))
         reference = around[2] if around is not None else ""
         if around is None and named is not None:
             label = defined.get(named[1] or "")

@@ -69,6 +69,7 @@ class Searcher:
         self._rerank, self._timeout_ms, self._weights = rerank, rerank_timeout_ms, weights
         self._filters = FilterCache()
         self.pages = Pages()
+        self.names_folders = True  # in the note that says how to bring the index in step
 
     def search(
         self, queries: Sequence[str], request: SearchRequest, *, cost: Cost | None = None, similarity: bool = False
@@ -95,7 +96,8 @@ class Searcher:
                 for (text, operators), vector in zip(parsed, vectors, strict=True):
                     collapse = not similarity
                     one = partial(self._search_one, snapshot, text, vector, operators, request, cost, collapse)
-                    spans = mark_stale(snapshot, search_period(text, request, one), self._encoders.path)
+                    index = self._encoders.path if self.names_folders else None
+                    spans = mark_stale(snapshot, search_period(text, request, one), index)
                     found.append(find_boxes(snapshot, spans, self.pages) if request.boxes else spans)
                 return found
 

@@ -39,7 +39,13 @@ def create_app(settings: ServerSettings) -> ASGIApp:
     workers = Workers(settings.limits)
     reranking: dict[str, Any] = {"reranker": settings.rerank_model, "rerank": settings.rerank}
     reranking["rerank_timeout_ms"] = settings.rerank_timeout_ms
-    indexes = ServedIndexes(settings.indexes, workers, lambda name: Engine.open(settings.indexes[name], **reranking))
+
+    def open_engine(name: str) -> Engine:
+        engine = Engine.open(settings.indexes[name], **reranking)
+        engine.searcher.names_folders = False  # clients may be on other machines
+        return engine
+
+    indexes = ServedIndexes(settings.indexes, workers, open_engine)
     service = Service(
         settings=settings,
         reader=settings.reader or ExtractiveReader(),

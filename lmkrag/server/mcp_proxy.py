@@ -9,21 +9,22 @@ import fcntl
 import hashlib
 import json
 import os
-import platform
 import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from lmkrag.system import PYTHON
 from lmkrag.version import __version__
 
 GREETING = f"lmkrag {__version__}\n".encode()  # the process is ready for a session
 IDLE = 900.0  # seconds without a message after which the process ends
 _ENVIRONMENT = ("LMKRAG_", "OPENAI_", "HF_", "CUDA_")  # prefixes of variables that set models and readers
+_THREADS = {
+    "OMP_WAIT_POLICY": "PASSIVE",  # see lmkrag.system.set_wait_policy
+    **dict.fromkeys(("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"), "1"),
+}
 _START = 60.0  # seconds in which a process opens its indexes
 
 
@@ -32,13 +33,8 @@ class SharedServer:
 
     def __init__(self, settings: Mapping[str, Any]) -> None:
         """Take what :func:`lmkrag.server.mcp_process.serve` needs, and ``folder``, in which to start it."""
-        from platformdirs import user_cache_path
-
         self._folder, self._settings = settings["folder"], json.dumps(settings, sort_keys=True, default=str)
-        variables = sorted(item for item in os.environ.items() if item[0].startswith(_ENVIRONMENT))
-        identity = [self._settings, __version__, __file__, sys.executable, platform.node(), str(variables)]
-        digest = hashlib.sha256("\0".join(identity).encode("utf-8", "surrogateescape")).hexdigest()[:16]
-        self.path = user_cache_path("lmkrag", appauthor=False) / "mcp" / f"{digest}.sock"
+        self.path = _name_file(self._settings, "sock")
 
     def connect(self) -> socket.socket:
         """Return a connection for a session; start the process where none runs. Raises OSError: it does not start."""
@@ -67,6 +63,10 @@ class SharedServer:
 
     def _start(self) -> None:
         """Start the process with a socket that listens already."""
+        import subprocess
+
+        from lmkrag.system import PYTHON
+
         self.path.unlink(missing_ok=True)
         with socket.socket(socket.AF_UNIX) as listening, self.path.with_suffix(".log").open("wb") as log:
             listening.bind(str(self.path))
@@ -74,11 +74,51 @@ class SharedServer:
             command = [*PYTHON, "-m", "lmkrag.server.mcp_process", str(listening.fileno())]
             pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.DEVNULL, "stderr": log}
             process = subprocess.Popen(
-                command, cwd=self._folder, pass_fds=[listening.fileno()], start_new_session=True, **pipes
+                command,
+                cwd=self._folder,
+                pass_fds=[listening.fileno()],
+                start_new_session=True,
+                env={**_THREADS, **os.environ},
+                **pipes,
             )
             assert process.stdin is not None
             with contextlib.suppress(BrokenPipeError), process.stdin:
                 process.stdin.write(self._settings.encode())
+
+
+def _name_file(identity: str, kind: str) -> Path:
+    """A file of this user, machine and version of lmkrag, and of the variables that set models and readers."""
+    from platformdirs import user_cache_path
+
+    variables = sorted(item for item in os.environ.items() if item[0].startswith(_ENVIRONMENT))
+    parts = [identity, __version__, __file__, sys.executable, os.uname().nodename, str(variables)]
+    digest = hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()[:16]
+    return user_cache_path("lmkrag", appauthor=False) / "mcp" / f"{digest}.{kind}"
+
+
+def _remembered() -> Path:
+    return _name_file(json.dumps([sys.argv[1:], os.path.realpath(os.curdir)]), "json")
+
+
+def remember(settings: Mapping[str, Any], paths: Mapping[str, str]) -> None:
+    """Remember what the arguments of this process mean, for :func:`resume`; ``paths`` are the indexes as written."""
+    with contextlib.suppress(OSError):
+        _remembered().write_text(json.dumps([settings, paths], default=str))
+
+
+def resume() -> None:
+    """Serve the session that the arguments of this process ask for, where they are remembered; else return."""
+    try:
+        settings, paths = json.loads(_remembered().read_text())
+        if any(os.path.realpath(path) != settings["indexes"][name] for name, path in paths.items()):
+            return
+        proxy = Proxy(SharedServer(settings))
+    except (OSError, ValueError):
+        return
+    with contextlib.suppress(KeyboardInterrupt):
+        proxy.run()
+        sys.exit()
+    sys.exit(130)
 
 
 @contextlib.contextmanager

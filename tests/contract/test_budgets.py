@@ -18,9 +18,9 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "lmkrag"
 
 LINES = {
-    "": 2_530,  # the single files of lmkrag/; notes, dates and contrasts of results
-    "cli": 2_049,  # a single question without ONNX Runtime
-    "encoder": 1_186,  # the same
+    "": 2_537,  # the single files of lmkrag/; notes, dates, contrasts; a session that begins without click
+    "cli": 2_055,  # remembers what the arguments of `lmkrag mcp` mean
+    "encoder": 1_186,  # a single question without ONNX Runtime
     "evaluation": 726,
     "formats": 3_886,  # headers of tables, merged cells, Excel's formats, JSON's layouts, parts of mail, text of PDFs
     "index": 4_090,  # columns of fields, tiers of segments
@@ -30,15 +30,15 @@ LINES = {
     "readers": 2_012,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
     "reranker": 793,  # a reader of passages, which marks words
-    "search": 4_348,  # stale files, dates, changed figures, disagreement; which re-ranker reads
+    "search": 4_586,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
     "sentences": 1_042,  # headings by the layout; what declares a name
-    "server": 3_248,
-    "training": 1_284,
+    "server": 3_294,  # a session that begins without click, and names no folder to clients
+    "training": 1_284,  # questions that nothing answers
 }
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 30_747,  # 31,500 is the most that the later issues may bring it to
+    "lines": 31_044,  # 31,500 is the most that the later issues may bring it to
     "files": 227,
     "files at the top": 17,
     "base dependencies": 26,

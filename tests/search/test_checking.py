@@ -28,6 +28,7 @@ def sentence(rng, length=9) -> str:
 @settings(max_examples=150)
 @example(seed=7_074, edit="inside")  # the longest words in common are those of another sentence
 @example(seed=13_270, edit="inside")
+@example(seed=23_868, edit="inside")  # all of its words stand there, with another sentence's number between them
 @given(seed=st.integers(0, 10**9), edit=st.sampled_from(["before", "after", "wrap", "inside", "remove", "rename"]))
 def test_it_is_right_after_any_edit(seed, edit):
     rng = random.Random(seed)
@@ -146,6 +147,12 @@ The annual fee is 900 euros for each boat. Ann Miller approves it before 3 May 2
 The pump runs at 5 °C for 20 minutes. The old keeper trims the lamp at dusk and writes the log.
 
 An appeal against a refusal goes to the secretary within fourteen days. It holds 1,250 litres, or 2 480 in winter.
+
+No dogs are allowed on the pier. The pump runs between 10 and 15 times. Deliver by 3 May 2024 to the office.
+
+| Winter storage | 480 euros |
+
+The stay ends on the first day.
 """
 FERRY = "The ferry leaves at noon from the old pier every second Tuesday of the month."
 
@@ -173,6 +180,19 @@ FERRY = "The ferry leaves at noon from the old pier every second Tuesday of the 
         ("The old keeper trims the lamp within fourteen days", "stitched"),
         ("The ferry leaves at noon from the old pier", "same"),
         ("Nothing of the sort stands in any of them", "gone"),
+        ("Dogs are allowed on the pier", "changed: No left out"),
+        ("dogs are allowed on the pier", "same"),  # the rest of its sentence is not quoted
+        ("The annual fee is 900 euros … approves it before 3 May 2024", "same"),
+        ("The annual fee is 900 euros [...] before 4 May 2024", "changed: 4 for 3"),
+        ("Members may […] sell their place", "changed: not left out"),
+        ("The pump runs between 15 and 10 times", "changed: 10 and left out, and 10 added"),
+        ("Deliver by 2024-05-03 to the office", "reworded"),
+        ("Deliver by 2024-05-04 to the office", "changed: 2024-05-04 for 3 May 2024"),
+        ("The annual fee is €900.00 for each boat.", "reworded"),
+        ("[T]he **annual fee** is `900 euros`", "same"),
+        ("Winter storage 480 euros", "same"),
+        ("Winter storage | 580 euros", "changed: 580 for 480"),
+        ("The stay ends on the fifteenth day", "changed: fifteenth for first"),
     ],
 )
 def test_figures_are_checked_without_mercy(quote, label):
@@ -190,12 +210,19 @@ def test_the_sources_that_a_text_names_are_read():
     said = """It is "nine hundred euros a year"[^fee] and "the ferry leaves at noon" [2]; "members may not sell"
 (a.md:3).
 > The pump runs at five degrees
-> — b.md
+> for twenty minutes
+> -- b.md
+
+> Another paragraph of it[^2]
+
+- "words over two
+  lines of a list" (c.md)
 
 “No source is named”, in a sentence whose only number stands so far behind that it is about something else [2].
 
 [^fee]: fees.md, page 3
 [2] [The ferry](ferry.txt#noon)
+[^2]: d.md
 [^3]: b.md: "from the old pier every second"
 """
     named = {cited.text: cited.reference for cited in read_quotations(said)}
@@ -203,7 +230,9 @@ def test_the_sources_that_a_text_names_are_read():
         "nine hundred euros a year": "fees.md, page 3",
         "the ferry leaves at noon": "ferry.txt#noon",
         "members may not sell": "a.md:3",
-        "The pump runs at five degrees": "b.md",
+        "The pump runs at five degrees\n for twenty minutes": "b.md",
+        "Another paragraph of it": "d.md",
+        "words over two\n  lines of a list": "c.md",
         "No source is named": "",
         "from the old pier every second": 'b.md: "from the old pier every second"',
     }

@@ -73,6 +73,35 @@ def test_a_file_that_moved_is_found_by_its_fingerprint(engine, folder):
     assert note.startswith("notes/east.md moved since indexing; to bring the index in step: lmkrag index ")
 
 
+def test_the_files_of_a_folder_are_looked_through_once_for_a_while(engine, folder, monkeypatch):
+    (folder / "notes/north.md").unlink()
+    (folder / "notes/south.md").unlink()
+    walks = []
+    walk = os.walk
+    monkeypatch.setattr(os, "walk", lambda root: walks.append(root) or walk(root))
+    for _ in range(3):
+        assert sorted(states(engine).values()) == ["", "", "gone", "gone"]
+    assert len(walks) <= 2  # two, if a span of time ends between
+    (folder / "notes/north.md").write_text(
+        "# notes/north.md\n\nThe keeper of the north lamp earns 900 euros a month.\n"
+    )
+    assert states(engine)["notes/north.md"] == ""  # at once, where it was
+
+
+def test_a_file_that_is_replaced_or_can_not_be_read(engine, folder):
+    (folder / "notes/west.md").replace(folder / "notes/north.md")  # another file takes its name
+    (folder / "notes/south.md").unlink()
+    (folder / "notes/south.md").mkdir()  # a folder of that name
+    (folder / "notes/east.md").unlink()
+    (folder / "notes/east.md").symlink_to(folder / "no such file")
+    assert states(engine) == {
+        "notes/north.md": "changed",
+        "notes/south.md": "changed",
+        "notes/east.md": "gone",
+        "notes/west.md": "",  # it is at north.md now
+    }
+
+
 def test_a_file_that_was_added_alone_is_named_alone(tmp_path):
     (tmp_path / "pay.md").write_text("The keeper of the lamp earns 900 euros.")
     (tmp_path / "private.md").write_text("Not to be indexed.")

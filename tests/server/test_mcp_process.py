@@ -159,6 +159,24 @@ def test_versions_do_not_talk_to_each_other(cache, built_index, monkeypatch):
         assert len(processes(cache)) == 1  # one of ours in its place
 
 
+def test_the_next_session_imports_little(cache, built_index, monkeypatch, tmp_path):
+    index = tmp_path / "index"
+    index.symlink_to(built_index)
+    monkeypatch.setenv("PYTHONPROFILEIMPORTTIME", "1")
+    command = [sys.executable, "-m", "lmkrag", "mcp", "--index", index]
+
+    def begin() -> str:
+        return subprocess.run(command, input=b"", capture_output=True, check=True).stderr.decode()
+
+    imported = [begin() for _ in range(2)]
+    assert [" click" in names for names in imported] == [True, False]
+    assert "platformdirs" in imported[1] and "lmkrag.system" not in imported[1]
+    index.unlink()
+    index.symlink_to(shutil.copytree(built_index, tmp_path / "other"))  # which is another index
+    assert " click" in begin()
+    assert len(processes(cache)) == 2
+
+
 def test_only_in_a_folder_of_the_user(cache, built_index, tmp_path):
     (cache / "lmkrag").mkdir()
     (cache / "lmkrag" / "mcp").symlink_to(tmp_path)

@@ -3,12 +3,15 @@
 import json
 
 import pytest
+from starlette.testclient import TestClient
 
 from lmkrag import Document, Engine, RemoteEngine
 from lmkrag.readers.extractive import ExtractiveReader
 from lmkrag.search.searcher import Searcher
 from lmkrag.serialization import answer_to_json, to_json
+from lmkrag.server.app import create_app
 from lmkrag.server.asking import find_evidence
+from lmkrag.server.settings import ServerSettings
 
 QUESTION = "how is leave accrued?"
 
@@ -46,6 +49,23 @@ def test_search_is_the_engines(client, local, options):
     expected = [to_json(span) for span in local.search(QUESTION, **options)]
     assert expected
     assert same(reply["spans"], expected)
+
+
+def test_a_client_learns_that_a_file_has_changed_and_of_no_folder_here(tmp_path):
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "pay.md").write_text("The keeper of the lamp earns 900 euros a month.")
+    with Engine.open(tmp_path / "index", create=True) as engine:
+        engine.add(tmp_path / "docs")
+    (tmp_path / "docs" / "pay.md").write_text("The keeper of the lamp earns 1,200 euros a month.")
+    settings = ServerSettings({"demo": tmp_path / "index"})
+    query = {"query": "what does the keeper of the lamp earn?"}
+    with TestClient(create_app(settings), base_url="http://localhost") as client:
+        found = client.post("/api/search", json=query).json()
+        assert [span["stale"] for span in found["spans"]] == ["changed"]
+        assert found["notes"] == ["pay.md changed since indexing"]
+        assert client.post("/api/ask", json={"question": query["query"]}).json()["warnings"] == [
+            "pay.md changed since indexing"
+        ]
 
 
 def test_fields_are_those_of_the_command_line(client, local):

@@ -8,22 +8,22 @@ from typing import NamedTuple
 
 MONTHS = (
     "january|januar|januari|janvier|enero|gennaio|janeiro|jan",
-    "february|februar|februari|février|febrero|febbraio|fevereiro|feb",
+    "february|februar|februari|février|fevrier|febrero|febbraio|fevereiro|feb",
     "march|märz|mars|marzo|maart|março|mar",
     "april|avril|abril|aprile|apr",
     "may|mai|mayo|maggio|mei|maio",
     "june|juni|juin|junio|giugno|junho|jun",
     "july|juli|juillet|julio|luglio|julho|jul",
-    "august|août|agosto|augustus|aug",
+    "august|août|aout|agosto|augustus|aug",
     "september|septembre|septiembre|settembre|setembro|sept|sep",
     "october|oktober|octobre|octubre|ottobre|outubro|oct|okt",
     "november|novembre|noviembre|novembro|nov",
-    "december|dezember|décembre|diciembre|dicembre|dezembro|dec|dez",
+    "december|dezember|décembre|decembre|diciembre|dicembre|dezembro|dec|dez",
 )
 """The names of each month in English, German, French, Spanish, Italian, Dutch and Portuguese, with ``|`` between."""
 
 _MONTH = "|".join(MONTHS)
-_DAY = r"(\d\d?)(?:st|nd|rd|th|\.|º)?"
+_DAY = r"(\d\d?)(?:st|nd|rd|th|er|\.|º)?"
 _NUMERIC = r"(?<![\w.,/-])%s(?!\w|[-/.,]\d)"
 _YEAR_FIRST = re.compile(_NUMERIC % r"((?:19|20)\d\d)([-/.])(\d\d?)\2(\d\d?)")
 _YEAR_LAST = re.compile(_NUMERIC % r"(\d\d?)([-/.])(\d\d?)\2((?:19|20)?\d\d)")
@@ -55,7 +55,7 @@ def find_days(text: str) -> Iterator[tuple[str, frozenset[Day]]]:
         yield match[0], _days(match[4], (match[3], match[1]), (match[1], match[3]))
     for pattern, month, day in ((_DAY_MONTH, 2, 1), (_MONTH_DAY, 1, 2)):
         for match in pattern.finditer(text):
-            if match[3] or match[month][0].isupper():  # "12 may enter"
+            if match[3] or match[month] not in ("may", "march", "mar"):  # "12 may enter"
                 yield match[0], _days(match[3], (number_month(match[month]), match[day]))
 
 
