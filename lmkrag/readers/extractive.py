@@ -91,7 +91,9 @@ class ExtractiveReader(Reader):
         if is_strong:
             least = spans[0].score - ANSWERS.strong_margin
             citations = [citation for citation in citations if citation.span.score >= least] or citations[:1]
-        short = find_short_answer(question, readings[citations[0].number - 1], citations[0]) if readings else None
+        cited = citations[0]
+        is_sure = readings and not find_missing(question, [cited.span])
+        short = find_short_answer(question, readings[cited.number - 1], cited) if is_sure else None
         if short is not None:
             return self._make(spans, " ".join(short.text.split()), citations, confidence, [short])
         return self._make(spans, "" if is_strong else FAIR_INTRODUCTION, citations, confidence)

@@ -57,6 +57,16 @@ _VALUE = re.compile(
     re.IGNORECASE,
 )
 _CLAUSE = re.compile(r"(?:[,;]\s+|\b(?=and\b|but\b|or\b|while\b|whereas\b))(?:(?:and|but|or|while|whereas)\s+)?")
+_RANGE = re.compile(r"\d[\d.,]* ?[-–] ?\d[\d.,]*")
+_AMOUNT = re.compile(rf"[-+±€$£ ]*\d[\d.,:/ \u00a0–-]*|{_NUMERALS}", re.IGNORECASE)
+_CURRENCY = re.compile(r"(?:(?:US|CA|AU)?[€$£] ?|\b(?:USD|EUR|GBP|CHF) )\Z")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_SCALE = re.compile(r"[ \u00a0](?:hundred|thousand|million|billion|trillion)\b")
+_UNIT = re.compile(
+    r"[ \u00a0\u202f]?(?:[%‰€£$]|°[CF]?|(?:[kcmμ]?m|k?g|[kKMGT]i?B|[ap]m)(?!\w))"
+    r"|[ \u00a0-](?:percentage points?|per ?cent|USD|EUR|GBP|CHF|dollars?|month|week|day|hour|year|minute)\b"
+    r"|[ \u00a0]([a-z]{3,}s|feet|people|inch)\b"
+)
 _ENDS = re.compile(r"[.!?:;…][\"'”’)*\]\s]*$")
 _CODE = re.compile(r"\w+(?:[-_/.]\w+)+")
 _NEXT_WORD = re.compile(r"[ \u00a0]([^\W\d_]+)")
@@ -96,7 +106,7 @@ def find_short_answer(question: str, reading: Reading, citation: Citation) -> Sh
         return None  # a label and its value, of a table that has lost its form
     start, end = start - first, end - first
     numbers = [*_WHOLE_NUMBER.finditer(sentence)]  # "2 480" is one
-    for piece in [*numbers, *_CODE.finditer(sentence)]:
+    for piece in [*numbers, *_CODE.finditer(sentence), *_RANGE.finditer(sentence)]:
         start = piece.start() if piece.start() < start < piece.end() else start
         end = piece.end() if piece.start() < end < piece.end() else end
     if len(numbers) > ANSWERS.max_values and not _CLAUSE.search(sentence):
@@ -106,12 +116,12 @@ def find_short_answer(question: str, reading: Reading, citation: Citation) -> Sh
     if chosen is None:
         return None
     start, end = chosen
-    words = sentence[start:end].rstrip(" \r\n.,;:")
+    start, end = _add_unit(sentence, start, start + len(sentence[start:end].rstrip(" \r\n.,;:")))
+    words = sentence[start:end]
     is_asked = set(split_words(words)) <= set(split_words(question))
     if is_asked or fit_type(question, words) <= 0 or len(words) > ANSWERS.max_short_share * len(sentence):
         return None
-    end = start + len(words)
-    return ShortAnswer(citation.number, sentence[start:end], citation.start + start, citation.start + end)
+    return ShortAnswer(citation.number, words, citation.start + start, citation.start + end)
 
 
 def _choose_value(question: str, span: Span, text: str, start: int, end: int) -> tuple[int, int] | None:
@@ -147,10 +157,18 @@ def _choose_value(question: str, span: Span, text: str, start: int, end: int) ->
         values = [(text.index(day, first), text.index(day, first) + len(day)) for day in days]
     if len(values) != 1:
         return None
-    start, end = values[0]
-    unit = _NEXT_WORD.match(text, end, stop)
-    is_unit = not days and unit and unit[1].islower() and hash_singles(unit[1]) - asked
-    return start, unit.end() if unit and is_unit else end
+    return values[0]
+
+
+def _add_unit(text: str, start: int, end: int) -> tuple[int, int]:
+    """The same words, an amount among them with its currency and its unit: ``3.1 percentage points``, ``$60,000``."""
+    if not _AMOUNT.fullmatch(text, start, end):
+        return start, end
+    currency, scale = _CURRENCY.search(text[:start]), _SCALE.match(text, end)
+    start, end = currency.start() if currency else start, scale.end() if scale else end
+    unit = _UNIT.match(text, end)
+    is_other = unit and unit[1] and (_YEAR.fullmatch(text, start, end) or not drop_stop_words([unit[1]]))
+    return start, unit.end() if unit and not is_other else end
 
 
 def fit_type(question: str, answer: str) -> float:

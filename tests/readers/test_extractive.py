@@ -83,6 +83,16 @@ def test_what_is_no_short_answer(encoder, tmp_path, text, question):
         assert engine.ask(question).short == ()
 
 
+@pytest.mark.parametrize(
+    ("question", "value"),
+    [("How long does the ferry take?", ["40 minutes"]), ("How long does the ferry from Cork take?", [])],
+)
+def test_no_short_answer_from_a_passage_without_a_name_of_the_question(encoder, tmp_path, question, value):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(Document("note.md", "note.md", "# Note\n\nThe ferry takes 40 minutes.\n", kind="markdown"))
+        assert [short.text for short in engine.ask(question).short] == value
+
+
 def test_a_row_of_a_table_is_no_heading():
     spans = [
         replace(make_span(hit(100, 125, 1.0)), headings=(heading,), score=1.0) for heading in ("Lamp", "when | where |")
@@ -171,7 +181,7 @@ def test_a_list_is_quoted_up_to_twelve_items():
         (
             "Guides get 28 days of leave, pilots 32 days, and cooks 30 days.",
             "How many days of leave do pilots get?",
-            "32",
+            "32 days",
         ),
         (
             "Guides get 28 days of leave, pilots 32 days, and cooks 30 days.",
@@ -181,7 +191,7 @@ def test_a_list_is_quoted_up_to_twelve_items():
         (
             "Guides get 28 days of leave, pilots 32 days, and cooks 30 days.",
             "How many days of leave do guides get?",
-            "28",
+            "28 days",
         ),
         (
             "The warranty lasts 24 months; for spare parts it lasts 6 months.",
@@ -193,8 +203,14 @@ def test_a_list_is_quoted_up_to_twelve_items():
         ("Tom is on leave until 4 May, Ida until 6 June.", "Until when is Tom on leave?", "4 May"),
         ("The toll for the bridge is 3 175 euros a year.", "How much is the toll for the bridge?", "3 175 euros"),
         ("The toll is 3 175 euros.", "What is the toll in euros?", "3 175 euros"),
+        ("The toll rose by 3.1 percentage points.", "By how much did the toll rise?", "3.1 percentage points"),
+        ("The fund has US$ 60,000 for pilots.", "How much does the fund have for pilots?", "US$ 60,000"),
+        ("The fund has 2.5 million euros for pilots.", "How much does the fund have?", "2.5 million euros"),
+        ("The harbour keeps 40 % of the toll.", "What share of the toll does the harbour keep?", "40 %"),
+        ("The harbour was opened in 1908 plus or minus a year.", "In which year was the harbour opened?", "1908"),
+        ("The ferry leaves at 7:30 am from Cork.", "When does the ferry leave Cork?", "7:30 am"),
         ("The lease has the contract number QN-5502 since 2019.", "What is the contract number?", "QN-5502"),
-        ("The gate has 40 seats, the pier has 35 seats.", "How many seats does the pier have?", "35"),
+        ("The gate has 40 seats, the pier has 35 seats.", "How many seats does the pier have?", "35 seats"),
     ],
 )
 def test_of_several_values_that_of_the_subject_is_the_short_answer(encoder, tmp_path, text, question, value):
