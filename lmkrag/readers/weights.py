@@ -35,9 +35,10 @@ class AnswerWeights:
     # Marks and short answers; log-odds are those of lmkrag.reranker.passages.Reading
     min_strength: float = 0.0  # the least strength of words whose sentence is marked, and of a short answer
     min_lead: float = 1.0  # the least lead of a short answer
-    plain_lead: float = 6.0  # the least lead of words that are taken as they are, whatever else the sentence says
+    open_strength: float = 4.0  # the least strength of a short answer where the question does not tell its type
+    open_lead: float = 3.0  # the least lead of one
+    plain_lead: float = 5.0  # the least lead of a value in a sentence with other values
     max_label_words: int = 6  # of a line with a label and its value
-    max_values: int = 3  # numbers in a sentence without clauses that has a short answer
     max_short_share: float = 0.75  # share of their sentence from which on words are the sentence
     max_cell_chars: int = 200  # characters of a table's value, at most, for it to be an answer
 
