@@ -16,7 +16,7 @@ _JOINED = re.compile(
     r"\W*(?:\w+\W+){0,2}(?:and|or|than|versus|vs|against|with|from|to)\W+(?:\w+\W+){0,3}|, (?:the )?", re.IGNORECASE
 )
 _COMPARES = re.compile(
-    r"\b(?:or|than|versus|vs|against|compare[ds]?|comparison|differen\w+|differs?|both|each|respectively|order|and)\b",
+    r"\b(?:or|than|versus|vs|against|compare[ds]?|comparison|different(?:ly)?|differences?|differs?|both|each|respectively|order|and)\b",
     re.IGNORECASE,
 )
 

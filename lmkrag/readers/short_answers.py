@@ -86,6 +86,8 @@ def has_short_answer(question: str) -> bool:
 
     >>> has_short_answer("What is the flag's colour?"), has_short_answer("What are the colours of the flag?")
     (True, False)
+    >>> has_short_answer("Which firm asked why it leaks?"), has_short_answer("Why does it leak?")
+    (True, False)
     """
     asks = _INTERROGATIVE.search(question)
     return not (asks and asks[1]) and not _ASKS_FOR_SEVERAL.search(question)
