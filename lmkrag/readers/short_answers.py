@@ -73,7 +73,7 @@ _NAME_END = re.compile(r"(?<![\w.])[A-Z][\w'’.-]*\Z")
 _NAME_AFTER = re.compile(r"(?:[ \r\n]+[A-Z][\w'’-]*\w)+")
 _NAME_BEFORE = re.compile(r"[A-Z][\w'’-]+\s\Z")
 
-LIGHT = "much many have get give last need use current exact tell show please"  # words that ask for nothing
+LIGHT = "much many people have get give last need use current exact tell show please"  # words that ask for nothing
 
 
 def hash_singles(text: str) -> set[int]:
