@@ -40,6 +40,7 @@ _GREETING = re.compile(
     re.IGNORECASE,
 )
 
+_LATIN = re.compile(r"[A-Za-z]")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _WRAPPED, _LONG = 40, 80  # characters of a line of a paragraph, at least, that goes on in the next; of an item
 _UNMARKED = frozenset({"text", "rst", "code"})  # kinds of documents without marks of Markdown
@@ -285,7 +286,8 @@ def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence
     similarity, *_ = features = confidence_features(question, spans, readings)
     bias, weights = (ANSWERS.bias, ANSWERS.features) if readings else (ANSWERS.foreign_bias, ANSWERS.foreign_features)
     confidence = 1 / (1 + exp(-bias - sum(weight * value for weight, value in zip(weights, features, strict=True))))
-    if readings and similarity < ANSWERS.min_similarity and not best_coverage(spans):
+    is_readable = bool(_LATIN.search(question) and hash_singles(question))  # by the re-ranker, which knows English
+    if readings and not best_coverage(spans) and (similarity < ANSWERS.min_similarity or not is_readable):
         return min(confidence, ANSWERS.max_unrelated)
     return min(confidence, ANSWERS.max_missing) if find_missing(question, spans) else confidence
 

@@ -15,7 +15,7 @@ class AnswerWeights:
     min_confidence: float = 0.14  # the least probability with which an answer is not called doubtful
     max_missing: float = 0.79  # the greatest probability where an exact word of the question is in no passage
     min_similarity: float = 0.2  # the least similarity of passages with none of the question's words
-    max_unrelated: float = 0.05  # the greatest probability where the best similarity is lower
+    max_unrelated: float = 0.05  # the greatest probability where it is lower, or the question can't be read
     cell_confidence: float = 0.9  # the probability of a table's value whose row and column the question names
     bias: float = -1.0  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
     features: tuple[float, ...] = (1.97, 0.299, 9.81, 3.33, -0.83)  # its coefficients

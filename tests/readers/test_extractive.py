@@ -260,6 +260,14 @@ def test_of_several_values_that_of_the_subject_is_the_short_answer(encoder, tmp_
         assert engine.read("note.md")[short.start : short.end] == value
 
 
+@pytest.mark.parametrize("question", ["Who?", "灯台はいつ建てられたか", "qzxv wqpt", "?"])
+def test_a_question_that_can_not_be_read_has_no_answer(encoder, tmp_path, question):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add(Document("a.md", "a.md", TEXT))
+        answer = engine.ask(question)
+        assert (answer.label, answer.text) == ("weak", NOT_FOUND)
+
+
 @pytest.mark.parametrize(
     ("question", "told"),
     [
