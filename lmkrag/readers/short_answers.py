@@ -28,8 +28,8 @@ _TIMES = (
     r"|fall|winter|before|after|during|once|when|today|tomorrow|yesterday|century|week|day"
 )
 _INTERROGATIVE = re.compile(
-    r"\b(?:who|whom|whose|what|which|when|where|how (?:many|much|long|old|far|often|tall|high|deep|wide|thick|large|big"
-    r"|small|fast|heavy|hot|cold|soon|late|early)|(why|how))\b",
+    r"\b(?:how (?:many|much|long|old|far|often|tall|high|deep|wide|thick|large|big|small|fast|heavy|hot|cold|soon|late"
+    r"|early)|(why|how|what (?:does|do|did) .* mean|what happens)|who|whom|whose|what|which|when|where)\b",
     re.IGNORECASE,
 )
 _ASKS_FOR_SEVERAL = re.compile(
@@ -71,6 +71,7 @@ _CODE = re.compile(r"\w+(?:[-_/.]\w+)+")
 _VALUE_BEFORE = re.compile(rf"(?:{_VALUE.pattern})\s\Z", re.IGNORECASE)
 _NAME_END = re.compile(r"(?<![\w.])[A-Z][\w'’.-]*\Z")
 _NAME_AFTER = re.compile(r"(?:[ \r\n]+[A-Z][\w'’-]*\w)+")
+_WORD_BEFORE = re.compile(r"([^\W\d_]{3,})[ \u00a0]\Z")
 _NAME_BEFORE = re.compile(r"[A-Z][\w'’-]+\s\Z")
 
 LIGHT = "much many people have get give last need use current exact tell show please"  # words that ask for nothing
@@ -117,12 +118,13 @@ def find_short_answer(question: str, reading: Reading, citation: Citation) -> Sh
     words = sentence[start:end]
     is_asked = set(split_words(words)) <= set(split_words(question))
     fit = fit_type(question, words)
-    if is_asked or fit < 0 or len(words) > ANSWERS.max_short_share * len(sentence):
+    is_torn = "\n" in words and ":" in words  # labels and values in lines
+    if is_asked or is_torn or fit < 0 or len(words) > ANSWERS.max_short_share * len(sentence):
         return None
-    strength, lead = (ANSWERS.min_strength, ANSWERS.min_lead) if fit else (ANSWERS.open_strength, ANSWERS.open_lead)
-    rest = f"{sentence[:start]} {sentence[end:]}"
-    lead = max(lead, ANSWERS.plain_lead) if _VALUE.search(words) and _VALUE.search(rest) else lead
-    if reading.strength < strength or reading.lead < lead:
+    has_others = _VALUE.search(words) and _VALUE.search(f"{sentence[:start]} {sentence[end:]}")
+    min_lead = ANSWERS.plain_lead if has_others else ANSWERS.min_lead
+    min_sum = ANSWERS.min_strength + min_lead if fit else ANSWERS.min_untyped
+    if reading.strength < ANSWERS.min_strength or reading.lead < min_lead or reading.strength + reading.lead < min_sum:
         return None
     if _NAME_END.fullmatch(words) and (full := re.search(rf"\b{re.escape(words)}{_NAME_AFTER.pattern}", text)):
         return ShortAnswer(citation.number, full[0], span.start + full.start(), span.start + full.end())
@@ -134,6 +136,8 @@ def _complete(question: str, text: str, start: int, end: int) -> tuple[int, int]
     if _ASKS_NUMBER.search(question.lower()) and not _VALUE.search(text, start, end):
         before = _VALUE_BEFORE.search(text[:start])
         return (before.start(), end) if before else (start, end)
+    if text[start:end].isdigit() and (before := _WORD_BEFORE.search(text[:start])):
+        return (before.start() if hash_singles(before[1]) & hash_singles(question) else start), end
     if _NAME_END.search(text[:end]) and (after := _NAME_AFTER.match(text, end)):
         end = after.end()
     if text[start].isupper() and (before := _NAME_BEFORE.search(text[:start])):

@@ -35,8 +35,7 @@ class AnswerWeights:
     # Marks and short answers; log-odds are those of lmkrag.reranker.passages.Reading
     min_strength: float = 0.0  # the least strength of words whose sentence is marked, and of a short answer
     min_lead: float = 1.0  # the least lead of a short answer
-    open_strength: float = 4.0  # the least strength of a short answer where the question does not tell its type
-    open_lead: float = 3.0  # the least lead of one
+    min_untyped: float = 10.0  # the least sum of both where the question does not tell the type of its answer
     plain_lead: float = 5.0  # the least lead of a value in a sentence with other values
     max_label_words: int = 6  # of a line with a label and its value
     max_short_share: float = 0.75  # share of their sentence from which on words are the sentence
