@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from math import exp
 
-from lmkrag.index.words.exact import add_fiscal_years, asks_in_english, find_keys, holds
+from lmkrag.index.words.exact import add_fiscal_years, asks_in_english, find_exact_words, find_keys, holds
 from lmkrag.index.words.quantities import find_days, find_numbers
 from lmkrag.readers.base import Reader
 from lmkrag.readers.parts import add_context, cover_parts, find_parts
@@ -78,7 +78,7 @@ class ExtractiveReader(Reader):
             readings = dict(zip(read, reranker.read_texts(question, texts), strict=True))
         confidence = estimate_confidence(question, spans, [readings[number] for number in sorted(readings)[:most]])
         # 1. A cell of a table whose row and column the question names.
-        cell = find_cell(question, spans[:most]) if len(needed) < 2 else None
+        cell = None if parts else find_cell(question, spans[:most])
         if cell is not None:
             quote = Quote(cell.row.number, cell.row.start, cell.row.end, header=cell.header)
             confidence = max(confidence, ANSWERS.cell_confidence)
@@ -98,13 +98,16 @@ class ExtractiveReader(Reader):
         # much or where the first is not sure.
         if is_weak:
             return self._make(spans, WEAK_INTRODUCTION, citations[:1], confidence)
+        if not find_missing(question, [citations[0].span]):
+            codes = find_exact_words(question)
+            citations = [cited for cited in citations if all(holds(add_context(cited.span), code) for code in codes)]
         is_strong = confidence >= STRONG
         if is_strong:
             least = spans[0].score - ANSWERS.strong_margin
             near = [citation for citation in citations if citation.span.score >= least or citation.number - 1 in needed]
             citations = near or citations[:1]
         cited = citations[0]
-        is_whole = len(needed) < 2 and readings and not find_missing(question, [cited.span])
+        is_whole = not parts and readings and not find_missing(question, [cited.span])
         short = find_short_answer(question, readings[cited.number - 1], cited) if is_whole else None
         if short is not None:
             return self._make(spans, " ".join(short.text.split()), citations, confidence, [short])
@@ -215,7 +218,8 @@ def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
         lines += filter(None, (quote.heading, quote.header))
         text = span.text[quote.start - span.start : quote.end - span.start].strip(" \r\n")
         lines += _reflow(text, is_marked=span.kind not in _UNMARKED)
-        lines[-1] += f" [{quote.number}]"
+        is_code = text.endswith(("```", "~~~"))
+        lines[-1:] = [lines[-1], f"[{quote.number}]"] if is_code else [f"{lines[-1]} [{quote.number}]"]
     return lines
 
 
@@ -228,21 +232,23 @@ def _reflow(text: str, *, is_marked: bool) -> list[str]:
         if last.strip() and not fenced and _UNDERLINE.fullmatch(line):
             last = ""
             continue
-        fence = line.lstrip().startswith(("```", "~~~"))
-        block = fenced or fence or bool(_BLOCK.match(line)) or "\t" in line or " | " in line
+        if is_marked and line.lstrip().startswith(("```", "~~~")):
+            fenced, last = not fenced, ""
+            continue
+        block = fenced or bool(_BLOCK.match(line)) or "\t" in line or " | " in line
         goes_on = line.lstrip()[:1].islower()
         if _ITEM.match(last) and not last.lstrip().startswith("|"):
             wrapped = len(last) >= (_WRAPPED if goes_on else _LONG)
         else:
             wrapped = len(last.strip()) >= _WRAPPED or (goes_on and len(lines) == 1)
             wrapped = wrapped and not (_BLOCK.match(last) or "\t" in last or " | " in last)
-        if is_marked and not fenced and not fence:
+        if is_marked and not fenced:
             line = _remove_marks(line)
         if wrapped and line.strip() and not block:
             lines[-1] += " " + line.strip()
         elif line.strip() or (lines and lines[-1]):
             lines.append(line.rstrip() if block else line.strip())
-        fenced, last = fenced != fence, line
+        last = line
     while lines and not lines[-1]:
         lines.pop()
     return lines or [""]

@@ -56,7 +56,6 @@ _VALUE = re.compile(
     r"(?:[ \u00a0]?[%‰]|[ \u00a0](?:million|billion|thousand|[ap]m)\b)?",
     re.IGNORECASE,
 )
-_RANGE = re.compile(r"\d[\d.,]* ?[-–] ?\d[\d.,]*")
 _AMOUNT = re.compile(rf"[-+±€$£ ]*\d[\d.,:/ \u00a0–-]*|{_NUMERALS}", re.IGNORECASE)
 _CURRENCY = re.compile(r"(?:(?:US|CA|AU)?[€$£] ?|\b(?:USD|EUR|GBP|CHF) )\Z")
 _YEAR = re.compile(r"(?:19|20)\d\d")
@@ -72,7 +71,6 @@ _VALUE_BEFORE = re.compile(rf"(?:{_VALUE.pattern})\s\Z", re.IGNORECASE)
 _NAME_END = re.compile(r"(?<![\w.])[A-Z][\w'’.-]*\Z")
 _NAME_AFTER = re.compile(r"(?:[ \r\n]+[A-Z][\w'’-]*\w)+")
 _WORD_BEFORE = re.compile(r"([^\W\d_]{3,})[ \u00a0]\Z")
-_NAME_BEFORE = re.compile(r"[A-Z][\w'’-]+\s\Z")
 
 LIGHT = "much many people have get give last need use current exact tell show please"  # words that ask for nothing
 
@@ -110,7 +108,7 @@ def find_short_answer(question: str, reading: Reading, citation: Citation) -> Sh
         return None  # a label and its value, of a table that has lost its form
     start, end = start - first, end - first
     numbers = [*_WHOLE_NUMBER.finditer(sentence)]  # "2 480" is one
-    for piece in [*numbers, *_CODE.finditer(sentence), *_RANGE.finditer(sentence)]:
+    for piece in [*numbers, *_CODE.finditer(sentence)]:
         start = piece.start() if piece.start() < start < piece.end() else start
         end = piece.end() if piece.start() < end < piece.end() else end
     start, end = _complete(question, sentence, start, end)
@@ -140,8 +138,6 @@ def _complete(question: str, text: str, start: int, end: int) -> tuple[int, int]
         return (before.start() if hash_singles(before[1]) & hash_singles(question) else start), end
     if _NAME_END.search(text[:end]) and (after := _NAME_AFTER.match(text, end)):
         end = after.end()
-    if text[start].isupper() and (before := _NAME_BEFORE.search(text[:start])):
-        start = before.start() if drop_stop_words([before[0].strip().lower()]) else start
     return start, end
 
 

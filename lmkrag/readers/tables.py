@@ -88,12 +88,16 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
     demanded = [key for key in keys if key in codes or any(map(str.isdigit, key))]
     contexts = [" ".join([span.doc_id, span.title, *span.headings, span.header]) for span in spans]
     around = list(map(hash_singles, contexts))
+    texts: dict[str, str] = {}  # of documents, as far as they are shown: a report names its company once
+    for span in spans:
+        texts[span.doc_id] = f"{texts.get(span.doc_id, '')}\n{span.text}"
     best: list[tuple[tuple[int, int], _Row, int | None]] = []
     for row in (row for number, span in enumerate(spans, 1) for row in _read_rows(number, span)):
         cells = "\n".join(f"{column} {_name_column(column)}\n{value}" for column, value, _ in row.cells)
         if not all(holds(cells, key) for key in demanded):
             continue
-        if not all(holds(f"{contexts[row.number - 1]}\n{cells}", key) for key in keys):
+        near = "\n".join([contexts[row.number - 1], texts[spans[row.number - 1].doc_id], cells])
+        if not all(holds(near, key) for key in keys):
             continue
         values = [_spell_out(value, spelled) for _, value, _ in row.cells]
         named = {cell for cell, value in enumerate(values) if _is_named(question, value, question_words)}

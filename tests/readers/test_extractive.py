@@ -109,7 +109,13 @@ def test_a_row_of_a_table_is_no_heading():
 def quote_passage(text: str, kind: str) -> str:
     """What an answer shows of a passage, without its introduction and number."""
     span = replace(make_span(hit(0, 9, 1.0), text=text, start=0), kind=kind, coverage=1.0)
-    return ExtractiveReader().answer("When is the lamp lit?", [span]).text.partition("\n\n")[2].removesuffix(" [1]")
+    return (
+        ExtractiveReader()
+        .answer("When is the lamp lit?", [span])
+        .text.partition("\n\n")[2]
+        .removesuffix("[1]")
+        .removesuffix(" ")
+    )
 
 
 @pytest.mark.parametrize(
@@ -121,7 +127,7 @@ def quote_passage(text: str, kind: str) -> str:
             "Lamps\n\nIt is lit at dusk, see\nthe rules (https://a.example/r) or more.",
         ),
         ("markdown", "> [!NOTE]\n> Lit at dusk. See [the rota][rota].", "Lit at dusk. See the rota."),
-        ("markdown", "```\nlamp = a[0][1] ** 2\n# dusk\n```", "```\nlamp = a[0][1] ** 2\n# dusk\n```"),
+        ("markdown", "```\nlamp = a[0][1] ** 2\n# dusk\n```", "lamp = a[0][1] ** 2\n# dusk\n"),
         (
             "rst",
             "When is the lamp of the northern pier lit?\n~~~~~~~~~~\n\nAt dusk.",
