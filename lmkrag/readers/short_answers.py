@@ -58,6 +58,7 @@ _VALUE = re.compile(
 )
 _AMOUNT = re.compile(rf"[-+±€$£ ]*\d[\d.,:/ \u00a0–-]*|{_NUMERALS}", re.IGNORECASE)
 _CURRENCY = re.compile(r"(?:(?:US|CA|AU)?[€$£] ?|\b(?:USD|EUR|GBP|CHF) )\Z")
+_LOOSE_END = re.compile(r"(?:\s*\([^()]*)?[\s.,;:]*\Z")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _SCALE = re.compile(r"[ \u00a0](?:hundred|thousand|million|billion|trillion)\b")
 _UNIT = re.compile(
@@ -112,12 +113,14 @@ def find_short_answer(question: str, reading: Reading, citation: Citation) -> Sh
         start = piece.start() if piece.start() < start < piece.end() else start
         end = piece.end() if piece.start() < end < piece.end() else end
     start, end = _complete(question, sentence, start, end)
-    start, end = _add_unit(sentence, start, start + len(sentence[start:end].rstrip(" \r\n.,;:")))
+    start, end = _add_unit(sentence, start, start + len(_LOOSE_END.sub("", sentence[start:end])))
     words = sentence[start:end]
     is_asked = set(split_words(words)) <= set(split_words(question))
     fit = fit_type(question, words)
     is_torn = "\n" in words and ":" in words  # labels and values in lines
     if is_asked or is_torn or fit < 0 or len(words) > ANSWERS.max_short_share * len(sentence):
+        return None
+    if not _VALUE.search(words) and len(words.split()) > ANSWERS.max_name_words:
         return None
     has_others = _VALUE.search(words) and _VALUE.search(f"{sentence[:start]} {sentence[end:]}")
     min_lead = ANSWERS.plain_lead if has_others else ANSWERS.min_lead

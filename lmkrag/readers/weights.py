@@ -37,6 +37,7 @@ class AnswerWeights:
     min_lead: float = 1.0  # the least lead of a short answer
     min_untyped: float = 10.0  # the least sum of both where the question does not tell the type of its answer
     plain_lead: float = 5.0  # the least lead of a value in a sentence with other values
+    max_name_words: int = 5  # of a short answer without a value
     max_label_words: int = 6  # of a line with a label and its value
     max_short_share: float = 0.75  # share of their sentence from which on words are the sentence
     max_cell_chars: int = 200  # characters of a table's value, at most, for it to be an answer
