@@ -138,7 +138,8 @@ def _complete(question: str, text: str, start: int, end: int) -> tuple[int, int]
         before = _VALUE_BEFORE.search(text[:start])
         return (before.start(), end) if before else (start, end)
     if text[start:end].isdigit() and (before := _WORD_BEFORE.search(text[:start])):
-        return (before.start() if hash_singles(before[1]) & hash_singles(question) else start), end
+        is_kind = re.search(rf"\b(?:which|what) {before[1]}\b", question, re.IGNORECASE)  # terminal 3
+        return (before.start() if is_kind else start), end
     if _NAME_END.search(text[:end]) and (after := _NAME_AFTER.match(text, end)):
         end = after.end()
     return start, end

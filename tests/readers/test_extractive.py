@@ -251,6 +251,7 @@ def test_a_list_is_quoted_up_to_twelve_items():
         ("The harbour was opened in 1908 plus or minus a year.", "In which year was the harbour opened?", "1908"),
         ("The ferry leaves at 7:30 am from Cork.", "When does the ferry leave Cork?", "7:30 am"),
         ("Ola Brandt went ashore. Ola's lamp was never lit again.", "Whose lamp was never lit again?", "Ola Brandt"),
+        ("The flight to Lisbon leaves from terminal 3.", "Which terminal does the flight to Lisbon use?", "terminal 3"),
         ("The harbour has a pool of up to 15 pilots.", "How many pilots does the harbour have?", "15 pilots"),
         ("The keepers are trained in Skerry by the pilots.", "In which town are the keepers trained?", "Skerry"),
         ("The lease has the contract number QN-5502 since 2019.", "What is the contract number?", "QN-5502"),
