@@ -27,7 +27,7 @@ from lmkrag.results import (
 from lmkrag.sentences.languages import detect_language
 from lmkrag.sentences.split import split_sentences
 from lmkrag.sentences.structure import is_lead_in, is_navigation
-from lmkrag.specs import ENGLISH
+from lmkrag.specs import CODE, ENGLISH
 
 NOT_FOUND = "Nothing in these documents is about this."
 WEAK_INTRODUCTION = "Probably not in these documents. Closest:"
@@ -43,9 +43,9 @@ _GREETING = re.compile(
 _LATIN = re.compile(r"[A-Za-z]")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 _WRAPPED, _LONG = 40, 80  # characters of a line of a paragraph, at least, that goes on in the next; of an item
-_UNMARKED = frozenset({"text", "rst", "code"})  # kinds of documents without marks of Markdown
+_UNMARKED = frozenset({"text", "rst"})  # kinds of documents without marks of Markdown
 _MARKS = re.compile(r"^#{1,6} +|^>(?: ?\[!\w+\]$| )|<!--.*?(?:-->|$)|^-->$|(?<!\*)\*\*(?!\*)")
-_UNDERLINE = re.compile(r"([=~^\"'`#*+-])\1{2,}\s*")  # of a heading
+_UNDERLINE = re.compile(r"([=~^#*+-])\1{2,}\s*")  # of a heading
 _LINK = re.compile(r"(?<!\w)!?\[([^\[\]]+)\](?:\(<?(?:(https?://[^\s)>]+)|[^\s)]+)>?\)|\[[^\[\]]*\])")
 _BLOCK = re.compile(r"\s*(?:[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|\$\s|\.\.\s)|\s{4,}\S|\t")
 _SPOKEN = re.compile(r"\s*(?:\*\*|<)?[^\W\d_][\w .'-]{0,30}(?:\*\*|>)?:(?:\*\*)?\s")
@@ -217,7 +217,7 @@ def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
         lines += [""] if lines else []
         lines += filter(None, (quote.heading, quote.header))
         text = span.text[quote.start - span.start : quote.end - span.start].strip(" \r\n")
-        lines += _reflow(text, is_marked=span.kind not in _UNMARKED)
+        lines += text.splitlines() if span.kind == CODE else _reflow(text, is_marked=span.kind not in _UNMARKED)
         is_code = text.endswith(("```", "~~~"))
         lines[-1:] = [lines[-1], f"[{quote.number}]"] if is_code else [f"{lines[-1]} [{quote.number}]"]
     return lines
