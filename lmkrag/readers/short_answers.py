@@ -164,6 +164,8 @@ def fit_type(question: str, answer: str) -> float:
         return 0.0 if is_number else 1.0 if re.search(r"\d|" + _NUMERALS, answer) else -1.0
     if _ASKS_NUMBER.search(lowered):
         return 1.0 if re.search(r"\d|" + _NUMERALS, answer) else -1.0
+    if re.search(r"\b(?:what|which) month\b", lowered):
+        return 1.0 if re.search(_TIMES.partition("|monday")[0], answer) else -1.0
     if _ASKS_TIME.search(lowered):
         return 1.0 if re.search(rf"\d|{_TIMES}|{_NUMERALS}", answer) else -1.0
     if re.search(r"\bwho(?:se|m)?\b", lowered):

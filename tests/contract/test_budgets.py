@@ -27,7 +27,7 @@ LINES = {
     "ingest": 1_678,
     "integrations": 358,  # options that do not exist get a hint
     "models": 725,  # weights in 4 bits, words in 8
-    "readers": 2_143,  # questions about two things, passages as plain text, units and names in full
+    "readers": 2_145,  # questions about two things, passages as plain text, units and names in full
     "rendering": 681,  # rows without names of columns
     "reranker": 800,  # a reader of passages, which marks words and remembers
     "search": 4_332,  # stale files, dates, changed figures, disagreement; which re-ranker reads
@@ -38,7 +38,7 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_549,  # 31,500 was planned as the most; questions about two things are what is above
+    "lines": 31_551,  # 31,500 was planned as the most; questions about two things are what is above
     "files": 232,  # readers/parts.py
     "files at the top": 17,
     "base dependencies": 26,
