@@ -2,12 +2,16 @@
 
     python benchmarks/reader.py DATA --model FILE.gguf [--queries 20] [--tokens 300,600,1200] [--sets NAMES]
         [--against recursive:100,recursive:200] [--base-url URL]
+    python benchmarks/reader.py --corpora CORPUS... --model FILE.gguf [--queries 20] [--characters 1500] [--work DIR]
 
 Asks a causal model (a folder, a GGUF file, or with `--base-url` the name of one behind an OpenAI-compatible server)
 questions of the sets below DATA from passages that take the same number of tokens: those of `lmkrag`, the best chunks
 of the baselines, and the beginning of the document. Every question is asked of its own document, and the prompt is the
 same. Prints exact match and F1 against the evidence, as SQuAD's own script counts them, and the paired bootstrap of the
 difference in F1 from lmkrag.
+
+Of corpora (see `real.py`) it prints how many questions are answered right, by the pattern of short answers or else that
+of passages, from passages and chunks of the whole corpus that have the same number of characters. Indexes are in DIR.
 """
 
 import argparse
@@ -15,16 +19,18 @@ import json
 import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from answers import exact, f1
+from real import Question, read_questions
 
 from lmkrag import Document, Engine, Span
 from lmkrag.evaluation.baselines import Baseline
-from lmkrag.evaluation.dataset import choose_queries, load_dataset
-from lmkrag.evaluation.metrics import macro_interval
+from lmkrag.evaluation.dataset import choose_queries, draw_sample, load_dataset
+from lmkrag.evaluation.metrics import macro_interval, paired_interval
 from lmkrag.readers.base import LanguageModelReader
 from lmkrag.readers.choose import load_reader
 from lmkrag.search.filters import quote
@@ -46,7 +52,10 @@ class Asked(NamedTuple):
 def main() -> None:
     """Run and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("data", type=Path)
+    parser.add_argument("data", type=Path, nargs="?")
+    parser.add_argument("--corpora", type=Path, nargs="*", default=[])
+    parser.add_argument("--characters", type=int, default=1_500, help="of the passages about a corpus")
+    parser.add_argument("--work", type=Path, help="indexes of corpora")
     parser.add_argument("--model", required=True)
     parser.add_argument("--base-url", help="of an OpenAI-compatible server")
     parser.add_argument("--queries", type=int, default=20, help="of each set")
@@ -55,10 +64,22 @@ def main() -> None:
     parser.add_argument("--against", default="recursive:100,recursive:200")
     parser.add_argument("--out", type=Path, help="keep what was said here; sets that are there are not asked again")
     options = parser.parse_args()
+    if not options.data and not options.corpora:
+        parser.error("DATA or --corpora is required")
     kind = "openai" if options.base_url else "transformers"
     reader = load_reader(kind, model=options.model, base_url=options.base_url, prompts=Path("small"), max_tokens=40)
     assert isinstance(reader, LanguageModelReader)
     baselines = [Baseline(name) for name in filter(None, options.against.split(","))]
+    if options.corpora:
+        with tempfile.TemporaryDirectory() as temporary:
+            work = options.work or Path(temporary)
+            told = [
+                (question, system, "".join(reader.generate(reader.prompts.answer(question.text, passages))).strip())
+                for corpus in options.corpora
+                for question, system, passages in search_corpus(corpus, work, baselines, options)
+            ]
+        print_right(told)
+        return
     budgets = [int(tokens) for tokens in options.tokens.split(",")]
     said = json.loads(options.out.read_text("utf-8")) if options.out and options.out.exists() else []
     for name in options.sets.split(","):
@@ -75,6 +96,58 @@ def main() -> None:
     for one in said:
         scores[one["system"], one["tokens"]][one["set"]].append(one["scores"])
     print_scores(scores)
+
+
+def search_corpus(
+    folder: Path, work: Path, baselines: Sequence[Baseline], options: argparse.Namespace
+) -> Iterator[tuple[Question, str, list[Span]]]:
+    """Yield questions of a corpus that have an answer, with the passages that each system finds."""
+    questions = [question for question in read_questions(folder / "questions.jsonl") if question.pattern]
+    with Engine.open(work / folder.name, create=True) as engine:
+        engine.add(folder / "files")
+        names = [document.doc_id for document in engine.documents()]
+        documents = [Document(name, name, engine.read(name)) for name in names]
+        chunks = {
+            baseline.name: [
+                (number, bounds, vector)
+                for number, units in enumerate(baseline.encode_documents(documents))
+                for bounds, vector in zip(units.bounds, units.vectors, strict=True)
+            ]
+            for baseline in baselines
+        }
+        for question in draw_sample(questions, options.queries):
+            yield question, OURS, limit(engine.search(question.text), options.characters)
+            for baseline in baselines:
+                units = chunks[baseline.name]
+                vectors = np.stack([vector for _, _, vector in units])
+                order = np.argsort(-(vectors @ baseline.encode_queries([question.text])[0]))[:20].tolist()
+                found = [make_span(documents[units[place][0]], *units[place][1]) for place in order]
+                yield question, baseline.name, limit(found, options.characters)
+
+
+def limit(spans: Sequence[Span], characters: int) -> list[Span]:
+    """Return the first passages with a number of characters in all; the last is cut."""
+    taken: list[Span] = []
+    for span in spans:
+        text = span.text[:characters]
+        characters -= len(text)
+        taken += [replace(span, text=text, end=span.start + len(text), hits=())] if text else []
+    return taken
+
+
+def print_right(told: Sequence[tuple[Question, str, str]]) -> None:
+    """Print how many questions each system's passages are answered right from, and the differences from lmkrag."""
+    right: dict[str, list[bool]] = defaultdict(list)
+    for question, system, text in told:
+        pattern = question.short or question.pattern
+        assert pattern
+        right[system].append(bool(pattern.search(text)))
+        print(f"{system} {'right' if right[system][-1] else 'wrong'} {question.id}: {text!r}")
+    for system, values in right.items():
+        mean, low, high = paired_interval(100.0 * (np.array(right[OURS], float) - np.array(values, float)))
+        print(
+            f"{system}: {sum(values)} of {len(values)} right; {OURS} {mean:+.1f} [{low:+.1f}, {high:+.1f}] points more"
+        )
 
 
 def find_passages(folder: Path, count: int, baselines: Sequence[Baseline], budgets: Sequence[int]) -> Iterator[Asked]:

@@ -2,12 +2,12 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from math import exp
 
-from lmkrag.index.words.exact import add_fiscal_years, asks_in_english, find_keys, holds
+from lmkrag.index.words.exact import add_fiscal_years, asks_in_english, find_exact_words, find_keys, holds
 from lmkrag.index.words.quantities import find_days, find_numbers
 from lmkrag.readers.base import Reader
+from lmkrag.readers.parts import add_context, cover_parts, find_parts
 from lmkrag.readers.short_answers import LIGHT, find_short_answer, hash_singles
 from lmkrag.readers.tables import find_cell
 from lmkrag.readers.weights import ANSWERS
@@ -27,7 +27,7 @@ from lmkrag.results import (
 from lmkrag.sentences.languages import detect_language
 from lmkrag.sentences.split import split_sentences
 from lmkrag.sentences.structure import is_lead_in, is_navigation
-from lmkrag.specs import ENGLISH
+from lmkrag.specs import CODE, ENGLISH
 
 NOT_FOUND = "Nothing in these documents is about this."
 WEAK_INTRODUCTION = "Probably not in these documents. Closest:"
@@ -40,8 +40,13 @@ _GREETING = re.compile(
     re.IGNORECASE,
 )
 
+_LATIN = re.compile(r"[A-Za-z]")
 _YEAR = re.compile(r"(?:19|20)\d\d")
-_WRAPPED = 40  # characters of a line, at least, that goes on in the next
+_WRAPPED, _LONG = 40, 80  # characters of a line of a paragraph, at least, that goes on in the next; of an item
+_UNMARKED = frozenset({"text", "rst"})  # kinds of documents without marks of Markdown
+_MARKS = re.compile(r"^#{1,6} +|^>(?: ?\[!\w+\]$| )|<!--.*?(?:-->|$)|^-->$|(?<!\*)\*\*(?!\*)")
+_UNDERLINE = re.compile(r"([=~^#*+-])\1{2,}\s*")  # of a heading
+_LINK = re.compile(r"(?<!\w)!?\[([^\[\]]+)\](?:\(<?(?:(https?://[^\s)>]+)|[^\s)]+)>?\)|\[[^\[\]]*\])")
 _BLOCK = re.compile(r"\s*(?:[|>#]|[-*+•]\s|\(?\w{1,3}[.)]\s|\$\s|\.\.\s)|\s{4,}\S|\t")
 _SPOKEN = re.compile(r"\s*(?:\*\*|<)?[^\W\d_][\w .'-]{0,30}(?:\*\*|>)?:(?:\*\*)?\s")
 _ITEM = re.compile(r"\s*(?:[-*+•|]|\(?\w{1,3}[.)])\s|\s{4,}\S")
@@ -61,37 +66,49 @@ class ExtractiveReader(Reader):
         if is_greeting(question):
             return self._make(spans, GREETED, [], None)
         question = add_fiscal_years(question)
-        shown = spans[: ANSWERS.max_passages]
-        foreign = is_foreign(question, spans)
-        readings: list[Reading] = []
-        if shown and not foreign:
+        parts = find_parts(question)
+        most = ANSWERS.max_passages
+        needed = cover_parts(parts, spans)[:most]
+        numbers = sorted([*needed, *(number for number in range(len(spans)) if number not in needed)][:most])
+        readings: dict[int, Reading] = {}
+        if spans and not is_foreign(question, spans):
+            read = sorted({*range(len(spans[:most])), *numbers})
             reranker = self._reranker or load_passage_reranker()
-            readings = reranker.read_texts(question, [span.text for span in shown])
-        confidence = estimate_confidence(question, spans, readings)
+            texts = [spans[number].text for number in read]
+            readings = dict(zip(read, reranker.read_texts(question, texts), strict=True))
+        confidence = estimate_confidence(question, spans, [readings[number] for number in sorted(readings)[:most]])
         # 1. A cell of a table whose row and column the question names.
-        cell = find_cell(question, shown)
+        cell = None if parts else find_cell(question, spans[:most])
         if cell is not None:
             quote = Quote(cell.row.number, cell.row.start, cell.row.end, header=cell.header)
             confidence = max(confidence, ANSWERS.cell_confidence)
             return self._make(spans, cell.short.text, [cell.row], confidence, [cell.short], [quote])
         # 2. Mark the sentence of each passage that answers best.
         citations = []
-        for number, (span, reading) in enumerate(zip_longest(shown, readings), 1):
-            marked = (cite_sentence(number, span, *sentence) for sentence in find_sentences(span, reading))
+        for number in numbers:
+            sentences = find_sentences(spans[number], readings.get(number))
+            marked = (cite_sentence(number + 1, spans[number], *sentence) for sentence in sentences)
             citations += [citation for citation in marked if citation][:1]
         if citations and readings and readings[0].score > 0 and has_all_words(question, citations[0].quote):
             confidence = max(confidence, STRONG)
         is_weak = confidence < ANSWERS.min_confidence
         if not citations or (is_weak and not best_coverage(spans)):
             return self._make(spans, NOT_FOUND, [], confidence)
-        # 3. Show the first passage, and others that score nearly as much or where it is not sure.
+        # 3. Show the first passage, those with the other things that are asked for, and others that score nearly as
+        # much or where the first is not sure.
         if is_weak:
             return self._make(spans, WEAK_INTRODUCTION, citations[:1], confidence)
+        if not find_missing(question, [citations[0].span]):
+            codes = find_exact_words(question)
+            citations = [cited for cited in citations if all(holds(add_context(cited.span), code) for code in codes)]
         is_strong = confidence >= STRONG
         if is_strong:
             least = spans[0].score - ANSWERS.strong_margin
-            citations = [citation for citation in citations if citation.span.score >= least] or citations[:1]
-        short = find_short_answer(question, readings[citations[0].number - 1], citations[0]) if readings else None
+            near = [citation for citation in citations if citation.span.score >= least or citation.number - 1 in needed]
+            citations = near or citations[:1]
+        cited = citations[0]
+        is_whole = not parts and readings and not find_missing(question, [cited.span])
+        short = find_short_answer(question, readings[cited.number - 1], cited) if is_whole else None
         if short is not None:
             return self._make(spans, " ".join(short.text.split()), citations, confidence, [short])
         return self._make(spans, "" if is_strong else FAIR_INTRODUCTION, citations, confidence)
@@ -193,42 +210,60 @@ def _follow(text: str, start: int) -> int:
 
 
 def write_quotes(quotes: Sequence[Quote], spans: Sequence[Span]) -> list[str]:
-    """Return the lines of quotes, each with its number at the end; lines of prose that were wrapped are joined."""
+    """Return the lines of quotes without marks of Markdown, each quote with its number at the end."""
     lines: list[str] = []
     for quote in quotes:
         span = spans[quote.number - 1]
         lines += [""] if lines else []
         lines += filter(None, (quote.heading, quote.header))
-        lines += _reflow(span.text[quote.start - span.start : quote.end - span.start].strip(" \r\n"))
-        lines[-1] += f" [{quote.number}]"
+        text = span.text[quote.start - span.start : quote.end - span.start].strip(" \r\n")
+        lines += text.splitlines() if span.kind == CODE else _reflow(text, is_marked=span.kind not in _UNMARKED)
+        is_code = text.endswith(("```", "~~~"))
+        lines[-1:] = [lines[-1], f"[{quote.number}]"] if is_code else [f"{lines[-1]} [{quote.number}]"]
     return lines
 
 
-def _is_block(line: str) -> bool:
-    """Whether a line is no line of a paragraph: an item, code, or the row of a table."""
-    return bool(_BLOCK.match(line)) or "\t" in line or " | " in line
-
-
-def _reflow(text: str) -> list[str]:
-    """The lines of a text, those of a paragraph joined; after a short line, nothing was wrapped."""
+def _reflow(text: str, *, is_marked: bool) -> list[str]:
+    """The lines of a text, those of a paragraph or an item joined; after a short line, nothing was wrapped."""
     lines: list[str] = []
     fenced = False
     last = ""
     for line in text.splitlines():
-        fence = line.lstrip().startswith(("```", "~~~"))
-        block = fenced or fence or _is_block(line)
-        wrapped = len(last.strip()) >= _WRAPPED and not _is_block(lines[-1])
-        if wrapped and line.strip() and not block and not fenced:
-            lines[-1] += " " + line.strip()
+        if last.strip() and not fenced and _UNDERLINE.fullmatch(line):
+            last = ""
+            continue
+        if is_marked and line.lstrip().startswith(("```", "~~~")):
+            fenced, last = not fenced, ""
+            continue
+        block = fenced or bool(_BLOCK.match(line)) or "\t" in line or " | " in line
+        goes_on = line.lstrip()[:1].islower()
+        if _ITEM.match(last) and not last.lstrip().startswith("|"):
+            wrapped = len(last) >= (_WRAPPED if goes_on else _LONG)
         else:
+            wrapped = len(last.strip()) >= _WRAPPED or (goes_on and len(lines) == 1)
+            wrapped = wrapped and not (_BLOCK.match(last) or "\t" in last or " | " in last)
+        if is_marked and not fenced:
+            line = _remove_marks(line)
+        if wrapped and line.strip() and not block:
+            lines[-1] += " " + line.strip()
+        elif line.strip() or (lines and lines[-1]):
             lines.append(line.rstrip() if block else line.strip())
-        fenced, last = fenced != fence, line
+        last = line
+    while lines and not lines[-1]:
+        lines.pop()
     return lines or [""]
 
 
+def _remove_marks(line: str) -> str:
+    """A line of Markdown as it is read: without marks of headings, quotations, bold type, links and comments."""
+    return _LINK.sub(
+        lambda link: link[1] if link[2] in (None, link[1]) else f"{link[1]} ({link[2]})", _MARKS.sub("", line)
+    )
+
+
 def find_missing(question: str, spans: Sequence[Span]) -> tuple[str, ...]:
-    """Return the exact words of a question that no passage has: in its text, table header, headings, title or name."""
-    texts = ["\n".join([span.text, span.header, *span.headings, span.title, span.doc_id]) for span in spans]
+    """Return the exact words of a question that no passage has, its context included."""
+    texts = list(map(add_context, spans))
     return tuple(word for word in find_keys(question) if not any(holds(text, word) for text in texts))
 
 
@@ -257,7 +292,8 @@ def estimate_confidence(question: str, spans: Sequence[Span], readings: Sequence
     similarity, *_ = features = confidence_features(question, spans, readings)
     bias, weights = (ANSWERS.bias, ANSWERS.features) if readings else (ANSWERS.foreign_bias, ANSWERS.foreign_features)
     confidence = 1 / (1 + exp(-bias - sum(weight * value for weight, value in zip(weights, features, strict=True))))
-    if readings and similarity < ANSWERS.min_similarity and not best_coverage(spans):
+    is_readable = bool(_LATIN.search(question) and hash_singles(question))  # by the re-ranker, which knows English
+    if readings and not best_coverage(spans) and (similarity < ANSWERS.min_similarity or not is_readable):
         return min(confidence, ANSWERS.max_unrelated)
     return min(confidence, ANSWERS.max_missing) if find_missing(question, spans) else confidence
 

@@ -3,12 +3,11 @@
 import re
 
 from lmkrag.index.words.exact import find_keys, holds
-from lmkrag.index.words.quantities import find_days
 from lmkrag.index.words.terms import drop_stop_words, hash_words, split_words
 from lmkrag.places import is_record
 from lmkrag.readers.weights import ANSWERS
 from lmkrag.reranker.passages import Reading
-from lmkrag.results import Citation, ShortAnswer, Span
+from lmkrag.results import Citation, ShortAnswer
 from lmkrag.sentences.table_rows import is_row
 
 _ASKS_NUMBER = re.compile(
@@ -28,14 +27,15 @@ _TIMES = (
     r"|thursday|friday|saturday|sunday|noon|midnight|dawn|dusk|sunrise|sunset|morning|evening|night|spring|summer|autumn"
     r"|fall|winter|before|after|during|once|when|today|tomorrow|yesterday|century|week|day"
 )
-_HAS_SHORT_ANSWER = re.compile(
-    r"(?!.*\bhow (?!(?:many|much|long|old|far|often|tall|high|deep|wide|thick|large|big|small|fast|heavy|hot|cold|soon"
-    r"|late|early)\b))(?!.*\bwhy\b)",
-    re.IGNORECASE | re.DOTALL,
+_INTERROGATIVE = re.compile(
+    r"\b(?:how (?:many|much|long|old|far|often|tall|high|deep|wide|thick|large|big|small|fast|heavy|hot|cold|soon|late"
+    r"|early)|(why|how|what (?:does|do|did) .* mean|what happens)|who|whom|whose|what|which|when|where)\b",
+    re.IGNORECASE,
 )
 _ASKS_FOR_SEVERAL = re.compile(
     r"\b(?:list|name|enumerate)\s+(?:all|the|every|each)\b|\b(?:what|which)\s+are\b"
-    r"|\b(?:what|which)\s+(?:\w+\s+)?\w+[^s\W]s\s+(?:are|were|do|did|have|can|may|must|should)\b",
+    r"|\bwhat\s+(?:\w+\s+)?\w+[^s\W]s\s+(?:are|were|do|did|have|can|may|must|should)\b"
+    r"|\bwhich\s+(?!(?:was|does|has)\b)\w+[^isu\W]s\s+[a-z]",
     re.IGNORECASE,
 )
 
@@ -56,12 +56,24 @@ _VALUE = re.compile(
     r"(?:[ \u00a0]?[%‰]|[ \u00a0](?:million|billion|thousand|[ap]m)\b)?",
     re.IGNORECASE,
 )
-_CLAUSE = re.compile(r"(?:[,;]\s+|\b(?=and\b|but\b|or\b|while\b|whereas\b))(?:(?:and|but|or|while|whereas)\s+)?")
+_AMOUNT = re.compile(rf"[-+±€$£ ]*\d[\d.,:/ \u00a0–-]*|{_NUMERALS}", re.IGNORECASE)
+_CURRENCY = re.compile(r"(?:(?:US|CA|AU)?[€$£] ?|\b(?:USD|EUR|GBP|CHF) )\Z")
+_LOOSE_END = re.compile(r"(?:\s*\([^()]*)?[\s.,;:]*\Z")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+_SCALE = re.compile(r"[ \u00a0](?:hundred|thousand|million|billion|trillion)\b")
+_UNIT = re.compile(
+    r"[ \u00a0\u202f]?(?:[%‰€£$]|°[CF]?|(?:[kcmμ]?m|k?g|[kKMGT]i?B|[ap]m)(?!\w))"
+    r"|[ \u00a0-](?:percentage points?|per ?cent|USD|EUR|GBP|CHF|dollars?|month|week|day|hour|year|minute)\b"
+    r"|[ \u00a0]([a-z]{3,}s|feet|people|inch)\b"
+)
 _ENDS = re.compile(r"[.!?:;…][\"'”’)*\]\s]*$")
 _CODE = re.compile(r"\w+(?:[-_/.]\w+)+")
-_NEXT_WORD = re.compile(r"[ \u00a0]([^\W\d_]+)")
+_VALUE_BEFORE = re.compile(rf"(?:{_VALUE.pattern})\s\Z", re.IGNORECASE)
+_NAME_END = re.compile(r"(?<![\w.])[A-Z][\w'’.-]*\Z")
+_NAME_AFTER = re.compile(r"(?:[ \r\n]+[A-Z][\w'’-]*\w)+")
+_WORD_BEFORE = re.compile(r"([^\W\d_]{3,})[ \u00a0]\Z")
 
-LIGHT = "much many have get give last need use current exact tell show please"  # words that ask for nothing
+LIGHT = "much many people have get give last need use current exact tell show please"  # words that ask for nothing
 
 
 def hash_singles(text: str) -> set[int]:
@@ -74,8 +86,11 @@ def has_short_answer(question: str) -> bool:
 
     >>> has_short_answer("What is the flag's colour?"), has_short_answer("What are the colours of the flag?")
     (True, False)
+    >>> has_short_answer("Which firm asked why it leaks?"), has_short_answer("Why does it leak?")
+    (True, False)
     """
-    return _HAS_SHORT_ANSWER.match(question) is not None and not _ASKS_FOR_SEVERAL.search(question)
+    asks = _INTERROGATIVE.search(question)
+    return not (asks and asks[1]) and not _ASKS_FOR_SEVERAL.search(question)
 
 
 def find_short_answer(question: str, reading: Reading, citation: Citation) -> ShortAnswer | None:
@@ -83,8 +98,6 @@ def find_short_answer(question: str, reading: Reading, citation: Citation) -> Sh
     span = citation.span
     text, start, end = span.text, reading.start, reading.end
     if not has_short_answer(question) or _ASKS_WHETHER.match(question) or _ASKS_TWICE.search(question):
-        return None
-    if reading.strength < ANSWERS.min_strength or reading.lead < ANSWERS.min_lead:
         return None
     sentence = text[citation.start - span.start : citation.end - span.start]
     first = citation.start - span.start
@@ -99,58 +112,48 @@ def find_short_answer(question: str, reading: Reading, citation: Citation) -> Sh
     for piece in [*numbers, *_CODE.finditer(sentence)]:
         start = piece.start() if piece.start() < start < piece.end() else start
         end = piece.end() if piece.start() < end < piece.end() else end
-    if len(numbers) > ANSWERS.max_values and not _CLAUSE.search(sentence):
-        return None  # a table that has lost its lines
-    is_plain = reading.lead >= ANSWERS.plain_lead and not _CLAUSE.search(sentence, start, end)
-    chosen = (start, end) if is_plain else _choose_value(question, span, sentence, start, end)
-    if chosen is None:
-        return None
-    start, end = chosen
-    words = sentence[start:end].rstrip(" \r\n.,;:")
+    start, end = _complete(question, sentence, start, end)
+    start, end = _add_unit(sentence, start, start + len(_LOOSE_END.sub("", sentence[start:end])))
+    words = sentence[start:end]
     is_asked = set(split_words(words)) <= set(split_words(question))
-    if is_asked or fit_type(question, words) <= 0 or len(words) > ANSWERS.max_short_share * len(sentence):
+    fit = fit_type(question, words)
+    is_torn = "\n" in words and ":" in words  # labels and values in lines
+    if is_asked or is_torn or fit < 0 or len(words) > ANSWERS.max_short_share * len(sentence):
         return None
-    end = start + len(words)
-    return ShortAnswer(citation.number, sentence[start:end], citation.start + start, citation.start + end)
+    if not _VALUE.search(words) and len(words.split()) > ANSWERS.max_name_words:
+        return None
+    has_others = _VALUE.search(words) and _VALUE.search(f"{sentence[:start]} {sentence[end:]}")
+    min_lead = ANSWERS.plain_lead if has_others else ANSWERS.min_lead
+    min_sum = ANSWERS.min_strength + min_lead if fit else ANSWERS.min_untyped
+    if reading.strength < ANSWERS.min_strength or reading.lead < min_lead or reading.strength + reading.lead < min_sum:
+        return None
+    if _NAME_END.fullmatch(words) and (full := re.search(rf"\b{re.escape(words)}{_NAME_AFTER.pattern}", text)):
+        return ShortAnswer(citation.number, full[0], span.start + full.start(), span.start + full.end())
+    return ShortAnswer(citation.number, words, citation.start + start, citation.start + end)
 
 
-def _choose_value(question: str, span: Span, text: str, start: int, end: int) -> tuple[int, int] | None:
-    """The value that a question asks for, whole, of those in a sentence; None if it is not plain which.
+def _complete(question: str, text: str, start: int, end: int) -> tuple[int, int]:
+    """The same words with the rest of a name, and the number before them where one is asked for."""
+    if _ASKS_NUMBER.search(question.lower()) and not _VALUE.search(text, start, end):
+        before = _VALUE_BEFORE.search(text[:start])
+        return (before.start(), end) if before else (start, end)
+    if text[start:end].isdigit() and (before := _WORD_BEFORE.search(text[:start])):
+        is_kind = re.search(rf"\b(?:which|what) {before[1]}\b", question, re.IGNORECASE)  # terminal 3
+        return (before.start() if is_kind else start), end
+    if _NAME_END.search(text[:end]) and (after := _NAME_AFTER.match(text, end)):
+        end = after.end()
+    return start, end
 
-    A later clause with words of the question before its value (``managers 32 days``) is meant; the first clause only
-    if the sentence, its headings and title have all words of the question.
-    """
-    clauses: list[tuple[int, int, re.Match[str]]] = []  # start, end and first value
-    begin = 0
-    for stop in [*(match.end() for match in _CLAUSE.finditer(text)), len(text)]:
-        if value := _VALUE.search(text, begin, stop):
-            clauses.append((begin, stop, value))
-            begin = stop
-    if len(clauses) < 2 or not _VALUE.search(text, start, end):
+
+def _add_unit(text: str, start: int, end: int) -> tuple[int, int]:
+    """The same words, an amount among them with its currency and its unit: ``3.1 percentage points``, ``$60,000``."""
+    if not _AMOUNT.fullmatch(text, start, end):
         return start, end
-    asked = hash_singles(_ASKS_NUMBER.sub(" ", question.lower()))
-    words = [hash_singles(text[first:stop]) & asked for first, stop, _ in clauses]
-    words = [one.difference(*words[:number], *words[number + 1 :]) for number, one in enumerate(words)]
-    later = [number for number in range(1, len(clauses)) if words[number]]
-    before = [text[first : (_NEXT_WORD.match(text, value.end()) or value).end()] for first, _, value in clauses]
-    meant = [number for number in later if words[number] & hash_singles(before[number])]
-    marked = next((number for number, (_, stop, _) in enumerate(clauses) if start < stop), 0)
-    if not meant:
-        known = hash_singles(" ".join([text, span.title, *span.headings, LIGHT]))
-        meant = later if marked in later else [] if later or not asked <= known else [0 if words[0] else marked]
-    if len(meant) != 1 or marked == meant[0]:
-        return (start, end) if marked in meant else None
-    first, stop, _ = clauses[meant[0]]
-    days = [written for written, _ in find_days(text[first:stop])] if _ASKS_TIME.search(question.lower()) else []
-    values = [match.span() for match in _VALUE.finditer(text, first, stop) if match[0] not in question]
-    if days:
-        values = [(text.index(day, first), text.index(day, first) + len(day)) for day in days]
-    if len(values) != 1:
-        return None
-    start, end = values[0]
-    unit = _NEXT_WORD.match(text, end, stop)
-    is_unit = not days and unit and unit[1].islower() and hash_singles(unit[1]) - asked
-    return start, unit.end() if unit and is_unit else end
+    currency, scale = _CURRENCY.search(text[:start]), _SCALE.match(text, end)
+    start, end = currency.start() if currency else start, scale.end() if scale else end
+    unit = _UNIT.match(text, end)
+    is_other = unit and unit[1] and (_YEAR.fullmatch(text, start, end) or not drop_stop_words([unit[1]]))
+    return start, unit.end() if unit and not is_other else end
 
 
 def fit_type(question: str, answer: str) -> float:
@@ -161,6 +164,8 @@ def fit_type(question: str, answer: str) -> float:
         return 0.0 if is_number else 1.0 if re.search(r"\d|" + _NUMERALS, answer) else -1.0
     if _ASKS_NUMBER.search(lowered):
         return 1.0 if re.search(r"\d|" + _NUMERALS, answer) else -1.0
+    if re.search(r"\b(?:what|which) month\b", lowered):
+        return 1.0 if re.search(_TIMES.partition("|monday")[0], answer) else -1.0
     if _ASKS_TIME.search(lowered):
         return 1.0 if re.search(rf"\d|{_TIMES}|{_NUMERALS}", answer) else -1.0
     if re.search(r"\bwho(?:se|m)?\b", lowered):

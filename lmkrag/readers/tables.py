@@ -43,11 +43,19 @@ _MEANINGS = {
         "department": "dept",
         "inhabitants": "population",
     },
-    **{"born": "birth", "job": "role position", "position": "role", "pay": "salary wage", "earn": "salary wage"},
+    **{
+        "born": "birth",
+        "job": "role position",
+        "died": "deaths fatalities",
+        "position": "role",
+        "pay": "salary wage",
+        "earn": "salary wage",
+    },
 }
 """Words of questions, with what headers and the names of properties call it."""
 _VALUES = "value values amount detail details description data setting default wert valeur valor valore waarde"
 _PROPERTIES = "property parameter feature characteristic specification spec attribute field key setting quantity"
+_YEAR = re.compile(r"(_|\bFY ?|['’])(\d\d)(?!\d)")  # FY23, '23, deaths_99
 _ABBREVIATION = re.compile(r"\b([^\W\d_]{2,})\.(?=\W|$)")
 
 
@@ -80,11 +88,15 @@ def find_cell(question: str, spans: Sequence[Span]) -> Cell | None:
     demanded = [key for key in keys if key in codes or any(map(str.isdigit, key))]
     contexts = [" ".join([span.doc_id, span.title, *span.headings, span.header]) for span in spans]
     around = list(map(hash_singles, contexts))
+    texts: dict[str, str] = {}  # of documents, as far as they are shown: a report names its company once
+    for span in spans:
+        texts[span.doc_id] = f"{texts.get(span.doc_id, '')}\n{span.text}"
     best: list[tuple[tuple[int, int], _Row, int | None]] = []
     for row in (row for number, span in enumerate(spans, 1) for row in _read_rows(number, span)):
-        if not all(any(holds(value, key) or holds(column, key) for column, value, _ in row.cells) for key in demanded):
+        cells = "\n".join(f"{column} {_name_column(column)}\n{value}" for column, value, _ in row.cells)
+        if not all(holds(cells, key) for key in demanded):
             continue
-        near = " ".join([contexts[row.number - 1], *(f"{column} {value}" for column, value, _ in row.cells)])
+        near = "\n".join([contexts[row.number - 1], texts[spans[row.number - 1].doc_id], cells])
         if not all(holds(near, key) for key in keys):
             continue
         values = [_spell_out(value, spelled) for _, value, _ in row.cells]
@@ -184,8 +196,12 @@ def _find_column(
 
 
 def _name_column(column: str) -> str:
-    """What a column is called: ``fee`` for ``boats.k1.fee``, ``unit price`` for ``unitPrice [EUR]``."""
+    """What a column is called: ``fee`` for ``boats.k1.fee``, ``unit price`` for ``unitPrice [EUR]``.
+
+    Its years are whole: ``deaths 1999`` for ``deaths_99``.
+    """
     name = re.sub(r"\A\S+\.(?=\w)|\s*[(\[].*", "", column) or column
+    name = _YEAR.sub(lambda match: f"{match[1]}{20 if match[2] < '50' else 19}{match[2]}", name)
     return re.sub(r"(?<=[a-z])(?=[A-Z])|[_/]", " ", re.sub(r"\be-mail\b", "email", name, flags=re.IGNORECASE))
 
 

@@ -15,7 +15,7 @@ class AnswerWeights:
     min_confidence: float = 0.14  # the least probability with which an answer is not called doubtful
     max_missing: float = 0.79  # the greatest probability where an exact word of the question is in no passage
     min_similarity: float = 0.2  # the least similarity of passages with none of the question's words
-    max_unrelated: float = 0.05  # the greatest probability where the best similarity is lower
+    max_unrelated: float = 0.05  # the greatest probability where it is lower, or the question can't be read
     cell_confidence: float = 0.9  # the probability of a table's value whose row and column the question names
     bias: float = -1.0  # constant of the regression of :func:`lmkrag.readers.extractive.confidence_features`
     features: tuple[float, ...] = (1.97, 0.299, 9.81, 3.33, -0.83)  # its coefficients
@@ -35,9 +35,10 @@ class AnswerWeights:
     # Marks and short answers; log-odds are those of lmkrag.reranker.passages.Reading
     min_strength: float = 0.0  # the least strength of words whose sentence is marked, and of a short answer
     min_lead: float = 1.0  # the least lead of a short answer
-    plain_lead: float = 6.0  # the least lead of words that are taken as they are, whatever else the sentence says
+    min_untyped: float = 10.0  # the least sum of both where the question does not tell the type of its answer
+    plain_lead: float = 5.0  # the least lead of a value in a sentence with other values
+    max_name_words: int = 5  # of a short answer without a value
     max_label_words: int = 6  # of a line with a label and its value
-    max_values: int = 3  # numbers in a sentence without clauses that has a short answer
     max_short_share: float = 0.75  # share of their sentence from which on words are the sentence
     max_cell_chars: int = 200  # characters of a table's value, at most, for it to be an answer
 

@@ -30,10 +30,13 @@ _QUESTION_CHARS, _TEXT_CHARS = 1_000, 4_000  # that are looked at
 _TOKENS = 400  # of a question and a text that are read, at most
 _ANSWER_TOKENS = 24  # of the words that answer, at most
 _UNREAD = 40.0  # below every sum of scores
+_REMEMBERED = 128  # readings: those of the last questions, at most 24 of each
 
 
 class PassageReranker:
-    """Scores texts by reading each with a question. State: the model. May be shared by threads.
+    """Scores texts by reading each with a question. May be shared by threads.
+
+    State: the model and its last readings, so that a reader of answers reads nothing that its search has read.
 
     >>> reranker = PassageReranker.load("landmark-reranker-l12")
     >>> texts = ["Pears ripen in October.", "Apples are picked in May."]
@@ -44,6 +47,7 @@ class PassageReranker:
     def __init__(self, name: str, session: Session, tokenizer: Tokenizer) -> None:
         """Take the model and its tokenizer, whose settings are changed; :meth:`load` builds them."""
         self.name, self._session, self._tokenizer = name, session, tokenizer
+        self._readings: dict[tuple[str, str], Reading] = {}  # replaced, never changed: threads share it
         tokenizer.no_padding()
         tokenizer.enable_truncation(_TOKENS, strategy="only_second")
         tokenizer.encode_special_tokens = True
@@ -60,21 +64,24 @@ class PassageReranker:
 
     def score_texts(self, question: str, texts: Sequence[str]) -> Scores:
         """Return how well each text answers a question, ``[texts]`` float32 log-odds."""
-        runs = [_inputs(self._encode(question, text)) for text in texts]
-        return np.array([found[0, 0] for (found,) in self._session.run_each([SCORE], runs)], np.float32)
+        return np.array([reading.score for reading in self.read_texts(question, texts)], np.float32)
 
     def read_texts(self, question: str, texts: Sequence[str]) -> list["Reading"]:
         """Return how well each text answers a question, and the words that do (Devlin et al., 2019, section 4.3)."""
-        encodings = [self._encode(question, text) for text in texts]
-        outputs = self._session.run_each(list(OUTPUTS), [_inputs(encoding) for encoding in encodings])
-        return [
-            _read(encoding, float(score[0, 0]), ends)
-            for encoding, (score, ends) in zip(encodings, outputs, strict=True)
-        ]
+        pairs = [(question[:_QUESTION_CHARS], text[:_TEXT_CHARS]) for text in texts]
+        readings = self._readings
+        new = [pair for pair in dict.fromkeys(pairs) if pair not in readings]
+        if new:
+            encodings = [self._encode(*pair) for pair in new]
+            outputs = self._session.run_each(list(OUTPUTS), [_inputs(encoding) for encoding in encodings])
+            readings = dict(readings)
+            for pair, encoding, (score, ends) in zip(new, encodings, outputs, strict=True):
+                readings[pair] = _read(encoding, float(score[0, 0]), ends)
+            self._readings = dict(list(readings.items())[-_REMEMBERED:])
+        return [readings[pair] for pair in pairs]
 
     def _encode(self, question: str, text: str) -> Encoding:
-        asked, shown = question[:_QUESTION_CHARS], text[:_TEXT_CHARS]
-        return self._tokenizer.encode(encodable(respell(asked, shown)), encodable(shown))
+        return self._tokenizer.encode(encodable(respell(question, text)), encodable(text))
 
 
 class Reading(NamedTuple):

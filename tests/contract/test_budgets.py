@@ -27,9 +27,9 @@ LINES = {
     "ingest": 1_696,  # a folder in step needs no parser
     "integrations": 358,  # options that do not exist get a hint
     "models": 818,  # weights in 4 bits, words in 8; a single question in NumPy
-    "readers": 2_012,  # which cell, which of several values; warnings; a model on this machine
+    "readers": 2_145,  # which cell, which of several values; warnings; a model on this machine
     "rendering": 681,  # rows without names of columns
-    "reranker": 793,  # a reader of passages, which marks words
+    "reranker": 800,  # a reader of passages, which marks words
     "search": 4_586,  # what 230 probes of evidence asked for: subjects, versions, periods, ellipses; stale files, dates
     "sentences": 1_042,  # headings by the layout; what declares a name
     "server": 3_294,  # a session that begins without click, and names no folder to clients
@@ -38,8 +38,8 @@ LINES = {
 """Lines of Python in each folder of ``lmkrag/``."""
 
 LIMITS = {
-    "lines": 31_044,  # 31,500 is the most that the later issues may bring it to
-    "files": 227,
+    "lines": 31_184,  # 31,500 is the most that the later issues may bring it to
+    "files": 228,
     "files at the top": 17,
     "base dependencies": 26,
     "members of Engine": 20,

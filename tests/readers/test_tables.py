@@ -32,6 +32,9 @@ def tables(encoder, tmp_path_factory):
         "# Votes\n\nThe council voted on the bridge.\n\n| Option | For | Against |\n|---|---|---|\n"
         "| Steel | 214 | 512 |\n| Wood | 300 | 100 |\n"
     )
+    (folder / "lines.csv").write_text(
+        "line,deaths_85_99,wrecks_00_14,deaths_00_14\nGull Ferries,31,2,4\nTern Ferries,12,5,9\nSwift,0,0,1\n"
+    )
     (folder / "plans.rst").write_text(
         "Plans\n=====\n\n+------+-------+\n| Plan | Daily |\n+======+=======+\n| Free | 100   |\n+------+-------+\n"
         "| Team | 5,000 |\n+------+-------+\n"
@@ -56,6 +59,8 @@ def tables(encoder, tmp_path_factory):
         ("how many B-7 are in stock?", "70"),
         ("how many B-77 are in stock?", "770"),
         ("what is the price of B-12?", "0.12"),
+        ("how many people died with Tern Ferries between 2000 and 2014?", "9"),
+        ("how many people died with Gull Ferries between 1985 and 1999?", "31"),
         ("how much does B-12 cost?", "0.12"),
         ("what is the name of B-300?", "bolt M300"),
         ("how many voted against steel?", "512"),

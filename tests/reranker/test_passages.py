@@ -8,11 +8,13 @@ import torch
 from safetensors.numpy import save_file
 from tokenizers import Tokenizer
 
+from lmkrag import Document, Engine
 from lmkrag.encoder.spec import find_model
 from lmkrag.errors import EncoderError
 from lmkrag.models.bert import bert_inputs, read_weights
 from lmkrag.models.packing import ROW_SCALES, ROWS, WORDS, unpack_weights
 from lmkrag.models.quantization import write_ranges
+from lmkrag.models.session import Session
 from lmkrag.reranker.landmark import read_body
 from lmkrag.reranker.loading import load_passage_reranker
 from lmkrag.reranker.passages import PassageReranker
@@ -118,6 +120,44 @@ def test_words_that_answer():
     assert strange.strength < 0
     assert (empty.start, empty.end) == (0, 0)
     assert empty.strength < strange.strength
+
+
+@pytest.fixture
+def runs(monkeypatch):
+    """What re-rankers of passages read, as they run."""
+    read = []
+    run_each = Session.run_each
+
+    def record(session, outputs, inputs):
+        read.extend(inputs if "ends" in outputs else [])
+        return run_each(session, outputs, inputs)
+
+    monkeypatch.setattr(Session, "run_each", record)
+    return read
+
+
+def test_what_was_read_last_is_not_read_again(folder, runs):
+    reranker = PassageReranker.load(str(folder))
+    scores = reranker.score_texts(QUESTION, [*TEXTS, TEXTS[0]])
+    readings = reranker.read_texts(QUESTION, TEXTS[::-1])
+    assert len(runs) == len(TEXTS)
+    assert [reading.score for reading in readings[::-1]] == scores.tolist()[:-1]
+    (other,) = reranker.read_texts("Who picks pears?", TEXTS[:1])
+    assert other != readings[-1]
+    for number in range(200):
+        reranker.read_texts(QUESTION, [f"Row {number}"])
+    assert reranker.read_texts(QUESTION, TEXTS[:1]) == [readings[-1]]
+    assert len(runs) == len(TEXTS) + 1 + 200 + 1  # it was forgotten
+
+
+def test_an_answer_reads_nothing_that_its_search_has_read(encoder, tmp_path, runs):
+    with Engine.open(tmp_path / "index", create=True, encoder=encoder) as engine:
+        engine.add([Document(f"{number}.md", "", f"Lamp {number} is lit at dusk.") for number in range(9)])
+        for question in ("When does somebody kindle the lanterns?", "When is lamp 7 lit?"):
+            engine.search(question, rerank=True)
+            searched = len(runs)
+            assert engine.ask(question, rerank=True).spans
+            assert len(runs) == searched > 0
 
 
 def test_damaged_weights(folder, tmp_path):
