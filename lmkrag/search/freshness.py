@@ -22,7 +22,7 @@ _LOOKED_AT = 5_000  # files among which one that is gone is looked for
 _NAMED = 3
 
 
-def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path) -> SpanList:
+def mark_stale(snapshot: Snapshot, spans: SpanList, index: Path | str) -> SpanList:
     """Return results of which those are marked whose files have changed or are gone; a note says what to run.
 
     A file with the size and time that were indexed is not read. One that was moved below its folder is found by its
